@@ -192,6 +192,25 @@ def test_scenarios_work_offline(report, opened):
     assert page.locator("#scenarios tr").count() == 1
 
 
+@pytest.mark.parametrize("width", [1280, 360])
+def test_bids_stand_beside_those_of_the_segment(report, opened, width):
+    """The c.d.f.s of wins and cost are drawn for both, their distance in words and as a bar."""
+    page = opened(report, width=width).page
+    assert "is 0.217 for wins and 0.217 for cost" in page.inner_text("#bid-shares")
+    for name in ("wins", "cost"):
+        chart = page.locator(f"#{name}-below svg")
+        assert chart.locator("path.main, path.segment").count() == 2
+        assert chart.locator("line.gap").count() == 1
+        assert chart.get_attribute("aria-valuetext").startswith("at $2.50: ")
+    page.locator("#wins-below svg").focus()
+    page.keyboard.press("End")
+    one = PAYLOAD.advertisers[shown(page)]
+    ends = [one.wins_below[-1], PAYLOAD.segments[one.segment].wins_below[-1]]
+    own, segment = (words.percent(round(float(f"{end:.4g}"), 3)) for end in ends)
+    told = f"{own}, segment {segment}"
+    assert told in page.inner_text("#wins-below-said")
+
+
 def test_bids_never_seen_are_said(report, opened):
     """Beyond the grid the answer stays that of its end, and says so."""
     page = opened(report).page

@@ -341,6 +341,20 @@ def test_segments_lead_to_their_members(address, market, open_address):
     page.locator("#sentence .id").get_by_text(name, exact=True).wait_for(timeout=PATIENCE)
 
 
+@pytest.mark.parametrize("width", [1280, 360])
+def test_bids_stand_beside_those_of_the_segment(address, market, open_address, width):
+    """The c.d.f.s of wins and cost are drawn with their distance; a new advertiser has none."""
+    page = open_address(link(address, advertiser=ONE), width=width).page
+    row = market.advertisers_.tolist().index(ONE)
+    shares = ProfileBook(market).advertiser(row)["bid_shares"]
+    for name in ("wins", "cost"):
+        assert f"{shares[name]['distance']:.3f} for {name}" in page.inner_text("#bid-shares")
+        assert page.locator(f"#{name}-below path.line").count() == 2
+    page.locator("[name=who][value=text]").check()
+    settle(page)
+    assert page.locator("#bid-shares").is_hidden()
+
+
 def test_works_by_the_keyboard_alone(address, market, open_address):
     """From the skip link on, all can be reached, seen to be reached, and used without a mouse."""
     page = open_address(address).page

@@ -196,6 +196,9 @@ def _advertiser(
             view for view in ("text", "win", "cost") if rng.random() < (0.5 if outlier else 0.1)
         ],
         source=str(source),
+        wins_below=own.tolist(),
+        cost_below=(own**2).tolist(),
+        gaps=[[0.217, 2.5], [0.217, 2.5]],
     )
 
 
@@ -226,6 +229,8 @@ def _segment(
         win_high=high.tolist(),
         cost=_cost(grid, win).tolist(),
         members=sorted(map(int, members), key=lambda i: -advertisers[i].confidence)[:12],
+        wins_below=win.tolist(),
+        cost_below=(win**2).tolist(),
     )
 
 

@@ -12,6 +12,7 @@ segments     :class:`AdForecaster`, :class:`SegmentSettings`
 forecasts    :class:`AdForecaster`, :class:`Forecast`
 decisions    :func:`bid_for`, :func:`plan_budget`, :func:`split_budget`, :func:`rank_targets`
 comparison   :func:`compare_models`, :func:`compare_periods`
+export       :func:`export_model`
 evaluation   :func:`evaluate`
 report       :func:`report_payload`, :func:`write_report`
 service      :class:`Client` and :class:`AsyncClient`, which ask what ``coterie ads serve`` answers
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from coterie.ads.decisions.decision_answers import GoalBid as GoalBid
     from coterie.ads.decisions.decision_answers import TargetRanking as TargetRanking
     from coterie.ads.decisions.goals import bid_for as bid_for
+    from coterie.ads.decisions.model_export import export_model as export_model
     from coterie.ads.decisions.portfolios import split_budget as split_budget
     from coterie.ads.decisions.target_ranking import rank_targets as rank_targets
     from coterie.ads.forecasts.evaluation import evaluate as evaluate

@@ -18,6 +18,7 @@ from coterie.command_line.ads.budget import budget
 from coterie.command_line.ads.check import check
 from coterie.command_line.ads.compare import compare
 from coterie.command_line.ads.evaluate import evaluate
+from coterie.command_line.ads.export import export
 from coterie.command_line.ads.forecast import forecast
 from coterie.command_line.ads.portfolio import portfolio
 from coterie.command_line.ads.report import report
@@ -147,6 +148,7 @@ ads.command("budget")(budget)
 ads.command("portfolio")(portfolio)
 ads.command("targets")(targets)
 ads.command("compare")(compare)
+ads.command("export")(export)
 ads.command("evaluate")(evaluate)
 ads.command("report")(report)
 ads.command("serve")(serve)

@@ -12,7 +12,12 @@ import pyarrow as pa
 
 from coterie.ads.client.connection import Call, Connection, note_version
 from coterie.ads.client.question_batches import Asked, Bids, Details, batches_of
-from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid
+from coterie.ads.decisions.decision_answers import (
+    BudgetPlan,
+    BudgetSplit,
+    GoalBid,
+    TargetRanking,
+)
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
 
@@ -96,7 +101,8 @@ class Client(Connection[httpx.BaseTransport]):
             In units of currency per thousand impressions (CPM); a mapping of ``from``, ``to`` and
             ``step`` is a range. Required.
         **details
-            ``supply``, ``day``, ``days``, ``text``, ``level`` as in :meth:`AdForecaster.forecast`.
+            ``supply``, ``day``, ``days``, ``text``, ``level`` and ``where`` as in
+            :meth:`AdForecaster.forecast`.
 
         Returns
         -------
@@ -152,6 +158,15 @@ class Client(Connection[httpx.BaseTransport]):
         """
         return self._run(self._budget(advertiser=advertiser, budget=budget, **details))
 
+    def rank_targets(
+        self, advertiser: str | None = None, bid: float | None = None, **details: Any
+    ) -> TargetRanking:
+        """Rank the values of dimensions; see :func:`coterie.ads.rank_targets`.
+
+        ``details`` are ``dimension``, ``by`` and those of :meth:`forecast`.
+        """
+        return self._run(self._targets(advertiser=advertiser, bid=bid, **details))
+
     def split_budget(
         self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
     ) -> BudgetSplit:
@@ -197,7 +212,8 @@ class Client(Connection[httpx.BaseTransport]):
     def curves(self, segment: int | None = None) -> pa.Table:
         """Return the curves of all advertisers, or of one segment, as an Arrow table.
 
-        Columns: advertiser, bid, win_rate, win_rate_low, win_rate_high, cost. The metadata of the
+        Columns: advertiser, segment, bid, win_rate, win_rate_low, win_rate_high, cost,
+        marginal_cost, own_win_rate, segment_win_rate. The metadata of the
         schema has the version of the model and the currency.
         """
         return self._run(self._curves(segment))
@@ -291,6 +307,12 @@ class AsyncClient(Connection[httpx.AsyncBaseTransport]):
     ) -> BudgetPlan:
         """Find the bid that uses a budget; see :meth:`Client.plan_budget`."""
         return await self._run(self._budget(advertiser=advertiser, budget=budget, **details))
+
+    async def rank_targets(
+        self, advertiser: str | None = None, bid: float | None = None, **details: Any
+    ) -> TargetRanking:
+        """Rank the values of dimensions; see :meth:`Client.rank_targets`."""
+        return await self._run(self._targets(advertiser=advertiser, bid=bid, **details))
 
     async def split_budget(
         self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any

@@ -359,7 +359,7 @@ _TABLE = (
     _Row("warnings_[]", "text", most=1_000),
     *(_Row(f"{event}_rate_", "float64", "A", 0.0, 1.0, optional=True) for event in _EVENTS),
     *(_Row(f"{event}_worth_", "float64", "A", optional=True) for event in _EVENTS),
-    _Row("stored_days_", StoredDays, optional=True),  # which the service does not read
+    _Row("stored_days_", StoredDays, optional=True),  # BidShares checks its cells
     _Row("vectors_", "float64", "A × P", -_ONE, _ONE, entries=(0, 10_000), optional=True),
     _Row("text_view_", TextVectors, optional=True),
     _Row("text_view_.words_", "texts", "W", also=(_TEXTS,), entries=(0, 1_000_000)),

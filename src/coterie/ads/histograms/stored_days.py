@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
 from coterie.ads.histograms.price_grid import on_price_grid, price_grid
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, ModelFileError
 
 __all__ = [
     "StoredDays",
+    "StoredWins",
     "merge_histograms",
     "pack_columns",
     "pack_days",
+    "stored_wins",
     "unpack_columns",
     "unpack_days",
 ]
@@ -83,6 +85,37 @@ def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
         stored.unit,
     )
     return histograms, dict(zip(texts["advertiser"], texts["text"], strict=True))
+
+
+class StoredWins(NamedTuple):
+    """Wins and their cost in cells of an advertiser, a day and a bin of the bid, (C,) each."""
+
+    advertiser: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    wins: NDArray[np.float64]
+    cost: NDArray[np.float64]
+
+
+def stored_wins(stored: StoredDays, n_advertisers: int) -> StoredWins:
+    """Return the wins by bid, without the rest; refuse cells of other advertisers or bins."""
+    most = n_advertisers * len(stored.days) * len(stored.edges)
+    try:
+        file = pq.ParquetFile(io.BytesIO(stored.bids.tobytes()))
+        # a file that claims more is not read at all
+        table = file.read(list(StoredWins._fields)) if file.metadata.num_rows <= most else None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ModelFileError(
+            "the days stored in the model cannot be read; make it again"
+        ) from error
+    if table is None:
+        raise ModelFileError("the model stores more cells than it can have; make it again")
+    keys = [table[name].to_numpy().astype(np.int64) for name in ("advertiser", "bin")]
+    sums = [table[name].to_numpy().astype(np.float64) for name in ("wins", "cost")]
+    found = StoredWins(*keys, *sums)
+    for place, size in ((found.advertiser, n_advertisers), (found.bin, len(stored.edges))):
+        if len(place) and not (place.min() >= 0 and place.max() < size):
+            raise ModelFileError("the days stored in the model do not fit it; make it again")
+    return found
 
 
 def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistograms:

@@ -97,7 +97,7 @@ const coterieEvaluationCharts = (() => {
   /** The share inside against the level stated, a chart for each kind of supply. */
   function coverageCharts({ levels, rows }) {
     const shown = rows.filter(({ target }) => target !== "conversions");
-    const kinds = ["main", "other", "own"];
+    const kinds = ["main", "segment", "own"];
     for (const mode of ["given", "forecast"]) {
       const host = find(`${mode}-coverage`);
       const label = `Share inside the interval by its level, number of auctions ${mode}`;

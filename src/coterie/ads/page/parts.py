@@ -29,6 +29,7 @@ SHARED_SCRIPTS = (
     "what_if_fields.js",
     "what_if.js",
     "segment_charts.js",
+    "bid_shares.js",
 )
 STYLE = "page.css"
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -20,6 +20,12 @@
     return curve(place, 100);
   }
 
+  /** Shares that rise to 1, stored as steps in thousandths. */
+  function rising(place) {
+    let sum = 0;
+    return data.curves[place].map((step) => (sum += step) / 1000);
+  }
+
   function curvesOf(one) {
     return {
       grid,
@@ -37,6 +43,15 @@
     const curves = { ...curvesOf(one), ...spend };
     const own = { kind: "own", label: "own", grid, win: shares(one.own), cost: curves.cost };
     return { ...one, curves, lines: one.own === null ? [] : [own] };
+  }
+
+  /** The c.d.f.s of an advertiser and its segment by bid, and their distances; null if not known. */
+  function sharesOf(one) {
+    const of = (name, [distance, bid]) => ({
+      ...{ own: rising(one[`${name}_below`]), segment: rising(segments[one.segment][`${name}_below`]) },
+      ...{ distance, bid },
+    });
+    return one.gaps && { wins: of("wins", one.gaps[0]), cost: of("cost", one.gaps[1]) };
   }
 
   // ----------------------------------------------------------------- answers
@@ -161,6 +176,7 @@
   const usual = atMeanBid();
   const order = ids.map((_, i) => i).sort((a, b) => usual[b].spend - usual[a].spend);
   const items = order.map((index) => ({ index, name: ids[index], key: ids[index].toLowerCase() }));
+  const bidShares = coterieBidShares({ grid, symbol });
   const panel = coterieWhatIf({ grid, symbol, interval, answers });
   const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
     find: (query) => coterieCombobox.search(items, query, 40),
@@ -179,6 +195,7 @@
       ),
     );
     panel.show(one);
+    bidShares.show(sharesOf(one), one.segment === null ? "all" : "segment");
   }
 
   choose(order[0]);

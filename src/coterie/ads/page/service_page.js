@@ -18,6 +18,7 @@
   };
   let model = null;
   let panel = null;
+  let bidShares = null;
   let box = null;
   let segments = null; // until they have come
   let state = {};
@@ -143,6 +144,7 @@
     box.show(visible(known));
     document.title = `${visible(detail.id)} · ${TITLE}`;
     showAdvertiser(detail);
+    bidShares.show(detail.bid_shares ?? null, alone ? "all" : "segment");
     // an advertiser whose bids were all 0 has none to compare with
     panel.show({ id: detail.id, bid: detail.bid > 0 ? detail.bid : null, lines }, asked);
   }
@@ -152,6 +154,7 @@
     if (find("text").value !== asked.text) find("text").value = asked.text;
     const text = asked.text.trim() === "" ? "" : asked.text;
     ownSegment = null;
+    bidShares.show(null);
     if (text === "") onShow(null);
     else showNewcomer();
     find("explain").hidden = text !== "";
@@ -361,6 +364,7 @@
       onAsk: store,
       onShow,
     });
+    bidShares = coterieBidShares({ grid: positive(model.grid), symbol: model.symbol });
     document.querySelector(".controls").inert = false;
     searchBox();
     textBox();

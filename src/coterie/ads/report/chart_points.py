@@ -1,7 +1,8 @@
-"""Points of the charts of a report: forecasts beside what happened, and levels of the days."""
+"""Points of the charts of a report: forecasts and what happened, levels of days, shares by bid."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import ndtri
 from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.forecasts.evaluation import DEFAULT, Evaluation
 
-__all__ = ["day_points", "forecast_points"]
+__all__ = ["day_points", "forecast_points", "shares_below", "shares_beside_segment"]
 
 Floats = NDArray[np.float64]
 
@@ -69,6 +70,18 @@ def day_points(prices: DayLevels, supply: DayLevels, level: float) -> list[dict[
         {"day": str(day)} | {name: rows[d] for name, rows in series.items()}
         for d, day in enumerate(prices.days)
     ]
+
+
+def shares_below(found: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the c.d.f.s of wins and cost as fields of a segment; None if they are not known."""
+    return {f"{name}_below": found and found[name] for name in ("wins", "cost")}
+
+
+def shares_beside_segment(found: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return those of an advertiser, and their distances from those of its segment, as fields."""
+    own = found and {name: one["own"] for name, one in found.items()}
+    gaps = found and [[found[name]["distance"], found[name]["bid"]] for name in ("wins", "cost")]
+    return {**shares_below(own), "gaps": gaps}
 
 
 def _figures(evaluation: Evaluation, target: str, level: float) -> dict[str, Floats]:

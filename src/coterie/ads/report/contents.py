@@ -23,13 +23,19 @@ from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.paper_tables import paper_tables
 from coterie.ads.forecasts.profiles import (
+    bid_shares,
     dissenting_views,
     own_on_grid,
     segments_on_grid,
     shown_grid,
     typical_members,
 )
-from coterie.ads.report.chart_points import day_points, forecast_points
+from coterie.ads.report.chart_points import (
+    day_points,
+    forecast_points,
+    shares_below,
+    shares_beside_segment,
+)
 from coterie.ads.report.evaluation_tables import evaluation_contents
 from coterie.ads.segments.segment_profiles import SegmentProfile
 from coterie.errors import InvalidParameterError
@@ -76,6 +82,9 @@ class SegmentCard(_Curves):
     observations: float
     median_price: float
     members: list[int]
+    # shares of wins and of cost with a bid of at most each of the grid; None if not known
+    wins_below: list[float] | None
+    cost_below: list[float] | None
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,10 @@ class AdvertiserRow(_Curves):
     outlier: bool
     dissent: list[str]
     source: str
+    wins_below: list[float] | None
+    cost_below: list[float] | None
+    # of wins and of cost: the Kolmogorov–Smirnov distance from the segment, and its bid
+    gaps: list[list[float]] | None
 
 
 @dataclass(frozen=True)
@@ -288,11 +301,13 @@ def _segments(model: AdForecaster, grid: Grid) -> list[SegmentCard]:
     """Return one card per segment; a model without segments has one card of all advertisers."""
     on_grid = segments_on_grid(tables_of(model), len(model.segments_), grid)
     places = range(len(model.segments_)) if model.segments_ else [-1]
+    shares = bid_shares(model, grid)
     return [
         SegmentCard(
             **_profile(model, s),
             **{name: curve[s].tolist() for name, curve in on_grid.items()},
             members=typical_members(model, s),
+            **shares_below(None if shares is None else shares.of_segment(s)),
         )
         for s in places
     ]
@@ -316,6 +331,7 @@ def _advertisers(model: AdForecaster, grid: Grid) -> list[AdvertiserRow]:
     by_weekday = np.exp(model.supply_.factors.by_weekday())
     has_bids = model.observations_ > 0
     is_outlier = np.isin(np.arange(len(supply)), model.outliers_)
+    shares = bid_shares(model, grid)
     return [
         AdvertiserRow(
             **{curve: values[a].tolist() for curve, values in on_grid.items()},
@@ -331,6 +347,7 @@ def _advertisers(model: AdForecaster, grid: Grid) -> list[AdvertiserRow]:
             outlier=bool(is_outlier[a]),
             dissent=dissenting_views(model, a),
             source="pooled" if has_bids[a] else "segment",
+            **shares_beside_segment(None if shares is None else shares.of_advertiser(a)),
         )
         for a, name in enumerate(model.advertisers_)
     ]

@@ -161,6 +161,10 @@ class Routes:
         """Find the bid that uses a budget, what it buys, and when it runs out, by day."""
         return await self._decided(request)
 
+    async def targets(self, request: Request) -> Response:
+        """Rank devices, countries and other values of dimensions for an advertiser at a bid."""
+        return await self._decided(request)
+
     async def portfolio(self, request: Request) -> Response:
         """Divide a budget between advertisers by marginal cost."""
         return await self._decided(request)
@@ -177,7 +181,8 @@ class Routes:
     async def curves(self, request: Request) -> Response:
         """Return the curves of all advertisers as one table, for bulk use.
 
-        Columns: advertiser, bid (CPM), win_rate, win_rate_low, win_rate_high, cost (eCPM). The
+        Columns: advertiser, segment, bid (CPM), win_rate, win_rate_low, win_rate_high, cost (eCPM),
+        marginal_cost, own_win_rate, segment_win_rate; the metadata of each says what it is. The
         metadata of the schema has the version of the model and the currency.
         """
         asked = read_query(request, protocol.CurveQuery)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -148,10 +148,6 @@ class ServedModel:
     def segments(self) -> Segments:
         """Return all segments with their curves."""
         return msgspec.convert({"grid": self.book.grid, "segments": self.book.segments()}, Segments)
-
-    def curve_bids(self) -> Any:
-        """Return the bids of bulk curves: the grid of the charts, above 0."""
-        return np.array([bid for bid in self.book.grid if bid > 0])
 
     def _item(self, row: int) -> AdvertiserItem:
         model = self.model

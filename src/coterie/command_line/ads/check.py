@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coterie.command_line.ads import reading
+from coterie.command_line.ads.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.mapping_summary import mapping_facts, print_mapping
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
-from coterie.command_line.terminal.progress import shown_stages
+from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.wording import money, percent
 
 if TYPE_CHECKING:
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from coterie.ads.forecasts.model_warnings import PriceDrift
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
+    from coterie.ads.logs.mapping_proposals import MappingProposal
 
 __all__ = ["check", "faults_as_notes"]
 
@@ -26,30 +32,57 @@ _COLOURS = {"error": "bold red", "warning": "yellow"}
 _FEWEST_DAYS = 4
 
 
+@with_log_options
 def check(
     logs: reading.Logs,
+    write_mapping: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-mapping",
+            metavar="FILE",
+            help="Write the mapping of the columns here, for --mapping.",
+        ),
+    ] = None,
     advertisers: reading.AdvertiserTable = None,
     engine: reading.Engine = "duckdb://",
     table: reading.LogTable = None,
     auction: reading.Auction = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    *,
+    how: LogOptions,
 ) -> None:
     """Check a bid log and list all its faults.
 
     An error would make results wrong, and the exit code is then 1. A warning
     limits what results can show; a lasting change of all prices is one too.
     LOGS may hold bid logs, logs with the 24 columns of iPinYou, or ready-made
-    histograms.
+    histograms. If a bid log has other columns than the usual ones, the check
+    shows what they seem to mean, and the options that say so.
 
     Example: coterie ads check market/bids
     """
-    with shown_stages(quiet):
-        opened, found = reading.LogInput(logs, engine, advertisers, table, auction).check()
+    outputs = {"mapping": write_mapping}
+    source = reading.LogInput(logs, engine, advertisers, table, auction, outputs, how=how)
+    source.check_outputs()
+    with shown_notes(quiet) as notes, shown_stages(quiet):
+        proposal = source.propose()
+        if write_mapping is not None:
+            _write_mapping(proposal, how, write_mapping)
+        if proposal is not None and proposal.problems:
+            facts = {"ok": False, "mapping": mapping_facts(source, proposal), "notes": notes}
+            shown: Callable[[Any], None] = lambda _: print_mapping(source, proposal)  # noqa: E731
+            layout.print_answer(facts, shown, as_json, quiet)
+            raise typer.Exit(1)
+        opened, found = source.check()
         is_shown = as_json or not quiet
         drift = _drift(opened, found) if is_shown else None
     facts = found.as_dict() | {"drift": None if drift is None else _drift_facts(drift)}
-    layout.print_answer(facts, lambda _: _print_summary(found, drift), as_json, quiet)
+    facts["mapping"] = None if proposal is None else mapping_facts(source, proposal)
+    facts["notes"] = notes
+    layout.print_answer(
+        facts, lambda _: _print_check(source, proposal, found, drift), as_json, quiet
+    )
     if not found.ok:
         raise typer.Exit(1)
 
@@ -67,6 +100,16 @@ def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
     ]
 
 
+def _write_mapping(proposal: MappingProposal | None, how: LogOptions, path: Path) -> None:
+    """Write a mapping file; what is not decided is a comment."""
+    mapping = how.mapping if proposal is None else proposal.mapping
+    open_problems = () if proposal is None else proposal.open_problems
+    comments = "".join(f"# To do: {problem}\n" for problem in open_problems)
+    with atomic_file(path) as unfinished:
+        text = "" if mapping is None else mapping.as_toml()
+        unfinished.write_text(comments + text, encoding="utf-8")
+
+
 def _drift(opened: BidLogs, found: LogCheck) -> PriceDrift | None:
     """Return a lasting change of prices; None without one, with few days, or with errors."""
     if not found.ok or found.overview.days < _FEWEST_DAYS:
@@ -80,6 +123,17 @@ def _drift(opened: BidLogs, found: LogCheck) -> PriceDrift | None:
 
 def _drift_facts(drift: PriceDrift) -> dict[str, Any]:
     return {"since": drift.since, "change": drift.change, "sentence": drift.sentence}
+
+
+def _print_check(
+    source: reading.LogInput,
+    proposal: MappingProposal | None,
+    found: LogCheck,
+    drift: PriceDrift | None,
+) -> None:
+    if proposal is not None:
+        print_mapping(source, proposal)
+    _print_summary(found, drift)
 
 
 def _print_summary(found: LogCheck, drift: PriceDrift | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads import reading
+from coterie.command_line.ads.log_options import LogOptions, with_log_options
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
@@ -31,6 +32,7 @@ HoldoutDays = Annotated[
 ]
 
 
+@with_log_options
 def evaluate(
     logs: reading.Logs,
     holdout_days: HoldoutDays = 1,
@@ -49,6 +51,8 @@ def evaluate(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    *,
+    how: LogOptions,
 ) -> None:
     """Measure the errors and the intervals of forecasts on the last days.
 
@@ -69,7 +73,7 @@ def evaluate(
     from coterie.ads.segments.view_agreement import compare_views
 
     source = reading.LogInput(
-        logs, engine, advertisers, table, auction, {"evaluation": output}, by=by
+        logs, engine, advertisers, table, auction, {"evaluation": output}, by=by, how=how
     )
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)

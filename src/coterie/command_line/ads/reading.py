@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import typer
 
+from coterie.command_line.ads.log_options import LogOptions
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.streams import is_stream
 from coterie.errors import CoterieWarning, InvalidParameterError, OutputError, TableError
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
     from coterie.ads.histograms.target_counts import TargetCounts
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
+    from coterie.ads.logs.log_mapping import LogMapping
+    from coterie.ads.logs.mapping_proposals import MappingProposal
     from coterie.ads.segments.settings import SegmentSettings
 
 Logs = Annotated[
-    str,
+    list[str],
     typer.Argument(
         metavar="LOGS",
-        help="Parquet or CSV file, folder or glob of them, DuckDB file, or table of the engine.",
+        help="Parquet, CSV or JSON-lines files, folders or globs of them, a DuckDB file, or a "
+        "table of the engine.",
     ),
 ]
 AdvertiserTable = Annotated[
@@ -131,9 +135,11 @@ class LogInput:
         What is forecast.
     dimensions : mapping of str to str
         The column of each dimension.
+    how : LogOptions
+        What the columns of the log mean.
     """
 
-    logs: str
+    logs: str | Sequence[str]
     engine: str = _DUCKDB
     advertisers: Path | None = None
     table: str | None = None
@@ -142,6 +148,12 @@ class LogInput:
     usual_auction: str | None = None
     by: str = "advertiser"
     dimensions: Mapping[str, str] = field(default_factory=dict)
+    how: LogOptions = field(default_factory=LogOptions)
+
+    @property
+    def sources(self) -> list[str]:
+        """The files, folders or tables of the log."""
+        return [self.logs] if isinstance(self.logs, str) else list(self.logs)
 
     def check_outputs(self) -> None:
         """Refuse, before the log is opened, outputs that cannot be written.
@@ -156,6 +168,7 @@ class LogInput:
             taken[Path(database).resolve()] = "the database"
         if self.advertisers is not None:
             taken[self.advertisers.resolve()] = "the table of advertisers"
+        taken |= {Path(path).resolve(): "a notice file" for path in self._notices}
         for kind, path in self.outputs.items():
             if path is None or (is_stream(path) and kind == "table"):
                 continue
@@ -163,13 +176,13 @@ class LogInput:
                 raise OutputError(f"cannot write the {kind} to standard output; name a file")
             check_writable(path)
             _refuse_taken(kind, path, taken)
-            target, folder = path.resolve(), Path(self.logs)
-            taken[target] = f"the {kind}"
-            if kind == "table" and folder.is_dir() and target.is_relative_to(folder.resolve()):
-                raise OutputError(
-                    f"cannot write the table to {path}: the next run would read it as a part of "
-                    f"the log; name a file outside {folder}"
-                )
+            taken[path.resolve()] = f"the {kind}"
+            for folder in map(Path, self.sources if kind == "table" else ()):
+                if folder.is_dir() and path.resolve().is_relative_to(folder.resolve()):
+                    raise OutputError(
+                        f"cannot write the table to {path}: the next run would read it as a part "
+                        f"of the log; name a file outside {folder}"
+                    )
 
     def like_model(self, auction: str, by: str, dimensions: Sequence[str] = ()) -> LogInput:
         """Return this input by the unit of a model, with its auction type if the log says none.
@@ -192,10 +205,13 @@ class LogInput:
         from coterie.engines.backends import connect
 
         with _interruptible():
-            _LOG.info("Opening %s", self.logs)
+            _LOG.info("Opening %s", ", ".join(self.sources))
             opened = open_logs(
-                self.logs,
+                self._source,
                 connect(self.engine),
+                mapping=self.how.mapping,
+                wins=list(self.how.wins) or None,
+                losses=list(self.how.losses) or None,
                 auction=self.auction,
                 advertisers=self.advertisers,
                 table=self.table,
@@ -207,6 +223,39 @@ class LogInput:
             opened = self._of_usual_auction(opened)
             _LOG.info("Checking %s", opened.source)
             return opened, check_logs(opened)
+
+    def propose(self) -> MappingProposal | None:
+        """Return the proposed mapping of a log of bids; None for canonical or other logs."""
+        from coterie.ads.logs.log_mapping import mapping_of
+        from coterie.ads.logs.mapped_columns import is_canonical
+        from coterie.ads.logs.mapping_proposals import propose_mapping
+        from coterie.ads.logs.raw_logs import open_raw
+        from coterie.engines.backends import connect
+
+        with _interruptible():
+            raw = open_raw(
+                self._source,
+                connect(self.engine),
+                mapping_of(self.how.mapping),
+                table=self.table,
+                wins=list(self.how.wins) or None,
+                losses=list(self.how.losses) or None,
+            )
+            if raw.kind != "bids" or is_canonical(raw.table.columns):
+                return None
+            return propose_mapping(raw.table, raw.mapping)
+
+    def command(self, name: str, mapping: LogMapping | None = None) -> list[str]:
+        """Return the words of a command that reads this log with a mapping."""
+        given = {
+            "--engine": None if self.engine == _DUCKDB else self.engine,
+            "--advertisers": self.advertisers,
+            "--table": self.table,
+            "--auction": self.auction,
+        }
+        options = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
+        how = self.how if mapping is None else replace(self.how, mapping=mapping)
+        return ["coterie", "ads", name, *self.sources, *options, *how.words()]
 
     def read(self, allow_faults: bool = False) -> CountedLog:
         """Open the log, check it, and count it.
@@ -222,7 +271,7 @@ class LogInput:
             worst, *others = found.errors
             more = f", and {counted(len(others), 'other fault')}" if others else ""
             fault = f"{opened.source}: {worst.what} ({counted(worst.count, worst.unit[:-1])}){more}"
-            see = f"See: {self._check_command()}"
+            see = f"See: {shlex.join(self.command('check'))}"
             if not allow_faults:
                 raise TableError(f"{fault}; {worst.remedy}. {see}")
             warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
@@ -250,16 +299,13 @@ class LogInput:
             if path is not None:
                 _refuse_taken(kind, path, taken)
 
-    def _check_command(self) -> str:
-        """Return the command that lists all faults of the log."""
-        given = {
-            "--engine": None if self.engine == _DUCKDB else self.engine,
-            "--advertisers": self.advertisers,
-            "--table": self.table,
-            "--auction": self.auction,
-        }
-        options = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
-        return shlex.join(["coterie", "ads", "check", self.logs, *options])
+    @property
+    def _source(self) -> str | list[str]:
+        return self.sources[0] if len(self.sources) == 1 else self.sources
+
+    @property
+    def _notices(self) -> tuple[str, ...]:
+        return (*self.how.wins, *self.how.losses)
 
 
 def counted_histograms(opened: BidLogs) -> BidHistograms:

@@ -17,6 +17,7 @@ import typer
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.check import faults_as_notes
 from coterie.command_line.ads.evaluate import HoldoutDays, verdicts
+from coterie.command_line.ads.log_options import LogOptions, with_log_options
 from coterie.command_line.ads.segment import fit_model, model_facts
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
@@ -36,6 +37,7 @@ __all__ = ["MadeReport", "check_can_render", "make_report", "report"]
 TITLE = "Advertising segments and forecasts"
 
 
+@with_log_options
 def report(
     logs: reading.Logs,
     output: Annotated[
@@ -65,6 +67,8 @@ def report(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    *,
+    how: LogOptions,
 ) -> None:
     """Make a report of a log: segments, forecasts at any bid, and their errors.
 
@@ -74,7 +78,14 @@ def report(
     Example: coterie ads report market -o report.html
     """
     source = reading.LogInput(
-        logs, engine, advertisers, table, auction, {"report": output, "model": save_model}, by=by
+        logs,
+        engine,
+        advertisers,
+        table,
+        auction,
+        {"report": output, "model": save_model},
+        by=by,
+        how=how,
     )
     source.check_outputs()
     check_can_render()

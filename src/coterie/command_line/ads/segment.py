@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads import reading
+from coterie.command_line.ads.log_options import LogOptions, with_log_options
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 
+@with_log_options
 def segment(
     logs: reading.Logs,
     output: Annotated[
@@ -64,6 +66,8 @@ def segment(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    *,
+    how: LogOptions,
 ) -> None:
     """Find segments of the advertisers in a log, and write a model for forecasts.
 
@@ -89,6 +93,7 @@ def segment(
         {"model": output, "table": members},
         by=by,
         dimensions=reading.dimensions_in(dimension),
+        how=how,
     )
     source.check_outputs()
     if members is not None:

@@ -9,7 +9,7 @@ import typer
 
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
-from coterie.command_line.terminal.progress import is_watched
+from coterie.command_line.terminal.progress import shown_bar
 
 if TYPE_CHECKING:
     from coterie.ads.logs.simulation.simulated_logs import SimulatedLogs
@@ -107,19 +107,10 @@ def simulate(
 
 def simulate_market(settings: MarketSettings, folder: Path, quiet: bool) -> SimulatedLogs:
     """Simulate a market into a new folder, with a progress bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not is_watched(quiet)) as bar:
-        task = bar.add_task("Simulating auctions", total=None)
-        return simulate_logs(
-            settings,
-            folder,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    with shown_bar("Simulating auctions", quiet) as report:
+        return simulate_logs(settings, folder, progress=report)
 
 
 def market_facts(made: SimulatedLogs, settings: MarketSettings) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads import reading
+from coterie.command_line.ads.log_options import LogOptions, with_log_options
 from coterie.command_line.ads.segment import model_facts, print_segments
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["update"]
 
 
+@with_log_options
 def update(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
     ],
     new_log: Annotated[
-        str, typer.Argument(metavar="NEWLOG", help="Log of the new days only; see LOGS of segment.")
+        list[str],
+        typer.Argument(metavar="NEWLOG", help="Log of the new days only; see LOGS of segment."),
     ],
     output: Annotated[
         Path | None,
@@ -51,6 +54,8 @@ def update(
     allow_faults: reading.AllowFaults = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    *,
+    how: LogOptions,
 ) -> None:
     """Add the days of a new log to a model, without the old log.
 
@@ -74,6 +79,7 @@ def update(
         auction,
         {"model": target},
         dimensions=reading.dimensions_in(dimension),
+        how=how,
     )
     source.check_outputs()
     with shown_notes(quiet) as notes, shown_stages(quiet):

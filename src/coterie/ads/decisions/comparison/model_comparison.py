@@ -197,7 +197,7 @@ def _group_parts(found: MarketChanges, members: Mask) -> ImpressionParts:
         float(after.sum()),
         **parts,
         new=float(after[new].sum()),
-        vanished=-float(before[vanished].sum()),
+        vanished=0.0 - float(before[vanished].sum()),
     )
 
 

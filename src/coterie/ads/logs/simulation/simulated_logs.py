@@ -7,12 +7,9 @@ grow with the number of rows.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +30,8 @@ from coterie.ads.logs.simulation.simulated_traits import (
     in_micros,
     theme_names,
 )
-from coterie.errors import InvalidParameterError, OutputError
+from coterie.errors import InvalidParameterError
+from coterie.runtime.atomic_files import atomic_folder
 
 __all__ = ["MarketDay", "SimulatedLogs", "auction_batches", "draw_day", "simulate_logs"]
 
@@ -104,7 +102,7 @@ def simulate_logs(
     >>> [path.name for path in logs.bids]
     ['bids-2026-03-02.parquet', 'bids-2026-03-03.parquet']
     """
-    with _whole_folder(Path(folder)) as unfinished:
+    with atomic_folder(folder) as unfinished:
         _logger.info("Drawing %d advertisers", settings.advertisers)
         traits = draw_traits(settings)
         width = max(5, len(str(settings.advertisers - 1)))
@@ -353,46 +351,3 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
             columns[f"{name}_{component + 1}"] = getattr(traits, name)[:, component]
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     return table.replace_schema_metadata({"settings": json.dumps(asdict(settings))})
-
-
-@contextlib.contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder to fill, and rename it to ``folder`` on success."""
-    hidden = None
-    try:
-        # links are followed
-        target = Path(os.path.realpath(folder))
-        _refuse_obstacles(folder, target)
-        prefix = f".{target.name[:40]}-"
-        hidden = tempfile.mkdtemp(prefix=prefix, suffix=".unfinished", dir=target.parent)
-        # a folder inside it, because mkdtemp denies access to other users
-        unfinished = Path(hidden) / "whole"
-        unfinished.mkdir()
-        if target.exists():
-            unfinished.chmod(target.stat().st_mode)
-        yield unfinished
-        unfinished.rename(target)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
-    finally:
-        if hidden is not None:
-            shutil.rmtree(hidden, ignore_errors=True)
-
-
-def _refuse_obstacles(folder: Path, target: Path) -> None:
-    parent, is_folder = target.parent, target.is_dir()
-    in_use = is_folder and (target.is_mount() or target == Path.cwd())
-    has_content = is_folder and any(target.iterdir())
-    obstacles = (
-        (not parent.exists(), f"the folder {parent} does not exist; make it"),
-        (not parent.is_dir(), f"{parent} is not a folder"),
-        (target.exists() and not is_folder, "it is a file; give a new folder"),
-        (has_content, "the folder is not empty; give a new one, or empty it"),
-        (in_use, "the folder is mounted or the current one; give a new folder in it"),
-        (not os.access(parent, os.W_OK | os.X_OK), f"the folder {parent} is read-only"),
-    )
-    reason = next((reason for applies, reason in obstacles if applies), "")
-    if reason:
-        raise OutputError(f"cannot write {folder}: {reason}")
