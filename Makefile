@@ -22,7 +22,7 @@ check: $(READY)           ## format, lint, types, layers
 
 # gpu needs a GPU and tables some hours: name them to run them
 BENCH ?= features noise regret table2 table3 peers speed relaxation divided growing scale ads \
-  ads-segments ads-speed ads-real serve
+  ads-segments ads-decisions ads-speed ads-real serve
 bench: $(READY)           ## the figures of docs/benchmarks; one with: make bench BENCH=noise
 	$(BIN)/python -m benchmarks $(BENCH) -o docs/benchmarks/generated
 

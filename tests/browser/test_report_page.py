@@ -75,13 +75,13 @@ def test_opens_offline(report, opened):
 
 
 def test_begins_with_the_largest_spender(page):
-    """At first the advertiser that spends most is shown, at its present bid."""
+    """At first the advertiser that spends most is shown, at its mean bid."""
     bids = [one.bid for one in PAYLOAD.advertisers]
     spend = [twin_forecast(PAYLOAD, i, bid)["spend"] for i, bid in enumerate(bids)]
     largest = int(np.argmax(spend))
     assert page.input_value("#advertiser") == PAYLOAD.advertisers[largest].id
     assert bid_of(page) == pytest.approx(bids[largest], rel=1e-3)
-    assert "This is today’s mean bid" in page.inner_text("#sentence")
+    assert "This is the log’s mean bid" in page.inner_text("#sentence")
 
 
 def test_answers_as_the_twin(report, opened):
@@ -192,6 +192,25 @@ def test_scenarios_work_offline(report, opened):
     assert page.locator("#scenarios tr").count() == 1
 
 
+@pytest.mark.parametrize("width", [1280, 360])
+def test_bids_stand_beside_those_of_the_segment(report, opened, width):
+    """The c.d.f.s of wins and cost are drawn for both, their distance in words and as a bar."""
+    page = opened(report, width=width).page
+    assert "is 0.217 for wins and 0.217 for cost" in page.inner_text("#bid-shares")
+    for name in ("wins", "cost"):
+        chart = page.locator(f"#{name}-below svg")
+        assert chart.locator("path.main, path.segment").count() == 2
+        assert chart.locator("line.gap").count() == 1
+        assert chart.get_attribute("aria-valuetext").startswith("at $2.50: ")
+    page.locator("#wins-below svg").focus()
+    page.keyboard.press("End")
+    one = PAYLOAD.advertisers[shown(page)]
+    ends = [one.wins_below[-1], PAYLOAD.segments[one.segment].wins_below[-1]]
+    own, segment = (words.percent(round(float(f"{end:.4g}"), 3)) for end in ends)
+    told = f"{own}, segment {segment}"
+    assert told in page.inner_text("#wins-below-said")
+
+
 def test_bids_never_seen_are_said(report, opened):
     """Beyond the grid the answer stays that of its end, and says so."""
     page = opened(report).page
@@ -260,8 +279,8 @@ def test_members_can_be_listed_and_lead_to_their_forecast(tmp_path, opened):
     card.locator("summary").click()
     assert card.locator("[data-advertiser]").count() == 12
     card.get_by_role("button", name="List all 30").click()
-    assert card.locator("[data-advertiser]").count() == 30
-    last = card.locator("[data-advertiser]").last
+    assert page.inner_text("#advertiser-list .count") == "1–25 of 30"
+    last = page.locator("#advertiser-list [data-advertiser]").last
     name = last.inner_text()
     last.click()
     assert page.input_value("#advertiser") == name
@@ -337,7 +356,7 @@ def test_prints(report, opened, tmp_path):
     assert page.locator("nav").is_hidden()
     assert page.locator("#impressions-chart svg path.main").is_visible()
     assert page.locator("#bid-table tr").first.is_visible()
-    for table in page.locator("table:not(#compare table)").all():
+    for table in page.locator("table:not(#compare table, #side-by-side table)").all():
         assert table.is_visible()
     printed = page.pdf(path=tmp_path / "report.pdf", format="A4")
     assert printed.startswith(b"%PDF")

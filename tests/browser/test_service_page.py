@@ -19,7 +19,7 @@ TEXT = "cheap flights and hotels by the sea"
 pytestmark = pytest.mark.xdist_group("the service's page")
 
 
-def todays_bid(market, name):
+def mean_bid(market, name):
     """The mean bid that an advertiser made."""
     row = market.advertisers_.tolist().index(name)
     return float(market.bid_[row]) / 1_000_000
@@ -29,7 +29,7 @@ def test_begins_with_the_largest_spender(address, market, open_address):
     """At first the advertiser that spent most is shown at its present bid, without a complaint."""
     tab = open_address(address)
     name = str(market.advertisers_[market.cost_.argmax()])
-    bid = todays_bid(market, name)
+    bid = mean_bid(market, name)
     assert tab.page.input_value("#advertiser") == name
     assert shows(tab.page, market.forecast(name, bid), market.forecast(name, bid))
     assert "This is the log’s mean bid" in tab.page.inner_text("#sentence")
@@ -44,11 +44,11 @@ def test_answers_as_python(address, market, open_address):
     page = open_address(address).page
     for name, query, bids in ((ONE, "00021", (2.8,)), (OTHER, "ADV-00034", (0.01, 12.5))):
         choose(page, query, name)
-        today = market.forecast(name, todays_bid(market, name))
+        mean = market.forecast(name, mean_bid(market, name))
         for bid in bids:
             set_bid(page, bid)
             expected = market.forecast(name, bid)
-            assert shows(page, expected, today)
+            assert shows(page, expected, mean)
             said = page.inner_text("#sentence")
             assert f"{words.count(expected.impressions)} impressions" in said
             assert words.money(bid, "$") in said
@@ -58,7 +58,7 @@ def test_answers_as_python(address, market, open_address):
 def test_periods(address, market, open_address):
     """An average day, a date, 7 and 30 days: figures and words are those of the period."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
-    bids = [3.0, todays_bid(market, ONE)]
+    bids = [3.0, mean_bid(market, ONE)]
     for option, asked, per, when in (
         ("days-7", {"days": 7}, "in 7 days", r"in the next 7 days \(7–13 March 2026\):"),
         ("days-30", {"days": 30}, "in 30 days", r"in the next 30 days \(7 March .* 2026\):"),
@@ -81,7 +81,7 @@ def test_periods(address, market, open_address):
 def test_a_number_of_auctions(address, market, open_address):
     """A number typed in is taken as it is, for the days chosen; an emptied field expects again."""
     page = open_address(link(address, advertiser=ONE, bid=3, days=7)).page
-    bids = [3.0, todays_bid(market, ONE)]
+    bids = [3.0, mean_bid(market, ONE)]
     page.fill("#supply", "12345.5")
     settle(page)
     assert shows(page, *market.forecast(ONE, bids, supply=12345.5, days=7))
@@ -104,12 +104,12 @@ def test_a_number_of_auctions(address, market, open_address):
 def test_slider_and_chart_move_the_bid(address, market, open_address):
     """However the bid is moved, the figures are those of the bid that the field then shows."""
     page = open_address(link(address, advertiser=ONE)).page
-    today = market.forecast(ONE, todays_bid(market, ONE))
+    mean = market.forecast(ONE, mean_bid(market, ONE))
 
     def agrees():
         settle(page)
         bid = float(page.input_value("#bid"))
-        assert shows(page, market.forecast(ONE, bid), today)
+        assert shows(page, market.forecast(ONE, bid), mean)
         return bid
 
     page.focus("#bid-slider")
@@ -279,7 +279,7 @@ def test_bids_never_seen_are_said(address, market, open_address):
     page = open_address(link(address, advertiser=ONE, bid=5)).page
     assert page.locator("#sentence em").count() == 0
     set_bid(page, 99)
-    assert shows(page, market.forecast(ONE, 99.0), market.forecast(ONE, todays_bid(market, ONE)))
+    assert shows(page, market.forecast(ONE, 99.0), market.forecast(ONE, mean_bid(market, ONE)))
     assert page.inner_text("#sentence em").strip().startswith("Above every bid in the log")
     assert page.inner_text("#marginal").split("\n")[1:] == ["–", "no more to win"]
 
@@ -329,12 +329,30 @@ def test_segments_lead_to_their_members(address, market, open_address):
     size = market.segments_[place].size
     assert card.locator("li").count() == 12 < size
     card.get_by_role("button", name=f"List all {size}").click()
-    card.get_by_role("button").wait_for(state="detached", timeout=PATIENCE)
-    listed = card.locator("li a").all_inner_texts()
     members = market.advertisers_[market.labels_ == place].tolist()
-    assert sorted(listed) == sorted(map(words.visible, members))
-    card.locator("li a", has_text=members[-1]).click()
-    page.locator("#sentence .id").get_by_text(members[-1], exact=True).wait_for(timeout=PATIENCE)
+    rows = page.locator("#advertiser-list tbody tr")
+    told = page.locator("#advertiser-list .count")
+    expect = re.compile(rf"^1–{min(size, 25)} of {size}$")
+    told.filter(has_text=expect).wait_for(timeout=PATIENCE)
+    listed = rows.locator("th a").all_inner_texts()
+    assert set(listed) <= set(map(words.visible, members))
+    name = listed[-1]
+    rows.locator("th a", has_text=name).click()
+    page.locator("#sentence .id").get_by_text(name, exact=True).wait_for(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_bids_stand_beside_those_of_the_segment(address, market, open_address, width):
+    """The c.d.f.s of wins and cost are drawn with their distance; a new advertiser has none."""
+    page = open_address(link(address, advertiser=ONE), width=width).page
+    row = market.advertisers_.tolist().index(ONE)
+    shares = ProfileBook(market).advertiser(row)["bid_shares"]
+    for name in ("wins", "cost"):
+        assert f"{shares[name]['distance']:.3f} for {name}" in page.inner_text("#bid-shares")
+        assert page.locator(f"#{name}-below path.line").count() == 2
+    page.locator("[name=who][value=text]").check()
+    settle(page)
+    assert page.locator("#bid-shares").is_hidden()
 
 
 def test_works_by_the_keyboard_alone(address, market, open_address):
@@ -365,9 +383,7 @@ def test_works_by_the_keyboard_alone(address, market, open_address):
     settle(page)
     bid = float(page.input_value("#bid"))
     assert bid == pytest.approx(market.edges_[-1] / 1e6, rel=0.01)
-    assert shows(
-        page, market.forecast(OTHER, bid), market.forecast(OTHER, todays_bid(market, OTHER))
-    )
+    assert shows(page, market.forecast(OTHER, bid), market.forecast(OTHER, mean_bid(market, OTHER)))
     assert page.get_attribute("#sentence", "aria-live") == "polite"
 
 
@@ -405,8 +421,8 @@ def test_hostile_ids_are_text(address, market, open_address):
     for name in HOSTILE_IDS:
         choose(page, name[:40], name[:40])
         assert page.locator("#sentence .id").text_content() == name
-        today = market.forecast(name, todays_bid(market, name))
-        assert shows(page, today, today)
+        mean = market.forecast(name, mean_bid(market, name))
+        assert shows(page, mean, mean)
         assert not re.search(r"NaN|undefined|null", page.inner_text("main"))
     assert page.locator("script").count() == scripts
     assert page.locator("img").count() == 0

@@ -113,7 +113,7 @@ def test_back_and_forward(address, market, open_address):
     asks(page, advertiser=ONE, bid="5")
     choose(page, OTHER, OTHER)
     asks(page, advertiser=OTHER)
-    today = float(page.locator("#bid-table tr.chosen th data").get_attribute("value"))
+    mean = float(page.locator("#bid-table tr.chosen th data").get_attribute("value"))
     page.go_back()
     waits_for(page, ONE, 5.0, market)
     page.go_back()
@@ -122,7 +122,7 @@ def test_back_and_forward(address, market, open_address):
     page.go_forward()
     waits_for(page, ONE, 5.0, market)
     page.go_forward()
-    waits_for(page, OTHER, today, market)
+    waits_for(page, OTHER, mean, market)
     assert page.input_value("#advertiser") == OTHER
 
 

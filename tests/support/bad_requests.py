@@ -177,6 +177,8 @@ _QUERIES = {
         *(f"segment={one}" for one in ("-1", "x", "", "1.5", "1;2", "9" * 30, "%FF")),
         *(
             "x=1",
+            "sort=cost",
+            "sort=--bid",
             "Page=1",
             "page=1&page=2",
             f"search={'a' * 1_025}",

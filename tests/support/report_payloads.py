@@ -80,7 +80,8 @@ def make_payload(
         outliers=[i for i, one in enumerate(advertisers) if one.outlier],
         low_confidence=[i for i, one in enumerate(advertisers) if one.confidence < 0.45],
         warnings=["prices rose by 12.0% from 2026-03-06 on; <b>read</b> this"],
-        evaluation=_evaluation(rng),
+        days=_days(rng),
+        evaluation=_evaluation(rng) | {"points": _points(ids, rng)},
         tables=_tables(),
         quality=_quality(hostile),
         how=[
@@ -195,6 +196,9 @@ def _advertiser(
             view for view in ("text", "win", "cost") if rng.random() < (0.5 if outlier else 0.1)
         ],
         source=str(source),
+        wins_below=own.tolist(),
+        cost_below=(own**2).tolist(),
+        gaps=[[0.217, 2.5], [0.217, 2.5]],
     )
 
 
@@ -225,6 +229,8 @@ def _segment(
         win_high=high.tolist(),
         cost=_cost(grid, win).tolist(),
         members=sorted(map(int, members), key=lambda i: -advertisers[i].confidence)[:12],
+        wins_below=win.tolist(),
+        cost_below=(win**2).tolist(),
     )
 
 
@@ -331,6 +337,33 @@ def _evaluation(rng: np.random.Generator) -> dict[str, Any]:
         ],
         "chosen": {"number of segments": 10, "half-life of days": "none: all days count alike"},
     }
+
+
+def _points(ids: list[str], rng: np.random.Generator) -> dict[str, Any]:
+    """Return forecasts and actual values; some advertisers won nothing, some were misjudged."""
+    actual = np.floor(np.exp(rng.uniform(-0.5, 8, len(ids))))
+    forecast = np.maximum(actual, 0.4) * np.exp(0.15 * rng.standard_normal(len(ids)))
+    low, high = 0.8 * forecast, 1.2 * forecast
+    figures = {"forecast": forecast, "low": low, "high": high, "actual": actual}
+    return {
+        "advertisers": ids,
+        "of": 4 * len(ids),
+        "outside": dict.fromkeys(("impressions", "spend"), 7),
+        "impressions": {name: one.tolist() for name, one in figures.items()},
+        "spend": {name: (0.002 * one).tolist() for name, one in figures.items()},
+    }
+
+
+def _days(rng: np.random.Generator) -> list[dict[str, Any]]:
+    def level(place: int) -> dict[str, float | None]:
+        observed = float(np.exp(0.05 * rng.standard_normal()))
+        ends = {"expected": 1.0, "low": 0.93, "high": 1.07}
+        return {"observed": observed} | (ends if place else dict.fromkeys(ends))
+
+    return [
+        {"day": f"2026-03-{2 + place:02d}", "price": level(place), "supply": level(place)}
+        for place in range(7)
+    ]
 
 
 def _stratum_error(

@@ -55,7 +55,7 @@ def exact(page: Any, place: str) -> list[float]:
     return [float(value) for value in found]
 
 
-def shows(page: Any, expected: Forecast, today: Forecast | None) -> bool:
+def shows(page: Any, expected: Forecast, mean: Forecast | None) -> bool:
     """Whether the tiles show a forecast, to the last bit beneath and as numbers are written."""
     for tile, (name, format_) in TILES.items():
         value = getattr(expected, name)
@@ -69,8 +69,8 @@ def shows(page: Any, expected: Forecast, today: Forecast | None) -> bool:
             assert exact(page, f"#{tile}-small") == list(interval), tile
             said = f"{format_(interval[0])}–{format_(interval[1])}"
             assert page.inner_text(f"#{tile}-small").endswith(said)
-        if today is not None:
-            before = getattr(today, name)
+        if mean is not None:
+            before = getattr(mean, name)
             assert exact(page, f"#{tile}-change") == [before]
             assert format_(before) in page.inner_text(f"#{tile}-change")
     return True

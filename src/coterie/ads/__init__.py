@@ -5,11 +5,15 @@ The map, in the order in which data flows:
 ===========  ===================================================================================
 logs         :func:`connect`, :func:`open_logs`, :class:`LogMapping`, :func:`check_logs`,
              :func:`simulate_logs`
-histograms   :func:`read_histograms`, :func:`read_descriptions`, :func:`load_ipinyou_histograms`
+histograms   :func:`read_histograms`, :func:`read_targets`, :func:`read_descriptions`,
+             :func:`load_ipinyou_histograms`
 curves       :func:`evidence_of`, :func:`own_curves`
 similarity   :func:`ks_distances`, :func:`ks_graph`
 segments     :class:`AdForecaster`, :class:`SegmentSettings`
 forecasts    :class:`AdForecaster`, :class:`Forecast`
+decisions    :func:`bid_for`, :func:`plan_budget`, :func:`split_budget`, :func:`rank_targets`
+comparison   :func:`compare_models`, :func:`compare_periods`
+export       :func:`export_model`
 evaluation   :func:`evaluate`
 report       :func:`report_payload`, :func:`write_report`
 service      :class:`Client` and :class:`AsyncClient`, which ask what ``coterie ads serve`` answers
@@ -31,6 +35,22 @@ if TYPE_CHECKING:
     from coterie.ads.client.clients import Client as Client
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves
+    from coterie.ads.decisions.budgets import plan_budget as plan_budget
+    from coterie.ads.decisions.comparison.comparison_results import (
+        ModelComparison as ModelComparison,
+    )
+    from coterie.ads.decisions.comparison.model_comparison import compare_models as compare_models
+    from coterie.ads.decisions.comparison.model_comparison import (
+        compare_periods as compare_periods,
+    )
+    from coterie.ads.decisions.decision_answers import BudgetPlan as BudgetPlan
+    from coterie.ads.decisions.decision_answers import BudgetSplit as BudgetSplit
+    from coterie.ads.decisions.decision_answers import GoalBid as GoalBid
+    from coterie.ads.decisions.decision_answers import TargetRanking as TargetRanking
+    from coterie.ads.decisions.goals import bid_for as bid_for
+    from coterie.ads.decisions.model_export import export_model as export_model
+    from coterie.ads.decisions.portfolios import split_budget as split_budget
+    from coterie.ads.decisions.target_ranking import rank_targets as rank_targets
     from coterie.ads.forecasts.evaluation import evaluate as evaluate
     from coterie.ads.forecasts.forecast_figures import Forecast as Forecast
     from coterie.ads.forecasts.forecaster import AdForecaster as AdForecaster
@@ -38,6 +58,8 @@ if TYPE_CHECKING:
     from coterie.ads.histograms.counting import read_histograms as read_histograms
     from coterie.ads.histograms.ipinyou import load_ipinyou_histograms as load_ipinyou_histograms
     from coterie.ads.histograms.price_grid import price_grid as price_grid
+    from coterie.ads.histograms.target_counting import read_targets as read_targets
+    from coterie.ads.histograms.target_counts import TargetCounts as TargetCounts
     from coterie.ads.logs.bid_logs import BidLogs as BidLogs
     from coterie.ads.logs.bid_logs import open_logs as open_logs
     from coterie.ads.logs.bid_logs import read_descriptions as read_descriptions

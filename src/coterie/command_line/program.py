@@ -14,13 +14,18 @@ import typer
 import typer.core
 
 import coterie
+from coterie.command_line.ads.budget import budget
 from coterie.command_line.ads.check import check
+from coterie.command_line.ads.compare import compare
 from coterie.command_line.ads.evaluate import evaluate
+from coterie.command_line.ads.export import export
 from coterie.command_line.ads.forecast import forecast
+from coterie.command_line.ads.portfolio import portfolio
 from coterie.command_line.ads.report import report
 from coterie.command_line.ads.segment import segment
 from coterie.command_line.ads.serve import serve
 from coterie.command_line.ads.simulate import simulate
+from coterie.command_line.ads.targets import targets
 from coterie.command_line.ads.update import update
 from coterie.command_line.choose_k import choose_k
 from coterie.command_line.cluster import cluster
@@ -139,6 +144,11 @@ ads.command("check")(check)
 ads.command("segment")(segment)
 ads.command("update")(update)
 ads.command("forecast")(forecast)
+ads.command("budget")(budget)
+ads.command("portfolio")(portfolio)
+ads.command("targets")(targets)
+ads.command("compare")(compare)
+ads.command("export")(export)
 ads.command("evaluate")(evaluate)
 ads.command("report")(report)
 ads.command("serve")(serve)

@@ -22,8 +22,8 @@ def known_attributes(kind: type) -> frozenset[str]:
     """Return the attributes that a class knows.
 
     Those of a record are its fields. Those of another class are the names that its methods assign
-    and the names that it annotates without a value. The name of a method or property is never
-    among them.
+    and the names that it annotates, without a value or with None, which older files may lack. The
+    name of a method or property is never among them.
 
     Examples
     --------
@@ -49,7 +49,9 @@ def _names_of(kind: Any) -> frozenset[str]:
     names = set(_SET_BY_VALIDATION)
     for base in kind.__mro__:
         names.update(*(_assigned_names(member) for member in vars(base).values()))
-        names.update(name for name in inspect.get_annotations(base) if not hasattr(kind, name))
+        names.update(
+            name for name in inspect.get_annotations(base) if getattr(kind, name, None) is None
+        )
     return frozenset(name for name in names if not _is_computed(kind, name))
 
 

@@ -1,16 +1,17 @@
-"""Atomic file writes: write to a temporary file, then rename it."""
+"""Atomic writes: write to a temporary file or folder, then rename it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from coterie.errors import OutputError
 
-__all__ = ["atomic_file", "check_writable", "output_errors"]
+__all__ = ["atomic_file", "atomic_folder", "check_writable", "output_errors"]
 
 
 @contextlib.contextmanager
@@ -47,6 +48,39 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a hidden folder to fill, and rename it to ``path`` on success.
+
+    ``path`` is a new or an empty folder. On any failure, including an interrupt, nothing is left.
+
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "answers"
+    >>> with atomic_folder(folder) as unfinished:
+    ...     _ = (unfinished / "answer.txt").write_text("42")
+    >>> (folder / "answer.txt").read_text()
+    '42'
+    """
+    folder, hidden = Path(path), None
+    with output_errors(folder):
+        try:
+            # links are followed
+            target = Path(os.path.realpath(folder))
+            _refuse_folder(folder, target)
+            prefix = f".{target.name[:40]}-"
+            hidden = tempfile.mkdtemp(prefix=prefix, suffix=".unfinished", dir=target.parent)
+            # a folder inside it, because mkdtemp denies access to other users
+            unfinished = Path(hidden) / "whole"
+            unfinished.mkdir()
+            if target.exists():
+                unfinished.chmod(target.stat().st_mode)
+            yield unfinished
+            unfinished.rename(target)
+        finally:
+            if hidden is not None:
+                shutil.rmtree(hidden, ignore_errors=True)
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise an OutputError if a file cannot be written; callers use it to fail early."""
     target = Path(path)
@@ -79,6 +113,23 @@ def _obstacle(target: Path, folder: Path) -> str:
         (exists and not os.access(target, os.W_OK), "the file is read-only; choose another name"),
     )
     return next((reason for met, reason in obstacles if met), "")
+
+
+def _refuse_folder(folder: Path, target: Path) -> None:
+    parent, is_folder = target.parent, target.is_dir()
+    in_use = is_folder and (target.is_mount() or target == Path.cwd())
+    has_content = is_folder and any(target.iterdir())
+    obstacles = (
+        (not parent.exists(), f"the folder {parent} does not exist; make it"),
+        (not parent.is_dir(), f"{parent} is not a folder"),
+        (target.exists() and not is_folder, "it is a file; give a new folder"),
+        (has_content, "the folder is not empty; give a new one, or empty it"),
+        (in_use, "the folder is mounted or the current one; give a new folder in it"),
+        (not os.access(parent, os.W_OK | os.X_OK), f"the folder {parent} is read-only"),
+    )
+    reason = next((reason for applies, reason in obstacles if applies), "")
+    if reason:
+        raise OutputError(f"cannot write {folder}: {reason}")
 
 
 def _follow_link(target: Path) -> Path:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import coterie.ads
 import fitted_models
 from coterie.ads import AsyncClient, Client
 from coterie.errors import CoterieWarning, InvalidParameterError, ServiceError
@@ -109,6 +110,45 @@ def test_many_questions_are_answered_like_each_alone(asked, questions):
     """In order, with a list for each."""
     model, client = asked
     assert client.forecast_many(questions) == [of_model(model, one) for one in questions]
+
+
+DECISIONS = [
+    ("bid_for", {"advertiser": "adv-00041", "impressions": 20, "days": 7}),
+    ("bid_for", {"text": "savings bank", "supply": 1e5, "spend": 1e9}),
+    ("plan_budget", {"advertiser": "adv-00020", "budget": 0.4, "bid": 3}),
+    ("plan_budget", {"advertiser": HOSTILE_IDS[1], "budget": 0.1, "day": date(2026, 3, 20)}),
+    ("split_budget", {"budget": 2, "advertisers": KNOWN, "goal": "clicks"}),
+    ("split_budget", {"segment": 0, "days": 2, "level": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("name", "question"), DECISIONS)
+def test_decisions_are_those_of_python(asked, name, question):
+    """Goals, budgets and portfolios, from clients that block or wait."""
+    model, client = asked
+    expected = getattr(coterie.ads, name)(model, **question)
+    assert getattr(client, name)(**question) == expected
+
+    async def ask():
+        async with AsyncClient(client.base_url, token=TOKEN) as other:
+            return await getattr(other, name)(**question)
+
+    assert asyncio.run(ask()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("bid_for", {"advertiser": "adv-00041"}),
+        ("bid_for", {"advertiser": "nobody", "spend": 1}),
+        ("plan_budget", {"advertiser": "adv-00041"}),
+        ("split_budget", {"advertisers": ["nobody"]}),
+    ],
+)
+def test_invalid_decisions_are_refused(client, name, question):
+    """As Python refuses them, by the client or by the service."""
+    with pytest.raises(InvalidParameterError):
+        getattr(client, name)(**question)
 
 
 def test_the_asynchronous_client_returns_the_same(service, client):

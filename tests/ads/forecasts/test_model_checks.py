@@ -124,7 +124,8 @@ def test_other_models_do_not_forecast(other):
 
 def test_the_list_of_attributes_is_complete():
     """Every attribute that fit gives is known to these tests."""
-    assert sorted(name for name in vars(small_model()) if name.endswith("_")) == FITTED
+    found = {name for name in vars(small_model()) if name.endswith("_")}
+    assert found == {*FITTED, "targets_"}  # files of earlier versions lack the last
 
 
 @pytest.mark.parametrize("name", FITTED)

@@ -112,8 +112,12 @@ def test_the_book_and_the_report_say_the_same(model, book):
             assert known[name] == shown[name]
         np.testing.assert_allclose(known["curves"]["pooled"]["win"], shown["win"], atol=1e-7)
         assert [view["view"] for view in known["views"] if view["dissents"]] == shown["dissent"]
+        for name, share in (known["bid_shares"] or {}).items():
+            assert share["own"] == shown[f"{name}_below"]
+            assert share["segment"] == payload["segments"][shown["segment"]][f"{name}_below"]
+            assert [share["distance"], share["bid"]] == shown["gaps"][name == "cost"]
     for known, shown in zip(book.segments(), payload["segments"], strict=True):
-        for name in shown.keys() - {"members"}:
+        for name in shown.keys() - {"members", "wins_below", "cost_below"}:
             assert known[name] == shown[name]
         members = [str(model.advertisers_[a]) for a in shown["members"]]
         assert [member["id"] for member in known["members"]] == members

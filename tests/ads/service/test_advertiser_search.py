@@ -52,6 +52,19 @@ def test_finds_what_looking_at_every_id_finds(market, text, segment):
     assert total == len(rows)
 
 
+@given(markets, letters, st.sampled_from(["id", "spend", "size"]), st.booleans())
+def test_sorts_by_a_column(market, text, name, is_falling):
+    """Rows come in the order of the column, and equal ones in the usual order."""
+    size = [len(one[0]) for one in market]
+    ids, spend, _ = zip(*market, strict=True) if market else ((), (), ())
+    columns = {"id": [folded(one).encode() for one in ids], "spend": spend, "size": size}
+    search = AdvertiserSearch(*([one[i] for one in market] for i in range(3)), {"size": size})
+    rows, _ = search.page(text, sort=f"-{name}" if is_falling else name, page_size=100)
+    usual = slowly_found(market, text, None)
+    # sorted() keeps equal rows in order also in reverse
+    assert rows.tolist() == sorted(usual, key=columns[name].__getitem__, reverse=is_falling)
+
+
 @given(markets, letters, st.integers(1, 5))
 def test_pages_follow_one_another(market, text, size):
     """All pages together are all that was found, in order, and a page beyond is empty."""

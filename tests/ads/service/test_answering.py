@@ -58,7 +58,7 @@ def questions(draw, name):
         question["day"] = str(draw(st.dates(date(2026, 3, 1), date(2026, 3, 20))))
     days = st.sampled_from([1, 2, 7])
     question |= draw(st.fixed_dictionaries({}, optional={"days": days, "level": levels}))
-    each = bids | st.just(served(name).highest)
+    each = bids | st.just(served(name).tables.highest)
     question["bid"] = draw(each | st.lists(each, min_size=1, max_size=5) | ranges)
     return question
 

@@ -13,7 +13,10 @@ from coterie.ads.service import bulk_curves
 from coterie.ads.service.bulk_curves import written
 from service_calls import served
 
-COLUMNS = ["advertiser", "bid", "win_rate", "win_rate_low", "win_rate_high", "cost"]
+COLUMNS = [
+    *("advertiser", "segment", "bid", "win_rate", "win_rate_low", "win_rate_high", "cost"),
+    *("marginal_cost", "own_win_rate", "segment_win_rate"),
+]
 READ = {
     "arrow": lambda body: pa.ipc.open_stream(io.BytesIO(body)).read_all(),
     "parquet": pq.read_table,
@@ -36,9 +39,9 @@ def test_curves_are_those_of_the_model(kind, name):
     assert found.column_names == COLUMNS
     assert found.schema.metadata[b"model_version"] == b"0123456789ab"
     assert found.schema.metadata[b"currency"] == made.currency.encode()
-    bids = made.curve_bids()
+    bids = np.array([bid for bid in made.book.grid if bid > 0])
     assert found["advertiser"].to_pylist() == [one for one in made.names for _ in bids]
-    columns = [found[column].to_numpy().reshape(len(made.names), -1) for column in COLUMNS[1:]]
+    columns = [found[column].to_numpy().reshape(len(made.names), -1) for column in COLUMNS[2:7]]
     for row, advertiser in enumerate(made.names):
         known = made.tables.curves_at(made.placer.placed(advertiser, None), bids)
         expected = [bids, known["win"], known["low"], known["high"], known["cost"]]

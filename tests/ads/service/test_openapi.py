@@ -25,14 +25,18 @@ TOKEN = "a-token-that-nobody-guesses"
 OPERATIONS = {
     "advertiser": "GET /v1/advertisers/{id}",
     "advertisers": "GET /v1/advertisers",
+    "bid": "POST /v1/bids",
+    "budget": "POST /v1/budgets",
     "curves": "GET /v1/curves",
     "forecast": "POST /v1/forecast",
     "forecast_stream": "POST /v1/forecast/stream",
     "live": "GET /health/live",
     "metrics": "GET /metrics",
     "model": "GET /v1/model",
+    "portfolio": "POST /v1/portfolios",
     "ready": "GET /health/ready",
     "segments": "GET /v1/segments",
+    "targets": "POST /v1/targets",
 }
 
 

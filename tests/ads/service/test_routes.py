@@ -109,6 +109,14 @@ class TestAdvertisers:
         spend = dict(zip(served().model.advertisers_, served().model.cost_, strict=True))
         assert [spend[name] for name in found] == sorted(spend.values(), reverse=True)
 
+    @pytest.mark.parametrize("name", ["confidence", "observations", "bid", "spend"])
+    def test_are_sorted_by_a_column(self, name):
+        """The values of the column rise, or fall if its name has a minus sign."""
+        for sort, is_falling in ((name, False), (f"-{name}", True)):
+            told = service().get(f"/v1/advertisers?sort={sort}&page_size=100").json
+            values = [item[name] for item in told["items"]]
+            assert values == sorted(values, reverse=is_falling)
+
     @pytest.mark.parametrize("name", [*HOSTILE_IDS, "adv-00023"])
     def test_one_is_found_by_its_id(self, name):
         """An id may have slashes, quotes and any script; the list shows a part of the details."""

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie import save_model
+from coterie.ads.protocol import AdvertiserQuery
 from coterie.ads.service import served_model
 from coterie.ads.service.served_model import ServedModel, file_version, load_served, printable
 from coterie.errors import ModelFileError
@@ -93,7 +94,7 @@ def test_details_may_come_later():
     made = fresh()
     assert asyncio.run(made.with_details()) is made
     assert made.advertiser(3) == served().advertiser(3)
-    assert made.page("a") == served().page("a")
+    assert made.page(AdvertiserQuery("a")) == served().page(AdvertiserQuery("a"))
     assert msgspec.to_builtins(made.segments())["segments"] == served().book.segments()
 
 

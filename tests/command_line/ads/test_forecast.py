@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads import bid_for
+from coterie.ads.decisions.decision_answers import GoalBid
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.forecasts.forecaster import load_forecaster
 from coterie.ads.protocol import Answer
@@ -96,6 +98,27 @@ def test_json_is_the_forecast_of_the_model(run, segmented):
     assert (answer.currency, answer.known, answer.days) == ("USD", True, 1)
     assert answer.model.version == content_checksum(model)[:12]
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize(("goal", "amount"), [("impressions", 3), ("spend", 1e6), ("clicks", 0.01)])
+def test_a_goal_has_its_bid(run, segmented, goal, amount):
+    """--json is the answer of Python; the summary has the bid, or says why there is none."""
+    model = segmented["model_file"]
+    asked = ("ads", "forecast", model, "--advertiser", KNOWN, f"--{goal}", amount, "--days", 3)
+    found = msgspec.json.decode(run(*asked, "--json").stdout, type=GoalBid)
+    assert found == bid_for(load_forecaster(model), KNOWN, **{goal: amount}, days=3)
+    told = run(*asked)
+    assert told.exit_code == 0
+    assert_fits(told.stdout)
+    expected = f"is the bid for {amount}" if found.reached else "No bid in the log reaches 1M USD"
+    assert expected in unwrapped(told.stdout)
+
+
+@pytest.mark.parametrize("options", [[], ["--bid", "2", "--spend", "3"], ["--clicks", "-1"]])
+def test_one_bid_or_one_goal_is_asked_for(run, segmented, options):
+    """Neither, both, or an amount that is none is refused."""
+    model = segmented["model_file"]
+    assert_one_line(run("ads", "forecast", model, "--advertiser", KNOWN, *options))
 
 
 def test_json_has_a_remark_where_a_bid_needs_one(run, segmented):

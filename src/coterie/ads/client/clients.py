@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar, Unpack, overload
 
 import httpx
@@ -12,6 +12,12 @@ import pyarrow as pa
 
 from coterie.ads.client.connection import Call, Connection, note_version
 from coterie.ads.client.question_batches import Asked, Bids, Details, batches_of
+from coterie.ads.decisions.decision_answers import (
+    BudgetPlan,
+    BudgetSplit,
+    GoalBid,
+    TargetRanking,
+)
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
 
@@ -95,7 +101,8 @@ class Client(Connection[httpx.BaseTransport]):
             In units of currency per thousand impressions (CPM); a mapping of ``from``, ``to`` and
             ``step`` is a range. Required.
         **details
-            ``supply``, ``day``, ``days``, ``text``, ``level`` as in :meth:`AdForecaster.forecast`.
+            ``supply``, ``day``, ``days``, ``text``, ``level`` and ``where`` as in
+            :meth:`AdForecaster.forecast`.
 
         Returns
         -------
@@ -129,6 +136,45 @@ class Client(Connection[httpx.BaseTransport]):
             found = self._run(self._answers(batch))
             note_version(versions, found)
             yield from found
+
+    def bid_for(self, advertiser: str | None = None, **asked: Any) -> GoalBid:
+        """Find the bid for a goal; see :func:`coterie.ads.bid_for`.
+
+        Parameters
+        ----------
+        advertiser : str, optional
+        **asked
+            One of ``impressions``, ``clicks``, ``conversions`` and ``spend``, and the details of
+            :meth:`forecast`.
+        """
+        return self._run(self._bid(advertiser=advertiser, **asked))
+
+    def plan_budget(
+        self, advertiser: str | None = None, budget: float | None = None, **details: Any
+    ) -> BudgetPlan:
+        """Find the bid that uses a budget, and what it buys; see :func:`coterie.ads.plan_budget`.
+
+        ``details`` are ``bid`` and those of :meth:`forecast`; ``days`` is 7 by default.
+        """
+        return self._run(self._budget(advertiser=advertiser, budget=budget, **details))
+
+    def rank_targets(
+        self, advertiser: str | None = None, bid: float | None = None, **details: Any
+    ) -> TargetRanking:
+        """Rank the values of dimensions; see :func:`coterie.ads.rank_targets`.
+
+        ``details`` are ``dimension``, ``by`` and those of :meth:`forecast`.
+        """
+        return self._run(self._targets(advertiser=advertiser, bid=bid, **details))
+
+    def split_budget(
+        self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
+    ) -> BudgetSplit:
+        """Divide a budget between advertisers; see :func:`coterie.ads.split_budget`.
+
+        ``details`` are ``segment``, ``goal``, ``day``, ``days`` and ``level``.
+        """
+        return self._run(self._portfolio(budget=budget, advertisers=advertisers, **details))
 
     def model(self) -> Model:
         """Return the description of the model: version, currency, days, warnings."""
@@ -166,7 +212,8 @@ class Client(Connection[httpx.BaseTransport]):
     def curves(self, segment: int | None = None) -> pa.Table:
         """Return the curves of all advertisers, or of one segment, as an Arrow table.
 
-        Columns: advertiser, bid, win_rate, win_rate_low, win_rate_high, cost. The metadata of the
+        Columns: advertiser, segment, bid, win_rate, win_rate_low, win_rate_high, cost,
+        marginal_cost, own_win_rate, segment_win_rate. The metadata of the
         schema has the version of the model and the currency.
         """
         return self._run(self._curves(segment))
@@ -250,6 +297,28 @@ class AsyncClient(Connection[httpx.AsyncBaseTransport]):
             note_version(versions, together)
             for found in together:
                 yield found
+
+    async def bid_for(self, advertiser: str | None = None, **asked: Any) -> GoalBid:
+        """Find the bid for a goal; see :meth:`Client.bid_for`."""
+        return await self._run(self._bid(advertiser=advertiser, **asked))
+
+    async def plan_budget(
+        self, advertiser: str | None = None, budget: float | None = None, **details: Any
+    ) -> BudgetPlan:
+        """Find the bid that uses a budget; see :meth:`Client.plan_budget`."""
+        return await self._run(self._budget(advertiser=advertiser, budget=budget, **details))
+
+    async def rank_targets(
+        self, advertiser: str | None = None, bid: float | None = None, **details: Any
+    ) -> TargetRanking:
+        """Rank the values of dimensions; see :meth:`Client.rank_targets`."""
+        return await self._run(self._targets(advertiser=advertiser, bid=bid, **details))
+
+    async def split_budget(
+        self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
+    ) -> BudgetSplit:
+        """Divide a budget between advertisers; see :meth:`Client.split_budget`."""
+        return await self._run(self._portfolio(budget=budget, advertisers=advertisers, **details))
 
     async def model(self) -> Model:
         """Return the description of the model: version, currency, days, warnings."""

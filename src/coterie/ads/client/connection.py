@@ -27,6 +27,12 @@ from msgspec import Meta
 from coterie import __version__
 from coterie.ads import protocol
 from coterie.ads.client.question_batches import Batch, batches_of, checked, one_line
+from coterie.ads.decisions.decision_answers import (
+    BudgetPlan,
+    BudgetSplit,
+    GoalBid,
+    TargetRanking,
+)
 from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
 
@@ -154,6 +160,24 @@ class Connection(Generic[Transport]):
         [batch] = batches_of([question], many=False)
         [found] = yield from self._answers(batch)
         return found if batch.questions[0].gives_list else found[0]
+
+    def _decision(self, path: str, kind: Any, given: dict[str, Any], answer: type[T]) -> Call[T]:
+        """Ask for a decision; ``kind`` is the type of the question."""
+        part = msgspec.json.encode(checked(kind, given))
+        read = partial(msgspec.json.decode, type=answer)
+        return self._ask(path, read, batch=Batch(many=False, parts=[part]))
+
+    def _bid(self, **given: Any) -> Call[GoalBid]:
+        return self._decision("/v1/bids", protocol.GoalQuestion, given, GoalBid)
+
+    def _budget(self, **given: Any) -> Call[BudgetPlan]:
+        return self._decision("/v1/budgets", protocol.BudgetQuestion, given, BudgetPlan)
+
+    def _targets(self, **given: Any) -> Call[TargetRanking]:
+        return self._decision("/v1/targets", protocol.TargetsQuestion, given, TargetRanking)
+
+    def _portfolio(self, **given: Any) -> Call[BudgetSplit]:
+        return self._decision("/v1/portfolios", protocol.PortfolioQuestion, given, BudgetSplit)
 
     def _answers(self, batch: Batch) -> Call[list[list[Forecast]]]:
         return self._ask("/v1/forecast", batch.read, batch=batch)

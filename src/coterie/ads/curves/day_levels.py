@@ -16,7 +16,7 @@ told apart, and the average stays between them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -63,6 +63,26 @@ class DayLevels:
         mean = self.weights @ means
         between = means - mean
         return mean, covariance + (between * self.weights[:, None]).T @ between
+
+    def one_day_ahead(self) -> tuple[Floats, Floats]:
+        """Return mean and variance of each measured level, given the days before it, (D,) each.
+
+        The variance includes the error of measurement. The first day has none before it, and is
+        NaN. The standard deviations of the parts are those of all days.
+
+        >>> days = np.datetime64("2026-03-02") + np.arange(3)
+        >>> mean, variance = fit_levels(days, [0.1, 0.1, 0.1], [1e-4] * 3).one_day_ahead()
+        >>> mean.round(2).tolist(), bool(variance[2] < variance[1])
+        ([nan, 0.1, 0.1], True)
+        """
+        found = np.full((2, len(self.days)), np.nan)
+        for d in range(1, len(self.days)):
+            before = replace(
+                self, days=self.days[:d], values=self.values[:d], errors=self.errors[:d]
+            )
+            mean, covariance = before.ahead(self.days[d : d + 1])
+            found[:, d] = mean[0], covariance[0, 0] + self.errors[d]
+        return found[0], found[1]
 
     def typical(self) -> tuple[float, float]:
         """Return mean and variance of the log level of the next day, its weekday unknown."""

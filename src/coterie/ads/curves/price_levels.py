@@ -8,8 +8,8 @@ the levels once more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,20 @@ from coterie.ads.curves.day_levels import DayLevels, fit_levels
 from coterie.ads.curves.market_dictionary import general_posterior
 from coterie.ads.histograms.bid_histograms import BidHistograms
 
-__all__ = ["price_levels"]
+__all__ = [
+    "AuctionCells",
+    "cells_of_days",
+    "curve_at_places",
+    "level_curves",
+    "level_score",
+    "measured_levels",
+    "price_levels",
+]
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+#: Advertiser, day and bin of each cell.
+Places = tuple[Indices, Indices, Indices]
 
 #: Shifts that are tried in each round, around the level found before: first far, then near.
 _STEPS = (np.linspace(-0.36, 0.36, 7), np.array([-0.06, 0.0, 0.06]), np.array([-0.03, 0.0, 0.03]))
@@ -30,21 +41,97 @@ _TINY = 1e-7
 _MOST_VARIANCE = 0.25
 
 
+class AuctionCells(NamedTuple):
+    """Auctions of some days by cell: won and lost by bin of the bid, revealed by that of the price.
+
+    The kinds are those of :mod:`~coterie.ads.curves.auction_counts`.
+    """
+
+    bids: Places
+    won: Floats | None  # None where prices are revealed
+    lost: Floats
+    prices: Places
+    revealed: Floats
+
+
 def price_levels(histograms: BidHistograms, days: Sequence[int]) -> DayLevels:
     """Estimate the price level of each of some days, relative to their mean."""
+    days = list(days)
+    return fit_levels(histograms.days[days], *measured_levels(histograms, days))
+
+
+def measured_levels(histograms: BidHistograms, days: Sequence[int]) -> tuple[Floats, Floats]:
+    """Measure the price level of each of D days, relative to their mean: levels and variances."""
     days, scale = list(days), bids_per_weight(histograms)
     levels, errors = np.zeros(len(days)), np.full(len(days), _MOST_VARIANCE)
     for steps in _STEPS if len(days) > 1 else ():
-        together = count_auctions(histograms, days, shifts=levels)
-        atoms, _, posterior = general_posterior(together, rounds=0)
-        curves = posterior @ atoms
+        curves = level_curves(histograms, days, levels)
         found = [
             _level_of(histograms, scale, day, curves, level + steps)
             for day, level in zip(days, levels.tolist(), strict=True)
         ]
         levels, errors = np.array(found).T
         levels = levels - np.average(levels, weights=1.0 / errors)
-    return fit_levels(histograms.days[days], levels, errors)
+    return levels, errors
+
+
+def level_curves(histograms: BidHistograms, days: Sequence[int], levels: Floats) -> Floats:
+    """Return F of each advertiser at level 0, (A, G + 1), at the edges of ``log_edges``."""
+    together = count_auctions(histograms, days, shifts=levels)
+    atoms, _, posterior = general_posterior(together, rounds=0)
+    return np.asarray(posterior @ atoms)
+
+
+def cells_of_days(
+    histograms: BidHistograms, scale: Floats, chosen: NDArray[np.bool_]
+) -> AuctionCells:
+    """Return the auctions of some days; ``scale`` (A,) is that of ``bids_per_weight``."""
+    cells, prices = histograms.bids, histograms.prices
+    bids, priced = chosen[cells.day], chosen[prices.day]
+    bid_at = cells.advertiser[bids], cells.day[bids], cells.bin[bids]
+    price_at = prices.advertiser[priced], prices.day[priced], prices.bin[priced]
+    wins, number = cells.wins[bids] * scale[bid_at[0]], prices.count[priced] * scale[price_at[0]]
+    lost = cells.count[bids] * scale[bid_at[0]] - wins
+    lost = lost if histograms.revealed != "minimum" else np.zeros_like(wins)
+    won = wins if histograms.revealed == "none" else None
+    return AuctionCells(bid_at, won, lost, price_at, number)
+
+
+def level_score(
+    cells: AuctionCells,
+    curves: Floats,
+    place: Callable[[Places, int], Floats],
+    summed: Callable[[Places, Floats, Floats], Any],
+) -> Any:
+    """Return the log-likelihood of auctions under moved curves (A, G + 1).
+
+    Parameters
+    ----------
+    place : callable
+        Of cells and a side, 0 or 1: where their lower or upper edges are on the curves of level
+        0, as fractional numbers of edges.
+    summed : callable
+        Of cells, numbers of auctions and logarithms of their probabilities: the sum of products.
+    """
+
+    def at_edges(at: Places) -> tuple[Floats, Floats]:
+        lower, upper = (curve_at_places(curves, at[0], place(at, side)) for side in (0, 1))
+        return lower, upper
+
+    lower, upper = at_edges(cells.bids)
+    middle = np.clip((lower + upper) / 2, _TINY, 1 - _TINY)
+    score = summed(cells.bids, cells.lost, np.log1p(-middle))
+    if cells.won is not None:
+        return score + summed(cells.bids, cells.won, np.log(middle))
+    lower, upper = at_edges(cells.prices)
+    return score + summed(cells.prices, cells.revealed, np.log(np.maximum(upper - lower, _TINY)))
+
+
+def curve_at_places(curves: Floats, row: Indices, place: Floats) -> Floats:
+    """Interpolate curves (A, G + 1) of some rows at fractional numbers of edges."""
+    lower = np.minimum(place.astype(np.int64), curves.shape[1] - 2)
+    part = place - lower
+    return np.asarray(curves[row, lower] * (1 - part) + curves[row, lower + 1] * part)
 
 
 def _level_of(
@@ -55,39 +142,19 @@ def _level_of(
     The log-likelihood is computed at ``steps``, and its maximum by a parabola through the best one
     and its neighbours.
     """
-    cells, prices = histograms.bids, histograms.prices
-    bids, priced = cells.day == day, prices.day == day
-    bid_at = cells.advertiser[bids], cells.bin[bids]
-    price_at = prices.advertiser[priced], prices.bin[priced]
-    wins, number = cells.wins[bids] * scale[bid_at[0]], prices.count[priced] * scale[price_at[0]]
-    lost = cells.count[bids] * scale[bid_at[0]] - wins
-    lost = lost if histograms.revealed != "minimum" else np.zeros_like(wins)
+    cells = cells_of_days(histograms, scale, np.arange(len(histograms.days)) == day)
     x, scores = log_edges(histograms.edges), []
     for step in steps:
         # places of all edges on the curves of level 0
-        place = np.interp(x - step, x, np.arange(len(x)))
-        middle = np.clip(_between_edges(curves, place, bid_at, mean=True), _TINY, 1 - _TINY)
-        score = lost @ np.log1p(-middle)
-        if histograms.revealed == "none":
-            score += wins @ np.log(middle)
-        else:
-            density = _between_edges(curves, place, price_at, mean=False)
-            score += number @ np.log(np.maximum(density, _TINY))
+        places = np.interp(x - step, x, np.arange(len(x)))
+        score = level_score(
+            cells,
+            curves,
+            lambda at, side, places=places: places[at[2] + side],  # type: ignore[misc]
+            lambda _, number, logs: number @ logs,
+        )
         scores.append(float(score))
     return _parabola(steps, np.array(scores))
-
-
-def _between_edges(curves: Floats, place: Floats, at: tuple[Any, Any], *, mean: bool) -> Floats:
-    """Return the mean of a moved curve over a bin, or its increase, for cells (row, bin)."""
-    row, bins = at
-    lower_edge, upper_edge = (_curve_at(curves, row, place[bins + side]) for side in (0, 1))
-    return (lower_edge + upper_edge) / 2 if mean else upper_edge - lower_edge
-
-
-def _curve_at(curves: Floats, row: Any, place: Floats) -> Floats:
-    lower = np.minimum(place.astype(np.int64), curves.shape[1] - 2)
-    part = place - lower
-    return curves[row, lower] * (1 - part) + curves[row, lower + 1] * part
 
 
 def _parabola(steps: Floats, scores: Floats) -> tuple[float, float]:

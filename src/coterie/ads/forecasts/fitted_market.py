@@ -7,6 +7,7 @@ longer to import than a large model to load.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.landscapes import Evidence, own_curves
+from coterie.ads.curves.marginal_costs import marginal_costs
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.forecast_figures import (
@@ -30,7 +32,9 @@ from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.outlook import Outlook
 from coterie.ads.forecasts.placement import Placement, quoted
 from coterie.ads.forecasts.plan_forecasts import DayTable
+from coterie.ads.forecasts.target_forecasts import Target, target_of
 from coterie.ads.histograms.stored_days import StoredDays
+from coterie.ads.targets.target_effects import EffectsOfOne, TargetEffects
 from coterie.errors import InvalidParameterError, ModelFileError
 from coterie.files.model_files import load_model
 
@@ -70,6 +74,7 @@ class AdvertiserCurve:
     low: Floats  # ends of the interval of the share on one day, level 90%
     high: Floats
     cost: Floats  # price of a thousand impressions, in currency units
+    marginal: Floats  # price of a further thousand impressions; NaN if a higher bid wins no more
     own: Floats  # share won by the advertiser's own auctions alone
     segment: Floats  # share won by a new advertiser of its segments
 
@@ -118,6 +123,7 @@ class FittedMarket:
     text_view_: TextVectors | None
     vectors_: Floats | None
     stored_days_: StoredDays | None
+    targets_: TargetEffects | None = None  # which models of logs without dimensions lack
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers, by index; by default of all."""
@@ -144,8 +150,16 @@ class FittedMarket:
         row = placement.row
         own = np.zeros(len(bids)) if row is None else own_curves(self.evidence(row))[0]
         of_segment = placement.shares @ self.segment_win_
+        win, cost = found["win"], found["cost"]
         return AdvertiserCurve(
-            bids, found["win"], found["low"], found["high"], found["cost"], own, of_segment
+            bids,
+            win,
+            found["low"],
+            found["high"],
+            cost,
+            marginal_costs(win * cost / 1000.0, win),
+            own,
+            of_segment,
         )
 
     def forecast(
@@ -158,6 +172,7 @@ class FittedMarket:
         days: int = 1,
         text: str | None = None,
         level: float = 0.9,
+        where: Mapping[str, str] | None = None,
     ) -> Any:
         """Impressions, spend, clicks and conversions at a bid, or at several.
 
@@ -179,6 +194,9 @@ class FittedMarket:
             Of an advertiser that is not known.
         level : {0.5, 0.8, 0.9, 0.95}
             Of the intervals.
+        where : mapping of str to str, optional
+            Values of dimensions, such as ``{"device": "phone"}``: only auctions with these
+            values are forecast. ``supply`` is that of all auctions.
 
         Returns
         -------
@@ -190,7 +208,7 @@ class FittedMarket:
             raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
         outlook = self.outlook(
-            advertiser, supply=supply, day=day, days=days, text=text, level=level
+            advertiser, supply=supply, day=day, days=days, text=text, level=level, where=where
         )
         found = outlook.forecasts(bids)
         return found if np.ndim(bid) else found[0]
@@ -204,6 +222,7 @@ class FittedMarket:
         days: int = 1,
         text: str | None = None,
         level: float = 0.9,
+        where: Mapping[str, str] | None = None,
     ) -> Outlook:
         """Return what questions about one advertiser and some days are answered by.
 
@@ -217,17 +236,42 @@ class FittedMarket:
         first = checked_day(day, days)
         table = tables.days(first, int(days))
         given = supply is not None
+        target = self._target(placement, where) if where else None
+        why = placement.why + describe_days(self.price_levels_, first, int(days), not given)
         return Outlook(
             tables,
             placement,
-            self._auctions(placement, supply, table),
+            self._auctions(placement, supply, table) * (target.share if target else 1.0),
             table,
             first,
             given,
             level,
-            placement.why + describe_days(self.price_levels_, first, int(days), not given),
+            why + (target.told if target else ""),
             self.currency_,
+            target,
         )
+
+    def target_effects(self, placement: Placement) -> EffectsOfOne:
+        """Return the effects of all values of dimensions on an advertiser."""
+        targets = self._known_targets()
+        if placement.row is None:
+            return targets.of_new(placement.shares)
+        return targets.of_row(placement.row)
+
+    def chosen_values(self, where: Mapping[str, str]) -> dict[str, int]:
+        """Return the place of each value of a choice; refuse what the model does not have."""
+        return self._known_targets().chosen(where)
+
+    def _target(self, placement: Placement, where: Mapping[str, str]) -> Target:
+        return target_of(self._known_targets(), self.target_effects(placement), where)
+
+    def _known_targets(self) -> TargetEffects:
+        if self.targets_ is None:
+            raise InvalidParameterError(
+                "this model has no dimensions; make it with some, for example with "
+                "coterie ads segment --dimension device"
+            )
+        return self.targets_
 
     def _auctions(self, placement: Placement, supply: float | None, days: DayTable) -> float:
         if supply is not None:

@@ -51,7 +51,7 @@ import numpy as np
 
 from coterie.runtime.compiled_code import njit
 
-__all__ = ["FIGURES", "SIZES", "figures_of_one", "figures_of_plans"]
+__all__ = ["FIGURES", "SIZES", "chances_at", "figures_of_one", "figures_of_plans", "sums_of_plans"]
 
 #: How many figures a forecast has.
 FIGURES = 14
@@ -73,7 +73,8 @@ def figures_of_plans(
 
     ``plans`` are ``rows`` (Q,) and ``starts`` (Q + 1,), int64, and of all items together ``bids``
     in currency units, ``counts`` and ``shifts``, float64. ``doubts`` (Q, 3) are the standard
-    deviation of the level, the relative one of the supply, and 1 if the supply is given, else 0.
+    deviation of the level, the relative one of the supply, and the share of the given supply that
+    is asked about: 1 for all of it, 0 if the supply is forecast.
     """
     rows, starts, bids, counts, shifts = plans
     figures = np.empty((len(rows), FIGURES))
@@ -83,7 +84,7 @@ def figures_of_plans(
         row, given = rows[q], doubts[q, 2] > 0
         for i in range(starts[q], starts[q + 1]):
             _add_item(bids[i], counts[i], shifts[i], given, row, market, curves, pays, parts)
-        _fill_figures(parts, doubts[q, 0], doubts[q, 1], given, events[row], rungs, figures[q])
+        _fill_figures(parts, doubts[q], events[row], rungs, figures[q])
     return figures
 
 
@@ -104,8 +105,38 @@ def figures_of_one(
     figures, parts = np.empty(FIGURES), np.zeros(_PARTS)
     given = doubts[2] > 0
     _add_item(bid, count, shift, given, row, market, curves, pays, parts)
-    _fill_figures(parts, doubts[0], doubts[1], given, events[row], rungs, figures)
+    _fill_figures(parts, doubts, events[row], rungs, figures)
     return figures
+
+
+@njit(nogil=True, error_model="numpy")
+def sums_of_plans(plans: Any, given: Any, market: Any, curves: Any, pays: Any) -> Any:
+    """Return the sums behind the figures of Q plans, (Q, 8): mean, chance, curve and level parts.
+
+    Those of impressions come first, then those of spend, as in the table above.
+    """
+    rows, starts, bids, counts, shifts = plans
+    sums = np.empty((len(rows), 8))
+    parts = np.empty(_PARTS)
+    for q in range(len(rows)):
+        parts[:] = 0.0
+        for i in range(starts[q], starts[q + 1]):
+            _add_item(bids[i], counts[i], shifts[i], given, rows[q], market, curves, pays, parts)
+        sums[q] = parts[:8]
+    return sums
+
+
+@njit(nogil=True, error_model="numpy")
+def chances_at(bid: Any, shifts: Any, row: Any, market: Any, curves: Any, pays: Any) -> Any:
+    """Return W, sd(W), C, E[price²·won] and sd(C) of one auction at n price levels, (n, 5)."""
+    found = np.empty((len(shifts), 5))
+    parts = np.empty(_PARTS)
+    for i in range(len(shifts)):
+        parts[:] = 0.0
+        _add_item(bid, 1.0, shifts[i], False, row, market, curves, pays, parts)
+        found[i, 0], found[i, 1] = parts[0], parts[2]
+        found[i, 2], found[i, 3], found[i, 4] = parts[4], parts[5], parts[6]
+    return found
 
 
 @njit(nogil=True, error_model="numpy")
@@ -198,10 +229,9 @@ def _costs(
 
 
 @njit(nogil=True, error_model="numpy")
-def _fill_figures(
-    parts: Any, level: Any, supply: Any, given: Any, events: Any, rungs: Any, figures: Any
-) -> None:
+def _fill_figures(parts: Any, doubts: Any, events: Any, rungs: Any, figures: Any) -> None:
     """Turn sums into win rate, eCPM, and mean and interval of the four targets."""
+    level, supply, given = doubts[0], doubts[1], doubts[2] > 0
     impressions, spend = parts[0], parts[4]
     common = parts[2] ** 2 + (level * parts[3]) ** 2 + (supply * impressions) ** 2
     of_spend = parts[6] ** 2 + (level * parts[7]) ** 2 + (supply * spend) ** 2
@@ -209,7 +239,7 @@ def _fill_figures(
     figures[1] = 1000.0 * parts[10] / parts[9] if parts[9] > 0 else 0.0
     mode, ladder = 0 if given else 1, rungs[0]
     size = math.log10(max(impressions, 1e-9))
-    most = parts[8] if given else np.inf
+    most = parts[8] / doubts[2] if given else np.inf
     variance = common + parts[1]
     _fill_interval(impressions, variance, size, ladder[mode, 0], rungs, True, figures[2:5])
     figures[4] = min(figures[4], most)

@@ -18,10 +18,16 @@ from numpy.typing import NDArray
 
 from coterie.ads.forecasts.calibration import LEVELS, Rungs
 from coterie.ads.forecasts.forecast_figures import FIELDS
-from coterie.ads.forecasts.forecast_kernels import figures_of_one, figures_of_plans
+from coterie.ads.forecasts.forecast_kernels import (
+    chances_at,
+    figures_of_one,
+    figures_of_plans,
+    sums_of_plans,
+)
 from coterie.ads.forecasts.placement import Placement, Placer, rate_and_doubt
 from coterie.ads.forecasts.plan_forecasts import DayTable, PlanForecasts, known_rates, plain
 from coterie.ads.forecasts.plans import Plans
+from coterie.ads.forecasts.target_forecasts import AskedPlans
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -63,9 +69,11 @@ class ForecastTables:
             model.supply_,
         )
         self._rungs = {level: model.calibration_.rungs(level) for level in LEVELS}
-        self._highest = float(model.edges_[-1]) / _MICROS
+        #: Bids of the grid of the log, increasing, and the highest of them.
+        self.bid_edges = model.edges_ / _MICROS
+        self.highest = float(self.bid_edges[-1])
         self.always = "" if model.choice_.days else _TOO_FEW_DAYS
-        highest = f"{self._highest:g} {model.currency_}".rstrip()
+        highest = f"{self.highest:g} {model.currency_}".rstrip()
         self.above = f"; above every bid in the log ({highest}): the share won is taken as at that"
         self._grounds: dict[int, str] = {}
         # what is asked most often is not computed again: an average day, supplies and their doubts
@@ -115,7 +123,7 @@ class ForecastTables:
         if asked.size:
             self._refuse_strangers(int(asked.min()), int(asked.max()))
         plans, doubts = self._plans(asked, bids, supplies, days, given)
-        return self._plan_forecasts.figures(plans, doubts, self._rungs_of(level))
+        return self._plan_forecasts.figures(plans, doubts, self.rungs(level))
 
     def one(
         self, row: int, bid: float, supply: float, days: DayTable, given: bool, level: float = 0.9
@@ -145,7 +153,7 @@ class ForecastTables:
             core.curves,
             core.events,
             core.pays,
-            self._rungs_of(level),
+            self.rungs(level),
         ).tolist()
         return figures
 
@@ -159,26 +167,76 @@ class ForecastTables:
         level: float = 0.9,
     ) -> Floats:
         """Return the figures of an advertiser, in the log or not, at B bids, (B, 14)."""
-        wanted = np.ascontiguousarray(bids, dtype=np.float64)
-        n = len(wanted)
-        rows = np.full(n, 0 if placement.row is None else placement.row, dtype=np.int64)
-        supplies, each = np.full(n, supply, dtype=np.float64), [days] * n
-        if placement.row is not None:
-            return self.at(rows, wanted, supplies, each, np.full(n, given), level)
-        if not n:
+        if not len(bids):
             return np.empty((0, len(FIELDS)))
-        given_all = np.ones(n, dtype=bool)
-        plans, doubts = self._plans(rows, wanted, supplies, each, given_all, known=False)
-        curves, events = self._placed_curves(placement), self._placed_events(placement)
-        core, rungs = self._plan_forecasts, self._rungs_of(level)
-        return figures_of_plans(plans, doubts, core.market, curves, events, core.pays, rungs)
+        asked, rungs = self.asked(placement, bids, supply, days, given), self.rungs(level)
+        events = self._plan_forecasts.events if placement.row is not None else asked.events[None]
+        return figures_of_plans(
+            asked.plans, asked.doubts, asked.market, asked.curves, plain(events), asked.pays, rungs
+        )
+
+    def asked(
+        self, placement: Placement, bids: Floats, supply: float, days: DayTable, given: bool
+    ) -> AskedPlans:
+        """Return questions about an advertiser at B bids, as the kernels take them."""
+        core, n, known = self._plan_forecasts, len(bids), placement.row is not None
+        rows = np.full(n, placement.row or 0, dtype=np.int64)
+        plans, doubts = self._plans(
+            rows,
+            np.ascontiguousarray(bids, dtype=np.float64),
+            np.full(n, supply, dtype=np.float64),
+            [days] * n,
+            np.full(n, given or not known),
+            known=known,
+        )
+        curves = core.curves if known else self._placed_curves(placement)
+        events = self.events(rows[:1]) if known else self._placed_events(placement)
+        return AskedPlans(plans, doubts, core.market, curves, events[0], core.pays)
+
+    def chances(self, placement: Placement, bid: float, shifts: Floats) -> Floats:
+        """Return what the kernels say of one auction at n price levels, (n, 5)."""
+        core, row = self._plan_forecasts, placement.row
+        curves = core.curves if row is not None else self._placed_curves(placement)
+        return chances_at(float(bid), shifts, row or 0, core.market, curves, core.pays)
+
+    def sums(self, rows: Indices, bids: Floats, days: DayTable) -> Floats:
+        """Return the sums behind the figures of Q questions about expected supplies, (Q, 8).
+
+        See :func:`~coterie.ads.forecasts.forecast_kernels.sums_of_plans`.
+        """
+        core, n = self._plan_forecasts, len(rows)
+        expected = np.zeros(n, dtype=bool)
+        plans, _ = self._plans(rows, bids, core.supply(rows, days), [days] * n, expected)
+        return sums_of_plans(plans, False, core.market, core.curves, core.pays)
+
+    def supplies(self, rows: Indices, days: DayTable) -> tuple[Floats, Floats]:
+        """Return the auctions to expect of n advertisers, and their relative deviations."""
+        core = self._plan_forecasts
+        return core.supply(rows, days), core.supply_doubt(rows, days)
+
+    def day_shares(self, placement: Placement, days: DayTable) -> Floats:
+        """Return the share of each day in the supply of an advertiser, (H,)."""
+        if placement.row is None:
+            return days.factors / days.factors.sum()
+        return self._plan_forecasts.day_shares(np.array([placement.row]), days)[0]
+
+    def event_rates(self, placement: Placement) -> list[tuple[float, float] | None]:
+        """Return the rate of clicks and its standard deviation, then of conversions."""
+        row = placement.row
+        found = self._placed_events(placement) if row is None else self.events(np.array([row]))
+        pairs = found[0].reshape(2, 2).tolist()
+        return [None if np.isnan(rate) else (rate, doubt) for rate, doubt in pairs]
+
+    def events(self, rows: Indices) -> Floats:
+        """Return rates of clicks and conversions of n advertisers, and deviations, (n, 4)."""
+        return self._plan_forecasts.events[rows]
 
     def of_plans(self, plans: Plans, *, given: bool, level: float = 0.9) -> Floats:
         """Return the figures of plans of known advertisers, (Q, 14).
 
         With ``given`` False the auctions of a plan only divide the expected supply of its days.
         """
-        return self._plan_forecasts.of_plans(plans, self._rungs_of(level), given=given)
+        return self._plan_forecasts.of_plans(plans, self.rungs(level), given=given)
 
     def of_placed_plans(
         self, placements: Sequence[Placement], plans: Plans, *, level: float = 0.9
@@ -189,7 +247,7 @@ class ForecastTables:
         events = np.vstack([self._placed_events(placement) for placement in placements])
         numbered = replace(plans, rows=np.arange(len(placements)))
         placed = self._plan_forecasts.with_curves(win, spread, events)
-        return placed.of_plans(numbered, self._rungs_of(level), given=True)
+        return placed.of_plans(numbered, self.rungs(level), given=True)
 
     def _placed_curves(self, placement: Placement) -> tuple[Any, Any]:
         """Return W and its deviation of an advertiser that is not in the log, (1, G) each.
@@ -230,7 +288,7 @@ class ForecastTables:
 
     def remark(self, bid: float) -> str:
         """Return what the user should know of a bid and of the interval; may be empty."""
-        return self.always + self.above if bid > self._highest else self.always
+        return self.always + self.above if bid > self.highest else self.always
 
     def warm(self) -> None:
         """Compile the loops now, or load them if they were compiled before."""
@@ -279,7 +337,8 @@ class ForecastTables:
         ]
         return np.array([events], dtype=np.float64)
 
-    def _rungs_of(self, level: float) -> Rungs:
+    def rungs(self, level: float) -> Rungs:
+        """Return the factors of the intervals of a level; refuses a level that is not offered."""
         try:
             return self._rungs[level]
         except (KeyError, TypeError):

@@ -30,6 +30,7 @@ from coterie.ads.forecasts.source_choice import (
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
+from coterie.ads.histograms.target_counts import TargetCounts, merge_targets, unpack_targets
 from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.segment_profiles import (
     describe_segments,
@@ -40,6 +41,7 @@ from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships
 from coterie.ads.segments.text_view import TextView, texts_of, unit_rows
 from coterie.ads.segments.view_agreement import compare_views
+from coterie.ads.targets.target_effects import Market, TargetEffects, fit_targets
 from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError
 from coterie.files.model_files import load_model
 from coterie.runtime.devices import on_one_thread
@@ -93,6 +95,8 @@ class AdForecaster(FittedMarket, BaseEstimator):
     supply_ : :class:`~coterie.ads.curves.supply.Supply`
     choice_ : :class:`~coterie.ads.forecasts.fitted_market.Choice`
     calibration_ : :class:`~coterie.ads.forecasts.calibration.Calibration`
+    targets_ : :class:`~coterie.ads.targets.target_effects.TargetEffects` or None
+        What values of dimensions change; None if the log has none.
     warnings_ : list of str
         What should be known before the forecasts are trusted.
     """
@@ -127,6 +131,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         descriptions: Mapping[str, str] | None = None,
         *,
         embeddings: ArrayLike | None = None,
+        targets: TargetCounts | None = None,
     ) -> Self:
         """Find the segments and everything a forecast needs.
 
@@ -137,6 +142,9 @@ class AdForecaster(FittedMarket, BaseEstimator):
             The text of each advertiser.
         embeddings : (A, d) array-like, optional
             Vectors of the texts, in place of ours, in the order of ``histograms.advertisers``.
+        targets : TargetCounts, optional
+            Counts by values of dimensions, from :func:`~coterie.ads.read_targets`; the model can
+            then forecast single values and rank them.
         """
         settings = SegmentSettings(**self.get_params(deep=False))
         histograms = on_price_grid(histograms)
@@ -147,7 +155,9 @@ class AdForecaster(FittedMarket, BaseEstimator):
         settings = settled(histograms, days, settings)
         trials = trials_on(histograms, days, self.vectors_, settings, ("robust",))
         training = training_on(histograms, days, self.vectors_, settings)
-        return self._fit(histograms, texts, settings, trials, training)
+        self._fit(histograms, texts, settings, trials, training)
+        self.targets_ = None if targets is None else self._fitted_targets(targets)
+        return self
 
     def update(
         self,
@@ -155,6 +165,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         descriptions: Mapping[str, str] | None = None,
         *,
         embeddings: ArrayLike | None = None,
+        targets: TargetCounts | None = None,
     ) -> Self:
         """Add days to a fitted model; the result is that of a fit to the old and the new days.
 
@@ -169,6 +180,8 @@ class AdForecaster(FittedMarket, BaseEstimator):
         embeddings : (A, d) array-like, optional
             Vectors of the texts of all advertisers, of the model and new ones, in sorted order;
             needed if the model was fitted with embeddings.
+        targets : TargetCounts, optional
+            Of the new days, with the dimensions of the model; needed if it has any.
         """
         self._refuse_unfitted()
         if self.stored_days_ is None:
@@ -179,7 +192,10 @@ class AdForecaster(FittedMarket, BaseEstimator):
             )
         before, texts = unpack_days(self.stored_days_)
         together = merge_histograms(before, histograms)
-        return self.fit(together, texts | dict(descriptions or {}), embeddings=embeddings)
+        counts = self._merged_targets(targets)
+        return self.fit(
+            together, texts | dict(descriptions or {}), embeddings=embeddings, targets=counts
+        )
 
     def _fit(
         self,
@@ -210,6 +226,24 @@ class AdForecaster(FittedMarket, BaseEstimator):
         for sentence in self.warnings_:
             warn_user(sentence, CoterieWarning)
         return self
+
+    def _fitted_targets(self, counts: TargetCounts) -> TargetEffects:
+        rates = self.click_rate_, self.conversion_rate_
+        market = Market(self.edges_, self.win_, self.shares_, *rates)
+        return fit_targets(counts.of_advertisers(self.advertisers_), market)
+
+    def _merged_targets(self, added: TargetCounts | None) -> TargetCounts | None:
+        """Return the counts of the model and of new days; both must have dimensions, or none."""
+        if self.targets_ is None or self.targets_.counts is None:
+            if added is not None:
+                raise InvalidParameterError("the model has no dimensions to add these counts to")
+            return None
+        if added is None:
+            names = ", ".join(self.targets_.dimensions)
+            raise InvalidParameterError(
+                f"the model has the dimensions {names}; give the counts of the new days by them"
+            )
+        return merge_targets(unpack_targets(self.targets_.counts, self.advertisers_), added)
 
     def _fitted_text_view(self, texts: list[str], embeddings: ArrayLike | None) -> TextView | None:
         if embeddings is not None or not any(texts):

@@ -5,8 +5,8 @@ have written it. A model that passes gives finite figures at every bid.
 
 The rules are one table, at the end. Shapes are written in symbols: A advertisers, G edges of the
 grid of bids, K segments, D days, V views, P columns of the vectors of texts, W words and C runs of
-characters in them. The table is evaluated twice: on the outline of a file, whose arrays have shapes
-and types but no numbers yet, and on the model.
+characters in them, T values of Q dimensions. The table is evaluated twice: on the outline of a
+file, whose arrays have shapes and types but no numbers yet, and on the model.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from coterie.ads.histograms.stored_days import StoredDays
 from coterie.ads.segments.segment_profiles import SegmentProfile
 from coterie.ads.segments.text_vectors import TextVectors
 from coterie.ads.segments.view_agreement import ViewAgreement
+from coterie.ads.targets.target_effects import TargetEffects
 from coterie.errors import ModelFileError
 from coterie.files.model_state import SparseOutline
 
@@ -245,6 +246,14 @@ def _places_texts(model: FittedMarket) -> bool:
     return view is None or bool((np.abs(view.transform(probes)) <= _ONE).all())
 
 
+def _shares_add_up(model: FittedMarket) -> bool:
+    if (found := model.targets_) is None:
+        return True
+    of_dimension = np.eye(len(found.dimensions))[found.dimension]
+    sums = np.vstack([found.share[0], found.segment_share[0]]) @ of_dimension
+    return bool((np.abs(sums - 1) <= 1e-3).all())
+
+
 #: Single values that are no arrays: what they must be, and a test of it.
 _SINGLE: dict[Any, _Rule] = {
     "number": (f"a number from 0 to {_MOST:g}", lambda x: _is_number(x) and 0 <= x <= _MOST),
@@ -274,6 +283,10 @@ _IDS: _Rule = (
 )
 _LADDERS = f"{len(LEVELS)} × 2 × {len(TARGETS)} × 2 × {len(SIZES)}"
 _EVENTS = ("click", "conversion")
+#: Effects of targets, and the range of each.
+_EFFECTS = [(name, 0.0, 1e3) for name in ("share", *_EVENTS)]
+_EFFECTS += [("shift", -_MOST_LEVEL, _MOST_LEVEL)]
+_SPREADS: _Rule = ("have standard deviations from 0 up", lambda x: (x[1] >= 0).all())
 
 
 def _level_rows(path: str) -> tuple[_Row, ...]:
@@ -346,7 +359,7 @@ _TABLE = (
     _Row("warnings_[]", "text", most=1_000),
     *(_Row(f"{event}_rate_", "float64", "A", 0.0, 1.0, optional=True) for event in _EVENTS),
     *(_Row(f"{event}_worth_", "float64", "A", optional=True) for event in _EVENTS),
-    _Row("stored_days_", StoredDays, optional=True),  # which the service does not read
+    _Row("stored_days_", StoredDays, optional=True),  # BidShares checks its cells
     _Row("vectors_", "float64", "A × P", -_ONE, _ONE, entries=(0, 10_000), optional=True),
     _Row("text_view_", TextVectors, optional=True),
     _Row("text_view_.words_", "texts", "W", also=(_TEXTS,), entries=(0, 1_000_000)),
@@ -354,6 +367,16 @@ _TABLE = (
     _Row("text_view_.word_idf_", "float64", "W", 0.0, 1e3),
     _Row("text_view_.character_idf_", "float64", "C", 0.0, 1e3),
     _Row("text_view_.components_", "float64", "P × W+C", -_ONE, _ONE),
+    _Row("targets_", TargetEffects, optional=True),
+    _Row("targets_.dimensions", list, "Q", entries=(1, 100)),
+    _Row("targets_.dimensions[]", "text", most=1_000),
+    _Row("targets_.values", "texts", "T", also=(_TEXTS, _IDS), entries=(1, 100_000)),
+    _Row("targets_.dimension", "whole", "T", 0, "Q+-1", (_IN_ORDER,)),
+    *(
+        _Row(f"targets_.{kind}{name}", "float32", f"2 × {rows} × T", least, most, (_SPREADS,))
+        for kind, rows in (("", "A"), ("segment_", "K+1"))
+        for name, least, most in _EFFECTS
+    ),
 )
 #: Attributes that are optional, and what each needs beside it.
 _NEEDS = {
@@ -371,4 +394,5 @@ _BETWEEN: tuple[_Rule, ...] = (
         lambda m: m.agreement_.dissenting in ("", *m.agreement_.names),
     ),
     ("text_view_ must give vectors of length 1", _places_texts),
+    ("targets_: shares must sum to 1 in each dimension", _shares_add_up),
 )

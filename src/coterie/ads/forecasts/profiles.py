@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.ads.curves.bid_shares import BidShares
 from coterie.ads.curves.landscapes import PER_UNIT, curve_at, own_curves, spend_curves
 from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.fitted_market import FittedMarket
@@ -16,6 +17,7 @@ from coterie.runtime.wording import currency_symbol
 
 __all__ = [
     "ProfileBook",
+    "bid_shares",
     "dissenting_views",
     "own_on_grid",
     "segments_on_grid",
@@ -48,6 +50,7 @@ class ProfileBook:
         self._on = shown_grid(model.edges_)
         self.grid: list[float] = (self._on / _MICROS).tolist()
         self._segment_curves = segments_on_grid(self._tables, len(model.segments_), self._on)
+        self._shares_of_bids = bid_shares(model, self._on)
         self._outliers = frozenset(model.outliers_.tolist())
         self._doubtful = frozenset(model.doubtful_.tolist())
         self._segments = [self._segment(s) for s in range(len(model.segments_))]
@@ -102,6 +105,7 @@ class ProfileBook:
             "curve": "pooled",
             "why": self._tables.why(row),
             "curves": self._curves(row),
+            "bid_shares": self._bid_shares(row),
         }
 
     def _place(self, row: int) -> dict[str, Any]:
@@ -166,6 +170,15 @@ class ProfileBook:
             },
         }
 
+    def _bid_shares(self, row: int) -> dict[str, Any] | None:
+        """Return the c.d.f.s of wins and cost by bid, beside those of the segment."""
+        shares = self._shares_of_bids
+        own = None if shares is None else shares.of_advertiser(row)
+        if shares is None or own is None:
+            return None
+        segment = shares.of_segment(int(self._model.labels_[row]))
+        return {name: {**one, "segment": segment[name]} for name, one in own.items()}
+
     def _segment(self, s: int) -> dict[str, Any]:
         model, profile = self._model, self._model.segments_[s]
         return {
@@ -224,6 +237,12 @@ def segments_on_grid(tables: ForecastTables, n_segments: int, grid: Grid) -> dic
     found = [tables.curves_at(tables.placer.in_segment(s), bids) for s in [*range(n_segments), -1]]
     names = {"win": "win", "win_low": "low", "win_high": "high", "cost": "cost"}
     return {name: np.stack([one[key] for one in found]) for name, key in names.items()}
+
+
+def bid_shares(model: FittedMarket, grid: Grid) -> BidShares | None:
+    """Return the c.d.f.s of wins and cost by bid; None if the model does not keep its days."""
+    stored = model.stored_days_
+    return None if stored is None else BidShares(stored, model.labels_, grid)
 
 
 def supply_by_weekday(model: FittedMarket, row: int) -> list[float]:

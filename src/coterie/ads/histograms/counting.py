@@ -37,7 +37,7 @@ from coterie.errors import InvalidParameterError, TableError
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["gather_cells", "read_histograms"]
+__all__ = ["count_cells", "counted_parts", "counted_rows", "gather_cells", "read_histograms"]
 
 log = logging.getLogger("coterie")
 
@@ -78,7 +78,10 @@ def read_histograms(
     """
     grid = _default_grid(logs, days) if edges is None else _checked_edges(edges)
     log.info("Counting bids by advertiser, day and bin")
-    found = {part: fetch(_cells(logs, grid, days, part)) for part in _parts(logs)}
+    found = {
+        part: fetch(count_cells(counted_rows(logs, days, part), logs, grid, part))
+        for part in counted_parts(logs)
+    }
     advertisers, dates, bids, prices = gather_cells(
         found["bids"], found.get("prices"), len(grid), logs.source
     )
@@ -97,11 +100,12 @@ def read_histograms(
     )
 
 
-def _parts(logs: BidLogs) -> list[str]:
+def counted_parts(logs: BidLogs) -> list[str]:
+    """Return what a log is counted by: bids, and prices if it reveals any."""
     return ["bids"] if logs.revealed == "none" else ["bids", "prices"]
 
 
-def _rows(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
+def counted_rows(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
     """Return the counted rows with the amount to bin; :func:`gather_cells` checks keys."""
     table = logs.table
     if logs.kind == "histograms":
@@ -120,6 +124,22 @@ def _rows(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
     return table.filter(kept).mutate(amount=amount)
 
 
+def count_cells(
+    rows: ir.Table, logs: BidLogs, edges: NDArray[np.int64], part: str, by: str = "day"
+) -> ir.Table:
+    """Return the query of the sums over :func:`counted_rows` by advertiser, ``by`` and bin."""
+    rows, bins = _bins(rows, edges)
+    if logs.kind == "histograms":
+        sums = _sums_of_histograms(rows, part)
+    elif logs.weighted:
+        sums = _weighted_sums(rows, part)
+    else:
+        sums = _whole_sums(rows, part)
+    # floats are exact up to 2^53; engines differ in the type of integer sums
+    as_floats = {name: total.cast("float64") for name, total in sums.items()}
+    return rows.group_by("advertiser_id", by, bin=bins).agg(**as_floats)
+
+
 def _dates(days: Sequence[Any]) -> list[Any]:
     try:
         return np.asarray(days, dtype="datetime64[D]").astype(object).ravel().tolist()
@@ -133,8 +153,8 @@ def _default_grid(logs: BidLogs, days: Sequence[Any] | None) -> NDArray[np.int64
     """Return the bins of the price grid from the smallest to the largest amount of a log."""
     log.info("Finding the range of amounts")
     least, most = [], []
-    for part in _parts(logs):
-        rows = _rows(logs, days, part)
+    for part in counted_parts(logs):
+        rows = counted_rows(logs, days, part)
         # a price of 0 is counted in the first bin
         rows = rows.filter(rows.amount > 0)
         if logs.kind == "histograms":
@@ -175,22 +195,6 @@ def _bins(rows: ir.Table, edges: NDArray[np.int64]) -> tuple[ir.Table, Any]:
     # a separate column, because Ibis writes an array index twice in SQL
     rows = rows.mutate(place=place.cast("int32"))
     return rows, table[rows.place]
-
-
-def _cells(
-    logs: BidLogs, edges: NDArray[np.int64], days: Sequence[Any] | None, part: str
-) -> ir.Table:
-    """Return the query of the sums over the rows of each advertiser, day and bin."""
-    rows, bins = _bins(_rows(logs, days, part), edges)
-    if logs.kind == "histograms":
-        sums = _sums_of_histograms(rows, part)
-    elif logs.weighted:
-        sums = _weighted_sums(rows, part)
-    else:
-        sums = _whole_sums(rows, part)
-    # floats are exact up to 2^53; engines differ in the type of integer sums
-    as_floats = {name: total.cast("float64") for name, total in sums.items()}
-    return rows.group_by("advertiser_id", "day", bin=bins).agg(**as_floats)
 
 
 def _has_paid(rows: ir.Table) -> Any:

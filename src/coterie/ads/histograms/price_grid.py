@@ -24,15 +24,17 @@ BINS_PER_DECADE = 96
 _Cells = TypeVar("_Cells", BidCells, PriceCells)
 
 
-def price_grid(least: float, most: float) -> NDArray[np.int64]:
+def price_grid(least: float, most: float, step: int = 1) -> NDArray[np.int64]:
     """Return the upper edges of the bins that hold the amounts from ``least`` to ``most``.
+
+    With ``step`` n, a bin is as wide as n of the grid's.
 
     Examples
     --------
     >>> price_grid(1_000_000, 1_070_000).tolist()
     [1000000, 1030000, 1050000, 1080000]
     """
-    edges = _all_edges()
+    edges = _all_edges()[::step]
     first, last = np.minimum(np.searchsorted(edges, [least, most]), len(edges) - 1)
     return edges[first : last + 1]
 

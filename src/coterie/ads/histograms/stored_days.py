@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,18 @@ from numpy.typing import NDArray
 
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
 from coterie.ads.histograms.price_grid import on_price_grid, price_grid
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, ModelFileError
 
-__all__ = ["StoredDays", "merge_histograms", "pack_days", "unpack_days"]
+__all__ = [
+    "StoredDays",
+    "StoredWins",
+    "merge_histograms",
+    "pack_columns",
+    "pack_days",
+    "stored_wins",
+    "unpack_columns",
+    "unpack_days",
+]
 
 Bytes = NDArray[np.uint8]
 
@@ -49,9 +58,9 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
         "text": pa.array([texts.get(str(name), "") for name in names], pa.string()),
     }
     return StoredDays(
-        _written(vars(histograms.bids)),
-        _written(vars(histograms.prices)),
-        _written(written),
+        pack_columns(vars(histograms.bids)),
+        pack_columns(vars(histograms.prices)),
+        pack_columns(written),
         histograms.edges,
         histograms.days,
         histograms.auction,
@@ -63,19 +72,50 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
 
 def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
     """Return the histograms and the texts."""
-    texts = _read(stored.texts).to_pydict()
+    texts = unpack_columns(stored.texts).to_pydict()
     histograms = BidHistograms(
         np.array(texts["advertiser"], dtype=str),
         stored.days,
         stored.edges,
         stored.auction,
         stored.revealed,
-        _cells(BidCells, _read(stored.bids)),
-        _cells(PriceCells, _read(stored.prices)),
+        _cells(BidCells, unpack_columns(stored.bids)),
+        _cells(PriceCells, unpack_columns(stored.prices)),
         stored.currency,
         stored.unit,
     )
     return histograms, dict(zip(texts["advertiser"], texts["text"], strict=True))
+
+
+class StoredWins(NamedTuple):
+    """Wins and their cost in cells of an advertiser, a day and a bin of the bid, (C,) each."""
+
+    advertiser: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    wins: NDArray[np.float64]
+    cost: NDArray[np.float64]
+
+
+def stored_wins(stored: StoredDays, n_advertisers: int) -> StoredWins:
+    """Return the wins by bid, without the rest; refuse cells of other advertisers or bins."""
+    most = n_advertisers * len(stored.days) * len(stored.edges)
+    try:
+        file = pq.ParquetFile(io.BytesIO(stored.bids.tobytes()))
+        # a file that claims more is not read at all
+        table = file.read(list(StoredWins._fields)) if file.metadata.num_rows <= most else None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ModelFileError(
+            "the days stored in the model cannot be read; make it again"
+        ) from error
+    if table is None:
+        raise ModelFileError("the model stores more cells than it can have; make it again")
+    keys = [table[name].to_numpy().astype(np.int64) for name in ("advertiser", "bin")]
+    sums = [table[name].to_numpy().astype(np.float64) for name in ("wins", "cost")]
+    found = StoredWins(*keys, *sums)
+    for place, size in ((found.advertiser, n_advertisers), (found.bin, len(stored.edges))):
+        if len(place) and not (place.min() >= 0 and place.max() < size):
+            raise ModelFileError("the days stored in the model do not fit it; make it again")
+    return found
 
 
 def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistograms:
@@ -100,6 +140,22 @@ def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistogra
         first.currency or second.currency,
         first.unit,
     )
+
+
+def pack_columns(columns: Mapping[str, Any]) -> Bytes:
+    """Return columns as a compressed Parquet file."""
+    file = io.BytesIO()
+    pq.write_table(
+        pa.table({name: _narrow(values) for name, values in columns.items()}),
+        file,
+        compression="zstd",
+    )
+    return np.frombuffer(file.getvalue(), dtype=np.uint8)
+
+
+def unpack_columns(content: Bytes) -> pa.Table:
+    """Return the columns of a packed table."""
+    return pq.read_table(io.BytesIO(content.tobytes()))
 
 
 def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
@@ -144,16 +200,6 @@ def _joined(wanted: Any, cells: list[Any], parts: tuple[Any, ...], keys: tuple[A
     return wanted(*(column[order] for column in at), *sums)
 
 
-def _written(columns: Mapping[str, Any]) -> Bytes:
-    file = io.BytesIO()
-    pq.write_table(
-        pa.table({name: _narrow(values) for name, values in columns.items()}),
-        file,
-        compression="zstd",
-    )
-    return np.frombuffer(file.getvalue(), dtype=np.uint8)
-
-
 def _narrow(values: Any) -> Any:
     """Return whole numbers in the smallest type that holds them; Parquet stores them in less."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "if" and values.size:
@@ -161,10 +207,6 @@ def _narrow(values: Any) -> Any:
         if np.array_equal(whole, values) and whole.min() >= 0:
             return whole.astype(np.min_scalar_type(int(whole.max())), copy=False)
     return values
-
-
-def _read(content: Bytes) -> pa.Table:
-    return pq.read_table(io.BytesIO(content.tobytes()))
 
 
 def _cells(wanted: Any, table: pa.Table) -> Any:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["LogFiles", "find_files", "inspect_files", "is_database", "is_parquet", "read_files"]
 
 #: Names of tables in the folder of the logs that are not logs.
-NOT_LOGS = frozenset({"advertisers", "truth"})
+NOT_LOGS = frozenset({"advertisers", "truth", "true_targets"})
 IPINYOU_FIELDS = 24
 
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", ".inprogress")

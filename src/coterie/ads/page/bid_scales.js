@@ -101,5 +101,5 @@ const coterieScales = (() => {
     return key in moves ? steps.invert(steps(bid) + moves[key]) : null;
   }
 
-  return Object.freeze({ bidByKey, bidScale, bidTicks, nextBid, roundedBid, scale, ticksTo });
+  return Object.freeze({ bidByKey, bidScale, bidTicks, logTicks, nextBid, roundedBid, scale, ticksTo });
 })();

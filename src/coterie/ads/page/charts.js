@@ -40,9 +40,10 @@ const coterieCharts = (() => {
    * settings: grid, label (for screen readers), height, formatBid, formatTick,
    *   ticks (how many at most), onHover(bid or null), and optional onPick(bid), bidTitle,
    *   leastTickLength (in characters, so that charts one above the other line up).
-   * show({ lines, band, marks, dots, top }): lines are { values, kind, label, bids }, kind one of
+   * show({ lines, band, marks, dots, gap, top }): lines are { values, kind, label, bids }, kind one of
    *   "main", "own", "segment", "context", bids those of the values (by default the grid);
-   *   band is { low, high, bids }; marks are { bid, label }; dots are { bid, value, label }.
+   *   band is { low, high, bids }; marks are { bid, label }; dots are { bid, value, label }; gap is
+   *   { bid, low, high }, a distance to be shown, or null.
    * point(bid, text, tip): put the pointer at a bid; text tells a screen reader what it reads; tip
    *   is the nodes of a tooltip there, or null.
    */
@@ -224,7 +225,7 @@ const coterieCharts = (() => {
     }
   }
 
-  function drawCurves(group, frame, { lines, band, marks, dots = [] }, grid) {
+  function drawCurves(group, frame, { lines, band, marks, dots = [], gap = null }, grid) {
     group.replaceChildren();
     const along = (bids) => (bids ?? grid).map(frame.x);
     if (band) {
@@ -257,6 +258,10 @@ const coterieCharts = (() => {
         shape("text", { class: "kept middle", x, y: y + 4 }, label),
       );
     }
+    if (gap) {
+      const x = frame.x(Math.min(grid[grid.length - 1], Math.max(grid[0], gap.bid)));
+      group.append(shape("line", { class: "gap", x1: x, x2: x, y1: frame.y(gap.low), y2: frame.y(gap.high) }));
+    }
     nameLines(group, frame, lines.filter((line) => line.label));
   }
 
@@ -283,5 +288,5 @@ const coterieCharts = (() => {
     return placed;
   }
 
-  return Object.freeze({ curveChart, drawToWidth, setSize, shape });
+  return Object.freeze({ curveChart, drawToWidth, nameLines, pathThrough, placeTip, setSize, shape });
 })();

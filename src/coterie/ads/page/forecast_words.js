@@ -2,8 +2,8 @@
 /*
  * Forecasts as tiles, rows of tables, tooltips and sentences, for the panel of what_if.html.
  *
- * coterieForecastWords(money, level, usual): money writes an amount, level is that of the intervals,
- * or null, usual is { name, short } of the bid that others are compared with.
+ * coterieForecastWords(money, level): money writes an amount, level is that of the intervals, or
+ * null. Forecasts are compared with that at the log's mean bid, called mean.
  * A forecast is { bid, supply, win, impressions, spend, cost, marginal, clicks, conversions, remark };
  * win, impressions, spend, clicks and conversions are figures { value, low, high }, the last two
  * null where there is none; low and high are undefined where no interval is known. marginal is the
@@ -33,7 +33,7 @@ const coterieForecastWords = (() => {
     return at?.[name]?.value ?? at?.[name] ?? null;
   }
 
-  function forecastWords(money, level, usual) {
+  function forecastWords(money, level) {
     const intervalName = level ? `${Math.round(100 * level)}% interval ` : "interval ";
     const formats = {
       ...{ impressions: count, spend: money, win: percent, cost: money },
@@ -48,9 +48,9 @@ const coterieForecastWords = (() => {
 
     // ---- tiles
 
-    function fillTiles(now, today) {
+    function fillTiles(now, mean) {
       for (const [name, format] of Object.entries(formats)) {
-        const [value, before] = [valueOf(now, name), valueOf(today, name)];
+        const [value, before] = [valueOf(now, name), valueOf(mean, name)];
         // not every log has clicks and conversions
         const place = find(name);
         if (!place) continue;
@@ -70,7 +70,7 @@ const coterieForecastWords = (() => {
       return [figure.value > 0 ? `${money(now.spend.value / figure.value)} a click` : "none expected"];
     }
 
-    /** The change from the figure at the usual bid. */
+    /** The change from the figure at the log's mean bid. */
     function change(value, before, format) {
       if (value === null || before === null) return [];
       const told = value === before ? "same as" : before > 0 ? `${briefly(value / before - 1)} from` : "from";
@@ -80,36 +80,35 @@ const coterieForecastWords = (() => {
     // ---- sentences
 
     /** What the tiles are about: the chosen bid, or the one that is pointed at. */
-    function caption(now, today, isPointing) {
+    function caption(now, mean, isPointing) {
       const said = [isPointing ? "Pointing at " : "At a bid of ", strong(money(now.bid))];
-      if (today) said.push(`, compared with ${usual.name} of ${money(today.bid)}`);
+      if (mean) said.push(`, compared with the log’s mean bid of ${money(mean.bid)}`);
       if (now.isRough) said.push(", read from the curve");
       return said;
     }
 
     /** period is { when, per }: "on an average day" and "a day". */
-    function sentence(id, now, today, { when, per }) {
+    function sentence(id, now, mean, { when, per }) {
       const rate = `${percent(now.win.value)} of its ${count(now.supply)} auctions`;
       const who = id === null ? "a new advertiser" : idText(id);
       const said = ["At a bid of ", strong(money(now.bid)), " ", who, ` wins about ${rate} ${when}: `];
       said.push(strong(`${count(now.impressions.value)} impressions`), " (");
       said.push(whole(range(now.impressions, count)), ") for ", strong(money(now.spend.value)), " (");
       said.push(whole(range(now.spend, money)), `), or ${money(now.cost)} per thousand. `);
-      if (today) said.push(compared(now, today, per));
+      if (mean) said.push(compared(now, mean, per));
       if (now.remark) said.push(element("em", {}, ` ${now.remark}`));
       return said;
     }
 
-    function compared(now, today, per) {
-      const more = now.impressions.value - today.impressions.value;
-      const paid = now.spend.value - today.spend.value;
-      if (now.bid === today.bid) return `This is ${usual.name}.`;
+    function compared(now, mean, per) {
+      const more = now.impressions.value - mean.impressions.value;
+      const paid = now.spend.value - mean.spend.value;
+      if (now.bid === mean.bid) return `This is the log’s mean bid.`;
       if (Math.abs(more) <= 0.005 * now.impressions.value) {
-        const name = usual.name[0].toUpperCase() + usual.name.slice(1);
-        return `${name} of ${money(today.bid)} wins as much.`;
+        return `The log’s mean bid of ${money(mean.bid)} wins as much.`;
       }
       return (
-        `Compared with ${usual.name} of ${money(today.bid)}, ` +
+        `Compared with the log’s mean bid of ${money(mean.bid)}, ` +
         `the ${count(Math.abs(more))} ${more > 0 ? "more" : "fewer"} impressions ` +
         `${more > 0 ? "cost" : "save"} ${money(Math.abs(paid))} ${per}, ` +
         `${money(1000 * Math.abs(paid / more))} per thousand of them.`
@@ -118,8 +117,8 @@ const coterieForecastWords = (() => {
 
     // ---- tables
 
-    function row(at, now, today) {
-      const name = at.bid === now.bid ? "chosen" : at.bid === today?.bid ? usual.short : "";
+    function row(at, now, mean) {
+      const name = at.bid === now.bid ? "chosen" : at.bid === mean?.bid ? "log’s mean" : "";
       return element(
         "tr",
         { class: at.bid === now.bid ? "chosen" : "" },
@@ -168,6 +167,7 @@ const coterieForecastWords = (() => {
         `${formats[target](figure.value)} ${target === "spend" ? "spent" : target}`,
         `${intervalName}${range(figure, formats[target])}`,
       ];
+      if (at.marginal !== null) lines.push(`next thousand ${money(at.marginal)}`);
       const before = chosen[target].value;
       if (at.bid !== chosen.bid && before > 0) {
         lines.push(`${briefly(figure.value / before - 1)} from ${money(chosen.bid)}`);

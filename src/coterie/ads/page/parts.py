@@ -24,10 +24,15 @@ SHARED_SCRIPTS = (
     "bid_scales.js",
     "charts.js",
     "combobox.js",
+    "tables.js",
     "forecast_words.js",
     "what_if_fields.js",
+    "day_chart.js",
+    "decisions.js",
+    "side_by_side.js",
     "what_if.js",
     "segment_charts.js",
+    "bid_shares.js",
 )
 STYLE = "page.css"
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

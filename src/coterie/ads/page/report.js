@@ -1,15 +1,12 @@
 "use strict";
 /* The script of the report: connects data, panel and charts. */
 (() => {
-  const { drawToWidth, setSize, shape } = coterieCharts;
-  const { scale, ticksTo } = coterieScales;
   const { count, forecastAt, interpolate, percent } = coterieNumbers;
   const { element, idText } = coterieNodes;
   const data = JSON.parse(document.getElementById("data").textContent);
   const { grid, segments, symbol, interval } = data;
   const find = (id) => document.getElementById(id);
   const money = (number) => coterieNumbers.money(number, symbol);
-  const percentTick = (share) => `${Math.round(100 * share)}%`;
 
   // -------------------------------------------------------------------- data
 
@@ -21,6 +18,12 @@
   /** Win rates, stored in percent, as shares of 1. */
   function shares(place) {
     return curve(place, 100);
+  }
+
+  /** Shares that rise to 1, stored as steps in thousandths. */
+  function rising(place) {
+    let sum = 0;
+    return data.curves[place].map((step) => (sum += step) / 1000);
   }
 
   function curvesOf(one) {
@@ -40,6 +43,15 @@
     const curves = { ...curvesOf(one), ...spend };
     const own = { kind: "own", label: "own", grid, win: shares(one.own), cost: curves.cost };
     return { ...one, curves, lines: one.own === null ? [] : [own] };
+  }
+
+  /** The c.d.f.s of an advertiser and its segment by bid, and their distances; null if not known. */
+  function sharesOf(one) {
+    const of = (name, [distance, bid]) => ({
+      ...{ own: rising(one[`${name}_below`]), segment: rising(segments[one.segment][`${name}_below`]) },
+      ...{ distance, bid },
+    });
+    return one.gaps && { wins: of("wins", one.gaps[0]), cost: of("cost", one.gaps[1]) };
   }
 
   // ----------------------------------------------------------------- answers
@@ -66,7 +78,32 @@
       return { one, supply, curve: one.source, forecasts };
     },
     at: ({ one, supply }, bid) => forecastOf(one, bid, supply),
+    bidFor({ one, day, goal, amount }) {
+      const supply = supplyOn(one, day);
+      const at = (bid) => forecastOf(one, bid, supply)[goal];
+      const most = at(grid[grid.length - 1]);
+      if (most === null) return { reached: false, why: `The log has no ${goal}: ask for another goal` };
+      const bid = leastBid((value) => at(value).value, amount);
+      if (bid !== null) return { reached: true, bid, safe_bid: leastBid((value) => at(value).low ?? 0, amount) };
+      const format = goal === "spend" ? money : count;
+      const highest = `${money(grid[grid.length - 1])}, is expected to give ${format(most.value)}`;
+      const why = `No bid in the log reaches that: the highest, ${highest} in ${count(supply)} auctions`;
+      return { reached: false, why };
+    },
   };
+
+  /** The least bid of the grid's range at which a rising function reaches an amount, or null. */
+  function leastBid(valueAt, amount) {
+    const place = grid.findIndex((bid) => valueAt(bid) >= amount);
+    if (place < 0) return null;
+    let [low, high] = [place ? grid[place - 1] : 0, grid[place]];
+    for (let round = 0; round < 60; round += 1) {
+      const middle = (low + high) / 2;
+      if (valueAt(middle) >= amount) high = middle;
+      else low = middle;
+    }
+    return high;
+  }
 
   // -------------------------------------------------------------- advertisers
 
@@ -94,125 +131,98 @@
     return place === null ? bids : `${segments[place].name} · ${bids}`;
   }
 
-  /** Advertisers by what they spend a day at today's bid, the largest first. */
-  function bySpend() {
+  /** Impressions and spend a day at the log's mean bid, of each advertiser. */
+  function atMeanBid() {
     const { bid, supply, win, cost } = data.advertisers;
-    const spend = bid.map((now, i) => {
-      const at = (place) => interpolate(grid, data.curves[place], now);
-      return supply[i] * at(win[i]) * at(cost[i]);
+    return bid.map((mean, i) => {
+      const at = (place) => interpolate(grid, data.curves[place], mean);
+      const impressions = (supply[i] * at(win[i])) / 100;
+      return { impressions, spend: (impressions * at(cost[i])) / 1000 };
     });
-    return spend.map((_, i) => i).sort((a, b) => spend[b] - spend[a]);
+  }
+
+  const PAGE = 25;
+
+  /** The table of all advertisers; show({ group }) lists those of a segment. */
+  function advertiserList(order, usual) {
+    const { id, segment, confidence, observations, bid, supply } = data.advertisers;
+    const nameOf = (i) => segments[segment[i]]?.name ?? "";
+    const number = (title, values, format) => ({ title, key: (i) => values[i], cell: (i) => format(values[i]) });
+    const columns = [
+      { title: "Advertiser", text: true, key: (i) => id[i], cell: (i) => advertiserLink(i) },
+      { title: "Segment", text: true, key: nameOf, cell: (i) => element("bdi", {}, nameOf(i)) },
+      number("Confidence", confidence, percent),
+      number("Bids seen", observations, count),
+      number("Log’s mean bid", bid, money),
+      number("Auctions a day", supply, count),
+      number("Impressions a day", usual.map((at) => at.impressions), count),
+      number("Spend a day", usual.map((at) => at.spend), money),
+    ];
+    return coterieTables.paged(find("advertiser-list"), {
+      ...{ name: "Advertisers", label: "Filter by id", columns, pageSize: PAGE },
+      groups: segments.map(({ name }) => name),
+      column: columns.length - 1,
+      load({ query, group, key, rising, page }) {
+        const wanted = query.trim().toLowerCase();
+        const isWanted = (i) => id[i].toLowerCase().includes(wanted) && (group === null || segment[i] === group);
+        const found = coterieTables.sorted(order.filter(isWanted), key, rising);
+        return { items: found.slice((page - 1) * PAGE, page * PAGE), total: found.length };
+      },
+    });
+  }
+
+  function advertiserLink(i) {
+    return element("a", { href: "#what-if", "data-advertiser": i }, idText(data.advertisers.id[i]));
   }
 
   // ---------------------------------------------------------------- segments
 
   /** Under the most typical members of a segment, a button that lists all of them. */
-  function memberLists() {
-    const { segment, confidence, id } = data.advertisers;
+  function memberLists(listing) {
     for (const list of document.querySelectorAll("[data-members-of]")) {
-      const place = Number(list.dataset.membersOf);
-      const members = segment.flatMap((at, i) => (at === place ? [i] : []));
-      if (members.length <= list.children.length) continue;
-      const text = `List all ${members.length.toLocaleString("en")}`;
+      const group = Number(list.dataset.membersOf);
+      const { length } = data.advertisers.segment.filter((at) => at === group);
+      if (length <= list.children.length) continue;
+      const text = `List all ${length.toLocaleString("en")}`;
       const button = element("button", { type: "button", class: "more" }, text);
       button.addEventListener("click", () => {
-        members.sort((a, b) => confidence[b] - confidence[a]);
-        list.replaceChildren(
-          ...members.map((i) => {
-            const link = element("a", { href: "#what-if", "data-advertiser": i }, idText(id[i]));
-            return element("li", {}, link, element("small", {}, percent(confidence[i])));
-          }),
-        );
-        button.remove();
+        listing.show({ group, query: "" });
+        find("advertisers").scrollIntoView();
+        find("advertisers").focus({ preventScroll: true });
       });
       list.after(button);
     }
-  }
-
-  // ------------------------------------------------------------------ errors
-
-  function errorCharts() {
-    for (const target of data.errors?.length ? ["impressions", "spend"] : []) {
-      dotPlot(find(`${target}-errors`), {
-        label: `Error of the ${target} forecast by source of the curve`,
-        format: percentTick,
-        rows: data.errors.map(({ label, chosen, ...values }) => ({
-          label,
-          values: values[target],
-          best: chosen,
-        })),
-      });
-    }
-  }
-
-  /**
-   * Two values a row as dots on a common axis from 0, joined by a line.
-   * rows: { label, values: [hollow, filled], best }; values are shares of 1, or null.
-   */
-  function dotPlot(host, { rows, label, format }) {
-    const svg = shape("svg", { class: "chart dots", role: "img", "aria-label": label });
-    host.replaceChildren(svg);
-    const top = Math.max(...rows.flatMap((row) => row.values.map((value) => value ?? 0)));
-    const labelWidth = 14 + 6.6 * Math.max(...rows.map((row) => row.label.length));
-
-    drawToWidth(host, (width) => {
-      // labels go above the dots if there is too little room beside them
-      const above = labelWidth > 0.35 * width;
-      const left = above ? 14 : labelWidth;
-      const rowHeight = above ? 42 : 28;
-      const bottom = rows.length * rowHeight + 4;
-      const ticks = ticksTo(top * 1.02, Math.max(2, (width - left) / 70));
-      const x = scale(0, ticks[ticks.length - 1], left, width - 46);
-      svg.replaceChildren();
-      setSize(svg, width, bottom + 22);
-      for (const value of ticks) {
-        const kind = value === 0 ? "base" : "rule";
-        svg.append(
-          shape("line", { class: kind, x1: x(value), x2: x(value), y1: 0, y2: bottom }),
-          shape("text", { class: "middle", x: x(value), y: bottom + 16 }, format(value)),
-        );
-      }
-      rows.forEach((row, i) => {
-        const y = (i + (above ? 0.7 : 0.5)) * rowHeight;
-        const place = above
-          ? { class: "label", x: 0, y: y - 13 }
-          : { class: "label end", x: left - 10, y: y + 4 };
-        if (row.best) place.class += " best";
-        svg.append(shape("text", place, row.label));
-        drawDots(svg, row.values, x, y);
-      });
-    });
-  }
-
-  function drawDots(svg, values, x, y) {
-    const known = values.filter((value) => value !== null);
-    if (!known.length) return;
-    const ends = { x1: x(Math.min(...known)), x2: x(Math.max(...known)), y1: y, y2: y };
-    svg.append(shape("line", { class: "between", ...ends }));
-    ["hollow", "filled"].forEach((kind, i) => {
-      if (values[i] !== null) svg.append(shape("circle", { class: kind, cx: x(values[i]), cy: y, r: 5 }));
-    });
-    // the number is beside the filled dot, away from the other dot
-    const value = values[1] ?? values[0];
-    const side =
-      value >= Math.max(...known)
-        ? { class: "value", x: x(value) + 10 }
-        : { class: "value end", x: x(value) - 10 };
-    svg.append(shape("text", { ...side, y: y + 4 }, percent(value)));
   }
 
   // ------------------------------------------------------------------- start
 
   for (const part of document.querySelectorAll(".needs-script")) part.hidden = false;
   const { id: ids } = data.advertisers;
-  const order = bySpend();
+  const usual = atMeanBid();
+  const order = ids.map((_, i) => i).sort((a, b) => usual[b].spend - usual[a].spend);
   const items = order.map((index) => ({ index, name: ids[index], key: ids[index].toLowerCase() }));
+  const bidShares = coterieBidShares({ grid, symbol });
   const panel = coterieWhatIf({ grid, symbol, interval, answers });
-  const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
+  const searching = {
     find: (query) => coterieCombobox.search(items, query, 40),
     nothing: "No advertiser has that in its id",
     describe: ({ index, name }) => [idText(name), element("small", {}, aboutAdvertiser(index))],
+  };
+  const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
+    ...searching,
     onChoose: ({ index }) => choose(index),
+  });
+  const besideBox = coterieCombobox.combobox(find("beside"), find("beside-found"), {
+    ...searching,
+    onChoose({ index, name }) {
+      besideBox.show(name);
+      panel.compareWith(loadAdvertiser(index));
+    },
+  });
+  find("beside-clear").addEventListener("click", () => {
+    besideBox.show("");
+    panel.compareWith(null);
+    find("beside").focus();
   });
   find("advertiser-count").textContent = ids.length.toLocaleString("en");
 
@@ -225,6 +235,7 @@
       ),
     );
     panel.show(one);
+    bidShares.show(sharesOf(one), one.segment === null ? "all" : "segment");
   }
 
   choose(order[0]);
@@ -233,8 +244,17 @@
     symbol,
     segments: segments.map((segment) => ({ ...segment, curves: curvesOf(segment) })),
   });
-  memberLists();
-  errorCharts();
+  memberLists(advertiserList(order, usual));
+  for (const table of document.querySelectorAll("table.sortable")) coterieTables.enhance(table);
+  coterieEvaluationCharts({
+    ...{ data, money, symbol },
+    onPick(id) {
+      const place = ids.indexOf(id);
+      if (place < 0) return;
+      choose(place);
+      find("what-if").scrollIntoView();
+    },
+  });
 
   document.addEventListener("click", (event) => {
     const link = event.target.closest("[data-advertiser]");

@@ -2,19 +2,20 @@
 /*
  * The segments below the panel: a card each, that of the advertiser first.
  *
- * coterieSegments({ calls, busy, symbol }) asks for them; the promise is of { segments,
- * follow(place, bid) }, which puts the segment of a place first (null: none) and reads all at a bid.
+ * coterieSegments({ calls, symbol, onList }) asks for them; onList(place) is called to list all
+ * members of a segment. The promise is of { segments, follow(place, bid) }, which puts the segment of
+ * a place first (null: none) and reads all at a bid.
  */
 const coterieSegments = (() => {
   const { percent, tally } = coterieNumbers;
   const { element, visible } = coterieNodes;
   const find = (id) => document.getElementById(id);
 
-  async function segments({ calls, busy, symbol }) {
+  async function segments({ calls, symbol, onList }) {
     const { grid, segments: all } = await calls.get("v1/segments");
     if (!all.length) return { segments: all, follow() {} };
     const bids = positive(grid);
-    const cards = all.map((one) => card(one, listAll(one, { calls, busy })));
+    const cards = all.map((one) => card(one, () => onList(one.index)));
     find("cards").replaceChildren(...cards);
     find("segments").hidden = false;
     for (const words of document.querySelectorAll(".of-several")) words.hidden = all.length === 1;
@@ -51,21 +52,6 @@ const coterieSegments = (() => {
     return element("li", {}, coterieDetails.advertiserLink(id), element("small", {}, percent(confidence)));
   }
 
-  /** List the members of a segment, 100 more for each press. */
-  function listAll({ index }, { calls, busy }) {
-    let page = 0;
-    return async (list, button) => {
-      button.disabled = true;
-      const asked = new URLSearchParams({ segment: index, page: page + 1, page_size: 100 });
-      const { items, pages, total } = await busy(calls.get(`v1/advertisers?${asked}`));
-      page += 1;
-      list.replaceChildren(...(page > 1 ? list.children : []), ...items.map(member));
-      button.disabled = false;
-      button.textContent = `List more of ${total.toLocaleString("en")}`;
-      if (page >= pages) button.remove();
-    };
-  }
-
   function aboutSegment({ name, size, price_level: level, observations }) {
     const meta = [`${size.toLocaleString("en")} advertiser${size === 1 ? "" : "s"}`];
     // most names end with the price level
@@ -73,7 +59,7 @@ const coterieSegments = (() => {
     return [...meta, `${tally(observations)} bids`].join(" · ");
   }
 
-  /** The card of a segment; onList(list, button) is called to list all its members. */
+  /** The card of a segment; onList is called to list all its members. */
   function card(segment, onList) {
     const { index, members, size } = segment;
     const charts = element("div", {});
@@ -90,7 +76,7 @@ const coterieSegments = (() => {
     if (members.length < size) {
       const all = `List all ${size.toLocaleString("en")}`;
       const button = element("button", { type: "button", class: "more" }, all);
-      button.addEventListener("click", () => onList(list, button));
+      button.addEventListener("click", onList);
       listed.append(button);
     }
     const mine = element("small", { class: "mine" }, "segment of this advertiser");

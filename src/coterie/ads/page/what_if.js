@@ -3,9 +3,9 @@
  * The panel of what_if.html: choose a bid and a period, read impressions and spend, keep scenarios.
  *
  * coterieWhatIf(settings) wires it. settings: grid (bids), symbol and currency, interval (its
- * level, or null), lastDay (of the log), usual (optional: { name, short } of the bid to compare
- * with), onAsk (optional: called whenever something else is asked), onShow (optional: called with
- * each reply before it is shown, and with null where there is none to show) and answers:
+ * level, or null), lastDay (of the log), onAsk (optional: called whenever something else is asked),
+ * onShow (optional: called with each reply before it is shown, and with null where there is none to
+ * show) and answers:
  *   forecast({ one, bids, day })  a reply { supply, curve, forecasts: one a bid, increasing }, or a
  *                       promise of it; of null where a later question took its place. A forecast is
  *                       that of forecast_words.js; a fault's message is shown as it is
@@ -13,9 +13,11 @@
  *                       where that is not possible
  *   refine(reply, bids) optional: a promise of the reply after the forecasts of bids are exact
  *   zeroBids            whether a bid of 0 has an answer
- * The panel has show(one, asked), shown(), remark(words), which stay until something else is asked,
- * and clear(fault), which empties it until the next show. one is { id (or null),
- * bid (the usual one, or null), lines: [{ kind, label, grid, win, cost, curve }, …], newcomer,
+ *   bidFor, plan        those of decisions.js
+ * answersBeside are those for a second advertiser; a source that forgets its last question needs
+ * another. The panel has show(one, asked), compareWith(one), shown(), remark(words), which stay until
+ * something else is asked, and clear(fault), which empties it until the next show. one is { id (or null),
+ * bid (the mean of the log's, or null), lines: [{ kind, label, grid, win, cost, curve }, …], newcomer,
  * text }; nothing is asked while the text of a newcomer is empty. asked is { bid, day, kept }, all
  * optional; day as in what_if_fields.js, kept the bids of scenarios. A line is left out where its
  * curve is the forecast's.
@@ -26,7 +28,6 @@ const coterieWhatIf = (() => {
   const { element } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const lineName = { pooled: "pooled", segment: "segment", global: "all", text: "by text" };
-  const TODAY = { name: "today’s mean bid", short: "today" };
   const MOST_KEPT = 4;
 
   /** Increasing, each once. */
@@ -34,10 +35,10 @@ const coterieWhatIf = (() => {
     return [...new Set(bids)].sort((a, b) => a - b);
   }
 
-  function whatIf({ grid, symbol, currency, interval, lastDay, answers, usual = TODAY, onAsk, onShow }) {
+  function whatIf({ grid, symbol, currency, interval, lastDay, answers, answersBeside = answers, onAsk, onShow }) {
     const ends = [grid[0], grid[grid.length - 1]];
     const money = (number) => coterieNumbers.money(number, symbol);
-    const words = coterieForecastWords(money, interval, usual);
+    const words = coterieForecastWords(money, interval);
     const round = bidTicks(grid, 14).filter((at) => at > 0 || answers.zeroBids);
     let one = null;
     let kept = [];
@@ -52,6 +53,8 @@ const coterieWhatIf = (() => {
       hasFigures: () => Boolean(shown.reply),
       onChange: ask,
     });
+    const decisions = coterieDecisions({ answers, money, fields });
+    const beside = coterieSideBySide({ answers: answersBeside, money, grid, onChange: () => shown.reply && show() });
     const panels = ["impressions", "spend"].map((target) => ({
       target,
       chart: coterieCharts.curveChart(find(`${target}-chart`), {
@@ -79,6 +82,8 @@ const coterieWhatIf = (() => {
       const { bid, day } = fields.asked();
       fields.say("remark", "");
       onAsk?.({ one, bid, day, kept });
+      decisions.follow({ one, bid, day, ...coterieFields.periodWords(day, lastDay) });
+      beside.follow({ bid, day });
       if (one === null || one.text === "") return undefined;
       if (shown.reply && shown.one === one && shown.day === day) {
         show();
@@ -129,6 +134,7 @@ const coterieWhatIf = (() => {
       shown = {};
       onTheWay = null;
       one = null;
+      decisions.follow(null);
       fields.say("answer", fault);
       if (fault) onShow?.(null);
     }
@@ -148,13 +154,15 @@ const coterieWhatIf = (() => {
       shown.kept = kept;
       onShow?.(shown.reply, bid);
       fields.showSupply(shown.reply.supply);
-      const today = one.bid === null ? null : read(one.bid);
-      const rows = sorted([...round, bid, ...(today ? [one.bid] : [])]).map(read);
-      find("bid-table").replaceChildren(...rows.filter(Boolean).map((at) => words.row(at, now, today)));
+      const mean = one.bid === null ? null : read(one.bid);
+      const rows = sorted([...round, bid, ...(mean ? [one.bid] : [])]).map(read);
+      find("bid-table").replaceChildren(...rows.filter(Boolean).map((at) => words.row(at, now, mean)));
       compare(now);
+      beside.fill(one, now);
       // a bid that moves changes the pointer alone
-      if (drawn.reply !== shown.reply || drawn.kept !== kept) drawCurves();
-      drawn = { reply: shown.reply, kept };
+      const second = beside.line("spend")?.values.join();
+      if (drawn.reply !== shown.reply || drawn.kept !== kept || drawn.second !== second) drawCurves();
+      drawn = { reply: shown.reply, kept, second };
       point(hovered);
     }
 
@@ -162,12 +170,14 @@ const coterieWhatIf = (() => {
       const { reply } = shown;
       const inside = reply.forecasts.filter((at) => at.bid >= ends[0] && at.bid <= ends[1]);
       const bids = inside.map((at) => at.bid);
-      const marks = one.bid === null ? [] : [{ bid: one.bid, label: `${usual.short} ${money(one.bid)}` }];
+      const marks = one.bid === null ? [] : [{ bid: one.bid, label: `log’s mean ${money(one.bid)}` }];
       for (const { target, chart } of panels) {
         const along = (end) => inside.map((at) => at[target][end]);
         const band = { bids, low: along("low"), high: along("high") };
-        const beside = one.lines.filter(({ curve }) => curve !== reply.curve);
-        const lines = beside.map((line) => besideIt(line, target, reply.supply));
+        const parts = one.lines.filter(({ curve }) => curve !== reply.curve);
+        const second = beside.line(target);
+        const lines = parts.map((line) => partOf(line, target, reply.supply));
+        if (second) lines.push(second);
         lines.push({ kind: "main", bids, values: along("value"), label: lineName[reply.curve] });
         const dots = kept.flatMap((bid, i) => {
           const value = read(bid)?.[target].value;
@@ -179,7 +189,7 @@ const coterieWhatIf = (() => {
     }
 
     /** A curve that is not the forecast's, as a line of a chart. */
-    function besideIt({ kind, label, grid: bids, win, cost }, target, supply) {
+    function partOf({ kind, label, grid: bids, win, cost }, target, supply) {
       const each = (i) => (target === "spend" ? cost[i] / 1000 : 1);
       return { kind, label, bids, values: win.map((share, i) => supply * share * each(i)) };
     }
@@ -191,16 +201,16 @@ const coterieWhatIf = (() => {
       if (!shown.reply) return;
       const chosen = read(shown.bid);
       const at = (hovered === null ? null : read(hovered)) ?? chosen;
-      const today = one.bid === null ? null : read(one.bid);
+      const mean = one.bid === null ? null : read(one.bid);
       const isPointing = at.bid !== chosen.bid;
       // words of another length must not move the chart under the pointer
       const answer = find("answer");
       if (hovered === null) answer.style.height = "";
       else if (!wasPointing) answer.style.height = `${answer.getBoundingClientRect().height}px`;
       find("sentence").setAttribute("aria-live", isPointing ? "off" : "polite");
-      find("caption").replaceChildren(...words.caption(at, today, isPointing));
-      find("sentence").replaceChildren(...words.sentence(one.id, at, today, shown));
-      words.fillTiles(at, today);
+      find("caption").replaceChildren(...words.caption(at, mean, isPointing));
+      find("sentence").replaceChildren(...words.sentence(one.id, at, mean, shown));
+      words.fillTiles(at, mean);
       for (const { target, chart } of panels) {
         chart.point(at.bid, words.reading(at, target), hovered === null ? null : words.tip(at, target, chosen));
       }
@@ -244,6 +254,10 @@ const coterieWhatIf = (() => {
         fields.choose(next, asked);
       },
       remark: (fault) => fields.say("remark", fault),
+      compareWith(other) {
+        beside.choose(other);
+        beside.follow(fields.asked());
+      },
       clear,
       shown: () => shown,
     });

@@ -15,6 +15,12 @@ from coterie.ads.protocol.answers import (
     ProblemDocument,
     answer_of,
 )
+from coterie.ads.protocol.decision_questions import (
+    BudgetQuestion,
+    GoalQuestion,
+    PortfolioQuestion,
+    TargetsQuestion,
+)
 from coterie.ads.protocol.market import (
     Advertiser,
     AdvertiserItem,
@@ -43,14 +49,17 @@ __all__ = [
     "Answer",
     "Answers",
     "BidRange",
+    "BudgetQuestion",
     "CurveQuery",
     "Fault",
     "Figures",
+    "GoalQuestion",
     "Health",
     "Limits",
     "Model",
     "ModelVersion",
     "NoQuery",
+    "PortfolioQuestion",
     "ProblemDocument",
     "Question",
     "Questions",
@@ -58,5 +67,6 @@ __all__ = [
     "Segment",
     "Segments",
     "Subject",
+    "TargetsQuestion",
     "answer_of",
 ]

@@ -98,6 +98,7 @@ class AdvertiserItem(Struct):
     confidence: Share
     observations: Amount
     bid: Annotated[float, Meta(ge=0, description="Mean of its bids (CPM).")]
+    spend: Annotated[float, Meta(ge=0, description="In all days of the log.")]
 
 
 class AdvertiserPage(Struct):
@@ -158,12 +159,27 @@ class Curves(Struct):
     segment: PlainCurves
 
 
+class BidShare(Struct):
+    """The share of wins, or of their cost, with a bid of at most each of the grid."""
+
+    own: list[Share]
+    segment: list[Share]
+    distance: Annotated[float, Meta(ge=0, le=1, description="Kolmogorov–Smirnov, over all bids.")]
+    bid: Annotated[float, Meta(ge=0, description="Where the two are so far apart (CPM).")]
+
+
+class BidShares(Struct):
+    """The c.d.f.s of an advertiser's wins and cost by bid, beside those of its segment."""
+
+    wins: BidShare
+    cost: BidShare
+
+
 class Advertiser(AdvertiserItem):
     """What is known of one advertiser."""
 
     shares: list[SegmentShare]
     wins: Amount
-    spend: Amount
     supply: Amount
     supply_by_weekday: Annotated[
         list[Amount], Meta(min_length=7, max_length=7, description="From Monday.")
@@ -177,3 +193,7 @@ class Advertiser(AdvertiserItem):
     curve: Curve
     why: str
     curves: Curves
+    bid_shares: Annotated[
+        BidShares | None,
+        Meta(description="Null for one without wins, or if the model does not keep its days."),
+    ]

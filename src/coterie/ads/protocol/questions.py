@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -33,6 +33,7 @@ MOST_BID = 1e9
 #: The largest supply that may be asked about, in auctions: no figure overflows up to here.
 MOST_SUPPLY = 1e15
 _MOST_PAGE = 1_000_000_000
+_MOST_DIMENSIONS = 16
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,18 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
     ) = UNSET
     days: Days = 1
     level: Level = 0.9
+    where: (
+        Annotated[
+            dict[str, Annotated[str, Meta(max_length=_LIMITS.id_chars)]],
+            Meta(
+                min_length=1,
+                max_length=_MOST_DIMENSIONS,
+                description="Values of dimensions, such as device: phone, for auctions with these "
+                "values alone; supply is that of all auctions.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
     def __post_init__(self) -> None:
         if self.advertiser is UNSET and self.text is UNSET:
@@ -152,6 +165,12 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
             raise ValueError(SUPPLY_OR_DAY)
         if self.level not in LEVELS:
             raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
+
+    def details(self) -> dict[str, Any]:
+        """Return whom it is about and when, as arguments of an outlook of a model."""
+        names = Subject.__struct_fields__
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not UNSET}
 
     @property
     def period(self) -> tuple[date | None, int]:
@@ -198,6 +217,13 @@ class Question(Subject):
 Questions = Annotated[list[Question], Meta(min_length=1, max_length=_LIMITS.questions)]
 
 
+#: Orders of a list of advertisers; "" is by how well the id fits the search, then by spend.
+AdvertiserSort = Literal[
+    "", "id", "segment", "confidence", "observations", "bid", "spend",
+    "-id", "-segment", "-confidence", "-observations", "-bid", "-spend",
+]  # fmt: skip
+
+
 class NoQuery(Struct, forbid_unknown_fields=True):
     """A route without query parameters."""
 
@@ -209,6 +235,10 @@ class AdvertiserQuery(Struct, forbid_unknown_fields=True):
     segment: (
         Annotated[int, Meta(ge=0, le=_MOST_PAGE, description="Index of a segment.")] | UnsetType
     ) = UNSET
+    sort: Annotated[
+        AdvertiserSort,
+        Meta(description="Column to sort by, the largest first with a minus sign."),
+    ] = ""
     page: Annotated[int, Meta(ge=1, le=_MOST_PAGE)] = 1
     page_size: Annotated[int, Meta(ge=1, le=100)] = 20
 

@@ -23,11 +23,18 @@ from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.paper_tables import paper_tables
 from coterie.ads.forecasts.profiles import (
+    bid_shares,
     dissenting_views,
     own_on_grid,
     segments_on_grid,
     shown_grid,
     typical_members,
+)
+from coterie.ads.report.chart_points import (
+    day_points,
+    forecast_points,
+    shares_below,
+    shares_beside_segment,
 )
 from coterie.ads.report.evaluation_tables import evaluation_contents
 from coterie.ads.segments.segment_profiles import SegmentProfile
@@ -75,6 +82,9 @@ class SegmentCard(_Curves):
     observations: float
     median_price: float
     members: list[int]
+    # shares of wins and of cost with a bid of at most each of the grid; None if not known
+    wins_below: list[float] | None
+    cost_below: list[float] | None
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,10 @@ class AdvertiserRow(_Curves):
     outlier: bool
     dissent: list[str]
     source: str
+    wins_below: list[float] | None
+    cost_below: list[float] | None
+    # of wins and of cost: the Kolmogorov–Smirnov distance from the segment, and its bid
+    gaps: list[list[float]] | None
 
 
 @dataclass(frozen=True)
@@ -146,8 +160,11 @@ class Report:
         Advertisers unlike their segment, and those without a clear segment.
     warnings : list of str
         What should be known before the forecasts are trusted, without full stops.
+    days : list of dict
+        Levels of prices and supply, observed and expected from the days before.
     evaluation : dict or None
-        Errors and coverage on the held-out days, by source of curves.
+        Errors and coverage on the held-out days, by source of curves, and ``points``, the
+        forecast and the actual value of each advertiser.
     tables : list of dict
         The tables of the paper: ``title``, ``columns``, ``rows`` and ``note``.
     """
@@ -173,6 +190,7 @@ class Report:
     outliers: list[int]
     low_confidence: list[int]
     warnings: list[str]
+    days: list[dict[str, Any]]
     evaluation: dict[str, Any] | None
     tables: list[dict[str, Any]]
     quality: list[QualityNote]
@@ -240,9 +258,11 @@ def report_payload(
         outliers=model.outliers_.tolist(),
         low_confidence=model.doubtful_.tolist(),
         warnings=list(model.warnings_),
+        days=day_points(model.price_levels_, model.supply_.factors, _LEVEL),
         evaluation=None
         if evaluation is None
-        else evaluation_contents(evaluation.as_dict(), _LEVEL),
+        else evaluation_contents(evaluation.as_dict(), _LEVEL)
+        | {"points": forecast_points(evaluation, _LEVEL)},
         tables=[] if evaluation is None else paper_tables(evaluation, model.agreement_),
         quality=[_quality_note(note) for note in quality],
         how=[Step(step, detail) for step, detail in steps],
@@ -281,11 +301,13 @@ def _segments(model: AdForecaster, grid: Grid) -> list[SegmentCard]:
     """Return one card per segment; a model without segments has one card of all advertisers."""
     on_grid = segments_on_grid(tables_of(model), len(model.segments_), grid)
     places = range(len(model.segments_)) if model.segments_ else [-1]
+    shares = bid_shares(model, grid)
     return [
         SegmentCard(
             **_profile(model, s),
             **{name: curve[s].tolist() for name, curve in on_grid.items()},
             members=typical_members(model, s),
+            **shares_below(None if shares is None else shares.of_segment(s)),
         )
         for s in places
     ]
@@ -309,6 +331,7 @@ def _advertisers(model: AdForecaster, grid: Grid) -> list[AdvertiserRow]:
     by_weekday = np.exp(model.supply_.factors.by_weekday())
     has_bids = model.observations_ > 0
     is_outlier = np.isin(np.arange(len(supply)), model.outliers_)
+    shares = bid_shares(model, grid)
     return [
         AdvertiserRow(
             **{curve: values[a].tolist() for curve, values in on_grid.items()},
@@ -324,6 +347,7 @@ def _advertisers(model: AdForecaster, grid: Grid) -> list[AdvertiserRow]:
             outlier=bool(is_outlier[a]),
             dissent=dissenting_views(model, a),
             source="pooled" if has_bids[a] else "segment",
+            **shares_beside_segment(None if shares is None else shares.of_advertiser(a)),
         )
         for a, name in enumerate(model.advertisers_)
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from itertools import pairwise
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from coterie.runtime.html_pages import content_policy, embedded_json
 
 __all__ = ["render_report", "write_report"]
 
-SCRIPTS = (*SHARED_SCRIPTS, "report.js")
+SCRIPTS = (*SHARED_SCRIPTS, "scatter_chart.js", "evaluation_charts.js", "report.js")
 
 _SOURCE_NAMES = {
     "dictionary": "market curves",
@@ -54,8 +55,10 @@ _CURVES = {
     "spend_low": 1000,
     "spend_high": 1000,
 }
+#: Shares that rise to 1, kept as steps in thousandths.
+_RISING = ("wins_below", "cost_below")
 _SEGMENT_FACTS = ("name", "median_price")
-_ADVERTISER_FACTS = [f.name for f in fields(AdvertiserRow) if f.name not in _CURVES]
+_ADVERTISER_FACTS = [f.name for f in fields(AdvertiserRow) if f.name not in {*_CURVES, *_RISING}]
 _TARGETS = ("impressions", "spend")
 # The page lists this many of each; it states the number of the others.
 _MOST_DOUBTFUL = 100
@@ -165,7 +168,8 @@ def _rounded(number: float) -> float:
 def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what the scripts read: each distinct curve once, advertisers column by column.
 
-    Curves are in the units of ``_CURVES``, where four digits take less space.
+    Curves are in the units of ``_CURVES``, where four digits take less space, or as the steps of
+    ``_RISING``.
     """
     curves: dict[tuple[float, ...], int] = {}
 
@@ -176,6 +180,9 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
             if curve is not None and unit != 1:
                 curve = [_rounded(unit * value) for value in curve]
             numbers[name] = curve and curves.setdefault(tuple(curve), len(curves))
+        for name in _RISING:
+            steps = _steps(getattr(one, name))
+            numbers[name] = None if steps is None else curves.setdefault(steps, len(curves))
         return numbers
 
     def row(one: SegmentCard | AdvertiserRow, names: Iterable[str]) -> dict[str, Any]:
@@ -191,7 +198,22 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
         "segments": segments,
         "advertisers": {k: [one[k] for one in advertisers] for k in advertisers[0]},
         "errors": errors and errors["by_source"],
+        "days": report.days,
+        "points": report.evaluation and report.evaluation["points"],
+        "coverage": report.evaluation and report.evaluation["coverage"],
     }
+
+
+def _steps(curve: Sequence[float] | None) -> tuple[int, ...] | None:
+    """Return the rises of a curve from 0, in thousandths; they add up to the curve.
+
+    >>> _steps([0.25, 0.5, 1.0])
+    (250, 250, 500)
+    """
+    if curve is None:
+        return None
+    thousandths = [0, *(round(1000 * value) for value in curve)]
+    return tuple(high - low for low, high in pairwise(thousandths))
 
 
 def _doubtful(report: Report) -> list[dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["AdvertiserSearch"]
 
@@ -28,6 +28,8 @@ class AdvertiserSearch:
     spend : (A,) array
     labels : (A,) int array
         The segment of each; −1 is none.
+    columns : mapping of str to (A,) array, optional
+        Numbers to sort by, beside "id" and "spend".
 
     Examples
     --------
@@ -35,6 +37,8 @@ class AdvertiserSearch:
     >>> rows, total = search.page("car", page_size=3)
     >>> rows.tolist(), total
     ([3, 2, 0], 4)
+    >>> search.page("car", sort="-spend")[0].tolist()
+    [1, 2, 3, 0]
     """
 
     def __init__(
@@ -42,11 +46,18 @@ class AdvertiserSearch:
         ids: Sequence[str],
         spend: NDArray[np.float64] | Sequence[float],
         labels: NDArray[np.int64] | Sequence[int],
+        columns: Mapping[str, ArrayLike] | None = None,
     ) -> None:
         # ids stand in the order they are to be shown in, so that nothing found need be sorted
         self._rows: Rows = np.argsort(-np.asarray(spend, dtype=np.float64), kind="stable")
         self._labels = np.asarray(labels)[self._rows]
         folded = [_folded(ids[row]) for row in self._rows.tolist()]
+        ranks = {text: rank for rank, text in enumerate(sorted(set(folded)))}
+        given = {"spend": spend, **(columns or {})}
+        self._columns = {
+            name: np.asarray(one, dtype=np.float64)[self._rows] for name, one in given.items()
+        }
+        self._columns["id"] = np.array([ranks[text] for text in folded], dtype=np.int64)
         self._bytes = np.frombuffer(_END + _END.join(folded) + _END, dtype=np.uint8)
         lengths = np.array([len(text) for text in folded], dtype=np.int64)
         starts = np.cumsum(lengths + 1) - lengths
@@ -55,13 +66,26 @@ class AdvertiserSearch:
         self._owner = np.repeat(np.arange(len(folded), dtype=np.int32), lengths + 1)
 
     def page(
-        self, text: str = "", *, segment: int | None = None, page: int = 1, page_size: int = 20
+        self,
+        text: str = "",
+        *,
+        segment: int | None = None,
+        sort: str = "",
+        page: int = 1,
+        page_size: int = 20,
     ) -> tuple[Rows, int]:
-        """Return the rows on a page, from 1, and how many advertisers were found in all."""
+        """Return the rows on a page, from 1, and how many advertisers were found in all.
+
+        ``sort`` is the name of a column, with a minus sign for the largest first. Rows with equal
+        values stay in the usual order.
+        """
         needle = _folded(text)
         found = self._found(needle) if needle else np.arange(len(self._rows))
         if segment is not None:
             found = found[self._labels[found] == segment]
+        if sort:
+            values = self._columns[sort.removeprefix("-")][found]
+            found = found[np.argsort(-values if sort.startswith("-") else values, kind="stable")]
         first = (page - 1) * page_size
         return self._rows[found[first : first + page_size]], len(found)
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from coterie.ads.decisions.bulk_tables import curve_table
+from coterie.ads.forecasts.profiles import shown_grid
 from coterie.ads.service.served_model import ServedModel
 
 __all__ = ["MEDIA", "Parts", "written"]
@@ -40,13 +42,18 @@ def written(
     segment : int, optional
         Only the advertisers of this segment.
     """
+    model, sink = served.model, _Sink()
     rows = np.arange(len(served.names))
     if segment is not None:
-        rows = np.flatnonzero(served.model.labels_ == segment)
-    bids = served.curve_bids()
-    schema, sink = _schema(served), _Sink()
+        rows = np.flatnonzero(model.labels_ == segment)
+    # the bids of the charts
+    grid = shown_grid(model.edges_)
+    bins = np.searchsorted(model.edges_, grid[grid > 0])
+    table = curve_table(model, bins, {"model_version": served.version.version})
     writer: Any = (
-        pa.ipc.new_stream(sink, schema) if kind == "arrow" else pq.ParquetWriter(sink, schema)
+        pa.ipc.new_stream(sink, table.schema)
+        if kind == "arrow"
+        else pq.ParquetWriter(sink, table.schema)
     )
     gathered: list[pa.RecordBatch] = []
 
@@ -59,13 +66,13 @@ def written(
         return sink.taken()
 
     def add(some: NDArray[np.int64]) -> bytes:
-        gathered.append(_batch(served, some, bids, schema))
+        gathered.append(table.batch(some))
         enough = len(gathered) * _ADVERTISERS_TOGETHER >= _ADVERTISERS_WRITTEN
         return write(last=False) if enough else b""
 
     for first in range(0, len(rows), _ADVERTISERS_TOGETHER):
         some = rows[first : first + _ADVERTISERS_TOGETHER]
-        yield len(some) * len(bids), partial(add, some)
+        yield len(some) * table.width, partial(add, some)
     yield 1, partial(write, last=True)
 
 
@@ -91,21 +98,3 @@ class _Sink(io.RawIOBase):
         found = b"".join(self._parts)
         self._parts.clear()
         return found
-
-
-def _schema(served: ServedModel) -> pa.Schema:
-    told = {"model_version": served.version.version, "currency": served.currency}
-    numbers = ("bid", "win_rate", "win_rate_low", "win_rate_high", "cost")
-    return pa.schema(
-        [("advertiser", pa.string()), *((name, pa.float64()) for name in numbers)], metadata=told
-    )
-
-
-def _batch(
-    served: ServedModel, rows: NDArray[np.int64], bids: NDArray[np.float64], schema: pa.Schema
-) -> pa.RecordBatch:
-    """Return the curves of some advertisers, by advertiser and bid."""
-    curves = served.tables.curves_of(rows, bids)
-    names = np.array([served.names[row] for row in rows.tolist()], dtype=object)
-    columns = [np.repeat(names, len(bids)), np.tile(bids, len(rows)), *curves.values()]
-    return pa.record_batch([pa.array(column) for column in columns], schema=schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,16 +19,31 @@ _ANY_ROUTE = ("malformed-request", "method-not-allowed", "unknown-host", "intern
 _TOKEN_ROUTE = ("token-required", "invalid-query", "too-much-work", "busy", "timed-out")
 _TAGS = {
     "Forecasts": "What an advertiser wins, and what it pays, at any bid.",
+    "Decisions": "Bids for goals, budgets, targets and portfolios.",
     "Model": "What is known of advertisers and segments.",
     "Operation": "For operators.",
 }
+#: An entry of a docstring: names, then the lines of their description.
+_ATTRIBUTE = re.compile(r"^ *([\w, ]+?) : [^\n]*\n((?: {8,}[^\n]*\n?)+)", re.MULTILINE)
 _ASKED = {"advertiser": "adv-00042", "bid": 2.5, "supply": 1_000_000}
-_EXAMPLES = {
-    "one question": _ASKED,
-    "several questions": [
-        {"advertiser": "adv-00042", "bid": {"from": 2, "to": 3, "step": 0.25}},
-        {"text": "flights and hotels", "bid": [1.5, 2.5], "supply": 10_000, "days": 7},
-    ],
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "forecast": {
+        "one question": _ASKED,
+        "several questions": [
+            {"advertiser": "adv-00042", "bid": {"from": 2, "to": 3, "step": 0.25}},
+            {"text": "flights and hotels", "bid": [1.5, 2.5], "supply": 10_000, "days": 7},
+        ],
+    },
+    "bid": {
+        "impressions": {"advertiser": "adv-00042", "impressions": 1_000, "days": 7},
+        "spend": {"advertiser": "adv-00042", "spend": 5},
+    },
+    "budget": {"a week": {"advertiser": "adv-00042", "budget": 20, "days": 7}},
+    "targets": {"devices": {"advertiser": "adv-00042", "dimension": "device", "by": "clicks"}},
+    "portfolio": {
+        "two advertisers": {"advertisers": ["adv-00001", "adv-00042"], "budget": 50},
+        "a segment": {"segment": 0, "goal": "clicks"},
+    },
 }
 
 
@@ -43,6 +59,7 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
     _simplify(components)
     queries = {each.query: components.pop(each.query.__name__, None) for each in operations}
     for schema in components.values():
+        _describe_members(schema)
         # examples in docstrings are those of Python
         schema["description"] = schema.get("description", "").partition("\n\n")[0]
         for member in schema.get("properties", {}).values():
@@ -82,6 +99,14 @@ def _simplify(schema: Any) -> None:
         schema["type"] = "string"
 
 
+def _describe_members(schema: dict[str, Any]) -> None:
+    """Describe the members of a data class by the section "Attributes" of its docstring."""
+    for names, told in _ATTRIBUTE.findall(schema.get("description", "")):
+        for name in names.split(", "):
+            if name in schema.get("properties", {}):
+                schema["properties"][name]["description"] = " ".join(told.split())
+
+
 def _describe_default(member: dict[str, Any]) -> None:
     """Tell a default in words: generators make a member with a default one that is always there."""
     default = member.pop("default", "")
@@ -108,7 +133,8 @@ def _operation(
     if operation.method == "POST":
         content: dict[str, Any] = {"schema": schemas.get(operation.body, {"type": "string"})}
         if operation.body is not None:
-            content["examples"] = {name: {"value": one} for name, one in _EXAMPLES.items()}
+            examples = _EXAMPLES[operation.operation_id]
+            content["examples"] = {name: {"value": one} for name, one in examples.items()}
         described["requestBody"] = {"required": True, "content": {operation.body_media: content}}
     return described
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from coterie.ads import protocol
 from coterie.ads.service import bulk_curves
+from coterie.ads.service.deciding import DECISIONS
 from coterie.ads.service.routes import JSON, NDJSON, Routes
 
 __all__ = ["Operation", "operations"]
@@ -61,7 +62,12 @@ class Operation:
 
 def operations(routes: Routes) -> list[Operation]:
     """Return all routes that are described in the OpenAPI document, and how."""
-    return [*_forecasts(routes), *_of_the_model(routes), *_for_operators(routes)]
+    return [
+        *_forecasts(routes),
+        *_decisions(routes),
+        *_of_the_model(routes),
+        *_for_operators(routes),
+    ]
 
 
 def _forecasts(routes: Routes) -> list[Operation]:
@@ -92,6 +98,27 @@ def _forecasts(routes: Routes) -> list[Operation]:
             media=list(bulk_curves.MEDIA.values()),
             query=protocol.CurveQuery,
         ),
+    ]
+
+
+def _decisions(routes: Routes) -> list[Operation]:
+    handlers = {
+        "/v1/bids": routes.bid,
+        "/v1/budgets": routes.budget,
+        "/v1/targets": routes.targets,
+        "/v1/portfolios": routes.portfolio,
+    }
+    return [
+        Operation(
+            "POST",
+            path,
+            handlers[path],
+            "Decisions",
+            answers=[decision.answer],
+            body=decision.question,
+            problems=_OF_QUESTIONS,
+        )
+        for path, decision in DECISIONS.items()
     ]
 
 

@@ -38,8 +38,10 @@ SCRIPTS = (
     "service_notices.js",
     "forecast_source.js",
     "exports.js",
+    "advertiser_search.js",
     "advertiser_details.js",
     "service_segments.js",
+    "service_advertisers.js",
     "service_page.js",
 )
 STYLES = (STYLE, "service.css")
@@ -91,7 +93,7 @@ def page_files() -> Mapping[str, PageFile]:
     """Return the page, under the name "", and its scripts and styles by their names.
 
     >>> sorted(page_files())[:3]
-    ['', 'advertiser_details.js', 'bid_scales.js']
+    ['', 'advertiser_details.js', 'advertiser_search.js']
     """
     files = {name: PageFile.of(name, page_file(name)) for name in (*STYLES, *SCRIPTS)}
     addresses = {name: f"assets/{name}?v={file.hash}" for name, file in files.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -13,8 +13,11 @@ from coterie.ads.forecasts.placement import quoted
 from coterie.ads.protocol import Fault, Limits, Question
 from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
 from coterie.ads.service.served_model import ServedModel, printable
+from coterie.errors import InvalidParameterError
 
-__all__ = ["Batch", "make_batch", "read_questions"]
+__all__ = ["Batch", "make_batch", "read_question", "read_questions"]
+
+T = TypeVar("T")
 
 _DECODER = msgspec.json.Decoder(Question | list[Question])
 _PARTS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -55,9 +58,23 @@ class Batch:
             faults = [_whole(f"there are {n_bids:,} bids in all; the limit is {limits.bids:,}")]
         if None in self.rows:
             faults += self._faults_of_unknown(limits)
+        faults += self._faults_of_dimensions()
         if faults:
             raise invalid("invalid-question", faults)
         return self
+
+    def _faults_of_dimensions(self) -> list[Fault]:
+        """Return a fault for each question about values that the model does not have."""
+        faults = []
+        for number, question in enumerate(self.questions):
+            if question.where is UNSET:
+                continue
+            try:
+                self.served.model.chosen_values(question.where)
+            except InvalidParameterError as error:
+                place = f"[{number}].where" if self.many else "where"
+                faults.append(Fault(place, str(error)))
+        return faults[:MOST_FAULTS]
 
     def _faults_of_unknown(self, limits: Limits) -> list[Fault]:
         unknown = [number for number, row in enumerate(self.rows) if row is None]
@@ -91,16 +108,21 @@ def read_questions(body: bytes) -> Question | list[Question]:
     Problem
         If the body is not JSON, or a question is invalid.
     """
+    asked = read_question(body, _DECODER)
+    if asked == []:
+        raise invalid("invalid-question", [_whole("the list has no question; ask at least one")])
+    return asked
+
+
+def read_question(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """Return what a decoder finds in a body; a Problem if it is not JSON or not valid."""
     try:
-        asked = _DECODER.decode(body)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise invalid("invalid-question", _faults_in(body, error)) from None
     except _NO_JSON as error:
         what = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise Problem("malformed-body", f"the body is not JSON: {what}") from None
-    if asked == []:
-        raise invalid("invalid-question", [_whole("the list has no question; ask at least one")])
-    return asked
 
 
 def make_batch(served: ServedModel, asked: Question | list[Question], limits: Limits) -> Batch:

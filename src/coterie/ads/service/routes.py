@@ -23,6 +23,7 @@ from coterie.ads.service.answering import (
     compressed,
     quick_answer,
 )
+from coterie.ads.service.deciding import DECISIONS, decide
 from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
 from coterie.ads.service.metrics import CONTENT_TYPE_LATEST, Metrics
 from coterie.ads.service.model_holder import ModelHolder
@@ -113,9 +114,7 @@ class Routes:
         """
         asked = read_query(request, protocol.AdvertiserQuery)
         served = await self._holder.current.with_details()
-        segment = None if asked.segment is UNSET else asked.segment
-        page = partial(served.page, asked.search, segment, asked.page, asked.page_size)
-        return await self._tagged(request, served, page)
+        return await self._tagged(request, served, partial(served.page, asked))
 
     async def advertiser(self, request: Request) -> Response:
         """Return what is known of one advertiser. Percent-encode the id, also its slashes."""
@@ -154,6 +153,22 @@ class Routes:
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if zipped else {})
         return Response(found, media_type=JSON, headers=headers)
 
+    async def bid(self, request: Request) -> Response:
+        """Find the bid for a number of impressions, clicks or conversions, or for a spend."""
+        return await self._decided(request)
+
+    async def budget(self, request: Request) -> Response:
+        """Find the bid that uses a budget, what it buys, and when it runs out, by day."""
+        return await self._decided(request)
+
+    async def targets(self, request: Request) -> Response:
+        """Rank devices, countries and other values of dimensions for an advertiser at a bid."""
+        return await self._decided(request)
+
+    async def portfolio(self, request: Request) -> Response:
+        """Divide a budget between advertisers by marginal cost."""
+        return await self._decided(request)
+
     async def forecast_stream(self, request: Request) -> Response:
         """Answer any number of questions, one a line, while they arrive (NDJSON).
 
@@ -166,7 +181,8 @@ class Routes:
     async def curves(self, request: Request) -> Response:
         """Return the curves of all advertisers as one table, for bulk use.
 
-        Columns: advertiser, bid (CPM), win_rate, win_rate_low, win_rate_high, cost (eCPM). The
+        Columns: advertiser, segment, bid (CPM), win_rate, win_rate_low, win_rate_high, cost (eCPM),
+        marginal_cost, own_win_rate, segment_win_rate; the metadata of each says what it is. The
         metadata of the schema has the version of the model and the currency.
         """
         asked = read_query(request, protocol.CurveQuery)
@@ -192,6 +208,15 @@ class Routes:
     async def asset(self, request: Request) -> Response:
         """Return a script or a style of the page."""
         return page_answer(request, request.path_params["name"])
+
+    async def _decided(self, request: Request) -> Response:
+        """Answer the question in the body, of the kind that the path names."""
+        read_query(request, protocol.NoQuery)
+        check_media(request, JSON)
+        decision = DECISIONS[request.url.path]
+        asked = decision.read(await self._bodies.whole(request))
+        cost, slices = decide(decision, self._holder.current, asked, self._limits)
+        return Response(await self._queued(request, cost, slices), media_type=JSON)
 
     async def _queued(self, request: Request, cost: int, slices: Slices[T], **how: Any) -> T:
         """Do work in the client's turn, within the time limit."""

@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 import coterie
 from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
@@ -30,6 +32,7 @@ from coterie.ads.protocol import (
     Advertiser,
     AdvertiserItem,
     AdvertiserPage,
+    AdvertiserQuery,
     ModelVersion,
     Segments,
 )
@@ -86,10 +89,9 @@ class ServedModel:
         self.names: list[str] = model.advertisers_.tolist()
         self.has_clicks = model.click_rate_ is not None
         self.has_conversions = model.conversion_rate_ is not None
-        self.highest = float(model.edges_[-1]) / _MICROS  # of all bids of the log
         beside = ThreadPoolExecutor(2, "details")
         self._book = beside.submit(ProfileBook, model)
-        self._search = beside.submit(AdvertiserSearch, self.names, model.cost_, model.labels_)
+        self._search = beside.submit(_make_search, model)
         beside.shutdown(wait=False)
         # what makes them does not refer to this object: a cycle would keep it in memory
         make_period = partial(_make_period, self.tables, model.price_levels_)
@@ -129,12 +131,12 @@ class ServedModel:
         """Return the placements of advertisers that are not known, by their texts."""
         return [self._places[text] for text in texts]
 
-    def page(
-        self, search: str, segment: int | None = None, page: int = 1, page_size: int = 20
-    ) -> AdvertiserPage:
+    def page(self, asked: AdvertiserQuery) -> AdvertiserPage:
         """Return a page of advertisers whose id contains a text."""
+        segment = None if asked.segment is UNSET else asked.segment
+        page, page_size = asked.page, asked.page_size
         rows, total = self._search.result().page(
-            search, segment=segment, page=page, page_size=page_size
+            asked.search, segment=segment, sort=asked.sort, page=page, page_size=page_size
         )
         items = [self._item(row) for row in rows.tolist()]
         return AdvertiserPage(items, page, max(-(-total // page_size), 1), total)
@@ -147,10 +149,6 @@ class ServedModel:
         """Return all segments with their curves."""
         return msgspec.convert({"grid": self.book.grid, "segments": self.book.segments()}, Segments)
 
-    def curve_bids(self) -> Any:
-        """Return the bids of bulk curves: the grid of the charts, above 0."""
-        return np.array([bid for bid in self.book.grid if bid > 0])
-
     def _item(self, row: int) -> AdvertiserItem:
         model = self.model
         return AdvertiserItem(
@@ -160,6 +158,7 @@ class ServedModel:
             min(max(float(model.confidence_[row]), 0.0), 1.0),
             float(model.observations_[row]),
             float(model.bid_[row]) / _MICROS,
+            float(model.cost_[row]) / PER_UNIT,
         )
 
 
@@ -173,10 +172,10 @@ def load_served(path: Path, version: str, *, whole: bool = True) -> ServedModel:
     served = ServedModel(model, version, printable(path.name))
     with _rehearsal():
         day = served.average_day.table
-        served.tables.one(0, 2 * served.highest, served.tables.supply(0, day), day, False)
+        served.tables.one(0, 2 * served.tables.highest, served.tables.supply(0, day), day, False)
         if whole:
             msgspec.json.encode([served.book.summary(), served.segments(), served.advertiser(0)])
-            served.page("")
+            served.page(AdvertiserQuery())
     return served
 
 
@@ -216,6 +215,19 @@ def printable(text: str, most: int = _MOST_CHARS) -> str:
         for one in text[: most + 1]
     )
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def _make_search(model: FittedMarket) -> AdvertiserSearch:
+    # by name, and those of no segment last
+    names = [profile.name.casefold() for profile in model.segments_]
+    ranks = np.append(np.argsort(np.argsort(names)), len(names))
+    columns = {
+        "segment": ranks[model.labels_],
+        "confidence": model.confidence_,
+        "observations": model.observations_,
+        "bid": model.bid_,
+    }
+    return AdvertiserSearch(model.advertisers_.tolist(), model.cost_, model.labels_, columns)
 
 
 def _make_period(tables: ForecastTables, levels: DayLevels, key: tuple[date | None, int]) -> Period:

@@ -5,20 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.command_line.ads import subjects
 from coterie.command_line.terminal import layout, options
-from coterie.command_line.terminal.progress import shown_notes
-from coterie.command_line.terminal.streams import (
-    check_table,
-    is_stream,
-    output_name,
-    refuse_json,
-    write_output,
-)
-from coterie.errors import InvalidParameterError, OutputError
+from coterie.command_line.terminal.streams import is_stream, output_name, write_output
+from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import count, money, percent
 
 if TYPE_CHECKING:
@@ -26,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from coterie.ads.decisions.decision_answers import GoalBid
     from coterie.ads.forecasts.forecast_figures import Forecast
     from coterie.ads.forecasts.forecaster import AdForecaster
 
@@ -35,100 +30,91 @@ _MOST_BIDS = 10_000
 
 
 def forecast(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
-    ],
+    model: subjects.Model,
     bid: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--bid",
             metavar="BID",
             help="Bid per thousand impressions (CPM), for example 2.50; several bids as 2,2.5,3; a "
             "range as 1:5:0.5 (from, to, step).",
         ),
-    ],
-    advertiser: Annotated[
-        str | None, typer.Option("--advertiser", metavar="ID", help="Advertiser id in the log.")
     ] = None,
-    supply: Annotated[
+    impressions: Annotated[
         float | None,
-        typer.Option(
-            "--supply",
-            metavar="N",
-            help="Number of auctions of all days together, for example 1e6; by default the number "
-            "to expect.",
-        ),
+        typer.Option("--impressions", metavar="N", help="Find the bid for so many impressions."),
     ] = None,
-    day: Annotated[
-        str | None,
-        typer.Option(
-            "--day",
-            metavar="DATE",
-            help="First day to forecast; prices and the number of auctions depend on the day.",
-        ),
+    clicks: Annotated[
+        float | None, typer.Option("--clicks", metavar="N", help="Find the bid for so many clicks.")
     ] = None,
-    days: Annotated[
-        int,
-        typer.Option(
-            "--days",
-            min=1,
-            max=366,
-            metavar="N",
-            help="Number of days to forecast together, from --day or the end of the log on.",
-        ),
-    ] = 1,
-    level: Annotated[
-        Literal["50", "80", "90", "95"],
-        typer.Option("--level", help="Level of the intervals, in percent."),
-    ] = "90",
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="Text of a new advertiser.")
+    conversions: Annotated[
+        float | None,
+        typer.Option("--conversions", metavar="N", help="Find the bid for so many conversions."),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write a table here: .csv, .tsv, .parquet, .npy, or - for standard output.",
-        ),
+    spend: Annotated[
+        float | None,
+        typer.Option("--spend", metavar="AMOUNT", help="Find the bid that spends so much."),
     ] = None,
+    advertiser: subjects.Advertiser = None,
+    supply: subjects.Supply = None,
+    day: subjects.Day = None,
+    days: subjects.Days = 1,
+    level: subjects.Level = "90",
+    text: subjects.Text = None,
+    where: subjects.Where = None,
+    output: subjects.Output = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Forecast impressions, spend, clicks and conversions at a bid.
+    """Forecast at a bid, or find the bid for a goal.
+
+    With --bid, forecast impressions, spend, clicks and conversions at that
+    bid. With --impressions, --clicks, --conversions or --spend, find the
+    least bid that is expected to reach the amount, or say why none does.
 
     The forecast is for an average day, or for --days N days together. Each
     interval should contain the actual value with the probability --level. A
     new advertiser, which is not in the log, needs --supply. Its --text places
     it in segments; without a text, it gets the average of all advertisers.
-    The last line of the summary says what the forecast is based on.
+    With --where, only auctions with some values of the model's dimensions are
+    forecast. The last line of the summary says what the forecast is based on.
 
     Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
     """
     # Loading a model takes longest, so everything else is checked before.
-    bids = bids_in(bid)
-    if output is not None:
-        refuse_json(as_json, output)
-        check_table(output)
-        if output.resolve() == model.resolve():
-            raise OutputError(f"cannot write the table to {output}: this path is the model")
-    from coterie.ads.forecasts.forecaster import load_forecaster
+    goals = {"impressions": impressions, "clicks": clicks}
+    goals |= {"conversions": conversions, "spend": spend}
+    asked = {name: amount for name, amount in goals.items() if amount is not None}
+    if (bid is not None) + len(asked) != 1:
+        raise InvalidParameterError(
+            "give one of --bid, --impressions, --clicks, --conversions and --spend"
+        )
+    bids, values = [] if bid is None else bids_in(bid), subjects.values_in(where)
+    subjects.check_output(output, model, as_json)
+    forecaster = subjects.load_quietly(model, quiet)
+    about: dict[str, Any] = {"supply": supply, "day": day, "days": days, "text": text}
+    about |= {"level": int(level) / 100, "where": values}
+    found, reached = forecaster.forecast(advertiser, bids, **about) if bids else [], None
+    if not bids:
+        from coterie.ads.decisions.goals import bid_for
 
-    with shown_notes(quiet):
-        forecaster = load_forecaster(model)
-    found = forecaster.forecast(
-        advertiser, bids, supply=supply, day=day, days=days, text=text, level=int(level) / 100
-    )
+        reached = bid_for(forecaster, advertiser, **asked, **about)
+        found = [reached.forecast]
     if output is not None:
         write_output(output, _columns(found))
 
     def print_summary(_: dict[str, Any]) -> None:
+        if reached is not None:
+            _print_goal(reached)
         print_forecasts(found, forecaster.currency_, days)
         written = [] if output is None else [output_name(output)]
         layout.print_files(layout.stdout_console(), written)
 
-    facts = _answer(forecaster, found, days, model) if as_json else {}
+    facts: dict[str, Any] = {}
+    if as_json and reached is not None:
+        facts = subjects.answer_facts(reached, model)
+    elif as_json:
+        facts = _answer(forecaster, found, days, model)
     layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
 
 
@@ -164,6 +150,28 @@ def print_forecasts(found: list[Forecast], currency: str, days: int = 1) -> None
     )
     for grounds in _grounds(found):
         console.print(f"{grounds}.")
+
+
+def _print_goal(reached: GoalBid) -> None:
+    """Print the bid for a goal, or why there is none."""
+    console = layout.stdout_console()
+    currency = reached.forecast.currency
+    is_money = reached.goal == "spend"
+    amount = _money(reached.amount) if is_money else count(reached.amount)
+    wanted = f"{amount} {currency} of spend" if is_money else f"{amount} {reached.goal}"
+    if reached.bid is None:
+        why = layout.one_line(reached.why)
+        console.print(f"{why[:1].upper()}{why[1:]}. The forecast at the highest bid:")
+    else:
+        layout.print_heading(console, _bid(reached.bid), f" {currency} is the bid for {wanted}.")
+        if reached.safe_bid is not None:
+            sure = (1 + reached.forecast.level) / 2
+            bid = f"{_bid(reached.safe_bid)} {currency}".rstrip()
+            console.print(f"A bid of {bid} reaches it with a probability of {sure:.3g}.")
+        if reached.marginal_cost is not None:
+            cost = f"{_money(reached.marginal_cost)} {currency}".rstrip()
+            console.print(f"There, a further thousand impressions cost {cost}.")
+    console.print()
 
 
 def _answer(

@@ -17,11 +17,12 @@ import typer
 from coterie.command_line.ads.log_options import LogOptions
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.streams import is_stream
-from coterie.errors import CoterieWarning, OutputError, TableError
+from coterie.errors import CoterieWarning, InvalidParameterError, OutputError, TableError
 from coterie.runtime.atomic_files import check_writable
 
 if TYPE_CHECKING:
     from coterie.ads.histograms.bid_histograms import BidHistograms
+    from coterie.ads.histograms.target_counts import TargetCounts
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
     from coterie.ads.logs.log_mapping import LogMapping
@@ -71,6 +72,15 @@ By = Annotated[
         "advertiser borrow from each other.",
     ),
 ]
+Dimensions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dimension",
+        metavar="NAME[=COLUMN]",
+        help="Column whose values are targets, such as device; repeat for several. hour comes from "
+        "the time stamp.",
+    ),
+]
 Segments = Annotated[
     str,
     typer.Option(
@@ -106,6 +116,7 @@ class CountedLog:
     check: LogCheck
     histograms: BidHistograms
     texts: dict[str, str]
+    targets: TargetCounts | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,8 @@ class LogInput:
         The auction type if neither the option nor the log says one.
     by : {"advertiser", "campaign"}
         What is forecast.
+    dimensions : mapping of str to str
+        The column of each dimension.
     how : LogOptions
         What the columns of the log mean.
     """
@@ -134,6 +147,7 @@ class LogInput:
     outputs: Mapping[str, Path | None] = field(default_factory=dict)
     usual_auction: str | None = None
     by: str = "advertiser"
+    dimensions: Mapping[str, str] = field(default_factory=dict)
     how: LogOptions = field(default_factory=LogOptions)
 
     @property
@@ -170,9 +184,19 @@ class LogInput:
                         f"of the log; name a file outside {folder}"
                     )
 
-    def like_model(self, auction: str, by: str) -> LogInput:
-        """Return this input by the unit of a model, with its auction type if the log says none."""
-        return replace(self, usual_auction=auction, by=by)
+    def like_model(self, auction: str, by: str, dimensions: Sequence[str] = ()) -> LogInput:
+        """Return this input by the unit of a model, with its auction type if the log says none.
+
+        It has the dimensions of the model; where no column is given, it has the name of one.
+        """
+        columns = {name: self.dimensions.get(name, name) for name in dimensions}
+        others = [name for name in self.dimensions if name not in columns]
+        if others:
+            known = ", ".join(dimensions) or "none"
+            raise InvalidParameterError(
+                f"--dimension {others[0]}: the dimensions of the model are {known}"
+            )
+        return replace(self, usual_auction=auction, by=by, dimensions=columns)
 
     def check(self) -> tuple[BidLogs, LogCheck]:
         """Connect to the engine, open the log there, and check it."""
@@ -192,6 +216,7 @@ class LogInput:
                 advertisers=self.advertisers,
                 table=self.table,
                 by=self.by,
+                dimensions=self.dimensions,
             )
             # Opening reads only headers, so this is still before the work.
             self._refuse_input_files(opened)
@@ -238,6 +263,7 @@ class LogInput:
         A log with errors is refused with its first error. With ``allow_faults`` a warning names
         the error instead.
         """
+        from coterie.ads.histograms.target_counting import read_targets
         from coterie.ads.logs.bid_logs import read_descriptions
 
         opened, found = self.check()
@@ -251,7 +277,8 @@ class LogInput:
             warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
         histograms = counted_histograms(opened)
         with _interruptible():
-            return CountedLog(opened, found, histograms, read_descriptions(opened))
+            targets = read_targets(opened, histograms) if opened.dimensions else None
+            return CountedLog(opened, found, histograms, read_descriptions(opened), targets)
 
     def _of_usual_auction(self, opened: BidLogs) -> BidLogs:
         """Return the log with the usual auction type, if the log says none."""
@@ -287,6 +314,21 @@ def counted_histograms(opened: BidLogs) -> BidHistograms:
 
     with _interruptible():
         return read_histograms(opened)
+
+
+def dimensions_in(texts: list[str] | None) -> dict[str, str]:
+    """Return the column of each dimension in ``device`` or ``device=device_type``.
+
+    >>> dimensions_in(["country", "device=device_type"])
+    {'country': 'country', 'device': 'device_type'}
+    """
+    pairs = [text.partition("=") for text in texts or ()]
+    columns = {name.strip(): (column if sign else name).strip() for name, sign, column in pairs}
+    if not all(columns) or not all(columns.values()) or len(columns) < len(pairs):
+        raise InvalidParameterError(
+            f"--dimension {' '.join(texts or ())}: write NAME or NAME=COLUMN, each name once"
+        )
+    return columns
 
 
 def segment_settings(segments: str, consensus: str, seed: int) -> SegmentSettings:

@@ -56,6 +56,7 @@ def segment(
     ] = None,
     advertisers: reading.AdvertiserTable = None,
     by: reading.By = "advertiser",
+    dimension: reading.Dimensions = None,
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
     engine: reading.Engine = "duckdb://",
@@ -75,7 +76,8 @@ def segment(
     A backtest, which forecasts the last days from the days before, chooses the
     number of segments, how much the auctions of similar advertisers count, and
     how fast old days lose weight. It also calibrates the intervals. The model
-    keeps the counts of its days: coterie ads update adds later days.
+    keeps the counts of its days: coterie ads update adds later days. With
+    --dimension, coterie ads targets ranks devices, countries and the like.
 
     Example: coterie ads segment market -o market.coterie --members segments.csv
     """
@@ -90,6 +92,7 @@ def segment(
         auction,
         {"model": output, "table": members},
         by=by,
+        dimensions=reading.dimensions_in(dimension),
         how=how,
     )
     source.check_outputs()
@@ -114,7 +117,7 @@ def fit_model(log: reading.CountedLog, settings: SegmentSettings) -> AdForecaste
     """Fit a forecaster with these settings to all days of a log."""
     from coterie.ads.forecasts.forecaster import AdForecaster
 
-    return AdForecaster(**vars(settings)).fit(log.histograms, log.texts)
+    return AdForecaster(**vars(settings)).fit(log.histograms, log.texts, targets=log.targets)
 
 
 def segment_columns(model: AdForecaster) -> dict[str, Any]:
@@ -143,6 +146,7 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
         "days": [str(day) for day in model.days_],
         "auction": model.auction_,
         "currency": model.currency_,
+        "dimensions": _dimension_facts(model),
         "segments": [
             {**asdict(profile), "median_price": profile.median_price / 1e6}
             for profile in model.segments_
@@ -160,6 +164,14 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
             "pairs": model.agreement_.pairs,
         },
     }
+
+
+def _dimension_facts(model: AdForecaster) -> dict[str, list[str]]:
+    """Return the values of each dimension."""
+    found = model.targets_
+    if found is None:
+        return {}
+    return {name: found.values[found.columns(name)].tolist() for name in found.dimensions}
 
 
 def choice_facts(choice: Choice) -> dict[str, Any]:
@@ -196,6 +208,9 @@ def print_segments(facts: dict[str, Any]) -> None:
             f"Without a clear segment: {counted(len(facts['low_confidence']), 'advertiser')}."
         )
     console.print(_choice_sentence(facts["choice"]))
+    if facts["dimensions"]:
+        told = [f"{name} ({counted(len(v), 'value')})" for name, v in facts["dimensions"].items()]
+        console.print(f"Dimensions: {layout.one_line(', '.join(told))}.")
     layout.print_files(console, facts["written"])
 
 

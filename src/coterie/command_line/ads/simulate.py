@@ -9,7 +9,7 @@ import typer
 
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
-from coterie.command_line.terminal.progress import is_watched
+from coterie.command_line.terminal.progress import shown_bar
 
 if TYPE_CHECKING:
     from coterie.ads.logs.simulation.simulated_logs import SimulatedLogs
@@ -58,6 +58,15 @@ def simulate(
         bool,
         typer.Option("--log-minimum", metavar="", help="Log the smallest bid that would have won."),
     ] = False,
+    dimensions: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=3,
+            metavar="N",
+            help="Number of dimensions that change prices and clicks: device, country, slot.",
+        ),
+    ] = 0,
     start: Annotated[str, typer.Option(metavar="DATE", help="First day.")] = "2026-03-02",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -67,6 +76,7 @@ def simulate(
 
     FOLDER receives bids/ (one Parquet file per day), advertisers.parquet
     (texts) and truth.parquet (the true segments, to compare results with).
+    With --dimensions it also receives true_targets.parquet (the true effects).
     The memory needed does not grow with the number of rows.
 
     Example: coterie ads simulate market --bids-per-day 100
@@ -87,6 +97,7 @@ def simulate(
         price_rise=price_rise,
         weekday_effect=weekday_effect,
         minimum_logged=log_minimum,
+        dimensions=dimensions,
         start=start,
         seed=seed,
     )
@@ -96,19 +107,10 @@ def simulate(
 
 def simulate_market(settings: MarketSettings, folder: Path, quiet: bool) -> SimulatedLogs:
     """Simulate a market into a new folder, with a progress bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not is_watched(quiet)) as bar:
-        task = bar.add_task("Simulating auctions", total=None)
-        return simulate_logs(
-            settings,
-            folder,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    with shown_bar("Simulating auctions", quiet) as report:
+        return simulate_logs(settings, folder, progress=report)
 
 
 def market_facts(made: SimulatedLogs, settings: MarketSettings) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def update(
             "--auction", help="Auction type; by default that in the log, else that of the model."
         ),
     ] = None,
+    dimension: reading.Dimensions = None,
     allow_faults: reading.AllowFaults = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -59,9 +60,10 @@ def update(
     """Add the days of a new log to a model, without the old log.
 
     The result is that of coterie ads segment on the old and the new log, with
-    the options of the first run. None of the new days may be in the model, and
-    currency and auction type must be the same. The model file is replaced
-    completely or not at all.
+    the options of the first run. A dimension of the model whose column has
+    another name is given with --dimension NAME=COLUMN. None of the new days
+    may be in the model, and currency and auction type must be the same. The
+    model file is replaced completely or not at all.
 
     Example: coterie ads update market.coterie logs/2026-03-09.parquet
     """
@@ -70,15 +72,23 @@ def update(
 
     target = model if output is None else output
     source = reading.LogInput(
-        new_log, engine, advertisers, table, auction, {"model": target}, how=how
+        new_log,
+        engine,
+        advertisers,
+        table,
+        auction,
+        {"model": target},
+        dimensions=reading.dimensions_in(dimension),
+        how=how,
     )
     source.check_outputs()
     with shown_notes(quiet) as notes, shown_stages(quiet):
         forecaster = load_forecaster(model)
         unit = forecaster.stored_days_.unit if forecaster.stored_days_ else "advertiser"
-        log = source.like_model(forecaster.auction_, unit).read(allow_faults)
+        dimensions = forecaster.targets_.dimensions if forecaster.targets_ else []
+        log = source.like_model(forecaster.auction_, unit, dimensions).read(allow_faults)
         added = _added(forecaster, log.histograms)
-        forecaster.update(log.histograms, log.texts)
+        forecaster.update(log.histograms, log.texts, targets=log.targets)
         write_all({target: lambda path: save_model(forecaster, path)})
     facts = model_facts(forecaster) | {
         "source": str(target),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from coterie.command_line.terminal.layout import one_line
 from coterie.runtime import verbosity
 
-__all__ = ["is_watched", "shown_notes", "shown_stages"]
+__all__ = ["is_watched", "shown_bar", "shown_notes", "shown_stages"]
 
 
 def is_watched(quiet: bool) -> bool:
@@ -26,6 +26,18 @@ def shown_stages(quiet: bool) -> Iterator[None]:
             displays.enter_context(verbosity.silenced())
         displays.enter_context(verbosity.shown_stages(is_watched(quiet)))
         yield
+
+
+@contextlib.contextmanager
+def shown_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar, if progress is visible; yield what moves it, by what is done and all there is."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not is_watched(quiet)) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextlib.contextmanager

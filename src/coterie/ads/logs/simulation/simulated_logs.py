@@ -7,12 +7,9 @@ grow with the number of rows.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from coterie.ads.logs.simulation.simulated_dimensions import draw_values, effects_table
 from coterie.ads.logs.simulation.simulated_traits import (
     PRICE_DRIFT,
     PRICE_RISE_DAYS,
@@ -32,7 +30,8 @@ from coterie.ads.logs.simulation.simulated_traits import (
     in_micros,
     theme_names,
 )
-from coterie.errors import InvalidParameterError, OutputError
+from coterie.errors import InvalidParameterError
+from coterie.runtime.atomic_files import atomic_folder
 
 __all__ = ["MarketDay", "SimulatedLogs", "auction_batches", "draw_day", "simulate_logs"]
 
@@ -86,7 +85,8 @@ def simulate_logs(
     folder : path
         A new or empty folder. It gets ``bids/bids-YYYY-MM-DD.parquet``, one file per day;
         ``advertisers.parquet`` (advertiser_id, description); and ``truth.parquet``, one row per
-        advertiser, with the settings as JSON under the key ``settings`` of its metadata.
+        advertiser, with the settings as JSON under the key ``settings`` of its metadata. With
+        dimensions there is also ``true_targets.parquet``, the effects of their values.
     progress : callable, optional
         Called after every batch with the number of rows written and of all rows.
 
@@ -102,7 +102,7 @@ def simulate_logs(
     >>> [path.name for path in logs.bids]
     ['bids-2026-03-02.parquet', 'bids-2026-03-03.parquet']
     """
-    with _whole_folder(Path(folder)) as unfinished:
+    with atomic_folder(folder) as unfinished:
         _logger.info("Drawing %d advertisers", settings.advertisers)
         traits = draw_traits(settings)
         width = max(5, len(str(settings.advertisers - 1)))
@@ -110,6 +110,9 @@ def simulate_logs(
         texts = {"advertiser_id": names, "description": pa.array(traits.text, pa.string())}
         pq.write_table(pa.table(texts), unfinished / "advertisers.parquet")
         pq.write_table(_truth(names, settings, traits), unfinished / "truth.parquet")
+        if traits.effects:
+            effects = effects_table(names, traits.effects)
+            pq.write_table(effects, unfinished / "true_targets.parquet")
         (unfinished / "bids").mkdir()
         files, rows, wins = _write_days(settings, traits, names, unfinished / "bids", progress)
     folder = Path(folder)
@@ -138,7 +141,8 @@ def auction_batches(
     ------
     dict of str to (n,) arrays
         ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win), ``price``
-        (0 if lost; all in micros), ``won``, ``click``, ``conversion``.
+        (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each dimension
+        the index of its value.
 
     Examples
     --------
@@ -151,7 +155,7 @@ def auction_batches(
         raise InvalidParameterError(f"rows={rows}: a batch must have at least 1 row")
     market = draw_day(settings, traits, day)
     blocks = (
-        _auctions(settings, traits, market, start, end, _stream(settings, day, number))
+        _auctions(settings, traits, market, (start, end), (day, number))
         for number, (start, end) in enumerate(_cuts(market.counts, _BLOCK_ROWS))
     )
     sizes = (int(market.counts[start:end].sum()) for start, end in _cuts(market.counts, rows))
@@ -225,19 +229,27 @@ def _in_sizes(blocks: Iterator[Batch], sizes: Iterator[int]) -> Iterator[Batch]:
 
 
 def _auctions(
-    settings: MarketSettings, traits: Traits, market: MarketDay, start: int, end: int, rng: _Rng
+    settings: MarketSettings,
+    traits: Traits,
+    market: MarketDay,
+    block: tuple[int, int],
+    stream: tuple[int, int],
 ) -> Batch:
-    """Draw all auctions of a day of the advertisers ``start`` to ``end`` − 1."""
-    who = np.repeat(np.arange(start, end), market.counts[start:end])
+    """Draw all auctions of a day of a block of advertisers, from the first to the last + 1."""
+    rng = _stream(settings, *stream)
+    who = np.repeat(np.arange(*block), market.counts[slice(*block)])
     n = len(who)
+    # a stream of its own, so that dimensions change no other draw
+    values = draw_values(traits.effects, who, _stream(settings, *stream, 1))
     component = (rng.random(n) >= traits.market_share[who, 0]).astype(np.int64)
     spread = traits.market_spread[who, component]
-    competing = np.exp(market.market_level[who, component] + spread * rng.standard_normal(n))
+    level = market.market_level[who, component] + values.shift
+    competing = np.exp(level + spread * rng.standard_normal(n))
     minimum = in_micros(np.maximum(competing, traits.floor[who]))
     noise = traits.bid_spread[who] * rng.standard_normal(n)
     bid = in_micros(np.exp(market.bid_level[who] + noise))
     won = bid >= minimum
-    click = won & (rng.random(n) < traits.click_rate[who])
+    click = won & (rng.random(n) < traits.click_rate[who] * values.click)
     midnight = market.date.astype("datetime64[us]").astype(np.int64)
     return {
         "advertiser": who,
@@ -247,7 +259,8 @@ def _auctions(
         "price": np.where(won, minimum if settings.auction == "second" else bid, 0),
         "won": won,
         "click": click,
-        "conversion": click & (rng.random(n) < traits.conversion_rate[who]),
+        "conversion": click & (rng.random(n) < traits.conversion_rate[who] * values.conversion),
+        **values.codes,
     }
 
 
@@ -257,7 +270,7 @@ def _write_days(
     """Write one file per day; return the file names and the numbers of rows and of wins."""
     days = range(settings.days)
     total = sum(int(draw_day(settings, traits, day).counts.sum()) for day in days)
-    schema, files, rows, wins = _schema(settings), [], 0, 0
+    schema, files, rows, wins = _schema(settings, traits), [], 0, 0
     # amounts and names repeat, so dictionaries store them best; times do not repeat
     encoding: dict[str, Any] = {
         "compression": "snappy",
@@ -278,7 +291,7 @@ def _write_days(
     return files, rows, wins
 
 
-def _schema(settings: MarketSettings) -> pa.Schema:
+def _schema(settings: MarketSettings, traits: Traits) -> pa.Schema:
     word = pa.dictionary(pa.int32(), pa.string())
     types = {
         "advertiser_id": word,
@@ -292,6 +305,7 @@ def _schema(settings: MarketSettings) -> pa.Schema:
         "currency": word,
         "click": pa.bool_(),
         "conversion": pa.bool_(),
+        **dict.fromkeys((one.name for one in traits.effects), word),
     }
     return pa.schema({name: kind for name, kind in types.items() if kind is not None})
 
@@ -302,7 +316,7 @@ def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batc
     # only the names of this batch, because every row group stores its dictionary
     first, last = int(who[0]), int(who[-1])
     used = names.slice(first, last + 1 - first)
-    schema = _schema(settings)
+    schema = _schema(settings, traits)
     columns = {
         "advertiser_id": pa.DictionaryArray.from_arrays((who - first).astype(np.int32), used),
         "ts": pa.array(batch["ts"]).cast(schema.field("ts").type),
@@ -315,6 +329,10 @@ def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batc
         "currency": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["USD"]),
         "click": batch["click"],
         "conversion": batch["conversion"],
+        **{
+            one.name: pa.DictionaryArray.from_arrays(batch[one.name], list(one.values))
+            for one in traits.effects
+        },
     }
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
@@ -333,46 +351,3 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
             columns[f"{name}_{component + 1}"] = getattr(traits, name)[:, component]
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     return table.replace_schema_metadata({"settings": json.dumps(asdict(settings))})
-
-
-@contextlib.contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder to fill, and rename it to ``folder`` on success."""
-    hidden = None
-    try:
-        # links are followed
-        target = Path(os.path.realpath(folder))
-        _refuse_obstacles(folder, target)
-        prefix = f".{target.name[:40]}-"
-        hidden = tempfile.mkdtemp(prefix=prefix, suffix=".unfinished", dir=target.parent)
-        # a folder inside it, because mkdtemp denies access to other users
-        unfinished = Path(hidden) / "whole"
-        unfinished.mkdir()
-        if target.exists():
-            unfinished.chmod(target.stat().st_mode)
-        yield unfinished
-        unfinished.rename(target)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
-    finally:
-        if hidden is not None:
-            shutil.rmtree(hidden, ignore_errors=True)
-
-
-def _refuse_obstacles(folder: Path, target: Path) -> None:
-    parent, is_folder = target.parent, target.is_dir()
-    in_use = is_folder and (target.is_mount() or target == Path.cwd())
-    has_content = is_folder and any(target.iterdir())
-    obstacles = (
-        (not parent.exists(), f"the folder {parent} does not exist; make it"),
-        (not parent.is_dir(), f"{parent} is not a folder"),
-        (target.exists() and not is_folder, "it is a file; give a new folder"),
-        (has_content, "the folder is not empty; give a new one, or empty it"),
-        (in_use, "the folder is mounted or the current one; give a new folder in it"),
-        (not os.access(parent, os.W_OK | os.X_OK), f"the folder {parent} is read-only"),
-    )
-    reason = next((reason for applies, reason in obstacles if applies), "")
-    if reason:
-        raise OutputError(f"cannot write {folder}: {reason}")

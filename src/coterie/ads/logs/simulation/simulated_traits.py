@@ -10,6 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from coterie.ads.logs.simulation.simulated_dimensions import (
+    DIMENSIONS,
+    DimensionEffects,
+    draw_effects,
+)
 from coterie.errors import InvalidParameterError
 
 __all__ = ["MarketSettings", "Traits", "draw_traits", "in_micros", "theme_names"]
@@ -50,7 +55,7 @@ COMMON_WORDS = (
     "top price online get more your choice special limited exclusive sale family simple fast order"
 )
 
-_LEAST = {"advertisers": 1, "segments": 1, "days": 1, "seed": 0}
+_LEAST = {"advertisers": 1, "segments": 1, "days": 1, "dimensions": 0, "seed": 0}
 _RANGES = {
     **dict.fromkeys(("text_error", "text_missing", "outliers", "newcomers"), (0, 1)),
     # with wider ranges, amounts in micros could exceed 64 bits
@@ -95,6 +100,9 @@ class MarketSettings:
         Whether auctions have a reserve price.
     minimum_logged : bool
         Whether the log has the minimum to win.
+    dimensions : int
+        Number of dimensions, from 0 to 3: the log has columns device, country and slot, which
+        change shares of auctions, prices, clicks and conversions.
     start : str
         The first day, as in 2026-03-02.
     seed : int
@@ -123,6 +131,7 @@ class MarketSettings:
     weekday_effect: float = 1.0
     floors: bool = True
     minimum_logged: bool = False
+    dimensions: int = 0
     start: str = "2026-03-02"
     seed: int = 0
 
@@ -138,6 +147,8 @@ class MarketSettings:
             raise self._refusal("auction", "it must be 'first' or 'second'")
         if self.segments > self.advertisers:
             raise self._refusal("segments", f"it must be at most advertisers={self.advertisers}")
+        if self.dimensions > len(DIMENSIONS):
+            raise self._refusal("dimensions", f"it must be at most {len(DIMENSIONS)}")
         self._check_dates()
 
     @property
@@ -222,6 +233,7 @@ class Traits:
     floor: NDArray[np.float64]  # reserve price, 0 if there is none
     click_rate: NDArray[np.float64]
     conversion_rate: NDArray[np.float64]
+    effects: tuple[DimensionEffects, ...] = ()  # of the values of each dimension
     # factors from Monday to Sunday, (7,)
     supply_by_weekday: NDArray[np.float64] = field(
         default_factory=lambda: np.array(SUPPLY_BY_WEEKDAY)
@@ -276,6 +288,7 @@ def draw_traits(settings: MarketSettings) -> Traits:
         floor=habits["floor"][segment] * np.exp(typical) if settings.floors else np.zeros(a),
         click_rate=habits["click"][segment] * np.exp(0.2 * rng.standard_normal(a)),
         conversion_rate=habits["conversion"][segment],
+        effects=draw_effects(segment, settings.dimensions, settings.seed),
     )
 
 

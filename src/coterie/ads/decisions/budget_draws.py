@@ -1,0 +1,155 @@
+"""Budget draws: what may happen on each day of a period, drawn from the posterior of a model.
+
+One draw r has, for each day d,
+
+- a price level s_d, from the joint normal distribution of the days' levels;
+- a number of auctions: its mean times the factor of the days, times the advertiser's own level
+  and daily variation (gamma variables of mean 1);
+- a curve W + z·sd(W), with one z for all days;
+- a Poisson number of impressions, and their cost: a gamma variable whose mean and variance are
+  those of the sum of their prices.
+
+If the supply is given, auctions do not vary and impressions are binomial.
+
+A backtest says how much wider intervals must be than the posterior
+(:mod:`coterie.ads.forecasts.calibration`). The totals of the draws are therefore stretched away
+from the mean of the forecast until their interval is that of the forecast, and then scaled to its
+mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.forecast_figures import FIELDS
+from coterie.ads.forecasts.outlook import Outlook
+
+__all__ = ["Draws", "draw_days", "period_of"]
+
+Floats = NDArray[np.float64]
+_SEED = 20_260_302
+#: Draws of a short period, and the days of all draws of a long one.
+_MOST_DRAWS, _FEWEST_DRAWS, _DAYS_DRAWN = 2000, 500, 200_000
+
+
+@dataclass(frozen=True)
+class Draws:
+    """R draws of H days, (R, H) each."""
+
+    impressions: Floats
+    spend: Floats
+
+
+def draw_days(model: FittedMarket, outlook: Outlook, bid: float) -> Draws:
+    """Draw impressions and spend of each day at a bid, as if money were unlimited.
+
+    Equal questions give equal draws.
+    """
+    rng = np.random.default_rng(_SEED)
+    n_draws = min(max(_DAYS_DRAWN // len(outlook.days.shifts), _FEWEST_DRAWS), _MOST_DRAWS)
+    dates = period_of(model, outlook)
+    shifts = _levels(model.price_levels_, dates, n_draws, rng)
+    auctions = _auctions(model, outlook, dates, n_draws, rng)
+    found = outlook.tables.chances(outlook.placement, bid, shifts.ravel())
+    rate, doubt, cost, square, cost_doubt = found.reshape(*shifts.shape, 5).transpose(2, 0, 1)
+    z = rng.standard_normal((n_draws, 1))
+    moved = np.clip(rate + z * doubt, 0.0, 1.0)
+    price = np.divide(cost, rate, out=np.zeros_like(cost), where=rate > 0)
+    # beyond what the change of the win rate explains, the curve changes the mean price
+    price = np.divide(
+        np.maximum(cost + z * cost_doubt, 0.0), moved, out=price, where=(moved > 0) & (rate > 0)
+    )
+    variance = np.divide(square, rate, out=np.zeros_like(cost), where=rate > 0)
+    variance = np.maximum(variance - price**2, 0.0)
+    if outlook.given:
+        won = rng.binomial(np.rint(auctions).astype(np.int64), moved).astype(np.float64)
+    else:
+        won = rng.poisson(auctions * moved).astype(np.float64)
+    paid = _sums_of_prices(won, price, variance, rng)
+    [figures] = outlook.figures(bid)
+    return Draws(
+        _stretched(won, *_ends(figures, "impressions"), outlook.level),
+        _stretched(paid, *_ends(figures, "spend"), outlook.level),
+    )
+
+
+def period_of(model: FittedMarket, outlook: Outlook) -> NDArray[np.datetime64] | None:
+    """Return the days of an outlook, (H,); None for an average day."""
+    n_days = len(outlook.days.shifts)
+    if outlook.first is None and n_days == 1:
+        return None
+    last = model.price_levels_.days[-1].astype("datetime64[D]").astype(date)
+    first = np.datetime64(last, "D") + 1 if outlook.first is None else np.datetime64(outlook.first)
+    return first + np.arange(n_days)
+
+
+def _levels(levels: Any, dates: Any, n: int, rng: np.random.Generator) -> Floats:
+    """Draw the log level of each day, (n, H)."""
+    if dates is None:
+        mean, variance = levels.typical()
+        return mean + np.sqrt(max(variance, 0.0)) * rng.standard_normal((n, 1))
+    mean, covariance = levels.ahead(dates)
+    # rounding must not make it singular
+    root = np.linalg.cholesky(covariance + 1e-10 * np.eye(len(mean)))
+    return mean + rng.standard_normal((n, len(mean))) @ root.T
+
+
+def _auctions(
+    model: FittedMarket, outlook: Outlook, dates: Any, n: int, rng: np.random.Generator
+) -> Floats:
+    """Draw the auctions of each day, (n, H)."""
+    mean = outlook.supply * outlook.tables.day_shares(outlook.placement, outlook.days)
+    if outlook.given or outlook.placement.row is None:
+        return np.broadcast_to(mean, (n, len(mean)))
+    supply, row = model.supply_, outlook.placement.row
+    common = _levels(supply.factors, dates, n, rng)
+    # the mean factor is 1, whatever the variance
+    common = np.exp(common - common.mean(axis=0))
+    common /= common.mean(axis=0)
+    own = _gamma_of_mean_1(float(supply.error[row]), (n, 1), rng)
+    daily = _gamma_of_mean_1(float(supply.variation[row]), (n, len(mean)), rng)
+    return np.asarray(mean * common * own * daily)
+
+
+def _gamma_of_mean_1(variance: float, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    if variance <= 1e-12:
+        return np.ones(shape)
+    return rng.gamma(1 / variance, variance, shape)
+
+
+def _sums_of_prices(
+    number: Floats, price: Floats, variance: Floats, rng: np.random.Generator
+) -> Floats:
+    """Draw the cost of some impressions of a mean price and its variance."""
+    mean, spread = number * price, number * variance
+    is_random = (spread > 1e-12 * mean**2) & (mean > 0)
+    shape = np.divide(mean**2, spread, out=np.ones_like(mean), where=is_random)
+    return np.where(is_random, rng.standard_gamma(shape) * mean / shape, mean)
+
+
+def _ends(figures: Floats, target: str) -> tuple[float, float, float]:
+    place = FIELDS.index(target)
+    mean, low, high = figures[place : place + 3].tolist()
+    return mean, low, high
+
+
+def _stretched(each: Floats, mean: float, low: float, high: float, level: float) -> Floats:
+    """Return draws (R, H) whose totals have the mean of a forecast, and about its interval."""
+    total = each.sum(axis=1)
+    least, most = np.quantile(total, [(1 - level) / 2, (1 + level) / 2])
+    wanted = total.copy()
+    below = total < mean
+    if least < mean:
+        wanted[below] = mean + (total[below] - mean) * (mean - low) / (mean - least)
+    if most > mean:
+        wanted[~below] = mean + (total[~below] - mean) * (high - mean) / (most - mean)
+    wanted = np.maximum(wanted, 0.0)
+    wanted *= mean / max(float(wanted.mean()), 1e-300)
+    scale = np.divide(wanted, total, out=np.ones_like(total), where=total > 0)
+    return np.asarray(each * scale[:, None])

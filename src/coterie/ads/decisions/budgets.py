@@ -1,0 +1,168 @@
+"""Budgets: the bid that uses a sum of money in some days, what it buys, and how long it lasts.
+
+The bid that uses a budget B is the one whose mean spend is B. Under a bid, money is spent as
+auctions come, until B is reached. Draws of the model's posterior
+(:mod:`coterie.ads.decisions.budget_draws`) say how likely that is, when, and what was bought until
+then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.decisions.budget_draws import Draws, draw_days, period_of
+from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, Interval
+from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
+from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bids
+from coterie.ads.forecasts.outlook import Outlook
+from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import money
+
+__all__ = ["plan_budget"]
+
+Floats = NDArray[np.float64]
+
+
+def plan_budget(
+    model: FittedMarket,
+    advertiser: str | None = None,
+    budget: float | None = None,
+    *,
+    bid: float | None = None,
+    days: int = 7,
+    **details: Any,
+) -> BudgetPlan:
+    """Find the bid that uses a budget, or say what a budget does at a given bid.
+
+    Parameters
+    ----------
+    model : AdForecaster
+        Fitted.
+    advertiser : str, optional
+    budget : float
+        In units of currency, for all days together.
+    bid : float, optional
+        Per thousand impressions (CPM); by default the one that uses the budget.
+    days : int
+        From ``day`` on, or after the log.
+    **details
+        ``supply``, ``day``, ``text`` and ``level`` of
+        :meth:`~coterie.ads.AdForecaster.forecast`.
+
+    Returns
+    -------
+    BudgetPlan
+    """
+    amount = checked_amount(budget, "budget")
+    asked = None if bid is None else float(checked_bids(float(bid))[0])
+    if details.get("where"):
+        raise InvalidParameterError("where: a budget is planned for all auctions, not for targets")
+    outlook = model.outlook(advertiser, days=days, **details)
+    using = least_bid(outlook, COLUMNS["spend"], amount)
+    at = next(one for one in (asked, using, outlook.tables.highest) if one is not None)
+    [unlimited] = outlook.forecasts(at)
+    draws = draw_days(model, outlook, at)
+    capped, emptied = _under(draws, amount)
+    return BudgetPlan(
+        budget=amount,
+        using_bid=using,
+        bid=at,
+        days=int(days),
+        level=outlook.level,
+        **_bought(outlook, capped),
+        lasts=float(np.mean(np.isinf(emptied))),
+        **_emptied(emptied, outlook.level),
+        marginal_cost=marginal_cost(outlook, at),
+        by_day=_by_day(model, outlook, capped),
+        unlimited=unlimited,
+        why=_unspendable(outlook, amount) if using is None else "",
+    )
+
+
+def _under(draws: Draws, budget: float) -> tuple[Draws, Floats]:
+    """Return draws that stop when the money is spent, and after how many days that was, (R,).
+
+    A draw whose money lasts has the number ∞. Within a day money is spent evenly.
+    """
+    spent = np.cumsum(draws.spend, axis=1)
+    before = spent - draws.spend
+    room = np.maximum(budget - before, 0.0)
+    # on a day that costs nothing all is bought, unless the money was spent before
+    free = np.where(room > 0, 1.0, 0.0)
+    share = np.minimum(np.divide(room, draws.spend, out=free, where=draws.spend > 0), 1.0)
+    is_over = spent[:, -1] > budget
+    emptied = np.where(is_over, share.sum(axis=1), np.inf)
+    return Draws(draws.impressions * share, draws.spend * share), emptied
+
+
+def _bought(outlook: Outlook, capped: Draws) -> dict[str, Any]:
+    """Return means and intervals of what is bought."""
+    rng = np.random.default_rng(len(capped.spend))
+    won = capped.impressions.sum(axis=1)
+    found = _summary("impressions", won, outlook.level)
+    found |= _summary("spend", capped.spend.sum(axis=1), outlook.level)
+    names = ("clicks", "conversions")
+    for name, known in zip(names, outlook.tables.event_rates(outlook.placement), strict=True):
+        if known is None:
+            found |= {name: None, f"{name}_interval": None}
+            continue
+        rate, doubt = known
+        # a gamma rate of this mean and deviation; the number of events is a Poisson one
+        shape = (rate / doubt) ** 2 if doubt > 0 else np.inf
+        rates = rng.gamma(shape, rate / shape, len(won)) if 0 < shape < np.inf else rate
+        found |= _summary(
+            name, rng.poisson(won * rates), outlook.level, mean=float(won.mean() * rate)
+        )
+    return found
+
+
+def _summary(name: str, draws: Any, level: float, mean: float | None = None) -> dict[str, Any]:
+    low, high = _interval(draws, level)
+    middle = float(np.mean(draws)) if mean is None else mean
+    return {name: middle, f"{name}_interval": (min(low, middle), max(high, middle))}
+
+
+def _interval(draws: Any, level: float) -> Interval:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return low, high
+
+
+def _emptied(emptied: Floats, level: float) -> dict[str, Any]:
+    over = emptied[np.isfinite(emptied)]
+    known = len(over) > 0
+    return {
+        "days_until_empty": float(over.mean()) if known else None,
+        "days_until_empty_interval": _interval(over, level) if known else None,
+    }
+
+
+def _by_day(model: FittedMarket, outlook: Outlook, capped: Draws) -> list[BudgetDay]:
+    dates = period_of(model, outlook)
+    names = [""] if dates is None else dates.astype(str).tolist()
+    auctions = outlook.supply * outlook.tables.day_shares(outlook.placement, outlook.days)
+    spent = np.cumsum(capped.spend, axis=1)
+    return [
+        BudgetDay(
+            name,
+            float(auctions[d]),
+            float(capped.impressions[:, d].mean()),
+            float(capped.spend[:, d].mean()),
+            float(spent[:, d].mean()),
+            _interval(spent[:, d], outlook.level),
+        )
+        for d, name in enumerate(names)
+    ]
+
+
+def _unspendable(outlook: Outlook, budget: float) -> str:
+    most = float(outlook.figures(outlook.tables.highest)[0, COLUMNS["spend"]])
+    told, spent = (f"{money(value, '')} {outlook.currency}".rstrip() for value in (budget, most))
+    highest = f"{outlook.tables.highest:.4g} {outlook.currency}".rstrip()
+    return (
+        f"no bid in the log is expected to spend {told}: the highest, {highest}, spends {spent}; "
+        "plan for more days, or with less money"
+    )

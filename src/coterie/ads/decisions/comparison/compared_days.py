@@ -1,0 +1,143 @@
+"""Compared days: the two periods of a comparison, from two models or from one."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.curves.day_levels import weekday_of
+from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.histograms.stored_days import merge_histograms, unpack_days
+from coterie.errors import InvalidParameterError
+
+__all__ = ["ComparedDays", "Period", "days_of_models", "days_of_periods", "same_weekdays"]
+
+Indices = NDArray[np.int64]
+Days = NDArray[np.datetime64]
+#: The first and the last day, as dates or texts such as 2026-03-02.
+Period = tuple[str | date, str | date]
+
+_SAME_KIND = {
+    "auction": "auction type",
+    "revealed": "kind of known prices",
+    "currency": "currency",
+    "unit": "unit",
+}
+
+
+class ComparedDays(NamedTuple):
+    """A log, and indices of the days of the two periods in it."""
+
+    histograms: BidHistograms
+    before: Indices
+    after: Indices
+
+    @property
+    def sides(self) -> tuple[Indices, Indices]:
+        """The days of both periods."""
+        return self.before, self.after
+
+    @property
+    def union(self) -> Indices:
+        """The days of either period."""
+        return np.union1d(self.before, self.after)
+
+    @property
+    def dates(self) -> tuple[Days, Days]:
+        """The dates of both periods."""
+        return self.histograms.days[self.before], self.histograms.days[self.after]
+
+
+def days_of_models(before: FittedMarket, after: FittedMarket) -> tuple[ComparedDays, list[str]]:
+    """Put the days of two models into one log, and return it with notes.
+
+    Days that both models have are left out, unless a model has no others.
+    """
+    first, last = _days_of(before, "before"), _days_of(after, "after")
+    _refuse_other_kind(first, last)
+    common = np.intersect1d(first.days, last.days)
+    left = [np.setdiff1d(one.days, common) for one in (first, last)]
+    if not any(len(side) for side in left):
+        days = np.arange(len(first.days))
+        return ComparedDays(first, days, days), ["both models have the same days"]
+    notes = []
+    if len(common):
+        notes.append(
+            f"{len(common)} of the days are in both models and say nothing about a change; each "
+            "model is compared by its other days, if it has any"
+        )
+    kept = [side if len(side) else one.days for side, one in zip(left, (first, last), strict=True)]
+    parts = [
+        one.for_days(np.flatnonzero(np.isin(one.days, days)))
+        for one, days in zip((first, last), kept, strict=True)
+    ]
+    merged = merge_histograms(*parts)
+    is_before, is_after = (np.flatnonzero(np.isin(merged.days, days)) for days in kept)
+    return ComparedDays(merged, is_before, is_after), notes
+
+
+def days_of_periods(model: FittedMarket, before: Period, after: Period) -> ComparedDays:
+    """Return the days of two periods of a model; refuse periods with a common day."""
+    histograms = _days_of(model, "model")
+    first, last = (
+        _days_between(histograms, period, name)
+        for name, period in (("before", before), ("after", after))
+    )
+    common = np.intersect1d(first, last)
+    if len(common):
+        raise InvalidParameterError(
+            f"both periods have {histograms.days[common[0]]}; give periods without common days"
+        )
+    return ComparedDays(histograms, first, last)
+
+
+def same_weekdays(first: Days, last: Days) -> bool:
+    """Return whether all weekdays have the same share in two periods.
+
+    >>> week = np.datetime64("2026-03-02") + np.arange(7)
+    >>> same_weekdays(week, week + 7), same_weekdays(week[:4], week[4:])
+    (True, False)
+    """
+    shares = [np.bincount(weekday_of(days), minlength=7) / len(days) for days in (first, last)]
+    return bool(np.allclose(shares[0], shares[1]))
+
+
+def _days_of(model: FittedMarket, name: str) -> BidHistograms:
+    stored = getattr(model, "stored_days_", None)
+    if stored is None:
+        raise InvalidParameterError(
+            f"{name}: this model keeps no days, so that it cannot be compared; fit it again"
+        )
+    return unpack_days(stored)[0]
+
+
+def _days_between(histograms: BidHistograms, period: Period, name: str) -> Indices:
+    """Return the indices of the days of a period."""
+    written = ":".join(map(str, period))
+    try:
+        start, end = (np.datetime64(date.fromisoformat(str(day)), "D") for day in period)
+    except ValueError:
+        raise InvalidParameterError(
+            f"{name}={written}: a period has two dates, as in 2026-03-02 and 2026-03-05"
+        ) from None
+    found = np.flatnonzero((histograms.days >= start) & (histograms.days <= end))
+    if not len(found):
+        raise InvalidParameterError(
+            f"{name}={written}: the model has no day in this period; it has days from "
+            f"{histograms.days[0]} to {histograms.days[-1]}"
+        )
+    return found
+
+
+def _refuse_other_kind(first: BidHistograms, last: BidHistograms) -> None:
+    for name, what in _SAME_KIND.items():
+        one, other = getattr(first, name), getattr(last, name)
+        if one != other:
+            raise InvalidParameterError(
+                f"the {what} of the model before is {one!r} and that of the model after {other!r}; "
+                "only models of logs of the same kind can be compared"
+            )

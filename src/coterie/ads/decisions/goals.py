@@ -1,0 +1,158 @@
+"""Goals: the bid that is expected to reach a number of impressions, of clicks, or a spend.
+
+Every mean of a forecast grows with the bid. The least bid that reaches an amount is found between
+the edges of the grid of the log, then within one bin by repeated division.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.curves.marginal_costs import marginal_costs
+from coterie.ads.decisions.decision_answers import Goal, GoalBid
+from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.forecast_figures import COLUMNS, Forecast
+from coterie.ads.forecasts.outlook import Outlook
+from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import count, money
+
+__all__ = ["GOALS", "bid_for", "checked_amount", "goal_bid", "least_bid", "marginal_cost"]
+
+Floats = NDArray[np.float64]
+
+#: What a bid may be asked for.
+GOALS: tuple[Goal, ...] = ("impressions", "clicks", "conversions", "spend")
+
+_PARTS = 64  # into which a stretch of bids is divided at once
+_ROUNDS = 7  # 64^7 parts of a bin are finer than floats
+_RAISE = 1.01  # the marginal cost is that of a bid raised by 1%
+
+
+def bid_for(
+    model: FittedMarket,
+    advertiser: str | None = None,
+    *,
+    impressions: float | None = None,
+    clicks: float | None = None,
+    conversions: float | None = None,
+    spend: float | None = None,
+    **details: Any,
+) -> GoalBid:
+    """Find the bid for a goal: the least b with m(b) ≥ amount.
+
+    m(b) is the mean of impressions, clicks, conversions or spend, as
+    :meth:`~coterie.ads.AdForecaster.forecast` gives it at the bid b.
+
+    Parameters
+    ----------
+    model : AdForecaster
+        Fitted.
+    advertiser : str, optional
+    impressions, clicks, conversions, spend : float, optional
+        The amount, above 0; give exactly one of them.
+    **details
+        ``supply``, ``day``, ``days``, ``text`` and ``level`` of
+        :meth:`~coterie.ads.AdForecaster.forecast`.
+
+    Returns
+    -------
+    GoalBid
+    """
+    given = {"impressions": impressions, "clicks": clicks}
+    given |= {"conversions": conversions, "spend": spend}
+    asked = {goal: amount for goal, amount in given.items() if amount is not None}
+    if len(asked) != 1:
+        raise InvalidParameterError(f"give one goal, and only one: {', '.join(GOALS)}")
+    [(name, amount)] = asked.items()
+    goal = cast("Goal", name)
+    return goal_bid(model.outlook(advertiser, **details), goal, checked_amount(amount, goal))
+
+
+def goal_bid(outlook: Outlook, goal: Goal, amount: float) -> GoalBid:
+    """Return the bid for a goal in an outlook."""
+    column = _column(outlook, goal)
+    bid = least_bid(outlook, column, amount)
+    at = outlook.tables.highest if bid is None else bid
+    [forecast] = outlook.forecasts(at)
+    return GoalBid(
+        goal,
+        amount,
+        bid is not None,
+        bid,
+        None if bid is None else least_bid(outlook, column + 1, amount),
+        marginal_cost(outlook, at),
+        forecast,
+        _unreachable(outlook, goal, amount, forecast) if bid is None else "",
+    )
+
+
+def least_bid(outlook: Outlook, column: int, amount: float) -> float | None:
+    """Return the least bid at which a figure reaches an amount; None if no bid of the log does.
+
+    ``column`` is that of the figure in ``forecast_figures.FIELDS``.
+    """
+    bids = np.append(0.0, outlook.tables.bid_edges)
+    figure = outlook.figures(bids[1:])[:, column]
+    reached = np.flatnonzero(figure >= amount)
+    if not len(reached):
+        return None
+    place = int(reached[0])
+    low, high = bids[place], bids[place + 1]
+    for _ in range(_ROUNDS):
+        between = np.linspace(low, high, _PARTS + 1)[1:]
+        place = int(np.argmax(outlook.figures(between)[:, column] >= amount))
+        low, high = (between[place - 1] if place else low), between[place]
+        if high - low <= 4 * np.spacing(high):
+            break
+    return float(high)
+
+
+def marginal_cost(outlook: Outlook, bid: float) -> float | None:
+    """Return what a further thousand impressions cost at a bid; None if it wins no more."""
+    figures = outlook.figures([bid, min(_RAISE * bid, outlook.tables.highest)])
+    found = float(
+        marginal_costs(figures[:, COLUMNS["spend"]], figures[:, COLUMNS["impressions"]])[1]
+    )
+    return None if np.isnan(found) else found
+
+
+def checked_amount(amount: Any, name: str) -> float:
+    """Return an amount of money or of a goal; refuses what is none.
+
+    >>> checked_amount(500, "spend")
+    500.0
+    """
+    is_number = isinstance(amount, Real) and not isinstance(amount, bool)
+    if is_number and 0 < float(amount) < np.inf:
+        return float(amount)
+    raise InvalidParameterError(f"{name}={amount!r}: it must be a number above 0")
+
+
+def _column(outlook: Outlook, goal: Goal) -> int:
+    if goal not in GOALS:
+        raise InvalidParameterError(f"goal={goal!r}: it must be one of {', '.join(GOALS)}")
+    column = COLUMNS[goal]
+    if np.isnan(outlook.figures(outlook.tables.highest)[0, column]):
+        raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
+    return column
+
+
+def _unreachable(outlook: Outlook, goal: Goal, amount: float, forecast: Forecast) -> str:
+    if outlook.supply <= 0:
+        return "no auctions are expected on these days, so no bid reaches the goal"
+
+    def told(value: float) -> str:
+        if goal == "spend":
+            return f"{money(value, '')} {outlook.currency}".rstrip() + " of spend"
+        return f"{count(value)} {goal}"
+
+    highest = f"{outlook.tables.highest:.4g} {outlook.currency}".rstrip()
+    return (
+        f"no bid in the log reaches {told(amount)}: the highest, {highest}, is expected to give "
+        f"{told(getattr(forecast, goal))} in {count(outlook.supply)} auctions; "
+        "ask for more days or auctions, or for less"
+    )

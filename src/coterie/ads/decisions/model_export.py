@@ -1,0 +1,145 @@
+"""Model export: the curves and forecasts of all advertisers as Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
+
+from coterie.ads.decisions.bulk_tables import (
+    BulkTable,
+    advertiser_table,
+    curve_table,
+    forecast_table,
+    segment_table,
+)
+from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.errors import InvalidParameterError
+from coterie.runtime.atomic_files import atomic_file, atomic_folder
+
+__all__ = ["FACTORS", "TABLES", "ExportedTable", "export_model"]
+
+#: Names of the tables.
+TABLES = ("advertisers", "segments", "curves", "forecasts")
+#: Bids of forecasts, over the advertiser's mean bid in the log.
+FACTORS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+#: Called with the number of rows written and of all rows.
+Progress = Callable[[int, int], None] | None
+
+#: About so many rows are made at once and written as one row group.
+_ROWS_TOGETHER = 200_000
+
+
+@dataclass(frozen=True)
+class ExportedTable:
+    """A table that was written."""
+
+    name: str
+    path: Path
+    rows: int
+
+
+def export_model(
+    model: FittedMarket,
+    output: str | os.PathLike[str],
+    *,
+    tables: Sequence[str] = TABLES,
+    bids: ArrayLike | None = None,
+    factors: ArrayLike = FACTORS,
+    days: Sequence[int] = (1, 7),
+    day: str | None = None,
+    level: float = 0.9,
+    model_version: str = "",
+    progress: Progress = None,
+) -> list[ExportedTable]:
+    """Write curves, forecasts, advertisers and segments of a model as Parquet.
+
+    Rows are made and written some at a time, so that the memory needed does not grow with the
+    number of advertisers. The output appears only when it is complete.
+
+    Parameters
+    ----------
+    model : FittedMarket
+        A fitted forecaster, or what :func:`~coterie.load_model` returns.
+    output : path
+        A new or empty folder, which gets a file for each table: ``curves.parquet``, … With one
+        table, it may also be a file that ends in ``.parquet``.
+    tables : sequence of {"advertisers", "segments", "curves", "forecasts"}
+    bids : array-like, optional
+        Bids of the forecasts (CPM), the same for all advertisers.
+    factors : array-like
+        Without ``bids``, forecasts are at these multiples of each advertiser's mean bid.
+    days : sequence of int
+        Numbers of days that are forecast together, each from ``day`` on.
+    day : str, optional
+        The first day; see :meth:`~coterie.ads.AdForecaster.forecast`.
+    level : {0.5, 0.8, 0.9, 0.95}
+        Of the intervals of the forecasts.
+    model_version : str
+        Kept in the metadata of the files.
+    progress : callable, optional
+        Called after every row group with the number of rows written and of all rows.
+
+    Returns
+    -------
+    list of ExportedTable
+    """
+    unknown = [name for name in tables if name not in TABLES]
+    if unknown or not tables or len(set(tables)) < len(tables):
+        raise InvalidParameterError(
+            f"tables={list(tables)}: they must be some of {', '.join(TABLES)}, each once"
+        )
+    target = Path(output)
+    is_file = target.suffix == ".parquet"
+    if is_file and len(tables) > 1:
+        raise InvalidParameterError(
+            f"{target} is one file, but there are {len(tables)} tables; give a folder, or one table"
+        )
+    told = {"model_version": model_version} if model_version else {}
+    make: dict[str, Callable[[], BulkTable]] = {
+        "advertisers": lambda: advertiser_table(model, told),
+        "segments": lambda: segment_table(model, told),
+        "curves": lambda: curve_table(model, metadata=told),
+        "forecasts": lambda: forecast_table(
+            model, bids=bids, factors=factors, days=days, day=day, level=level, metadata=told
+        ),
+    }
+    made = {name: make[name]() for name in tables}
+    counter = _Counter(sum(one.n * one.width for one in made.values()), progress)
+    if is_file:
+        with atomic_file(target) as unfinished:
+            _write(made[tables[0]], unfinished, counter)
+        paths = {tables[0]: target}
+    else:
+        with atomic_folder(target) as unfinished:
+            for name, table in made.items():
+                _write(table, unfinished / f"{name}.parquet", counter)
+        paths = {name: target / f"{name}.parquet" for name in made}
+    return [ExportedTable(name, paths[name], one.n * one.width) for name, one in made.items()]
+
+
+class _Counter:
+    """Counts the rows of all tables."""
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def add(self, rows: int) -> None:
+        self._done += rows
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _write(table: BulkTable, path: Path, counter: _Counter) -> None:
+    """Write a table, one row group at a time."""
+    together = max(_ROWS_TOGETHER // table.width, 1)
+    with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
+        for first in range(0, table.n, together):
+            batch = table.batch(np.arange(first, min(first + together, table.n)))
+            writer.write_batch(batch, row_group_size=max(len(batch), 1))
+            counter.add(len(batch))

@@ -1,0 +1,323 @@
+"""Portfolios: one budget for several advertisers or campaigns, divided by marginal cost.
+
+The curves of spend and amount by bid are those of the forecasts. They are first known at the edges
+of the grid; the stretch around the solution is then divided twice more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.curves.landscapes import PER_UNIT
+from coterie.ads.decisions.decision_answers import (
+    Allocation,
+    BudgetSplit,
+    Interval,
+    PortfolioGoal,
+)
+from coterie.ads.decisions.goals import checked_amount
+from coterie.ads.decisions.marginal_allocation import allocate
+from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.forecast_figures import checked_day
+from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
+from coterie.ads.forecasts.placement import quoted
+from coterie.ads.forecasts.plan_forecasts import DayTable
+from coterie.errors import InvalidParameterError
+
+__all__ = ["split_budget", "split_in_steps"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Goals, and where in the events of an advertiser the rate of each is.
+_RATES = {"impressions": None, "clicks": 0, "conversions": 2}
+_TARGETS = {"impressions": 0, "clicks": 2, "conversions": 3}
+_FINE = 48  # points of a stretch that is divided
+_ROUNDS = 2
+_HALVINGS = 45
+_ITEMS_TOGETHER = 25_000
+_RAISE = 1.01
+
+
+def split_budget(
+    model: FittedMarket,
+    budget: float | None = None,
+    advertisers: Sequence[str] | None = None,
+    *,
+    goal: PortfolioGoal = "impressions",
+    segment: int | str | None = None,
+    day: str | None = None,
+    days: int = 7,
+    level: float = 0.9,
+) -> BudgetSplit:
+    """Divide a budget between advertisers so that they get most impressions, clicks or conversions.
+
+    Bids b_a are chosen to maximise Σ m_a(b_a) with Σ S_a(b_a) ≤ budget, where m_a is the mean of
+    the goal and S_a the mean spend, as forecasts give them.
+
+    Parameters
+    ----------
+    model : AdForecaster
+        Fitted.
+    budget : float, optional
+        For all days together; by default what these advertisers spent on as many days of the log.
+    advertisers : sequence of str, optional
+        Ids in the log; by default all, or those of ``segment``.
+    goal : {"impressions", "clicks", "conversions"}
+    segment : int or str, optional
+        Index or name of a segment; of a name, its beginning is enough.
+    day, days, level
+        See :meth:`~coterie.ads.AdForecaster.forecast`.
+
+    Returns
+    -------
+    BudgetSplit
+    """
+    steps = split_in_steps(
+        model, budget, advertisers, goal=goal, segment=segment, day=day, days=days, level=level
+    )
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def split_in_steps(
+    model: FittedMarket,
+    budget: float | None = None,
+    advertisers: Sequence[str] | None = None,
+    *,
+    goal: PortfolioGoal = "impressions",
+    segment: int | str | None = None,
+    day: str | None = None,
+    days: int = 7,
+    level: float = 0.9,
+) -> Generator[int, None, BudgetSplit]:
+    """Do what :func:`split_budget` does; yield after parts of the work how large they were."""
+    money = None if budget is None else checked_amount(budget, "budget")
+    first = checked_day(day, days)
+    tables = tables_of(model)
+    rows = _rows(model, tables, advertisers, segment)
+    market = _Market(tables, rows, tables.days(first, int(days)), _rates(tables, rows, goal))
+    spent = model.cost_[rows] / PER_UNIT
+    if money is None:
+        money = float(spent.sum()) / len(model.days_) * int(days)
+        if money <= 0:
+            raise InvalidParameterError("these advertisers spent nothing in the log; give a budget")
+    bids, partial, slope = yield from _solved(market, money)
+    before = money * spent / spent.sum() if spent.sum() > 0 else np.zeros(len(rows))
+    before_bids = yield from market.bids_spending(before)
+    if partial >= 0:
+        [bids[partial]] = yield from market.only(partial).bids_spending(bids[partial : partial + 1])
+    now, then = market.at(bids), market.at(before_bids)
+    yield 4 * market.work
+    scale = 1000.0 if goal == "impressions" else 1.0
+    total, in_log = float(now.amount.sum()), float(then.amount.sum())
+    return BudgetSplit(
+        goal=goal,
+        budget=money,
+        spend=float(now.spend.sum()),
+        amount=total,
+        amount_interval=_interval(market, bids, goal, level),
+        log_amount=in_log,
+        gain=total / in_log - 1 if in_log > 0 else None,
+        marginal_cost=scale / slope if slope > 0 else None,
+        days=int(days),
+        level=level,
+        currency=model.currency_,
+        allocations=_allocations(model, market, bids, (now, then), scale),
+    )
+
+
+class _Points(NamedTuple):
+    """Mean spend and amount of the goal at some bids."""
+
+    spend: Floats
+    amount: Floats
+
+
+class _Market(NamedTuple):
+    """Some advertisers on some days, and what one impression of each is worth for the goal."""
+
+    tables: ForecastTables
+    rows: Indices  # (A,)
+    days: DayTable
+    rates: Floats  # (A, 2), of the goal for one impression, and its deviation
+
+    @property
+    def work(self) -> int:
+        return len(self.rows) * len(self.days.shifts)
+
+    def only(self, place: int) -> _Market:
+        one = slice(place, place + 1)
+        return self._replace(rows=self.rows[one], rates=self.rates[one])
+
+    def at(self, bids: Floats) -> _Points:
+        """Return spend and amount at one bid each, (A,), or at several, (A, P); 0 at a bid of 0."""
+        number = 1 if bids.ndim == 1 else bids.shape[1]
+        rows, each = np.repeat(self.rows, number), np.maximum(bids.ravel(), 1e-12)
+        sums = self.tables.sums(rows, each, self.days) * (bids.ravel() > 0)[:, None]
+        amount = sums[:, 0] * np.repeat(self.rates[:, 0], number)
+        return _Points(sums[:, 4].reshape(bids.shape), amount.reshape(bids.shape))
+
+    def points(self, bids: Floats) -> Generator[int, None, _Points]:
+        """Do what :meth:`at` does for many bids (A, P), some advertisers at a time."""
+        step = max(_ITEMS_TOGETHER // (bids.shape[1] * len(self.days.shifts)), 1)
+        parts = []
+        for first in range(0, len(self.rows), step):
+            some = slice(first, first + step)
+            part = self._replace(rows=self.rows[some], rates=self.rates[some])
+            parts.append(part.at(bids[some]))
+            yield part.work * bids.shape[1]
+        return _Points(*(np.concatenate(side) for side in zip(*parts, strict=True)))
+
+    def bids_spending(self, money: Floats) -> Generator[int, None, Floats]:
+        """Return the least bid of each that spends its money, (A,); the highest if none does."""
+        edges = np.append(0.0, self.tables.bid_edges)
+        grid = np.broadcast_to(edges[1:], (len(self.rows), len(edges) - 1))
+        points = yield from self.points(grid)
+        place = np.minimum((points.spend < money[:, None]).sum(axis=1), len(edges) - 2)
+        low, high = edges[place].copy(), edges[place + 1].copy()
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            enough = self.at(middle).spend >= money
+            high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+        yield _HALVINGS * self.work
+        return np.where(money > 0, high, 0.0)
+
+
+def _solved(market: _Market, money: float) -> Generator[int, None, tuple[Floats, int, float]]:
+    """Return the bids of the best division, (A,), who is bought in part, and the last slope.
+
+    The entry of the one bought in part is its spend, not its bid.
+    """
+    n = len(market.rows)
+    bids = np.broadcast_to(market.tables.bid_edges, (n, len(market.tables.bid_edges)))
+    points = yield from market.points(bids)
+    found = allocate(*points, money)
+    everyone = np.arange(n)
+    for _ in range(_ROUNDS):
+        known = np.column_stack([np.zeros(n), bids])  # a bid of 0 is the start of every curve
+        low = known[everyone, np.maximum(found.places, 0)]
+        high = known[everyone, np.maximum(found.nexts, found.places) + 1]
+        part = np.linspace(0.0, 1.0, _FINE + 1)
+        bids = low[:, None] + (high - low)[:, None] * part[None, :]
+        points = yield from market.points(bids)
+        found = allocate(*points, money)
+    chosen = np.where(found.places >= 0, bids[everyone, np.maximum(found.places, 0)], 0.0)
+    if found.partial >= 0:
+        chosen[found.partial] = found.spend[found.partial]
+    return chosen, found.partial, found.slope
+
+
+def _rows(
+    model: FittedMarket,
+    tables: ForecastTables,
+    advertisers: Sequence[str] | None,
+    segment: int | str | None,
+) -> Indices:
+    if advertisers is not None and segment is not None:
+        raise InvalidParameterError("give advertisers or a segment, not both")
+    if segment is not None:
+        return np.flatnonzero(model.labels_ == _segment_index(model, segment))
+    if advertisers is None:
+        return np.flatnonzero(model.observations_ > 0)
+    if isinstance(advertisers, str) or not len(advertisers):
+        raise InvalidParameterError("advertisers: give a list of at least one id")
+    names = [str(name) for name in advertisers]
+    unknown = [name for name in names if name not in tables.row_of]
+    if unknown:
+        raise InvalidParameterError(
+            f"{quoted(unknown[0])} is not in the log; a budget can only be divided between "
+            "advertisers of the log"
+        )
+    if len(set(names)) < len(names):
+        raise InvalidParameterError("advertisers: an id is given twice")
+    return np.array([tables.row_of[name] for name in names])
+
+
+def _segment_index(model: FittedMarket, segment: int | str) -> int:
+    names = [one.name for one in model.segments_]
+    if isinstance(segment, str):
+        begun = [i for i, name in enumerate(names) if name.lower().startswith(segment.lower())]
+        found = [i for i in begun if names[i].lower() == segment.lower()] or begun
+    else:
+        found = [segment] if 0 <= segment < len(names) else []
+    if len(found) != 1:
+        listed = "; ".join(f"{i} {quoted(name)}" for i, name in enumerate(names)) or "none"
+        raise InvalidParameterError(
+            f"segment={segment!r}: the model has not exactly one such segment; they are {listed}"
+        )
+    return found[0]
+
+
+def _rates(tables: ForecastTables, rows: Indices, goal: str) -> Floats:
+    """Return the rate of the goal for one impression, and its deviation, (A, 2)."""
+    if goal not in _RATES:
+        raise InvalidParameterError(f"goal={goal!r}: it must be one of {', '.join(_RATES)}")
+    place = _RATES[goal]
+    if place is None:
+        return np.column_stack([np.ones(len(rows)), np.zeros(len(rows))])
+    rates = tables.events(rows)[:, place : place + 2]
+    if np.isnan(rates).any():
+        raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
+    return rates
+
+
+def _interval(market: _Market, bids: Floats, goal: str, level: float) -> Interval:
+    """Return the interval of the total.
+
+    Chance, curves and own supplies of advertisers are independent; the price level and the factor
+    of the supply of the days are common to all of them.
+    """
+    sums = market.tables.sums(market.rows, np.maximum(bids, 1e-12), market.days)
+    sums = sums * (bids > 0)[:, None]
+    won, chance, curve, by_level = sums[:, :4].T
+    _, doubt = market.tables.supplies(market.rows, market.days)
+    own = np.maximum(doubt**2 - market.days.factor_sd**2, 0.0)
+    rate, of_rate = market.rates.T
+    mean = won * rate
+    luck = chance if goal == "impressions" else mean + (won * of_rate) ** 2
+    variance = float((luck + rate**2 * (curve**2 + own * won**2)).sum())
+    variance += (market.days.level_sd * float((rate * by_level).sum())) ** 2
+    variance += (market.days.factor_sd * float(mean.sum())) ** 2
+    low, high = market.tables.rungs(level)[0][1, _TARGETS[goal], :, -1].tolist()
+    total, deviation = float(mean.sum()), float(np.sqrt(variance))
+    return max(total - low * deviation, 0.0), total + high * deviation
+
+
+def _allocations(
+    model: FittedMarket,
+    market: _Market,
+    bids: Floats,
+    points: tuple[_Points, _Points],
+    scale: float,
+) -> list[Allocation]:
+    now, then = points
+    raised = np.minimum(np.maximum(bids, 1e-12) * _RAISE, market.tables.highest)
+    more = market.at(raised)
+    gained = more.amount - now.amount
+    marginal = np.divide(
+        scale * (more.spend - now.spend), gained, out=np.full(len(bids), np.nan), where=gained > 0
+    )
+    placer = market.tables.placer
+    found = [
+        Allocation(
+            str(model.advertisers_[row]),
+            placer.segment(int(row)),
+            float(bids[i]) if bids[i] > 0 else None,
+            float(now.spend[i]),
+            float(now.amount[i]),
+            None if np.isnan(marginal[i]) or bids[i] <= 0 else float(marginal[i]),
+            float(model.bid_[row]) / 1e6,
+            float(then.spend[i]),
+            float(then.amount[i]),
+        )
+        for i, row in enumerate(market.rows)
+    ]
+    return sorted(found, key=lambda one: -one.spend)

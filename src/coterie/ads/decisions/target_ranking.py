@@ -1,0 +1,268 @@
+"""Target ranking: which devices, countries or other values to aim at, for one advertiser and bid.
+
+The figures of a value are those of a forecast with it
+(:mod:`coterie.ads.forecasts.target_forecasts`). Costs per action and the probability to be the best
+come from draws of the posterior of the effects: shares, shifts of prices, factors of rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.decisions.decision_answers import (
+    Interval,
+    RankedBy,
+    RankedTarget,
+    TargetRanking,
+)
+from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.forecast_figures import COLUMNS, NO_BID, checked_bids
+from coterie.ads.forecasts.outlook import Outlook
+from coterie.ads.forecasts.target_forecasts import DimensionForecasts, chosen_figures
+from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
+from coterie.ads.targets.target_effects import EffectsOfOne
+from coterie.errors import InvalidParameterError
+
+__all__ = ["RANKED_BY", "rank_targets"]
+
+Floats = NDArray[np.float64]
+
+#: What values may be ranked by.
+RANKED_BY: tuple[RankedBy, ...] = get_args(RankedBy)
+_LARGEST_FIRST = ("impressions", "clicks", "conversions")
+_MICROS = 1_000_000
+_DRAWS = 500
+#: Change of the log bid from which the effect of a shift on the win rate is measured.
+_STEP = 0.05
+
+
+def rank_targets(
+    model: FittedMarket,
+    advertiser: str | None = None,
+    bid: float | None = None,
+    *,
+    dimension: str | Sequence[str] | None = None,
+    by: RankedBy | None = None,
+    **details: Any,
+) -> TargetRanking:
+    """Rank the values of dimensions by what is expected of them at a bid.
+
+    Parameters
+    ----------
+    model : AdForecaster
+        Fitted with ``targets``.
+    advertiser : str, optional
+    bid : float, optional
+        Per thousand impressions (CPM); by default the mean bid of the advertiser in the log.
+    dimension : str or sequence of str, optional
+        By default all, each ranked on its own.
+    by : {"impressions", "clicks", "conversions", "cost", "cost_per_click", "cost_per_conversion"}
+        Numbers rank the largest first, costs the smallest. By default clicks, or impressions if
+        the log has no clicks.
+    **details
+        ``supply``, ``day``, ``days``, ``text`` and ``level`` of
+        :meth:`~coterie.ads.AdForecaster.forecast`.
+
+    Returns
+    -------
+    TargetRanking
+    """
+    if details.get("where"):
+        raise InvalidParameterError("where: targets are ranked over all auctions")
+    outlook = model.outlook(advertiser, **details)
+    effects, targets = model.target_effects(outlook.placement), model.targets_
+    assert targets is not None
+    chosen = _ranked_by(model, by)
+    at = _checked_bid(model, outlook, bid)
+    names = [dimension] if isinstance(dimension, str) else list(dimension or targets.dimensions)
+    before = targets.of_new(outlook.placement.shares)
+    found: list[RankedTarget] = []
+    for name in names:
+        columns = targets.columns(name)
+        values = [str(value) for value in targets.values[columns]]
+        evidence = effects.of(columns), before.of(columns)
+        found += _ranked(outlook, at, name, values, evidence, chosen)
+    return TargetRanking(
+        advertiser=outlook.placement.name,
+        bid=at,
+        by=chosen,
+        supply=outlook.supply,
+        days=int(details.get("days", 1)),
+        level=outlook.level,
+        segment=outlook.placement.segment,
+        why=outlook.grounds + outlook.tables.remark(at),
+        currency=outlook.currency,
+        targets=found,
+    )
+
+
+def _ranked_by(model: FittedMarket, by: RankedBy | None) -> RankedBy:
+    """Return what to rank by; refuse what the log does not have."""
+    rates = {"click": model.click_rate_, "conversion": model.conversion_rate_}
+    if by is None:
+        return "impressions" if rates["click"] is None else "clicks"
+    if by not in RANKED_BY:
+        raise InvalidParameterError(f"by={by!r}: it must be one of {', '.join(RANKED_BY)}")
+    for event, rate in rates.items():
+        if rate is None and by.endswith((event, f"{event}s")):
+            raise InvalidParameterError(f"by={by!r}: the log of this model has no {event}s")
+    return by
+
+
+def _checked_bid(model: FittedMarket, outlook: Outlook, bid: float | None) -> float:
+    if bid is not None:
+        return float(checked_bids(float(bid))[0])
+    row = outlook.placement.row
+    if row is None or model.bid_[row] <= 0:
+        raise InvalidParameterError(NO_BID)
+    return float(model.bid_[row]) / _MICROS
+
+
+def _ranked(
+    outlook: Outlook,
+    bid: float,
+    dimension: str,
+    values: list[str],
+    evidence: tuple[EffectsOfOne, EffectsOfOne],
+    by: RankedBy,
+) -> list[RankedTarget]:
+    """Return the values of one dimension, the best first; those that cannot be chosen last."""
+    own, before = evidence
+    part = DimensionForecasts(outlook.asked(np.array([bid])), own)
+    rungs = outlook.tables.rungs(outlook.level)
+    figures = np.vstack(
+        [chosen_figures(part.asked, rungs, [part], [v]) for v in range(len(values))]
+    )
+    draws = _draws(part, np.random.default_rng(0))
+    can_choose = np.array([value not in (OTHER_VALUES, NO_VALUE) for value in values])
+    best = _chances(draws[by], can_choose, by)
+    weights = _own_weights(part, before, by)
+    rows = [
+        _row(
+            (dimension, values[v]),
+            figures[v].tolist(),
+            {name: _ends(draw[:, v], outlook.level) for name, draw in draws.items()},
+            (float(own.share[0, v]), float(weights[v]), float(best[v]) if can_choose[v] else None),
+        )
+        for v in range(len(values))
+    ]
+
+    def key(row: RankedTarget) -> tuple[bool, float, str]:
+        value = getattr(row, by)
+        order = np.inf if value is None else -value if by in _LARGEST_FIRST else value
+        return row.chance_best is None, order, row.value
+
+    return sorted(rows, key=key)
+
+
+def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floats]:
+    """Return draws of what can be ranked by, (R, V) each; without those that the log lacks."""
+    effects, (_, _, _, counts, shifts) = part.effects, part.asked.plans
+    V, H = effects.share.shape[1], len(counts)
+
+    def factors(effect: Floats) -> Floats:
+        """Return draws of a log-normal factor, of mean 1."""
+        return np.exp(effect[1] * rng.standard_normal((_DRAWS, V)) - effect[1] ** 2 / 2)
+
+    share = effects.share[0] * factors(effects.share)
+    share /= share.sum(axis=1, keepdims=True)
+    level = part.asked.doubts[0, 0] * rng.standard_normal((_DRAWS, 1))
+    moved = level + effects.shift[1] * rng.standard_normal((_DRAWS, V))
+    each = shifts + part.moves + moved[:, :, None]
+    numbers = (share[:, :, None] * counts).reshape(1, -1, H)
+    impressions, spend = part.asked.sums(numbers, each.reshape(1, -1, H)).reshape(2, _DRAWS, V)
+    # doubts about the curve are common to all values
+    doubt = part.asked.price_doubt
+    spend = spend * part.spend_factors[0] * np.exp(doubt * rng.standard_normal((_DRAWS, 1)))
+    # a price never exceeds the bid; where nothing is won, the next impression would cost it
+    bid = part.asked.plans[2][0]
+    cost = np.where(impressions > 0, np.minimum(1000 * _over(spend, impressions), bid), bid)
+    found = {"impressions": impressions, "cost": cost}
+    for event, name in enumerate(("click", "conversion")):
+        rate, doubt = part.asked.events[2 * event : 2 * event + 2]
+        if isnan(rate):
+            continue
+        relative = doubt / max(rate, 1e-300)
+        common = np.exp(relative * rng.standard_normal((_DRAWS, 1)) - relative**2 / 2)
+        rates = rate * common * part.rate_factors(event)[0] * factors(getattr(effects, name))
+        found[f"{name}s"] = impressions * np.minimum(rates, 1.0)
+        found[f"cost_per_{name}"] = cost / 1000 / np.minimum(rates, 1.0)
+    return found
+
+
+def _chances(draws: Floats, can_choose: NDArray[np.bool_], by: str) -> Floats:
+    """Return how often each value is the best of those that can be chosen, (V,)."""
+    ordered = draws if by in _LARGEST_FIRST else -draws
+    best = np.where(can_choose, ordered, -np.inf).argmax(axis=1)
+    return np.bincount(best, minlength=draws.shape[1]) / len(draws)
+
+
+def _own_weights(part: DimensionForecasts, before: EffectsOfOne, by: str) -> Floats:
+    """Return by how much own evidence reduced the variance of the ranked figure, (V,)."""
+    counts, shifts = part.asked.plans[3:]
+    moves = part.moves[0]
+    impressions, spend = (
+        part.asked.sums(
+            np.broadcast_to(np.maximum(counts, 1e-9), (1, *moves.shape)),
+            shifts + moves[None] + step,
+        )[:, 0]
+        for step in (0.0, _STEP)
+    )
+    slopes = np.log(_over(spend, impressions)) / _STEP
+    # of cost per action, spend over events: both fall together
+    slope = slopes[0] if by in _LARGEST_FIRST else slopes[1] - slopes[0]
+    used = {"shift": slope**2}
+    if by in _LARGEST_FIRST:
+        used["share"] = np.ones_like(slope)
+    for event in ("click", "conversion"):
+        if by.endswith((event, f"{event}s")):
+            used[event] = np.ones_like(slope)
+    after, prior = (
+        sum(weight * getattr(effects, name)[1] ** 2 for name, weight in used.items())
+        for effects in (part.effects, before)
+    )
+    return np.asarray(np.clip(1 - _over(after, prior), 0.0, 1.0))
+
+
+def _row(
+    named: tuple[str, str],
+    figures: list[float],
+    ends: dict[str, Interval],
+    known: tuple[float, float, float | None],
+) -> RankedTarget:
+    means = {name: figures[at] for name, at in COLUMNS.items()}
+    parts: dict[str, Any] = {}
+    for name, mean in means.items():
+        at, missing = COLUMNS[name], isnan(mean)
+        parts[name] = None if missing else mean
+        parts[f"{name}_interval"] = None if missing else (figures[at + 1], figures[at + 2])
+    costs: dict[str, float | None] = {"cost": figures[1] if means["impressions"] > 0 else None}
+    for event in ("click", "conversion"):
+        number = means[f"{event}s"]
+        costs[f"cost_per_{event}"] = means["spend"] / number if number > 0 else None
+    for name, cost in costs.items():
+        parts[name] = cost
+        interval = None if cost is None else ends[name]
+        parts[f"{name}_interval"] = interval and (
+            min(interval[0], cost or 0.0),
+            max(interval[1], cost or 0.0),
+        )
+    share, weight, best = known
+    return RankedTarget(
+        *named, share=share, win_rate=figures[0], own_weight=weight, chance_best=best, **parts
+    )
+
+
+def _ends(draws: Floats, level: float) -> Interval:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return low, high
+
+
+def _over(part: Any, whole: Any) -> Floats:
+    """Return part / whole, 1 where the whole is 0."""
+    return np.divide(part, whole, out=np.ones(np.shape(part)), where=np.asarray(whole) > 0)

@@ -1,0 +1,240 @@
+"""Target counts: sums of a log by advertiser, value of a dimension and bin, all days together.
+
+A dimension is a column that the user names, such as device or country. Its values are possible
+targets. The bins are four times as wide as those of the histograms: shifts of prices are found
+from many auctions, whose places inside a bin average out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.histograms.price_grid import price_grid
+from coterie.ads.histograms.stored_days import Bytes, pack_columns, unpack_columns
+from coterie.errors import InvalidParameterError
+
+__all__ = [
+    "BINS_TOGETHER",
+    "MOST_VALUES",
+    "NO_VALUE",
+    "OTHER_VALUES",
+    "StoredTargets",
+    "TargetCells",
+    "TargetCounts",
+    "merge_targets",
+    "pack_targets",
+    "unpack_targets",
+]
+
+#: Number of bins of the price grid in one bin of target counts.
+BINS_TOGETHER = 4
+#: A dimension keeps so many values, the most frequent ones; the rest is one value.
+MOST_VALUES = 200
+OTHER_VALUES, NO_VALUE = "(other)", "(none)"
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TargetCells:
+    """Sums over the auctions of one advertiser with one value in one bin; arrays of N cells.
+
+    w is the weight of a bid, 1 unless the log is a weighted sample. Cells are sorted by their keys.
+    """
+
+    advertiser: Indices  # indices into advertisers, values and edges of the counts
+    value: Indices
+    bin: Indices
+    # by bin of the bid
+    bids: Floats  # Σ w
+    squares: Floats  # Σ w²
+    bid: Floats  # Σ w·bid
+    wins: Floats  # Σ w over the bids that won
+    cost: Floats  # Σ w·price over the bids that won
+    clicks: Floats
+    conversions: Floats
+    # by bin of the price
+    prices: Floats  # Σ w of the prices that the log reveals
+
+
+@dataclass(frozen=True)
+class TargetCounts:
+    """Cells of a log by the values of its dimensions.
+
+    Attributes
+    ----------
+    advertisers : (A,) array of str
+        Sorted.
+    edges : (G,) int64 array
+        Upper edges of the bins, in micros.
+    dimensions : list of str
+    values : (V,) array of str
+        The values of the first dimension, sorted, then those of the next.
+    dimension : (V,) int64 array
+        The dimension of each value, an index into ``dimensions``.
+    cells : TargetCells
+    revealed : {"paid", "minimum", "none"}
+        What the prices are; see :class:`~coterie.ads.histograms.bid_histograms.BidHistograms`.
+    """
+
+    advertisers: NDArray[np.str_]
+    edges: Indices
+    dimensions: list[str]
+    values: NDArray[np.str_]
+    dimension: Indices
+    cells: TargetCells
+    revealed: str
+
+    def totals(self, name: str) -> Floats:
+        """Return one sum of the cells by advertiser and value, (A, V)."""
+        shape = len(self.advertisers), len(self.values)
+        place = self.cells.advertiser * shape[1] + self.cells.value
+        sums = np.bincount(place, getattr(self.cells, name), shape[0] * shape[1])
+        return np.asarray(sums, dtype=np.float64).reshape(shape)
+
+    def of_advertisers(self, advertisers: NDArray[np.str_]) -> TargetCounts:
+        """Return the counts of other advertisers, sorted; one that was not counted has none."""
+        place = np.searchsorted(advertisers, self.advertisers)
+        place[place == len(advertisers)] = 0
+        found = advertisers[place] == self.advertisers if len(advertisers) else place < 0
+        kept = found[self.cells.advertiser]
+        parts = {name: part[kept] for name, part in vars(self.cells).items()}
+        parts["advertiser"] = place[parts["advertiser"]]
+        return replace(self, advertisers=advertisers, cells=TargetCells(**parts))
+
+
+def merge_targets(first: TargetCounts, second: TargetCounts) -> TargetCounts:
+    """Add the counts of two logs with the same dimensions."""
+    if sorted(first.dimensions) != sorted(second.dimensions):
+        one, other = (", ".join(part.dimensions) or "none" for part in (first, second))
+        raise InvalidParameterError(
+            f"the dimensions of the model are {one} and those of the new log {other}; they must be "
+            "the same"
+        )
+    if first.revealed != second.revealed:
+        raise InvalidParameterError(
+            f"the known prices of the model are {first.revealed!r} and those of the new log "
+            f"{second.revealed!r}; they must be the same"
+        )
+    edges = price_grid(
+        min(first.edges[0], second.edges[0]), max(first.edges[-1], second.edges[-1]), BINS_TOGETHER
+    )
+    advertisers = np.union1d(first.advertisers, second.advertisers)
+    values, dimension = _common_values(first, second)
+    names = first.dimensions
+    parts = [
+        _moved(part.of_advertisers(advertisers), names, values, dimension, edges)
+        for part in (first, second)
+    ]
+    joined = {
+        field.name: np.concatenate([getattr(part, field.name) for part in parts])
+        for field in fields(TargetCells)
+    }
+    cells = sum_cells(joined, (len(advertisers), len(values), len(edges)))
+    return TargetCounts(advertisers, edges, names, values, dimension, cells, first.revealed)
+
+
+def sum_cells(columns: dict[str, Any], shape: tuple[int, int, int]) -> TargetCells:
+    """Return sorted cells from columns with repeated keys; columns that are missing are 0."""
+    key = np.ravel_multi_index((columns["advertiser"], columns["value"], columns["bin"]), shape)
+    found, index = np.unique(key, return_inverse=True)
+    sums: list[Any] = [
+        np.bincount(index, columns[field.name], len(found)).astype(np.float64)
+        if field.name in columns
+        else np.zeros(len(found))
+        for field in fields(TargetCells)[3:]
+    ]
+    keys: list[Any] = list(np.unravel_index(found, shape))
+    return TargetCells(*keys, *sums)
+
+
+@dataclass(frozen=True)
+class StoredTargets:
+    """Target counts in a model: the cells as a Parquet file, and what they refer to."""
+
+    cells: Bytes
+    edges: Indices
+    dimensions: list[str]
+    values: NDArray[np.str_]
+    dimension: Indices
+    revealed: str
+
+
+def pack_targets(counts: TargetCounts) -> StoredTargets:
+    """Pack target counts; the inverse of :func:`unpack_targets`."""
+    return StoredTargets(
+        pack_columns(vars(counts.cells)),
+        counts.edges,
+        counts.dimensions,
+        counts.values,
+        counts.dimension,
+        counts.revealed,
+    )
+
+
+def unpack_targets(stored: StoredTargets, advertisers: NDArray[np.str_]) -> TargetCounts:
+    """Return the target counts; ``advertisers`` are those of the packed counts."""
+    table = unpack_columns(stored.cells)
+    keys, sums = fields(TargetCells)[:3], fields(TargetCells)[3:]
+    columns: list[Any] = [table[one.name].to_numpy().astype(np.int64) for one in keys]
+    columns += [table[one.name].to_numpy().astype(np.float64) for one in sums]
+    return TargetCounts(
+        advertisers,
+        stored.edges,
+        stored.dimensions,
+        stored.values,
+        stored.dimension,
+        TargetCells(*columns),
+        stored.revealed,
+    )
+
+
+def _common_values(first: TargetCounts, second: TargetCounts) -> tuple[NDArray[np.str_], Indices]:
+    """Return the values of two counts and their dimensions; the most frequent, if too many."""
+    found: list[tuple[str, int]] = []
+    for number, name in enumerate(first.dimensions):
+        bids: dict[str, float] = {}
+        for part in (first, second):
+            columns = np.flatnonzero(part.dimension == part.dimensions.index(name))
+            total = part.totals("bids").sum(axis=0)[columns]
+            for value, n in zip(part.values[columns].tolist(), total.tolist(), strict=True):
+                bids[value] = bids.get(value, 0.0) + n
+        own = sorted(bids.keys() - {OTHER_VALUES, NO_VALUE}, key=lambda v: (-bids[v], v))
+        kept = {*own[:MOST_VALUES], *(bids.keys() & {OTHER_VALUES, NO_VALUE})}
+        kept |= {OTHER_VALUES} if len(own) > MOST_VALUES else set()
+        found += [(value, number) for value in sorted(kept)]
+    return np.array([value for value, _ in found], dtype=str), np.array(
+        [number for _, number in found], dtype=np.int64
+    )
+
+
+def _moved(
+    part: TargetCounts,
+    dimensions: Sequence[str],
+    values: NDArray[np.str_],
+    dimension: Indices,
+    edges: Indices,
+) -> TargetCells:
+    """Return the cells with other numbers of values and bins."""
+    number = {pair: v for v, pair in enumerate(_pairs(dimension, values))}
+    order = [dimensions.index(name) for name in part.dimensions]
+    pairs = [(order[d], value) for d, value in _pairs(part.dimension, part.values)]
+    place = np.array(
+        [number.get(pair, number.get((pair[0], OTHER_VALUES), -1)) for pair in pairs],
+        dtype=np.int64,
+    )
+    return replace(
+        part.cells,
+        value=place[part.cells.value],
+        bin=np.searchsorted(edges, part.edges)[part.cells.bin],
+    )
+
+
+def _pairs(dimension: Indices, values: NDArray[np.str_]) -> list[tuple[int, str]]:
+    return list(zip(dimension.tolist(), values.tolist(), strict=True))

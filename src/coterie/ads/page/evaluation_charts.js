@@ -1,0 +1,212 @@
+"use strict";
+/*
+ * The charts of an evaluation in the report: errors by source, forecasts against what happened,
+ * coverage of intervals, and levels of the days.
+ *
+ * coterieEvaluationCharts({ data, money, symbol, onPick }) draws those that data has; onPick(id) is
+ * called for an advertiser that is chosen.
+ */
+const coterieEvaluationCharts = (() => {
+  const { drawToWidth, nameLines, pathThrough, setSize, shape } = coterieCharts;
+  const { scale, ticksTo } = coterieScales;
+  const { count, percent, signed, tick } = coterieNumbers;
+  const { element, exact, idText } = coterieNodes;
+  const find = (id) => document.getElementById(id);
+  const percentTick = (share) => `${Math.round(100 * share)}%`;
+  const TARGETS = ["impressions", "spend"];
+  const PAGE = 15;
+
+  function evaluationCharts({ data, money, symbol, onPick }) {
+    if (data.errors?.length) errorCharts(data.errors);
+    if (data.points?.advertisers.length) forecastCharts(data.points, { money, symbol, onPick });
+    if (data.coverage?.rows.length) coverageCharts(data.coverage);
+    if (data.days.length > 1) dayCharts(data.days);
+  }
+
+  function errorCharts(errors) {
+    for (const target of TARGETS) {
+      dotPlot(find(`${target}-errors`), {
+        label: `Error of the ${target} forecast by source of the curve`,
+        format: percentTick,
+        rows: errors.map(({ label, chosen, ...values }) => ({ label, values: values[target], best: chosen })),
+      });
+    }
+  }
+
+  /** Levels of the days, over the band of what was expected from the days before. */
+  function dayCharts(days) {
+    for (const [name, words] of [["price", "Price level"], ["supply", "Auctions"]]) {
+      coterieDayChart(find(`${name}-days`), {
+        label: `${words} by day, observed and expected`,
+        days: days.map(({ day }) => day),
+        rows: days.map((row) => row[name]),
+        format: (value) => `${Number((100 * value).toFixed(1))}%`,
+      });
+    }
+  }
+
+  // ------------------------------------------------- forecasts and what happened
+
+  function forecastCharts(given, { money, symbol, onPick }) {
+    const formats = { impressions: count, spend: money };
+    const points = given.advertisers.map((id, i) => {
+      const at = (target) => Object.fromEntries(Object.entries(given[target]).map(([end, all]) => [end, all[i]]));
+      return { id, ...Object.fromEntries(TARGETS.map((target) => [target, at(target)])) };
+    });
+    for (const target of TARGETS) {
+      coterieScatter.scatter(find(`${target}-points`), {
+        label: `Forecast and actual ${target} by advertiser; arrow keys step through the advertisers`,
+        points: points.map((point) => ({ id: point.id, ...point[target] })),
+        format: formats[target],
+        formatTick: (value) => (target === "spend" ? symbol : "") + tick(value),
+        onPick,
+      });
+    }
+    forecastList(points, formats, onPick);
+  }
+
+  /** The same as a table, the largest misses of impressions first. */
+  function forecastList(points, formats, onPick) {
+    const columns = [{ title: "Advertiser", text: true, key: ({ id }) => id, cell: ({ id }) => link(id, onPick) }];
+    for (const target of TARGETS) {
+      const format = formats[target];
+      const gap = (point) => point[target].forecast - point[target].actual;
+      const number = (end) => ({
+        title: `${target}, ${end}`,
+        key: (point) => point[target][end],
+        cell: (point) => exact(point[target][end], format(point[target][end])),
+      });
+      const range = ({ low, high }) => `${format(low)}–${format(high)}`;
+      const missed = { title: "missed by", key: (point) => Math.abs(gap(point)), cell: (point) => missedBy(point[target], format) };
+      const interval = { title: "interval", key: (point) => point[target].high, cell: (point) => range(point[target]) };
+      columns.push(number("forecast"), interval, number("actual"), missed);
+    }
+    coterieTables.paged(find("point-list"), {
+      ...{ name: "Forecast and actual", label: "Filter by id", columns, groups: [], pageSize: PAGE, column: 4, rising: false },
+      load({ query, key, rising, page }) {
+        const wanted = query.trim().toLowerCase();
+        const found = coterieTables.sorted(points.filter(({ id }) => id.toLowerCase().includes(wanted)), key, rising);
+        return { items: found.slice((page - 1) * PAGE, page * PAGE), total: found.length };
+      },
+    });
+  }
+
+  function link(id, onPick) {
+    const made = element("a", { href: "#what-if" }, idText(id));
+    made.addEventListener("click", () => onPick(id));
+    return made;
+  }
+
+  function missedBy(figure, format) {
+    const gap = figure.forecast - figure.actual;
+    const share = figure.actual > 0 ? ` (${signed(gap / figure.actual)})` : "";
+    const text = `${gap < 0 ? "−" : "+"}${format(Math.abs(gap))}${share}`;
+    return element("span", coterieScatter.isOutside(figure) ? { class: "beyond" } : {}, text);
+  }
+
+  // ------------------------------------------------------------------ coverage
+
+  /** The share inside against the level stated, a chart for each kind of supply. */
+  function coverageCharts({ levels, rows }) {
+    const shown = rows.filter(({ target }) => target !== "conversions");
+    const kinds = ["main", "segment", "own"];
+    for (const mode of ["given", "forecast"]) {
+      const host = find(`${mode}-coverage`);
+      const label = `Share inside the interval by its level, number of auctions ${mode}`;
+      const svg = shape("svg", { class: "chart dots", role: "img", "aria-label": label });
+      host.replaceChildren(svg);
+      const least = Math.min(...levels, ...shown.flatMap((row) => row[mode].filter((share) => share !== null)));
+      const from = Math.floor(Math.max(0, least - 0.02) * 10) / 10;
+      drawToWidth(host, (width) => {
+        const height = 230;
+        setSize(svg, width, height);
+        const frame = { left: 48, right: width - 92, top: 8, bottom: height - 38 };
+        const x = scale(from, 1, frame.left, frame.right);
+        frame.y = scale(from, 1, frame.bottom, frame.top);
+        svg.replaceChildren(...squareAxes(frame, x, from, levels));
+        shown.forEach((row, i) => {
+          const known = levels.flatMap((level, j) => (row[mode][j] === null ? [] : [[x(level), frame.y(row[mode][j])]]));
+          if (!known.length) return;
+          const d = pathThrough(...[0, 1].map((axis) => known.map((one) => one[axis])));
+          svg.append(shape("path", { class: `line ${kinds[i]}`, d }));
+          for (const [cx, cy] of known) svg.append(shape("circle", { class: `of-${kinds[i]}`, cx, cy, r: 3.5 }));
+        });
+        const named = shown.map(({ target, ...row }, i) => ({ kind: kinds[i], label: target, values: row[mode].filter((one) => one !== null) }));
+        nameLines(svg, frame, named.filter(({ values }) => values.length));
+      });
+    }
+  }
+
+  function squareAxes({ left, right, top, bottom, y }, x, from, levels) {
+    const made = [shape("line", { class: "equal", x1: x(from), x2: x(1), y1: y(from), y2: y(1) })];
+    for (const level of levels) {
+      made.push(
+        shape("line", { class: "rule", x1: left, x2: right, y1: y(level), y2: y(level) }),
+        shape("line", { class: "rule", x1: x(level), x2: x(level), y1: top, y2: bottom }),
+        shape("text", { class: "end", x: left - 6, y: y(level) + 4 }, percentTick(level)),
+        shape("text", { class: "middle", x: x(level), y: bottom + 16 }, percentTick(level)),
+      );
+    }
+    return [...made, shape("text", { class: "end title", x: right, y: bottom + 33 }, "stated level")];
+  }
+
+  // -------------------------------------------------------------------- errors
+
+  /**
+   * Two values a row as dots on a common axis from 0, joined by a line.
+   * rows: { label, values: [hollow, filled], best }; values are shares of 1, or null.
+   */
+  function dotPlot(host, { rows, label, format }) {
+    const svg = shape("svg", { class: "chart dots", role: "img", "aria-label": label });
+    host.replaceChildren(svg);
+    const top = Math.max(...rows.flatMap((row) => row.values.map((value) => value ?? 0)));
+    const labelWidth = 14 + 6.6 * Math.max(...rows.map((row) => row.label.length));
+
+    drawToWidth(host, (width) => {
+      // labels go above the dots if there is too little room beside them
+      const above = labelWidth > 0.35 * width;
+      const left = above ? 14 : labelWidth;
+      const rowHeight = above ? 42 : 28;
+      const bottom = rows.length * rowHeight + 4;
+      const ticks = ticksTo(top * 1.02, Math.max(2, (width - left) / 70));
+      const x = scale(0, ticks[ticks.length - 1], left, width - 46);
+      svg.replaceChildren();
+      setSize(svg, width, bottom + 22);
+      for (const value of ticks) {
+        const kind = value === 0 ? "base" : "rule";
+        svg.append(
+          shape("line", { class: kind, x1: x(value), x2: x(value), y1: 0, y2: bottom }),
+          shape("text", { class: "middle", x: x(value), y: bottom + 16 }, format(value)),
+        );
+      }
+      rows.forEach((row, i) => {
+        const y = (i + (above ? 0.7 : 0.5)) * rowHeight;
+        const place = above
+          ? { class: "label", x: 0, y: y - 13 }
+          : { class: "label end", x: left - 10, y: y + 4 };
+        if (row.best) place.class += " best";
+        svg.append(shape("text", place, row.label));
+        drawDots(svg, row.values, x, y);
+      });
+    });
+  }
+
+  function drawDots(svg, values, x, y) {
+    const known = values.filter((value) => value !== null);
+    if (!known.length) return;
+    const ends = { x1: x(Math.min(...known)), x2: x(Math.max(...known)), y1: y, y2: y };
+    svg.append(shape("line", { class: "between", ...ends }));
+    ["hollow", "filled"].forEach((kind, i) => {
+      if (values[i] !== null) svg.append(shape("circle", { class: kind, cx: x(values[i]), cy: y, r: 5 }));
+    });
+    // the number is beside the filled dot, away from the other dot
+    const value = values[1] ?? values[0];
+    const side =
+      value >= Math.max(...known)
+        ? { class: "value", x: x(value) + 10 }
+        : { class: "value end", x: x(value) - 10 };
+    svg.append(shape("text", { ...side, y: y + 4 }, percent(value)));
+  }
+
+  return evaluationCharts;
+})();

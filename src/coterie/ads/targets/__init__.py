@@ -1,0 +1,1 @@
+"""Targets: what the values of a dimension change for an advertiser."""

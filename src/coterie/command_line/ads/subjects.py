@@ -1,0 +1,135 @@
+"""Options that say whom a question is about and when, for all commands that ask a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from coterie.command_line.terminal.progress import shown_notes
+from coterie.command_line.terminal.streams import check_table, refuse_json
+from coterie.errors import InvalidParameterError, OutputError
+
+if TYPE_CHECKING:
+    from coterie.ads.forecasts.forecaster import AdForecaster
+
+__all__ = [
+    "Advertiser",
+    "Day",
+    "Days",
+    "Level",
+    "Model",
+    "Output",
+    "Supply",
+    "Text",
+    "Where",
+    "answer_facts",
+    "check_output",
+    "load_quietly",
+    "values_in",
+]
+
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
+]
+Advertiser = Annotated[
+    str | None, typer.Option("--advertiser", metavar="ID", help="Advertiser id in the log.")
+]
+Supply = Annotated[
+    float | None,
+    typer.Option(
+        "--supply",
+        metavar="N",
+        help="Number of auctions of all days together, for example 1e6; by default the number "
+        "to expect.",
+    ),
+]
+Day = Annotated[
+    str | None,
+    typer.Option(
+        "--day",
+        metavar="DATE",
+        help="First day to forecast; prices and the number of auctions depend on the day.",
+    ),
+]
+Days = Annotated[
+    int,
+    typer.Option(
+        "--days",
+        min=1,
+        max=366,
+        metavar="N",
+        help="Number of days to forecast together, from --day or the end of the log on.",
+    ),
+]
+Level = Annotated[
+    Literal["50", "80", "90", "95"],
+    typer.Option("--level", help="Level of the intervals, in percent."),
+]
+Text = Annotated[
+    str | None, typer.Option("--text", metavar="TEXT", help="Text of a new advertiser.")
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="NAME=VALUE",
+        help="Only auctions with this value, such as device=phone; repeat for several dimensions.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write a table here: .csv, .tsv, .parquet, .npy, or - for standard output.",
+    ),
+]
+
+
+def check_output(output: Path | None, model: Path, as_json: bool) -> None:
+    """Refuse a table that cannot be written, before the model is loaded."""
+    if output is None:
+        return
+    refuse_json(as_json, output)
+    check_table(output)
+    if output.resolve() == model.resolve():
+        raise OutputError(f"cannot write the table to {output}: this path is the model")
+
+
+def load_quietly(model: Path, quiet: bool) -> AdForecaster:
+    """Load a model; its notes are shown unless quiet."""
+    from coterie.ads.forecasts.forecaster import load_forecaster
+
+    with shown_notes(quiet):
+        return load_forecaster(model)
+
+
+def values_in(where: list[str] | None) -> dict[str, str] | None:
+    """Return the value of each dimension in ``device=phone``; None if there is none.
+
+    >>> values_in(["device=phone", "country=DE"])
+    {'device': 'phone', 'country': 'DE'}
+    """
+    pairs = [part.partition("=") for part in where or ()]
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    if not all(sign and name.strip() for name, sign, _ in pairs) or len(found) < len(pairs):
+        raise InvalidParameterError(
+            f"--where {' '.join(where or ())}: write NAME=VALUE, such as device=phone, each "
+            "dimension once"
+        )
+    return found or None
+
+
+def answer_facts(answer: Any, model: Path) -> dict[str, Any]:
+    """Return an answer as a service with this model file gives it."""
+    from dataclasses import replace
+
+    import msgspec
+
+    from coterie.ads.service.served_model import file_version
+
+    facts: dict[str, Any] = msgspec.to_builtins(replace(answer, model_version=file_version(model)))
+    return facts

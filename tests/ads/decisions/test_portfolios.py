@@ -1,0 +1,140 @@
+"""One budget for several advertisers is divided as a convex solver divides it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+import fitted_models
+from coterie.ads import bid_for, split_budget
+from coterie.errors import InvalidParameterError
+from fitted_models import first_price_model, small_model
+
+MODELS = ["small_model", "first_price_model"]
+GOALS = ["impressions", "clicks", "conversions"]
+FEW = ["adv-00020", "adv-00030", "adv-00041", "adv-00050", "a/b c?d#e%2F"]
+
+
+def optimum(model, names, budget, goal, points=1500, **about):
+    """Return the largest amount of any mixture of many bids, by a linear programme."""
+    bids = np.append(np.linspace(0.01, model.edges_[-1] / 1e6, points), model.edges_ / 1e6)
+    found = [model.forecast(name, np.sort(bids), **about) for name in names]
+    spend = np.array([[one.spend for one in each] for each in found])
+    amount = np.array([[getattr(one, goal) for one in each] for each in found])
+    alone = sp.kron(sp.eye(len(names)), np.ones((1, spend.shape[1])))
+    limits = sp.vstack([sp.csr_array(spend.reshape(1, -1)), alone])
+    return -linprog(-amount.ravel(), A_ub=limits, b_ub=[budget] + [1.0] * len(names)).fun
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("goal", GOALS)
+def test_equals_a_convex_solver(name, goal):
+    """The amount is the solver's optimum, but for the fineness of its points."""
+    model = getattr(fitted_models, name)()
+    most = split_budget(model, 1e9, FEW).spend
+    for share in (0.1, 0.5, 0.9):
+        found = split_budget(model, share * most, FEW, goal=goal)
+        best = optimum(model, FEW, share * most, goal, days=7)
+        assert found.amount == pytest.approx(best, rel=1e-4)
+        assert found.spend == pytest.approx(share * most, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_allocations_are_forecasts(name):
+    """The spend and amount of each are those of a forecast at its bid, and add up."""
+    model = getattr(fitted_models, name)()
+    found = split_budget(model, goal="clicks", day="2026-03-14", days=3)
+    for one in found.allocations[:8]:
+        expected = model.forecast(one.advertiser, one.bid, day="2026-03-14", days=3)
+        assert (one.spend, one.amount) == pytest.approx((expected.spend, expected.clicks))
+        assert one.mean_bid == model.bid_[model.advertisers_.tolist().index(one.advertiser)] / 1e6
+    assert found.spend == pytest.approx(sum(one.spend for one in found.allocations))
+    assert found.amount == pytest.approx(sum(one.amount for one in found.allocations))
+    assert found.spend == pytest.approx(found.budget, rel=1e-6)
+    spends = [one.spend for one in found.allocations]
+    assert spends == sorted(spends, reverse=True)
+
+
+def test_marginal_costs_are_equal():
+    """Where all bid, a further thousand impressions cost the same everywhere."""
+    found = split_budget(small_model(), None, FEW)
+    costs = [one.marginal_cost for one in found.allocations if one.bid is not None]
+    np.testing.assert_allclose(costs, found.marginal_cost, rtol=0.03)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_division_of_the_log_is_never_better(name):
+    """The same money, divided in proportion to the spend in the log, buys no more."""
+    model = getattr(fitted_models, name)()
+    for budget in (None, 1.0, 10.0):
+        found = split_budget(model, budget)
+        assert found.amount >= found.log_amount * (1 - 1e-9)
+        assert found.gain == pytest.approx(found.amount / found.log_amount - 1)
+    rows = [model.advertisers_.tolist().index(one.advertiser) for one in found.allocations]
+    shares = model.cost_[rows] / model.cost_[rows].sum()
+    for one, share in zip(found.allocations[:5], shares, strict=False):
+        at = bid_for(model, one.advertiser, spend=10.0 * share, days=7)
+        if at.reached:
+            assert one.log_spend == pytest.approx(10.0 * share, rel=1e-6)
+            assert one.log_amount == pytest.approx(at.forecast.impressions, rel=1e-6)
+
+
+def test_the_default_budget_is_that_of_the_log():
+    """As many days of the log as are planned cost this much."""
+    model = small_model()
+    daily = model.cost_.sum() / 1e9 / len(model.days_)
+    assert split_budget(model, days=3).budget == pytest.approx(3 * daily)
+
+
+def test_one_advertiser_gets_it_all():
+    """A portfolio of one is the bid that spends the budget; its interval is that forecast's."""
+    model = small_model()
+    found = split_budget(model, 0.3, ["adv-00020"])
+    alone = bid_for(model, "adv-00020", spend=0.3, days=7)
+    assert found.allocations[0].bid == pytest.approx(alone.bid, rel=1e-6)
+    low, high = alone.forecast.impressions_interval
+    assert found.amount_interval == pytest.approx((low, high), rel=0.25)
+    assert found.amount == pytest.approx(alone.forecast.impressions, rel=1e-6)
+
+
+def test_intervals_of_many_are_relatively_narrower():
+    """Chance evens out between advertisers; what is common to them does not."""
+    model = small_model()
+    few, all_of_them = split_budget(model, None, FEW), split_budget(model)
+
+    def width(found):
+        return (found.amount_interval[1] - found.amount_interval[0]) / found.amount
+
+    assert 0 < width(all_of_them) < width(few)
+
+
+def test_segments_by_index_and_by_name():
+    """A segment is given by its index, its name, or the beginning of its name."""
+    model = first_price_model()
+    first = split_budget(model, segment=0)
+    assert {one.segment for one in first.allocations} == {model.segments_[0].name}
+    assert split_budget(model, segment=model.segments_[0].name.upper()) == first
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"advertisers": []}, "at least one"),
+        ({"advertisers": "adv-00020"}, "list"),
+        ({"advertisers": ["adv-00020", "nobody"]}, "'nobody' is not in the log"),
+        ({"advertisers": ["adv-00020"] * 2}, "twice"),
+        ({"advertisers": ["adv-00020"], "segment": 0}, "not both"),
+        ({"segment": 99}, "segment=99"),
+        ({"segment": "?"}, "segment='\\?'"),
+        ({"budget": 0}, "budget=0"),
+        ({"goal": "fame"}, "goal='fame'"),
+        ({"days": 0}, "days=0"),
+        ({"level": 0.42}, "level=0.42"),
+    ],
+)
+def test_refuses_what_cannot_be_divided(asked, message):
+    """The message names the argument."""
+    with pytest.raises(InvalidParameterError, match=message):
+        split_budget(small_model(), **asked)

@@ -1,0 +1,136 @@
+"""Decisions by the service: goals, budgets and portfolios are those of Python."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from coterie.ads import bid_for, plan_budget, rank_targets, split_budget
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
+from coterie.ads.protocol import Answer, Question
+from coterie.ads.service.deciding import DECISIONS
+from fitted_models import first_price_model, small_model
+from service_calls import JSON, Service, served, service
+from target_markets import targets_model
+
+PERIOD = {"day": "2026-03-14", "days": 3, "level": 0.8}
+NEW = {"advertiser": "new", "text": "flights and hotel", "supply": 1e5}
+TWO = ["adv-00020", "adv-00041"]
+
+
+def asked(path, question, name="small_model"):
+    """Return the reply to a question."""
+    content = json.dumps(question).encode()
+    return service(name).ask("POST", path, content=content, headers={"content-type": JSON})
+
+
+@pytest.mark.parametrize("question", [{"advertiser": "adv-00020", **PERIOD}, NEW])
+@pytest.mark.parametrize("goal", [{"impressions": 9}, {"spend": 0.2}, {"clicks": 1e9}])
+def test_goals(question, goal):
+    """The bid for a goal, reached or not, is that of Python."""
+    reply = asked("/v1/bids", {**question, **goal})
+    assert reply.status == 200
+    found = msgspec.json.decode(reply.body, type=GoalBid)
+    assert found == bid_for(small_model(), **question, **goal)
+    assert found.model_version == served().version.version
+
+
+@pytest.mark.parametrize("question", [{"advertiser": "adv-00020"}, {"days": 3, **NEW}])
+@pytest.mark.parametrize("bid", [{}, {"bid": 3.5}])
+def test_budgets(question, bid):
+    """The plan of a budget is that of Python; a week by default."""
+    reply = asked("/v1/budgets", {"budget": 0.5, **question, **bid}, "first_price_model")
+    found = msgspec.json.decode(reply.body, type=BudgetPlan)
+    assert found == plan_budget(first_price_model(), budget=0.5, **question, **bid)
+
+
+@pytest.mark.parametrize("question", [{"advertisers": TWO, "budget": 1}, {"segment": 0, **PERIOD}])
+def test_portfolios(question):
+    """The division of a budget is that of Python."""
+    reply = asked("/v1/portfolios", {"goal": "clicks", **question})
+    found = msgspec.json.decode(reply.body, type=BudgetSplit)
+    assert found == split_budget(small_model(), goal="clicks", **question)
+
+
+WHERE = {"device": "phone"}
+
+
+@pytest.mark.parametrize("question", [{"advertiser": "adv-00020", **PERIOD}, {**NEW, "bid": 2.5}])
+@pytest.mark.parametrize("how", [{}, {"dimension": "device", "by": "cost"}])
+def test_targets(question, how):
+    """The ranking of values is that of Python."""
+    reply = asked("/v1/targets", {**question, **how}, "targets_model")
+    found = msgspec.json.decode(reply.body, type=TargetRanking)
+    assert found == rank_targets(targets_model(), **question, **how)
+
+
+@pytest.mark.parametrize("bid", [2.5, [1.0, 2.5, 90.0], {"from": 1, "to": 5, "step": 0.005}])
+@pytest.mark.parametrize("question", [{"advertiser": "adv-00020", **PERIOD}, NEW])
+def test_forecasts_of_values(question, bid):
+    """A question with values of dimensions is answered as Python does, alone and in a list."""
+    told = {**question, "where": WHERE, "bid": bid}
+    found = msgspec.json.decode(service("targets_model").forecast(told).body, type=Answer)
+    bids = Question(bid=bid, advertiser="a").bids() if not isinstance(bid, dict) else None
+    bids = bids or [round(1 + 0.005 * i, 3) for i in range(801)]
+    assert found.each() == targets_model().forecast(bid=bids, where=WHERE, **question)
+    plain = {"advertiser": "adv-00020", "bid": 2.5}
+    together = service("targets_model").forecast([plain, told, plain]).json["answers"]
+    assert together[1]["forecasts"] == json.loads(msgspec.json.encode(found.forecasts))
+    assert together[0] == together[2]
+
+
+@pytest.mark.parametrize("where", [{"device": "abacus"}, {"planet": "Mars"}])
+def test_values_that_the_model_does_not_have(where):
+    """They are a fault of the question, with its place."""
+    told = {"advertiser": "adv-00020", "bid": 2.5, "where": where}
+    [(place, what)] = service("targets_model").forecast([{**told, "where": WHERE}, told]).faults
+    assert place == "[1].where" and next(iter(where)) in what
+    [(place, what)] = service().forecast(told).faults
+    assert place == "where" and "no dimensions" in what
+
+
+@pytest.mark.parametrize(
+    ("path", "question", "told"),
+    [
+        ("/v1/bids", {"advertiser": "adv-00020"}, "give one of"),
+        ("/v1/bids", {"advertiser": "adv-00020", "clicks": 1, "spend": 1}, "give one of"),
+        ("/v1/bids", {"advertiser": "adv-00020", "clicks": 0}, "> 0"),
+        ("/v1/bids", {"clicks": 1}, "name an `advertiser`"),
+        ("/v1/bids", {"advertiser": "nobody", "clicks": 1}, "give supply"),
+        ("/v1/budgets", {"advertiser": "adv-00020"}, "budget"),
+        ("/v1/budgets", {"advertiser": "adv-00020", "budget": -1}, "> 0"),
+        ("/v1/targets", {"advertiser": "adv-00020"}, "no dimensions"),
+        ("/v1/targets", {"advertiser": "adv-00020", "by": "luck"}, "luck"),
+        ("/v1/portfolios", {"budget": 1}, "`advertisers` or a `segment`"),
+        ("/v1/portfolios", {"advertisers": ["nobody"]}, "'nobody' is not in the log"),
+        ("/v1/portfolios", {"advertisers": ["adv-00020"] * 1001}, "1000"),
+        ("/v1/portfolios", {"segment": 99}, "segment=99"),
+        ("/v1/portfolios", {"segment": 0, "goal": "fame"}, "fame"),
+    ],
+)
+def test_invalid_questions(path, question, told):
+    """They are refused with their fault."""
+    [(_, what)] = asked(path, question).faults
+    assert told in what
+
+
+@pytest.mark.parametrize("path", DECISIONS)
+def test_bodies_that_are_no_questions(path):
+    """What is not JSON, or of another type, is refused as a body of forecasts is."""
+    text = service().ask("POST", path, content=b"{", headers={"content-type": JSON})
+    assert (text.status, text.problem["type"]) == (400, "/problems/malformed-body")
+    other = service().ask("POST", path, content=b"{}", headers={"content-type": "text/csv"})
+    assert other.status == 415
+    assert service().get(path).status == 405
+
+
+def test_a_portfolio_lets_others_have_their_turn():
+    """Its work is done in many slices, each of about the size of others."""
+    decision, fresh = DECISIONS["/v1/portfolios"], Service(served())
+    question = decision.read(json.dumps({"segment": 0, "days": 30}).encode())
+    slices = decision.steps(fresh.served, question, 1)
+    costs = list(slices)
+    assert len(costs) > 5
+    assert max(costs) <= 3 * fresh.limits.slice_work

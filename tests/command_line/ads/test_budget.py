@@ -1,0 +1,71 @@
+"""Tests of ``coterie ads budget``: the bid that uses a budget, what it buys, how long it lasts."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from answers import assert_one_line, unwrapped
+from coterie.ads import plan_budget
+from coterie.ads.decisions.decision_answers import BudgetPlan
+from coterie.ads.forecasts.forecaster import load_forecaster
+from coterie.files.tables import read_table
+
+KNOWN = "adv-00042"
+
+
+@pytest.fixture
+def ask(segmented, run):
+    """Return a function that asks about the small market."""
+    return lambda *options: run("ads", "budget", segmented["model_file"], *options)
+
+
+def test_json_is_the_answer_of_python(ask, segmented):
+    """The object has exactly the members of a plan."""
+    result = ask("--advertiser", KNOWN, "--budget", "0.02", "--days", "3", "--json")
+    found = msgspec.json.decode(result.stdout, type=BudgetPlan)
+    assert found == plan_budget(load_forecaster(segmented["model_file"]), KNOWN, 0.02, days=3)
+    assert json.loads(result.stdout) == json.loads(msgspec.json.encode(found))
+    assert len(found.model_version) == 12
+
+
+def test_the_summary_has_the_bid_and_the_days(ask):
+    """One line a day, the probability that the money lasts, and the bid that uses it."""
+    result = ask("--advertiser", KNOWN, "--budget", "0.01", "--bid", "9", "--days", "3")
+    assert result.exit_code == 0
+    told = unwrapped(result.stdout)
+    assert told.startswith(f"{KNOWN}: 0.01 USD in 3 days at a bid of 9 USD")
+    assert all(f"2026-03-{day:02}" in told for day in (6, 7, 8))
+    assert "the money lasts" in told and "The bid that uses the budget is" in told
+
+
+def test_a_budget_that_cannot_be_spent(ask):
+    """The reason is a sentence; the answer is still a plan."""
+    result = ask("--advertiser", KNOWN, "--budget", "1e9")
+    assert result.exit_code == 0
+    assert "No bid in the log is expected to spend 1B USD" in unwrapped(result.stdout)
+
+
+def test_writes_the_days(ask, tmp_path):
+    """A row per day, with the interval of what is spent."""
+    table = tmp_path / "days.csv"
+    assert ask("--advertiser", KNOWN, "--budget", "1", "-o", table, "-q").exit_code == 0
+    columns = read_table(table).columns
+    assert list(columns)[:5] == ["day", "auctions", "impressions", "spend", "spent"]
+    assert len(columns["day"]) == 7
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--budget", "0"],
+        ["--budget", "1", "--bid", "-2"],
+        ["--budget", "1", "--day", "soon"],
+        ["--budget", "1", "--advertiser", "nobody"],
+    ],
+)
+def test_refusals_are_one_line(ask, options):
+    """What cannot be planned is refused."""
+    assert_one_line(ask("--advertiser", KNOWN, *options))
