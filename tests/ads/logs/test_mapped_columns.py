@@ -100,3 +100,18 @@ def test_a_price_that_is_unreadable_is_no_loss():
 def test_numbers_in_a_sample_are_those_above_zero():
     """Texts that are no numbers are left out."""
     assert numbers_in_sample(["1.5", "x", 0, -1, 2]) == [1.5, 2.0]
+
+
+def test_a_currency_is_told_where_no_column_has_it(tmp_path):
+    """It is that of the log; beside a column with a currency it is refused."""
+    rows = "account_id,day,bid_usd,won,price_paid_usd,cur\nash,2026-03-02,2.5,1,1.5,USD\n"
+    (tmp_path / "with.csv").write_text(rows)
+    (tmp_path / "without.csv").write_text(rows.replace(",cur", "").replace(",USD", ""))
+    told = LogMapping(currency="EUR")
+    assert open_logs(tmp_path / "without.csv", mapping=told).currency == "EUR"
+    with pytest.raises(TableError, match="leave out --currency"):
+        open_logs(tmp_path / "with.csv", mapping=told)
+    none_of_them = LogMapping({"currency": ""}, currency="EUR")
+    assert open_logs(tmp_path / "with.csv", mapping=none_of_them).currency == "EUR"
+    with pytest.raises(InvalidParameterError, match="three letters"):
+        LogMapping(currency="euros")

@@ -67,6 +67,7 @@ class ColumnReading:
     names: Mapping[str, str] | None = None  # column by canonical name; None if these are the same
     units: Mapping[str, str] = field(default_factory=dict)  # by canonical name, else micros
     times: TimeFormat = field(default_factory=TimeFormat)
+    currency: str = ""  # of all amounts, if no column has it
     decimal_comma: bool = False
     won_when_priced: bool = False
     join_clicks: bool = False  # of iPinYou: rows of clicks mark the impressions with their bid id
@@ -273,6 +274,9 @@ def _bids(columns: _Columns) -> ir.Table:
         **columns.present(("min_to_win_micros", "floor_micros"), columns.micros),
         **columns.present(("auction_type",), columns.whole),
         **columns.present(("currency",), columns.text),
+        **(
+            {"currency": ibis.literal(columns.reading.currency)} if columns.reading.currency else {}
+        ),
         **columns.present(("click", "conversion"), columns.yes_or_no),
         **columns.by_dimension((lambda: columns.hour("ts")) if "ts" in columns else None),
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -58,6 +59,8 @@ class LogMapping:
         Numbers in texts are written as 2,50.
     won_when_priced : bool
         There is no column for won: a bid won if its price is above 0.
+    currency : str
+        Currency of all amounts, such as EUR, if no column has it.
     format : {"openrtb", "ipinyou", "gam"} or empty
         See :data:`~coterie.ads.logs.log_formats.FORMATS`.
     join_on : str
@@ -80,6 +83,7 @@ class LogMapping:
     time_zone: str = ""
     day_zone: str = ""
     date_format: str = ""
+    currency: str = ""
     decimal_comma: bool = False
     won_when_priced: bool = False
     format: str = ""
@@ -99,6 +103,10 @@ class LogMapping:
             factor_of(unit)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "amounts", amounts)
+        if self.currency and not re.fullmatch("[A-Z]{3}", self.currency):
+            raise InvalidParameterError(
+                f"currency={self.currency!r}: it must be a code of three letters, such as EUR"
+            )
         format_of(self.format)
         _ = self.times
 

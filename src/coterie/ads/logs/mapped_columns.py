@@ -73,6 +73,7 @@ class MappedColumns:
             names={CANONICAL[role]: one.column for role, one in self.roles.items()},
             units={CANONICAL[role]: unit for role, (unit, _) in self.units.items()},
             times=self.mapping.times,
+            currency=self.mapping.currency,
             decimal_comma=self.mapping.decimal_comma,
             won_when_priced=self.mapping.won_when_priced,
         )
@@ -178,6 +179,9 @@ def _column_problems(
             "time": " or --column day=NAME",
         }.get(role, "")
         yield f"no column is known to be the {role}: say --column {role}=NAME{other}"
+    if mapping.currency and "currency" in roles:
+        named = roles["currency"].column
+        yield f"column {named} has the currency: leave out --currency, or say --column currency="
     for role, one in roles.items():
         if one.candidates:
             out = "" if role in REQUIRED else f", or --column {role}= for none of them"

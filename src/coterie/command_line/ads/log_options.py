@@ -106,6 +106,14 @@ def _log_options(
         Literal["day-first", "month-first"] | None,
         _option("--date-format", help="Order of dates that end with the year."),
     ] = None,
+    currency: Annotated[
+        str,
+        _option(
+            "--currency",
+            metavar="CODE",
+            help="Currency of amounts, such as EUR, if no column has it.",
+        ),
+    ] = "",
     decimal_comma: Annotated[
         bool, _option("--decimal-comma", metavar="", help="Numbers are written as 2,50.")
     ] = False,
@@ -151,6 +159,7 @@ def _log_options(
         time_zone=time_zone,
         day_zone=day_zone,
         date_format=date_format or "",
+        currency=currency,
         decimal_comma=decimal_comma,
         won_when_priced=won_when_priced,
         format=format_ or "",
