@@ -113,7 +113,7 @@ def test_coverage_is_drawn(opened, mode):
     """Every level has a point of impressions, spend and clicks, higher for a larger share."""
     chart = opened().locator(f"#{mode}-coverage svg")
     rows = PAYLOAD.evaluation["coverage"]["rows"][:3]
-    for kind, row in zip(["main", "other", "own"], rows, strict=True):
+    for kind, row in zip(["main", "segment", "own"], rows, strict=True):
         points = chart.locator(f"circle.of-{kind}")
         heights = points.evaluate_all("all => all.map((one) => -Number(one.getAttribute('cy')))")
         shares = row[mode]

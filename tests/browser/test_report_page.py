@@ -356,7 +356,7 @@ def test_prints(report, opened, tmp_path):
     assert page.locator("nav").is_hidden()
     assert page.locator("#impressions-chart svg path.main").is_visible()
     assert page.locator("#bid-table tr").first.is_visible()
-    for table in page.locator("table:not(#compare table)").all():
+    for table in page.locator("table:not(#compare table, #side-by-side table)").all():
         assert table.is_visible()
     printed = page.pdf(path=tmp_path / "report.pdf", format="A4")
     assert printed.startswith(b"%PDF")

@@ -70,7 +70,7 @@ def test_the_structure_is_there_at_once(address, open_tab):
     page = open_tab("about:blank", script=script, reduced_motion="reduce").page
     page.route("**/v1/model", lambda route: held.append(route), times=1)  # noqa: PLW0108
     page.goto(link(address, advertiser=ONE))
-    for place in (".controls", "#impressions dt", "#spend-chart", "figcaption >> nth=0"):
+    for place in (".controls", "#impressions dt", "#spend-chart", ".charts figcaption >> nth=0"):
         assert page.locator(place).is_visible(), place
     assert page.get_attribute("#figures", "aria-busy") == "true"
     assert page.locator(".controls[inert]").count() == 1
@@ -129,7 +129,7 @@ def axe():
     [
         (f"advertiser={ONE}", {}),
         (f"advertiser={ONE}&keep=2,3", {"color_scheme": "dark"}),
-        (f"advertiser={ONE}&keep=2,3&days=7", {"width": 390}),
+        (f"advertiser={ONE}&keep=2,3&days=7&beside=adv-00034", {"width": 390}),
         ("bid=-3&days=0", {}),
         ("bid=-3&days=0", {"color_scheme": "dark", "width": 390}),
         ("text=", {}),

@@ -63,7 +63,7 @@ def test_quick_buttons_change_the_bid(address, market, open_address):
         settle(page)
         assert page.input_value("#bid") == str(bid)
         assert exact(page, "#spend-value") == [market.forecast(ONE, bid).spend]
-    page.get_by_role("button", name="Log’s mean").click()
+    page.get_by_role("button", name="Log’s mean", exact=True).click()
     settle(page)
     assert "This is the log’s mean bid" in page.inner_text("#sentence")
 

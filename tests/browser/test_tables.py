@@ -63,12 +63,12 @@ def test_the_list_of_advertisers_is_filtered(opened, width):
     assert page.inner_text("#advertiser-list .count") == "1–25 of 60"
     place.get_by_role("button", name="Next").click()
     assert page.inner_text("#advertiser-list .count") == "26–50 of 60"
-    page.get_by_label("Filter by id").fill("-000")
+    page.locator("#filter-advertisers").fill("-000")
     place.locator(".count", has_text="of 10").wait_for()
     assert sorted(column(place, 0)) == sorted(one.id for one in PAYLOAD.advertisers[:10])
     place.get_by_label("Segment").select_option("1")
     assert set(column(place, 1)) <= {PAYLOAD.segments[1].name}
-    page.get_by_label("Filter by id").fill("nobody")
+    page.locator("#filter-advertisers").fill("nobody")
     place.locator(".count", has_text="none found").wait_for()
 
 
@@ -76,12 +76,12 @@ def test_what_was_filtered_survives_a_reload(opened):
     """After a reload the filter, the segment and the order are as before."""
     page = opened()
     place = page.locator("#advertiser-list")
-    page.get_by_label("Filter by id").fill("-00")
+    page.locator("#filter-advertisers").fill("-00")
     header(place, "Advertiser").locator("button").click()
     place.locator(".count", has_text="of 60").wait_for()
     before = column(place, 0)
     page.reload()
-    assert page.get_by_label("Filter by id").input_value() == "-00"
+    assert page.locator("#filter-advertisers").input_value() == "-00"
     assert header(place, "Advertiser").get_attribute("aria-sort") == "ascending"
     assert column(place, 0) == before == sorted(before)
     # other tests share the window
@@ -137,7 +137,7 @@ def test_the_service_sorts_and_filters(address, market, open_address, width):
         "all => all.map((a) => a.value)"
     )
     assert [float(value) for value in shown] == largest
-    page.get_by_label("Filter by id").fill("adv-0002")
+    page.locator("#filter-advertisers").fill("adv-0002")
     place.locator(".count", has_text="of 10").wait_for(timeout=PATIENCE)
     link = place.locator("tbody a").first
     name = link.inner_text()

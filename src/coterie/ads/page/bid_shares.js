@@ -5,7 +5,7 @@
  * coterieBidShares({ grid, symbol }) wires bid_shares.html. show(shares, beside) draws
  * { wins, cost }, each { own, segment, distance, bid }: two c.d.f.s on the grid, their
  * Kolmogorov–Smirnov distance and the bid where they are so far apart; null hides them. beside is the
- * name of the second line.
+ * name of the second line, "segment" or "all".
  */
 const coterieBidShares = (() => {
   const { interpolate, percent, tick } = coterieNumbers;
@@ -57,10 +57,13 @@ const coterieBidShares = (() => {
         chart.show({ lines, band: null, marks: [], gap: { bid, low, high }, top: 1 });
       }
       const [wins, cost] = ["wins", "cost"].map((name) => shares[name].distance.toFixed(3));
+      const isAlone = beside !== "segment";
+      find("bid-shares-title").textContent = `Its bids beside ${isAlone ? "those of all advertisers" : "its segment’s"}`;
       find("bid-shares-words").textContent =
         "The share of all wins, and of their cost, with a bid of at most that on the axis; the other " +
-        "line is that of all members together. The Kolmogorov–Smirnov distance, the largest gap over " +
-        `all bids, is ${wins} for wins and ${cost} for cost: 0 is the same distribution, 1 the opposite.`;
+        `line is that of all ${isAlone ? "advertisers" : "members"} together. The Kolmogorov–Smirnov ` +
+        `distance, the largest gap over all bids, is ${wins} for wins and ${cost} for cost: 0 is the ` +
+        "same distribution, 1 the opposite.";
       point(null);
     }
 

@@ -20,7 +20,7 @@ const coterieEvaluationCharts = (() => {
     if (data.errors?.length) errorCharts(data.errors);
     if (data.points?.advertisers.length) forecastCharts(data.points, { money, symbol, onPick });
     if (data.coverage?.rows.length) coverageCharts(data.coverage);
-    if (data.days.length > 1) for (const name of ["price", "supply"]) dayChart(find(`${name}-days`), data.days, name);
+    if (data.days.length > 1) dayCharts(data.days);
   }
 
   function errorCharts(errors) {
@@ -29,6 +29,18 @@ const coterieEvaluationCharts = (() => {
         label: `Error of the ${target} forecast by source of the curve`,
         format: percentTick,
         rows: errors.map(({ label, chosen, ...values }) => ({ label, values: values[target], best: chosen })),
+      });
+    }
+  }
+
+  /** Levels of the days, over the band of what was expected from the days before. */
+  function dayCharts(days) {
+    for (const [name, words] of [["price", "Price level"], ["supply", "Auctions"]]) {
+      coterieDayChart(find(`${name}-days`), {
+        label: `${words} by day, observed and expected`,
+        days: days.map(({ day }) => day),
+        rows: days.map((row) => row[name]),
+        format: (value) => `${Number((100 * value).toFixed(1))}%`,
       });
     }
   }
@@ -136,60 +148,6 @@ const coterieEvaluationCharts = (() => {
       );
     }
     return [...made, shape("text", { class: "end title", x: right, y: bottom + 33 }, "stated level")];
-  }
-
-  // ---------------------------------------------------------------------- days
-
-  /** Observed levels as dots over the band of what was expected the day before. */
-  function dayChart(host, days, name) {
-    const label = `${name === "price" ? "Price level" : "Auctions"} by day, observed and expected`;
-    const svg = shape("svg", { class: "chart dots", role: "img", "aria-label": label });
-    host.replaceChildren(svg);
-    const rows = days.map((row) => row[name]);
-    const values = rows.flatMap((row) => Object.values(row)).filter((value) => value !== null);
-    const [least, most] = [Math.min(...values), Math.max(...values)];
-    const room = 0.06 * (most - least || 1);
-    drawToWidth(host, (width) => {
-      const height = 210;
-      setSize(svg, width, height);
-      const [left, right, top, bottom] = [52, width - 12, 10, height - 28];
-      const x = scale(0, days.length - 1, left + 8, right - 8);
-      const y = scale(least - room, most + room, bottom, top);
-      const known = rows.flatMap((row, i) => (row.expected === null ? [] : [i]));
-      const along = (end, places) => [places.map(x), places.map((i) => y(rows[i][end]))];
-      const there = pathThrough(...along("high", known));
-      const back = pathThrough(...along("low", [...known].reverse()));
-      svg.replaceChildren(
-        ...dayAxes({ left, right, bottom }, x, y, days.map(({ day }) => day), [least, most]),
-        shape("path", { class: "band", d: `${there}L${back.slice(1)}Z` }),
-        shape("path", { class: "line own", d: pathThrough(...along("expected", known)) }),
-        ...rows.map((row, i) => dayMark(row, x(i), y(row.observed))),
-      );
-    });
-  }
-
-  function dayMark(row, x, y) {
-    const isInside = row.expected === null || (row.observed >= row.low && row.observed <= row.high);
-    if (isInside) return shape("circle", { class: "filled", cx: x, cy: y, r: 4.5 });
-    return shape("path", { class: "outside", d: `M${x} ${y - 6}l6 6l-6 6l-6 -6Z` });
-  }
-
-  function dayAxes({ left, right, bottom }, x, y, days, [least, most]) {
-    const shortDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-    const step = (ticksTo(most - least, 4)[1] || 0.1) * 1;
-    const made = [];
-    for (let value = Math.ceil(least / step) * step; value <= most; value += step) {
-      made.push(
-        shape("line", { class: "rule", x1: left, x2: right, y1: y(value), y2: y(value) }),
-        shape("text", { class: "end", x: left - 6, y: y(value) + 4 }, `${Number((100 * value).toFixed(1))}%`),
-      );
-    }
-    const every = Math.ceil(days.length / Math.max(2, (right - left) / 60));
-    days.forEach((day, i) => {
-      if (i % every) return;
-      made.push(shape("text", { class: "middle", x: x(i), y: bottom + 18 }, shortDay.format(new Date(day))));
-    });
-    return made;
   }
 
   // -------------------------------------------------------------------- errors

@@ -1,6 +1,6 @@
 "use strict";
 /*
- * The answers of what_if.js, from POST /v1/forecast.
+ * The answers of what_if.js, from POST /v1/forecast, /v1/bids and /v1/budgets.
  *
  * A curve is asked for once. Between its bids forecasts are interpolated, so that a moving slider
  * sends nothing; exact ones are asked for when it has rested for PAUSE milliseconds. A new question
@@ -46,7 +46,19 @@ const coterieForecastSource = (() => {
       return said && { ...reply, model: said.model };
     }
 
-    return Object.freeze({ forecast, refine, at, zeroBids: false });
+    function bidFor({ one, day, goal, amount }) {
+      return post("v1/bids", { ...bodyOf({ one, day }), [goal]: amount });
+    }
+
+    /** Money is planned for days from the date on, or from that after the log. */
+    function plan({ one, day, budget, days, bid }) {
+      const body = { ...bodyOf({ one, day, bids: bid }), budget, days };
+      // auctions that were given are of the whole period
+      if (day.supply !== undefined) body.supply = (day.supply * days) / (day.days ?? 1);
+      return post("v1/budgets", body);
+    }
+
+    return Object.freeze({ forecast, refine, at, bidFor, plan, zeroBids: false });
   }
 
   function bodyOf({ one, bids, day }) {

@@ -167,6 +167,7 @@ const coterieForecastWords = (() => {
         `${formats[target](figure.value)} ${target === "spend" ? "spent" : target}`,
         `${intervalName}${range(figure, formats[target])}`,
       ];
+      if (at.marginal !== null) lines.push(`next thousand ${money(at.marginal)}`);
       const before = chosen[target].value;
       if (at.bid !== chosen.bid && before > 0) {
         lines.push(`${briefly(figure.value / before - 1)} from ${money(chosen.bid)}`);

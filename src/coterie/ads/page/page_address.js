@@ -3,7 +3,8 @@
  * The current question in the address of the page, so that a link or the back button restores it.
  *
  * It is after the #, which browsers do not send: neither the service nor a proxy before
- * it ever sees it. A state is { advertiser or text, bid, kept, day }, as in what_if.js; all optional.
+ * it ever sees it. A state is { advertiser or text, beside, bid, kept, day }, as in what_if.js;
+ * beside is the id of a second advertiser. All are optional.
  */
 const coterieAddress = (() => {
   const REST = 400;
@@ -14,6 +15,7 @@ const coterieAddress = (() => {
     const state = {};
     if (given.has("text")) state.text = given.get("text");
     else if (given.get("advertiser")) state.advertiser = given.get("advertiser");
+    if (given.get("beside")) state.beside = given.get("beside");
     const bid = numberIn(given, "bid");
     if (bid > 0) state.bid = bid;
     const kept = (given.get("keep") ?? "").split(",").map(Number);
@@ -52,10 +54,11 @@ const coterieAddress = (() => {
     return !Number.isNaN(then.valueOf()) && then.toISOString().startsWith(text);
   }
 
-  function write({ advertiser, text, bid, kept, day }) {
+  function write({ advertiser, text, beside, bid, kept, day }) {
     const given = new URLSearchParams();
     if (text !== undefined) given.set("text", text);
     else if (advertiser !== undefined) given.set("advertiser", advertiser);
+    if (beside !== undefined) given.set("beside", beside);
     if (bid !== undefined) given.set("bid", bid);
     if (kept?.length) given.set("keep", kept.join(","));
     if (day?.kind === "days") given.set("days", day.days);

@@ -78,7 +78,32 @@
       return { one, supply, curve: one.source, forecasts };
     },
     at: ({ one, supply }, bid) => forecastOf(one, bid, supply),
+    bidFor({ one, day, goal, amount }) {
+      const supply = supplyOn(one, day);
+      const at = (bid) => forecastOf(one, bid, supply)[goal];
+      const most = at(grid[grid.length - 1]);
+      if (most === null) return { reached: false, why: `The log has no ${goal}: ask for another goal` };
+      const bid = leastBid((value) => at(value).value, amount);
+      if (bid !== null) return { reached: true, bid, safe_bid: leastBid((value) => at(value).low ?? 0, amount) };
+      const format = goal === "spend" ? money : count;
+      const highest = `${money(grid[grid.length - 1])}, is expected to give ${format(most.value)}`;
+      const why = `No bid in the log reaches that: the highest, ${highest} in ${count(supply)} auctions`;
+      return { reached: false, why };
+    },
   };
+
+  /** The least bid of the grid's range at which a rising function reaches an amount, or null. */
+  function leastBid(valueAt, amount) {
+    const place = grid.findIndex((bid) => valueAt(bid) >= amount);
+    if (place < 0) return null;
+    let [low, high] = [place ? grid[place - 1] : 0, grid[place]];
+    for (let round = 0; round < 60; round += 1) {
+      const middle = (low + high) / 2;
+      if (valueAt(middle) >= amount) high = middle;
+      else low = middle;
+    }
+    return high;
+  }
 
   // -------------------------------------------------------------- advertisers
 
@@ -178,11 +203,26 @@
   const items = order.map((index) => ({ index, name: ids[index], key: ids[index].toLowerCase() }));
   const bidShares = coterieBidShares({ grid, symbol });
   const panel = coterieWhatIf({ grid, symbol, interval, answers });
-  const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
+  const searching = {
     find: (query) => coterieCombobox.search(items, query, 40),
     nothing: "No advertiser has that in its id",
     describe: ({ index, name }) => [idText(name), element("small", {}, aboutAdvertiser(index))],
+  };
+  const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
+    ...searching,
     onChoose: ({ index }) => choose(index),
+  });
+  const besideBox = coterieCombobox.combobox(find("beside"), find("beside-found"), {
+    ...searching,
+    onChoose({ index, name }) {
+      besideBox.show(name);
+      panel.compareWith(loadAdvertiser(index));
+    },
+  });
+  find("beside-clear").addEventListener("click", () => {
+    besideBox.show("");
+    panel.compareWith(null);
+    find("beside").focus();
   });
   find("advertiser-count").textContent = ids.length.toLocaleString("en");
 

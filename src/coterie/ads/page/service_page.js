@@ -2,7 +2,7 @@
 /* The script of the service page: connects search, panel, segments and address. */
 (() => {
   const { tally } = coterieNumbers;
-  const { element, idText, visible } = coterieNodes;
+  const { element, visible } = coterieNodes;
   const { showAdvertiser, showNewcomer } = coterieDetails;
   const { positive } = coterieSegments;
   const find = (id) => document.getElementById(id);
@@ -20,6 +20,8 @@
   let panel = null;
   let bidShares = null;
   let box = null;
+  let besideBox = null;
+  let shownBeside; // the id of the advertiser compared with
   let segments = null; // until they have come
   let state = {};
   let known; // the id of the advertiser last shown
@@ -49,11 +51,12 @@
 
   /** Store the question of the panel for the address, without default values. */
   function store({ one, bid, day, kept }) {
-    const { advertiser, text } = state;
+    const { advertiser, text, beside } = state;
     if (one === null) state = text === undefined ? { advertiser } : { text };
     else state = one.newcomer ? { text: one.text } : { advertiser: one.id };
     if (bid !== one?.bid) state.bid = bid;
     if (kept.length) state.kept = kept;
+    if (beside !== undefined) state.beside = beside;
     if (day.kind !== "mean" || day.supply !== undefined) state.day = day;
     address.soon();
   }
@@ -75,6 +78,7 @@
     const mine = (turn += 1);
     if (!isShown(asked)) leave();
     state = asked;
+    showBeside(asked.beside);
     if (asked.text !== undefined) return showText(asked);
     mode("advertiser");
     try {
@@ -194,33 +198,33 @@
 
   // -------------------------------------------------------------------- search
 
-  function searchBox() {
-    let searching = new AbortController();
-    let total = 0;
-
-    async function found(query) {
-      searching.abort();
-      searching = new AbortController();
-      const asked = new URLSearchParams({ search: query.trim(), page_size: 20 });
-      const answer = await calls.get(`v1/advertisers?${asked}`, searching.signal);
-      total = answer.total;
-      return answer.items.map((one) => ({ ...one, name: visible(one.id) }));
-    }
-
+  function searchBoxes() {
     box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
-      find: found,
-      wait: 120,
-      nothing: "No advertiser has that in its id",
-      rest: ({ length }) =>
-        length < total ? `${length} of ${total.toLocaleString("en")}: type more to narrow them down` : "",
-      describe: (one) => [idText(one.id), element("small", {}, aboutOne(one))],
-      onChoose: (one) => ask({ advertiser: one.id, day: periodOf(state) }),
+      ...coterieSearch(calls),
+      onChoose: (one) => ask({ advertiser: one.id, day: periodOf(state), beside: state.beside }),
+    });
+    besideBox = coterieCombobox.combobox(find("beside"), find("beside-found"), {
+      ...coterieSearch(calls),
+      onChoose: ({ id }) => compareWith(id),
+    });
+    find("beside-clear").addEventListener("click", () => {
+      compareWith();
+      find("beside").focus();
     });
   }
 
-  function aboutOne({ segment, segment_name: name, observations }) {
-    const bids = `${tally(observations)} bids`;
-    return segment === null ? bids : `${visible(name)} · ${bids}`;
+  /** Compare with another advertiser, or with none, as a step of the history. */
+  function compareWith(id) {
+    state.beside = id;
+    showBeside(id);
+    address.commit();
+  }
+
+  function showBeside(id) {
+    if (id === shownBeside) return;
+    shownBeside = id;
+    besideBox.show(visible(id ?? ""));
+    panel.compareWith(id === undefined ? null : { id });
   }
 
   /** The period without the number of auctions, which is another advertiser's own. */
@@ -315,8 +319,8 @@
     const link = event.target.closest("a[data-advertiser]");
     const { bid: shown } = panel.shown();
     if (!link || shown === undefined) return;
-    const { day, kept, bid = Number(shown.toPrecision(4)) } = state;
-    link.href = coterieAddress.write({ advertiser: link.dataset.advertiser, bid, kept, day });
+    const { day, kept, beside, bid = Number(shown.toPrecision(4)) } = state;
+    link.href = coterieAddress.write({ advertiser: link.dataset.advertiser, bid, kept, day, beside });
   }
 
   /** Links within the page do not change the address, which holds the question. */
@@ -351,7 +355,8 @@
     const period = showModel();
     coterieNotices.warn(model.warnings);
     const source = coterieForecastSource({ post: calls.post });
-    const { forecast, refine } = source;
+    const { forecast, refine, bidFor, plan } = source;
+    const second = coterieForecastSource({ post: calls.post });
     panel = coterieWhatIf({
       ...{ symbol: model.symbol, currency: model.currency, interval: model.interval },
       grid: positive(model.grid),
@@ -360,13 +365,16 @@
         ...source,
         forecast: (question) => busy(forecast(question)),
         refine: (reply, bids) => busy(refine(reply, bids)),
+        bidFor: (question) => busy(bidFor(question)),
+        plan: (question) => busy(plan(question)),
       },
+      answersBeside: { ...second, forecast: (question) => busy(second.forecast(question)) },
       onAsk: store,
       onShow,
     });
     bidShares = coterieBidShares({ grid: positive(model.grid), symbol: model.symbol });
     document.querySelector(".controls").inert = false;
-    searchBox();
+    searchBoxes();
     textBox();
     coterieExports.tools({ panel, model, period, address, busy });
     for (const kind of ["pointerdown", "click"]) document.addEventListener(kind, aim);

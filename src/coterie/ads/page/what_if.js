@@ -13,8 +13,10 @@
  *                       where that is not possible
  *   refine(reply, bids) optional: a promise of the reply after the forecasts of bids are exact
  *   zeroBids            whether a bid of 0 has an answer
- * The panel has show(one, asked), shown(), remark(words), which stay until something else is asked,
- * and clear(fault), which empties it until the next show. one is { id (or null),
+ *   bidFor, plan        those of decisions.js
+ * answersBeside are those for a second advertiser; a source that forgets its last question needs
+ * another. The panel has show(one, asked), compareWith(one), shown(), remark(words), which stay until
+ * something else is asked, and clear(fault), which empties it until the next show. one is { id (or null),
  * bid (the mean of the log's, or null), lines: [{ kind, label, grid, win, cost, curve }, …], newcomer,
  * text }; nothing is asked while the text of a newcomer is empty. asked is { bid, day, kept }, all
  * optional; day as in what_if_fields.js, kept the bids of scenarios. A line is left out where its
@@ -33,7 +35,7 @@ const coterieWhatIf = (() => {
     return [...new Set(bids)].sort((a, b) => a - b);
   }
 
-  function whatIf({ grid, symbol, currency, interval, lastDay, answers, onAsk, onShow }) {
+  function whatIf({ grid, symbol, currency, interval, lastDay, answers, answersBeside = answers, onAsk, onShow }) {
     const ends = [grid[0], grid[grid.length - 1]];
     const money = (number) => coterieNumbers.money(number, symbol);
     const words = coterieForecastWords(money, interval);
@@ -51,6 +53,8 @@ const coterieWhatIf = (() => {
       hasFigures: () => Boolean(shown.reply),
       onChange: ask,
     });
+    const decisions = coterieDecisions({ answers, money, fields });
+    const beside = coterieSideBySide({ answers: answersBeside, money, grid, onChange: () => shown.reply && show() });
     const panels = ["impressions", "spend"].map((target) => ({
       target,
       chart: coterieCharts.curveChart(find(`${target}-chart`), {
@@ -78,6 +82,8 @@ const coterieWhatIf = (() => {
       const { bid, day } = fields.asked();
       fields.say("remark", "");
       onAsk?.({ one, bid, day, kept });
+      decisions.follow({ one, bid, day, ...coterieFields.periodWords(day, lastDay) });
+      beside.follow({ bid, day });
       if (one === null || one.text === "") return undefined;
       if (shown.reply && shown.one === one && shown.day === day) {
         show();
@@ -128,6 +134,7 @@ const coterieWhatIf = (() => {
       shown = {};
       onTheWay = null;
       one = null;
+      decisions.follow(null);
       fields.say("answer", fault);
       if (fault) onShow?.(null);
     }
@@ -151,9 +158,11 @@ const coterieWhatIf = (() => {
       const rows = sorted([...round, bid, ...(mean ? [one.bid] : [])]).map(read);
       find("bid-table").replaceChildren(...rows.filter(Boolean).map((at) => words.row(at, now, mean)));
       compare(now);
+      beside.fill(one, now);
       // a bid that moves changes the pointer alone
-      if (drawn.reply !== shown.reply || drawn.kept !== kept) drawCurves();
-      drawn = { reply: shown.reply, kept };
+      const second = beside.line("spend")?.values.join();
+      if (drawn.reply !== shown.reply || drawn.kept !== kept || drawn.second !== second) drawCurves();
+      drawn = { reply: shown.reply, kept, second };
       point(hovered);
     }
 
@@ -165,8 +174,10 @@ const coterieWhatIf = (() => {
       for (const { target, chart } of panels) {
         const along = (end) => inside.map((at) => at[target][end]);
         const band = { bids, low: along("low"), high: along("high") };
-        const beside = one.lines.filter(({ curve }) => curve !== reply.curve);
-        const lines = beside.map((line) => besideIt(line, target, reply.supply));
+        const parts = one.lines.filter(({ curve }) => curve !== reply.curve);
+        const second = beside.line(target);
+        const lines = parts.map((line) => partOf(line, target, reply.supply));
+        if (second) lines.push(second);
         lines.push({ kind: "main", bids, values: along("value"), label: lineName[reply.curve] });
         const dots = kept.flatMap((bid, i) => {
           const value = read(bid)?.[target].value;
@@ -178,7 +189,7 @@ const coterieWhatIf = (() => {
     }
 
     /** A curve that is not the forecast's, as a line of a chart. */
-    function besideIt({ kind, label, grid: bids, win, cost }, target, supply) {
+    function partOf({ kind, label, grid: bids, win, cost }, target, supply) {
       const each = (i) => (target === "spend" ? cost[i] / 1000 : 1);
       return { kind, label, bids, values: win.map((share, i) => supply * share * each(i)) };
     }
@@ -243,6 +254,10 @@ const coterieWhatIf = (() => {
         fields.choose(next, asked);
       },
       remark: (fault) => fields.say("remark", fault),
+      compareWith(other) {
+        beside.choose(other);
+        beside.follow(fields.asked());
+      },
       clear,
       shown: () => shown,
     });

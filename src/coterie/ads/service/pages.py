@@ -38,6 +38,7 @@ SCRIPTS = (
     "service_notices.js",
     "forecast_source.js",
     "exports.js",
+    "advertiser_search.js",
     "advertiser_details.js",
     "service_segments.js",
     "service_advertisers.js",
@@ -92,7 +93,7 @@ def page_files() -> Mapping[str, PageFile]:
     """Return the page, under the name "", and its scripts and styles by their names.
 
     >>> sorted(page_files())[:3]
-    ['', 'advertiser_details.js', 'bid_scales.js']
+    ['', 'advertiser_details.js', 'advertiser_search.js']
     """
     files = {name: PageFile.of(name, page_file(name)) for name in (*STYLES, *SCRIPTS)}
     addresses = {name: f"assets/{name}?v={file.hash}" for name, file in files.items()}

@@ -1,0 +1,218 @@
+"use strict";
+/*
+ * The forms of decisions.html: the bid for a goal, and what a budget buys in some days.
+ *
+ * coterieDecisions({ answers, money, fields }) wires them; fields is that of what_if_fields.js.
+ * answers are those of what_if.js, with
+ *   bidFor({ one, day, goal, amount })  { reached, bid, safe_bid, why }, or a promise of it: the least
+ *                 bid that is expected to reach an amount of a goal
+ *   plan({ one, day, budget, days, bid })  optional: a promise of a BudgetPlan of the service; without
+ *                 a bid, of the one that uses the budget
+ * follow({ one, day, bid, when }) tells them what is asked; whatever else was found is forgotten, but
+ * a budget is planned again.
+ */
+const coterieDecisions = (() => {
+  const { count, entered, enteredMoney, percent } = coterieNumbers;
+  const { element, exact, strong, whole } = coterieNodes;
+  const find = (id) => document.getElementById(id);
+  const REST = 250; // milliseconds without a change before a budget is planned again
+  const MOST_DAYS = 366;
+  const GOAL = /^(.*?)\s*(?:of\s+)?(impressions?|clicks?|conversions?|spend)?\s*$/iu;
+  const WHOLE = /^\d{1,3}(,\d{3})+$/;
+
+  /** A bid with four digits that is not below the one given. */
+  function roundedUp(bid) {
+    const step = 10 ** (Math.floor(Math.log10(bid)) - 3);
+    return Number((Math.ceil((bid / step) * (1 - 1e-9)) * step).toPrecision(4));
+  }
+
+  function decisions({ answers, money, fields }) {
+    let asked = null; // { one, day, bid, when }
+    let planned = null; // { budget, days } that was asked for
+    let turn = 0;
+    let resting = 0;
+
+    /** Show words in the place of an answer, as a fault or not. */
+    function say(name, words, isFault = false) {
+      find(`${name}-said`).replaceChildren(...[words].flat());
+      find(`${name}-said`).classList.toggle("refused", isFault);
+      find(`${name}-amount`).setAttribute("aria-invalid", isFault);
+    }
+
+    /** The answer to a question, null if another was asked since; what is wrong is said. */
+    async function answer(name, question) {
+      const mine = (turn += 1);
+      say(name, "Asking …");
+      try {
+        const found = await question();
+        return mine === turn ? found : null;
+      } catch (fault) {
+        if (mine === turn) say(name, fault.message, true);
+        return null;
+      }
+    }
+
+    // ---- goals
+
+    /** What was typed: a number, and perhaps the name of the goal. */
+    function typedGoal() {
+      const [, text, word] = GOAL.exec(find("goal-amount").value) ?? [];
+      const kinds = [...find("goal-kind").options].map((option) => option.value);
+      const named = kinds.find((kind) => word && kind.startsWith(word.toLowerCase().replace(/s$/, "")));
+      if (named) find("goal-kind").value = named;
+      if (named) find("goal-amount").value = text.trim();
+      const goal = find("goal-kind").value;
+      // of things that are counted a comma groups digits
+      const read = goal !== "spend" && WHOLE.test(text.trim()) ? entered(text.replaceAll(",", "")) : enteredMoney(text);
+      return { goal, amount: read.value, fault: read.fault };
+    }
+
+    function goalWords({ goal, amount }) {
+      return goal === "spend" ? `${money(amount)} of spend` : `${count(amount)} ${goal}`;
+    }
+
+    async function findBid() {
+      const { goal, amount, fault } = typedGoal();
+      if (!(amount > 0)) return say("goal", fault ? `The goal is not clear: ${fault}.` : "Give a number above 0.", true);
+      const { one, day, when } = asked;
+      const found = await answer("goal", () => answers.bidFor({ one, day, goal, amount }));
+      if (!found) return undefined;
+      if (!found.reached) return say("goal", sentence(found.why), true);
+      const bid = roundedUp(found.bid);
+      fields.setBid(bid, bid);
+      const told = [strong(money(bid)), ` is the least bid expected to reach ${goalWords({ goal, amount })} ${when}. `];
+      const safe = found.safe_bid;
+      told.push(safe === null ? "At no bid is the whole interval above it." : `From ${money(safe)} on the whole interval is above it.`);
+      return say("goal", told);
+    }
+
+    function sentence(why) {
+      return `${why.charAt(0).toUpperCase()}${why.slice(1)}${/[.!?]$/.test(why) ? "" : "."}`;
+    }
+
+    // ---- budgets
+
+    async function takeBudget() {
+      const amount = enteredMoney(find("budget-amount").value);
+      const { value: days } = entered(find("budget-days").value);
+      if (!(amount.value > 0)) {
+        return say("budget", amount.fault ? `The budget is not clear: ${amount.fault}.` : "Give an amount above 0.", true);
+      }
+      if (!(Number.isInteger(days) && days >= 1 && days <= MOST_DAYS)) {
+        return say("budget", `Give a whole number of days, 1 to ${MOST_DAYS}.`, true);
+      }
+      planned = { budget: amount.value, days };
+      const plan = await makePlan();
+      if (plan && plan.using_bid !== null) {
+        const bid = Number(plan.using_bid.toPrecision(4));
+        planned.bid = bid;
+        fields.setBid(bid, bid);
+      }
+      return undefined;
+    }
+
+    async function makePlan(bid) {
+      const { one, day } = asked;
+      const plan = await answer("budget", () => answers.plan({ one, day, ...planned, bid }));
+      if (plan) showPlan(plan);
+      return plan;
+    }
+
+    function planAgain() {
+      clearTimeout(resting);
+      // the bid that the plan itself chose is planned already
+      if (planned.bid === asked.bid) return;
+      resting = setTimeout(() => {
+        planned.bid = asked.bid;
+        makePlan(asked.bid);
+      }, REST);
+    }
+
+    function showPlan(plan) {
+      const told = plan.why ? [sentence(plan.why), " "] : [];
+      if (plan.using_bid !== null) told.push("A bid of ", strong(money(plan.using_bid)), " uses the budget. ");
+      told.push(...boughtWords(plan), ...lastsWords(plan));
+      say("budget", told);
+      find("budget-plan").hidden = false;
+      const days = plan.by_day.map((one, i) => one.day || `day ${i + 1}`);
+      const start = { observed: null, expected: 0, low: 0, high: 0 };
+      coterieDayChart(find("budget-chart"), {
+        label: `Money spent by day at a bid of ${money(plan.bid)}, with its interval`,
+        days: ["start", ...days],
+        rows: [start, ...plan.by_day.map(({ spent, spent_interval: [low, high] }) => ({ ...start, expected: spent, low, high }))],
+        format: money,
+        limit: { value: plan.budget, label: `budget ${money(plan.budget)}` },
+        fromZero: true,
+      });
+      find("budget-table").replaceChildren(...plan.by_day.map((one, i) => dayRow(one, days[i])));
+    }
+
+    function range([low, high], format) {
+      return whole(`${format(low)}–${format(high)}`);
+    }
+
+    function boughtWords(plan) {
+      const told = [`At ${money(plan.bid)} it buys `, strong(`${count(plan.impressions)} impressions`), " ("];
+      told.push(range(plan.impressions_interval, count), `) for ${money(plan.spend)} (`);
+      told.push(range(plan.spend_interval, money), ")");
+      if (plan.clicks !== null) told.push(`, ${count(plan.clicks)} clicks (`, range(plan.clicks_interval, count), ")");
+      return [...told, ". "];
+    }
+
+    function lastsWords({ lasts, days, days_until_empty: until, days_until_empty_interval: ends }) {
+      const all = days === 1 ? "the whole day" : `all ${days} days`;
+      if (until === null) return [`The money lasts for ${all}.`];
+      const number = (value) => String(Number(value.toPrecision(3)));
+      const chance = lasts < 0.001 ? "It" : `It lasts for ${all} with a probability of ${percent(lasts)}; otherwise it`;
+      const told = [`${chance} runs out after about `];
+      told.push(strong(`${number(until)} days`));
+      if (ends) told.push(" (", range(ends, number), ")");
+      return [...told, "."];
+    }
+
+    function dayRow({ auctions, impressions, spend, spent, spent_interval: ends }, day) {
+      const cells = [[auctions, count], [impressions, count], [spend, money], [spent, money]];
+      return element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, day),
+        ...cells.map(([value, format]) => element("td", {}, exact(value, format(value)))),
+        element("td", { class: "soft" }, range(ends, money)),
+      );
+    }
+
+    function hidePlan() {
+      planned = null;
+      clearTimeout(resting);
+      say("budget", "");
+      find("budget-plan").hidden = true;
+    }
+
+    // ---- what is asked
+
+    function follow(next) {
+      const isSame = asked && next && asked.one === next.one && asked.day === next.day;
+      asked = next;
+      if (!isSame) {
+        turn += 1;
+        say("goal", "");
+        if (find("budget-form")) hidePlan();
+      } else if (planned) planAgain();
+    }
+
+    function wire(name, act) {
+      find(`${name}-form`)?.addEventListener("submit", (event) => {
+        event.preventDefault();
+        if (asked?.one && asked.one.text !== "") act();
+      });
+    }
+
+    wire("goal", findBid);
+    wire("budget", takeBudget);
+    find("budget-amount")?.addEventListener("input", () => find("budget-amount").value.trim() === "" && hidePlan());
+
+    return Object.freeze({ follow });
+  }
+
+  return decisions;
+})();
