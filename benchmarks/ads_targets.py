@@ -33,7 +33,7 @@ from coterie.ads import (
     simulate_logs,
 )
 from coterie.ads.logs.simulation.simulated_dimensions import DIMENSIONS
-from coterie.ads.logs.simulation.simulated_logs import auction_batches
+from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day
 from coterie.ads.logs.simulation.simulated_traits import Traits, draw_traits
 from coterie.errors import CoterieWarning
 
@@ -128,17 +128,19 @@ def _columns() -> dict[str, slice]:
 def _truth(settings: MarketSettings, traits: Traits) -> Truth:
     """Return win rate, mean cost and clicks of an auction with each value, over the others.
 
-    The price level is that of an average day. With m the log level and s the spread of a component,
-    E[max(x, f); x ≤ b] of a log-normal x is f Φ(u_f) + e^{m + s²/2} (Φ(u_b − s) − Φ(u_f − s)),
-    u = (log − m) / s.
+    The price level is the mean of those of the held-out days. With m the log level and s the spread
+    of a component, E[max(x, f); x ≤ b] of a log-normal x is f Φ(u_f) + e^{m + s²/2} (Φ(u_b − s) −
+    Φ(u_f − s)), u = (log − m) / s.
     """
     bid = np.exp(traits.bid_level)
+    held = range(settings.days - _HELD_DAYS, settings.days)
+    level = np.mean([draw_day(settings, traits, day).level_shift for day in held], axis=0)
     parts: list[list[Floats]] = [[], [], []]
     for one in traits.effects:
         others = [other for other in traits.effects if other is not one]
         sums = [np.zeros(one.share.shape) for _ in range(3)]
         for codes in product(*(range(len(other.values)) for other in others)):
-            share, shift, click = np.ones(len(bid)), np.zeros(len(bid)), np.ones(len(bid))
+            share, shift, click = np.ones(len(bid)), level, np.ones(len(bid))
             for other, v in zip(others, codes, strict=True):
                 share = share * other.share[:, v]
                 shift = shift + other.shift[:, v]

@@ -178,3 +178,16 @@ def test_updating_equals_fitting_to_all_days():
         np.testing.assert_allclose(
             getattr(model.targets_, name), getattr(expected, name), rtol=1e-4, atol=1e-5
         )
+
+
+def test_files_of_earlier_versions_have_no_dimensions(tmp_path):
+    """A file that knows nothing of targets is loaded, and forecasts as before."""
+    model, path = AdForecaster(), tmp_path / "old.coterie"
+    vars(model).update(vars(small_model()))
+    del vars(model)["targets_"]
+    save_model(model, path)
+    name = str(model.advertisers_[0])
+    for loaded in (load_model(path), load_market(path)):
+        check_model(loaded)
+        assert loaded.targets_ is None
+        assert loaded.forecast(name, 2.0) == small_model().forecast(name, 2.0)

@@ -13,6 +13,7 @@ import pytest
 from bid_tables import as_arrow, bid_frame, write_csv
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.counting import read_histograms
+from coterie.ads.histograms.target_counting import read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.ads.logs.log_mapping import LogMapping
@@ -212,3 +213,17 @@ def test_zstandard_is_refused(tmp_path, spark):
     source = SHAPES["local_times"](tmp_path, auctions(10))[0]
     with pytest.raises(TableError, match="Spark does not read Zstandard; use gzip or DuckDB"):
         open_logs(source, spark)
+
+
+def test_spark_counts_the_same_targets(spark, tmp_path):
+    """Values of dimensions, hours included, have the same sums on both engines."""
+    settings = MarketSettings(advertisers=12, segments=2, days=2, dimensions=1, seed=3)
+    folder = simulate_logs(settings, tmp_path / "market").folder
+    dimensions = {"screen": "device", "hour": "hour"}
+    one, other = (
+        read_targets(logs, read_histograms(logs))
+        for logs in both(folder, spark, dimensions=dimensions)
+    )
+    assert one.values.tolist() == other.values.tolist()
+    for name, part in vars(one.cells).items():
+        assert np.array_equal(part, getattr(other.cells, name)), name

@@ -156,6 +156,8 @@ def _table(dimension: str, rows: list[RankedTarget], found: TargetRanking) -> Ta
     hidden = {"cost", "cost_per_conversion", "conversions"}
     if rows[0].clicks is None:
         hidden = {"clicks", "cost_per_click", "conversions", "cost_per_conversion"}
+    elif found.by in hidden:
+        hidden.add("cost_per_click")  # to fit in the width of a terminal
     kept = [name for name in shown if name not in hidden or name == found.by]
     table = layout.figures_table(
         [dimension], ["auctions", *(shown[name][0] for name in kept), "own", "best"]
