@@ -25,6 +25,9 @@ ADS = (
     "forecast",
     "budget",
     "portfolio",
+    "targets",
+    "compare",
+    "export",
     "evaluate",
     "report",
     "serve",
@@ -63,7 +66,6 @@ def test_help_of_a_command_has_an_example(run, command):
     [
         *([], ["nonsense"], ["consensus"], ["consensus", "x.csv", "-k", "0"], ["cluster"]),
         *(["ads"], ["ads", "nonsense"], *(["ads", name] for name in ADS)),
-        ["ads", "check", "a", "b"],
     ],
 )
 def test_wrong_usage_ends_with_2(run, arguments):

@@ -190,8 +190,9 @@ def text_in_duckdb(
 def rejected_lines(rejects: str, connection: Any) -> list[tuple[str, int, str]]:
     """Return the file, the number and the fault of each line left out so far."""
     found = connection.con.sql(
-        f"SELECT DISTINCT file_path, line, error_message FROM {rejects} "
-        f"JOIN {rejects}_scans USING (scan_id, file_id) ORDER BY ALL"
+        # every query repeats the lines, and one line may have several messages
+        f"SELECT file_path, line, min(error_message) FROM {rejects} "
+        f"JOIN {rejects}_scans USING (scan_id, file_id) GROUP BY ALL ORDER BY ALL"
     )
     return [(str(path), int(line), str(fault)) for path, line, fault in found.fetchall()]
 

@@ -75,7 +75,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(ROWS)
 def test_totals_are_those_of_the_rows(rows):
     """Bids, wins, costs and clicks by value are sums over the rows, missing values included."""
@@ -97,7 +97,7 @@ def test_totals_are_those_of_the_rows(rows):
         assert as_counter(counts, name) == +expected
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(ROWS, ROWS)
 def test_merging_counts_equals_counting_together(first, second):
     """Two logs merged have the totals and cells of one log with the rows of both."""

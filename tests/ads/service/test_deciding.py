@@ -7,11 +7,13 @@ import json
 import msgspec
 import pytest
 
-from coterie.ads import bid_for, plan_budget, split_budget
-from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid
+from coterie.ads import bid_for, plan_budget, rank_targets, split_budget
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
+from coterie.ads.protocol import Answer, Question
 from coterie.ads.service.deciding import DECISIONS
 from fitted_models import first_price_model, small_model
 from service_calls import JSON, Service, served, service
+from target_markets import targets_model
 
 PERIOD = {"day": "2026-03-14", "days": 3, "level": 0.8}
 NEW = {"advertiser": "new", "text": "flights and hotel", "supply": 1e5}
@@ -52,6 +54,43 @@ def test_portfolios(question):
     assert found == split_budget(small_model(), goal="clicks", **question)
 
 
+WHERE = {"device": "phone"}
+
+
+@pytest.mark.parametrize("question", [{"advertiser": "adv-00020", **PERIOD}, {**NEW, "bid": 2.5}])
+@pytest.mark.parametrize("how", [{}, {"dimension": "device", "by": "cost"}])
+def test_targets(question, how):
+    """The ranking of values is that of Python."""
+    reply = asked("/v1/targets", {**question, **how}, "targets_model")
+    found = msgspec.json.decode(reply.body, type=TargetRanking)
+    assert found == rank_targets(targets_model(), **question, **how)
+
+
+@pytest.mark.parametrize("bid", [2.5, [1.0, 2.5, 90.0], {"from": 1, "to": 5, "step": 0.005}])
+@pytest.mark.parametrize("question", [{"advertiser": "adv-00020", **PERIOD}, NEW])
+def test_forecasts_of_values(question, bid):
+    """A question with values of dimensions is answered as Python does, alone and in a list."""
+    told = {**question, "where": WHERE, "bid": bid}
+    found = msgspec.json.decode(service("targets_model").forecast(told).body, type=Answer)
+    bids = Question(bid=bid, advertiser="a").bids() if not isinstance(bid, dict) else None
+    bids = bids or [round(1 + 0.005 * i, 3) for i in range(801)]
+    assert found.each() == targets_model().forecast(bid=bids, where=WHERE, **question)
+    plain = {"advertiser": "adv-00020", "bid": 2.5}
+    together = service("targets_model").forecast([plain, told, plain]).json["answers"]
+    assert together[1]["forecasts"] == json.loads(msgspec.json.encode(found.forecasts))
+    assert together[0] == together[2]
+
+
+@pytest.mark.parametrize("where", [{"device": "abacus"}, {"planet": "Mars"}])
+def test_values_that_the_model_does_not_have(where):
+    """They are a fault of the question, with its place."""
+    told = {"advertiser": "adv-00020", "bid": 2.5, "where": where}
+    [(place, what)] = service("targets_model").forecast([{**told, "where": WHERE}, told]).faults
+    assert place == "[1].where" and next(iter(where)) in what
+    [(place, what)] = service().forecast(told).faults
+    assert place == "where" and "no dimensions" in what
+
+
 @pytest.mark.parametrize(
     ("path", "question", "told"),
     [
@@ -62,6 +101,8 @@ def test_portfolios(question):
         ("/v1/bids", {"advertiser": "nobody", "clicks": 1}, "give supply"),
         ("/v1/budgets", {"advertiser": "adv-00020"}, "budget"),
         ("/v1/budgets", {"advertiser": "adv-00020", "budget": -1}, "> 0"),
+        ("/v1/targets", {"advertiser": "adv-00020"}, "no dimensions"),
+        ("/v1/targets", {"advertiser": "adv-00020", "by": "luck"}, "luck"),
         ("/v1/portfolios", {"budget": 1}, "`advertisers` or a `segment`"),
         ("/v1/portfolios", {"advertisers": ["nobody"]}, "'nobody' is not in the log"),
         ("/v1/portfolios", {"advertisers": ["adv-00020"] * 1001}, "1000"),

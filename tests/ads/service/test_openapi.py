@@ -36,6 +36,7 @@ OPERATIONS = {
     "portfolio": "POST /v1/portfolios",
     "ready": "GET /health/ready",
     "segments": "GET /v1/segments",
+    "targets": "POST /v1/targets",
 }
 
 

@@ -107,7 +107,7 @@ WRONG = [
     ("epoch_cents", ["--amounts", "bid=currency"], "though its name says cents"),
     ("nested_json", ["--amounts", "bid=currency", "--amounts", "price=currency"], "bids_impl"),
     ("warehouse", ["--amounts", "currency"], "price_above_bid"),
-    ("warehouse", ["--column", "won=event_date", "--column", "day=event_date"], "won_missing"),
+    ("warehouse", ["--column", "won=event_date", "--column", "day=event_date"], "unreadable"),
     ("warehouse", ["--table", "other"], "no column is known to be the advertiser"),
     ("warehouse", ["--table", "none"], "no table none"),
     ("german", ["--date-format", "month-first"], "unreadable"),

@@ -12,7 +12,12 @@ import pyarrow as pa
 
 from coterie.ads.client.connection import Call, Connection, note_version
 from coterie.ads.client.question_batches import Asked, Bids, Details, batches_of
-from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid
+from coterie.ads.decisions.decision_answers import (
+    BudgetPlan,
+    BudgetSplit,
+    GoalBid,
+    TargetRanking,
+)
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
 
@@ -96,7 +101,8 @@ class Client(Connection[httpx.BaseTransport]):
             In units of currency per thousand impressions (CPM); a mapping of ``from``, ``to`` and
             ``step`` is a range. Required.
         **details
-            ``supply``, ``day``, ``days``, ``text``, ``level`` as in :meth:`AdForecaster.forecast`.
+            ``supply``, ``day``, ``days``, ``text``, ``level`` and ``where`` as in
+            :meth:`AdForecaster.forecast`.
 
         Returns
         -------
@@ -151,6 +157,15 @@ class Client(Connection[httpx.BaseTransport]):
         ``details`` are ``bid`` and those of :meth:`forecast`; ``days`` is 7 by default.
         """
         return self._run(self._budget(advertiser=advertiser, budget=budget, **details))
+
+    def rank_targets(
+        self, advertiser: str | None = None, bid: float | None = None, **details: Any
+    ) -> TargetRanking:
+        """Rank the values of dimensions; see :func:`coterie.ads.rank_targets`.
+
+        ``details`` are ``dimension``, ``by`` and those of :meth:`forecast`.
+        """
+        return self._run(self._targets(advertiser=advertiser, bid=bid, **details))
 
     def split_budget(
         self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
@@ -296,6 +311,12 @@ class AsyncClient(Connection[httpx.AsyncBaseTransport]):
     ) -> BudgetPlan:
         """Find the bid that uses a budget; see :meth:`Client.plan_budget`."""
         return await self._run(self._budget(advertiser=advertiser, budget=budget, **details))
+
+    async def rank_targets(
+        self, advertiser: str | None = None, bid: float | None = None, **details: Any
+    ) -> TargetRanking:
+        """Rank the values of dimensions; see :meth:`Client.rank_targets`."""
+        return await self._run(self._targets(advertiser=advertiser, bid=bid, **details))
 
     async def split_budget(
         self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any

@@ -27,7 +27,12 @@ from msgspec import Meta
 from coterie import __version__
 from coterie.ads import protocol
 from coterie.ads.client.question_batches import Batch, batches_of, checked, one_line
-from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid
+from coterie.ads.decisions.decision_answers import (
+    BudgetPlan,
+    BudgetSplit,
+    GoalBid,
+    TargetRanking,
+)
 from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
 
@@ -167,6 +172,9 @@ class Connection(Generic[Transport]):
 
     def _budget(self, **given: Any) -> Call[BudgetPlan]:
         return self._decision("/v1/budgets", protocol.BudgetQuestion, given, BudgetPlan)
+
+    def _targets(self, **given: Any) -> Call[TargetRanking]:
+        return self._decision("/v1/targets", protocol.TargetsQuestion, given, TargetRanking)
 
     def _portfolio(self, **given: Any) -> Call[BudgetSplit]:
         return self._decision("/v1/portfolios", protocol.PortfolioQuestion, given, BudgetSplit)

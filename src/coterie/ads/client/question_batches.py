@@ -46,6 +46,7 @@ class Details(TypedDict, total=False):
     days: int
     text: str | None
     level: float
+    where: Mapping[str, str] | None
 
 
 @dataclass

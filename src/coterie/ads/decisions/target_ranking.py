@@ -176,9 +176,12 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floa
     each = shifts + part.moves + moved[:, :, None]
     numbers = (share[:, :, None] * counts).reshape(1, -1, H)
     impressions, spend = part.asked.sums(numbers, each.reshape(1, -1, H)).reshape(2, _DRAWS, V)
-    spend = spend * part.spend_factors[0]
+    # doubts about the curve are common to all values
+    doubt = part.asked.price_doubt
+    spend = spend * part.spend_factors[0] * np.exp(doubt * rng.standard_normal((_DRAWS, 1)))
     # a price never exceeds the bid; where nothing is won, the next impression would cost it
-    cost = np.where(impressions > 0, 1000 * _over(spend, impressions), part.asked.plans[2][0])
+    bid = part.asked.plans[2][0]
+    cost = np.where(impressions > 0, np.minimum(1000 * _over(spend, impressions), bid), bid)
     found = {"impressions": impressions, "cost": cost}
     for event, name in enumerate(("click", "conversion")):
         rate, doubt = part.asked.events[2 * event : 2 * event + 2]

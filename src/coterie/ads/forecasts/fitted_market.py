@@ -253,19 +253,25 @@ class FittedMarket:
 
     def target_effects(self, placement: Placement) -> EffectsOfOne:
         """Return the effects of all values of dimensions on an advertiser."""
+        targets = self._known_targets()
+        if placement.row is None:
+            return targets.of_new(placement.shares)
+        return targets.of_row(placement.row)
+
+    def chosen_values(self, where: Mapping[str, str]) -> dict[str, int]:
+        """Return the place of each value of a choice; refuse what the model does not have."""
+        return self._known_targets().chosen(where)
+
+    def _target(self, placement: Placement, where: Mapping[str, str]) -> Target:
+        return target_of(self._known_targets(), self.target_effects(placement), where)
+
+    def _known_targets(self) -> TargetEffects:
         if self.targets_ is None:
             raise InvalidParameterError(
                 "this model has no dimensions; make it with some, for example with "
                 "coterie ads segment --dimension device"
             )
-        if placement.row is None:
-            return self.targets_.of_new(placement.shares)
-        return self.targets_.of_row(placement.row)
-
-    def _target(self, placement: Placement, where: Mapping[str, str]) -> Target:
-        effects = self.target_effects(placement)
-        assert self.targets_ is not None
-        return target_of(self.targets_, effects, where)
+        return self.targets_
 
     def _auctions(self, placement: Placement, supply: float | None, days: DayTable) -> float:
         if supply is not None:

@@ -59,6 +59,17 @@ class AskedPlans(NamedTuple):
         """The win curve of the advertiser, (G,)."""
         return np.asarray(self.curves[0][self.plans[0][0]], dtype=np.float64)
 
+    @property
+    def price_doubt(self) -> float:
+        """Relative deviation of the mean price at the first bid that doubts about W cause."""
+        rows, starts, *items = self.plans
+        first = (rows[:1], starts[:2], *(part[: starts[1]] for part in items))
+        found = sums_of_plans(first, False, self.market, self.curves, self.pays)[0]
+        impressions, of_impressions, spend, of_spend = found[[0, 2, 4, 6]]
+        if impressions <= 0 or spend <= 0:
+            return 0.0
+        return float(abs(np.log1p(of_spend / spend) - np.log1p(of_impressions / impressions)))
+
     def sums(self, counts: Floats, shifts: Floats) -> Floats:
         """Return means of impressions and spend of other auctions, (2, B, V).
 

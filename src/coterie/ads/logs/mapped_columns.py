@@ -34,6 +34,7 @@ __all__ = [
     "MappedColumns",
     "is_canonical",
     "map_columns",
+    "missing_roles",
     "numbers_in_sample",
     "reading_of",
     "sample_values",
@@ -50,12 +51,16 @@ class MappedColumns:
     roles: Mapping[str, RoleColumn]
     units: Mapping[str, tuple[str, str]]  # by role: unit and why; both empty if unknown
     mapping: LogMapping  # with the order of dates that was found
+    columns: tuple[str, ...]  # all of the log
     problems: tuple[str, ...] = ()
 
     def reading(self, source: str) -> ColumnReading:
         """Return the reading, or raise TableError with all problems."""
         if self.problems:
-            raise TableError(f"{source}: {'; '.join(self.problems)}")
+            raise TableError(
+                f"{source}: {'; '.join(self.problems)}. The columns are {', '.join(self.columns)}; "
+                "coterie ads check proposes what they mean"
+            )
         for one in self.roles.values():
             if one.why == "doubtful name":
                 warnings.warn(
@@ -102,7 +107,8 @@ def map_columns(raw: ir.Table, mapping: LogMapping) -> MappedColumns:
     }
     problems += _unit_problems(raw, roles, units, mapping)
     complete, time_problems = _with_date_order(raw, roles, mapping, known)
-    return MappedColumns(roles, units, complete, (*problems, *time_problems))
+    columns = tuple(raw.columns)
+    return MappedColumns(roles, units, complete, columns, (*problems, *time_problems))
 
 
 def reading_of(raw: ir.Table, kind: str, mapping: LogMapping, source: str) -> ColumnReading:
@@ -124,6 +130,13 @@ def reading_of(raw: ir.Table, kind: str, mapping: LogMapping, source: str) -> Co
     if not is_said and is_canonical(raw.columns):
         return ColumnReading()
     return map_columns(raw, mapping).reading(source)
+
+
+def missing_roles(roles: Mapping[str, RoleColumn], mapping: LogMapping) -> list[str]:
+    """Return the required roles for which no column is known."""
+    needed = [role for role in REQUIRED if role != "won" or not mapping.won_when_priced]
+    missing = [role for role in needed if role not in roles]
+    return missing if {"time", "day"} & set(roles) else [*missing, "time"]
 
 
 def sample_values(raw: ir.Table, columns: Sequence[str]) -> dict[str, list[Any]]:
@@ -159,12 +172,7 @@ def _column_problems(
     absent = [one for one in roles.values() if one.why == "given" and one.column not in raw.columns]
     for one in absent:
         yield f"there is no column {one.column} for the {one.role}"
-    missing = [role for role in REQUIRED if role not in roles]
-    if mapping.won_when_priced and "won" in missing:
-        missing.remove("won")
-    if not {"time", "day"} & set(roles):
-        missing.append("time")
-    for role in missing:
+    for role in missing_roles(roles, mapping):
         other = {
             "won": ", or --won-when-priced if only bids that won have a price",
             "time": " or --column day=NAME",
@@ -175,8 +183,6 @@ def _column_problems(
             out = "" if role in REQUIRED else f", or --column {role}= for none of them"
             says = " or ".join(f"--column {role}={name}" for name in one.candidates)
             yield f"the {role} may be column {' or '.join(one.candidates)}: say {says}{out}"
-    if missing or absent:
-        yield f"the columns are {', '.join(raw.columns)}"
 
 
 def _unit(role: str, column: str, told: Mapping[str, str], usual: str) -> tuple[str, str]:

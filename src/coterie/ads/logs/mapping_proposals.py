@@ -13,6 +13,7 @@ from coterie.ads.logs.log_mapping import ALL, LogMapping
 from coterie.ads.logs.mapped_columns import (
     MappedColumns,
     map_columns,
+    missing_roles,
     numbers_in_sample,
     sample_values,
 )
@@ -54,6 +55,7 @@ class MappingProposal:
     problems: tuple[str, ...]  # what was not decided, before anything was proposed
     open_problems: tuple[str, ...]  # what the mapping leaves open
     unused: tuple[str, ...]  # columns without a role
+    missing: tuple[str, ...]  # required roles without a column
 
     def as_dict(self) -> dict[str, Any]:
         """Return the proposal as values that JSON can store."""
@@ -94,6 +96,7 @@ def propose_mapping(raw: ir.Table, mapping: LogMapping) -> MappingProposal:
         problems=known.problems,
         open_problems=map_columns(raw, proposed).problems if known.problems else (),
         unused=tuple(name for name in raw.columns if name not in columns),
+        missing=tuple(missing_roles(known.roles, proposed)),
     )
 
 

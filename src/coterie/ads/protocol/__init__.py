@@ -19,6 +19,7 @@ from coterie.ads.protocol.decision_questions import (
     BudgetQuestion,
     GoalQuestion,
     PortfolioQuestion,
+    TargetsQuestion,
 )
 from coterie.ads.protocol.market import (
     Advertiser,
@@ -66,5 +67,6 @@ __all__ = [
     "Segment",
     "Segments",
     "Subject",
+    "TargetsQuestion",
     "answer_of",
 ]

@@ -1,19 +1,21 @@
-"""Questions that ask for a decision: a bid for a goal, a budget, a portfolio."""
+"""Questions that ask for a decision: a bid for a goal, a budget, a portfolio, targets."""
 
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from coterie.ads.decisions.decision_answers import PortfolioGoal, RankedBy
 from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.protocol.questions import Bid, Days, Level, Limits, Subject
 
-__all__ = ["BudgetQuestion", "GoalQuestion", "PortfolioQuestion"]
+__all__ = ["BudgetQuestion", "GoalQuestion", "PortfolioQuestion", "TargetsQuestion"]
 
 #: The largest amount that may be asked for.
 MOST_AMOUNT = 1e15
+_MOST_DIMENSIONS = 16
 _LIMITS = Limits()
 Amount = Annotated[float, Meta(gt=0, le=MOST_AMOUNT)]
 Money = Annotated[
@@ -52,6 +54,28 @@ class BudgetQuestion(Subject, kw_only=True):
     days: Days = 7
 
 
+class TargetsQuestion(Subject, kw_only=True):
+    """Ask which values of dimensions are best for an advertiser at a bid."""
+
+    bid: (
+        Annotated[Bid, Meta(description="By default the mean of its bids in the log.")] | UnsetType
+    ) = UNSET
+    dimension: (
+        Annotated[
+            str | Annotated[list[str], Meta(min_length=1, max_length=_MOST_DIMENSIONS)],
+            Meta(description="One or several; by default all, each ranked on its own."),
+        ]
+        | UnsetType
+    ) = UNSET
+    by: (
+        Annotated[
+            RankedBy,
+            Meta(description="Numbers rank the largest first, costs the smallest."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
 class PortfolioQuestion(
     Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False
 ):
@@ -72,7 +96,7 @@ class PortfolioQuestion(
     ) = UNSET
     segment: Annotated[int, Meta(ge=0, description="Index of a segment.")] | UnsetType = UNSET
     goal: Annotated[
-        Literal["impressions", "clicks", "conversions"],
+        PortfolioGoal,
         Meta(description="What the advertisers together should get most of."),
     ] = "impressions"
     day: Annotated[date, Meta(description="First day; by default that after the log.")] | (

@@ -33,6 +33,7 @@ MOST_BID = 1e9
 #: The largest supply that may be asked about, in auctions: no figure overflows up to here.
 MOST_SUPPLY = 1e15
 _MOST_PAGE = 1_000_000_000
+_MOST_DIMENSIONS = 16
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,18 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
     ) = UNSET
     days: Days = 1
     level: Level = 0.9
+    where: (
+        Annotated[
+            dict[str, Annotated[str, Meta(max_length=_LIMITS.id_chars)]],
+            Meta(
+                min_length=1,
+                max_length=_MOST_DIMENSIONS,
+                description="Values of dimensions, such as device: phone, for auctions with these "
+                "values alone; supply is that of all auctions.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
     def __post_init__(self) -> None:
         if self.advertiser is UNSET and self.text is UNSET:

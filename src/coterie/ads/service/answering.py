@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from coterie.ads.forecasts.placement import Placement
 from coterie.ads.forecasts.plan_forecasts import DayTable
-from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question
+from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question, answer_of
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import Problem, invalid
 from coterie.ads.service.question_reading import Batch, make_batch, read_questions
@@ -36,7 +36,7 @@ def quick_answer(
     if not isinstance(asked, Question):
         return None
     row = served.tables.row_of.get(asked.advertiser)  # type: ignore[arg-type]
-    if row is None or asked.n_bids * asked.days > limits.small_work:
+    if row is None or asked.n_bids * asked.days > limits.small_work or asked.where is not UNSET:
         return None
     if not served.has_period(*asked.period):
         return None
@@ -142,15 +142,19 @@ def _answers(batch: Batch, part: list[int], limits: Limits) -> Iterator[Answer |
         yield from _long_answer(batch, part[0], limits)
         return
     for number in part:
-        if batch.rows[number] is not None:
+        if batch.questions[number].where is not UNSET:
+            yield _of_target(batch, number, batch.bids[number])
+        elif batch.rows[number] is not None:
             yield from _known(batch, [number])
         else:
             yield _unknown(batch, number, _placed(batch, number), batch.bids[number])
 
 
 def _is_plain(batch: Batch, part: list[int], limits: Limits) -> bool:
-    """Whether all questions are about known advertisers, and none is long."""
-    if any(batch.rows[number] is None for number in part):
+    """Whether all are about all auctions of known advertisers, and none is long."""
+    if any(
+        batch.rows[number] is None or batch.questions[number].where is not UNSET for number in part
+    ):
         return False
     return len(part) > 1 or not _is_long(batch, part[0], limits)
 
@@ -169,7 +173,9 @@ def _long_answer(batch: Batch, number: int, limits: Limits) -> Iterator[Answer |
     whole: Answer | None = None
     for first in range(0, len(bids), size):
         some = bids[first : first + size]
-        if placement is None:
+        if question.where is not UNSET:
+            answer = _of_target(batch, number, some)
+        elif placement is None:
             [answer] = _known(batch, [number], [some])
         else:
             answer = _unknown(batch, number, placement, some)
@@ -269,6 +275,14 @@ def _unknown(batch: Batch, number: int, placement: Placement, bids: list[float])
         supply + 0.0,
         _figures(served, bids, figures),
     )
+
+
+def _of_target(batch: Batch, number: int, bids: list[float]) -> Answer:
+    """Return the answer about auctions with some values of dimensions."""
+    served, question = batch.served, batch.questions[number]
+    found = served.model.outlook(**question.details()).forecasts(bids)
+    known = batch.rows[number] is not None
+    return answer_of(found, known=known, days=question.days, version=served.version.version)
 
 
 def _figures(served: ServedModel, bids: list[float], rows: list[list[float]]) -> list[Figures]:

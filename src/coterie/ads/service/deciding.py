@@ -1,4 +1,4 @@
-"""Decisions: answers to questions about a goal, a budget or a portfolio, in slices of work."""
+"""Decisions: answers about goals, budgets, targets and portfolios, in slices of work."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from coterie.ads.decisions.budgets import plan_budget
-from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.decisions.goals import bid_for
 from coterie.ads.decisions.portfolios import split_in_steps
+from coterie.ads.decisions.target_ranking import rank_targets
 from coterie.ads.protocol import (
     BudgetQuestion,
     Fault,
@@ -19,6 +21,7 @@ from coterie.ads.protocol import (
     Limits,
     PortfolioQuestion,
     Subject,
+    TargetsQuestion,
 )
 from coterie.ads.service.fair_queue import Slices, in_one_slice
 from coterie.ads.service.problems import invalid
@@ -77,6 +80,12 @@ def _budget(served: ServedModel, asked: BudgetQuestion, cost: int) -> Slices[Bud
     )
 
 
+def _targets(served: ServedModel, asked: TargetsQuestion, cost: int) -> Slices[TargetRanking]:
+    given = {"bid": asked.bid, "dimension": asked.dimension, "by": asked.by}
+    asking: dict[str, Any] = {name: value for name, value in given.items() if value is not UNSET}
+    return in_one_slice(lambda: rank_targets(served.model, **asking, **asked.details()), cost)
+
+
 def _portfolio(served: ServedModel, asked: PortfolioQuestion, cost: int) -> Slices[BudgetSplit]:  # noqa: ARG001
     steps = split_in_steps(served.model, **asked.details())
     while True:
@@ -97,6 +106,9 @@ DECISIONS = {
     "/v1/bids": Decision(GoalQuestion, GoalBid, lambda asked: 300 + 20 * asked.days, _goal),
     "/v1/budgets": Decision(
         BudgetQuestion, BudgetPlan, lambda asked: 1_000 + 150 * asked.days, _budget
+    ),
+    "/v1/targets": Decision(
+        TargetsQuestion, TargetRanking, lambda asked: 2_000 + 50 * asked.days, _targets
     ),
     "/v1/portfolios": Decision(PortfolioQuestion, BudgetSplit, _portfolio_cost, _portfolio),
 }

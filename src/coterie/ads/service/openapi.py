@@ -19,7 +19,7 @@ _ANY_ROUTE = ("malformed-request", "method-not-allowed", "unknown-host", "intern
 _TOKEN_ROUTE = ("token-required", "invalid-query", "too-much-work", "busy", "timed-out")
 _TAGS = {
     "Forecasts": "What an advertiser wins, and what it pays, at any bid.",
-    "Decisions": "Bids for goals, budgets and portfolios.",
+    "Decisions": "Bids for goals, budgets, targets and portfolios.",
     "Model": "What is known of advertisers and segments.",
     "Operation": "For operators.",
 }
@@ -39,6 +39,7 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
         "spend": {"advertiser": "adv-00042", "spend": 5},
     },
     "budget": {"a week": {"advertiser": "adv-00042", "budget": 20, "days": 7}},
+    "targets": {"devices": {"advertiser": "adv-00042", "dimension": "device", "by": "clicks"}},
     "portfolio": {
         "two advertisers": {"advertisers": ["adv-00001", "adv-00042"], "budget": 50},
         "a segment": {"segment": 0, "goal": "clicks"},

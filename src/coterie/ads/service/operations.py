@@ -105,6 +105,7 @@ def _decisions(routes: Routes) -> list[Operation]:
     handlers = {
         "/v1/bids": routes.bid,
         "/v1/budgets": routes.budget,
+        "/v1/targets": routes.targets,
         "/v1/portfolios": routes.portfolio,
     }
     return [

@@ -13,6 +13,7 @@ from coterie.ads.forecasts.placement import quoted
 from coterie.ads.protocol import Fault, Limits, Question
 from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
 from coterie.ads.service.served_model import ServedModel, printable
+from coterie.errors import InvalidParameterError
 
 __all__ = ["Batch", "make_batch", "read_question", "read_questions"]
 
@@ -57,9 +58,23 @@ class Batch:
             faults = [_whole(f"there are {n_bids:,} bids in all; the limit is {limits.bids:,}")]
         if None in self.rows:
             faults += self._faults_of_unknown(limits)
+        faults += self._faults_of_dimensions()
         if faults:
             raise invalid("invalid-question", faults)
         return self
+
+    def _faults_of_dimensions(self) -> list[Fault]:
+        """Return a fault for each question about values that the model does not have."""
+        faults = []
+        for number, question in enumerate(self.questions):
+            if question.where is UNSET:
+                continue
+            try:
+                self.served.model.chosen_values(question.where)
+            except InvalidParameterError as error:
+                place = f"[{number}].where" if self.many else "where"
+                faults.append(Fault(place, str(error)))
+        return faults[:MOST_FAULTS]
 
     def _faults_of_unknown(self, limits: Limits) -> list[Fault]:
         unknown = [number for number, row in enumerate(self.rows) if row is None]

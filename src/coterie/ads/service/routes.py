@@ -161,6 +161,10 @@ class Routes:
         """Find the bid that uses a budget, what it buys, and when it runs out, by day."""
         return await self._decided(request)
 
+    async def targets(self, request: Request) -> Response:
+        """Rank devices, countries and other values of dimensions for an advertiser at a bid."""
+        return await self._decided(request)
+
     async def portfolio(self, request: Request) -> Response:
         """Divide a budget between advertisers by marginal cost."""
         return await self._decided(request)

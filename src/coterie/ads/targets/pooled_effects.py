@@ -12,8 +12,8 @@ advertiser   δ_av ~ N(Σ_k s_ak μ_kv, τ²)          λ_av ~ gamma of mean λ_
 evidence     x_av ~ N(δ_av, 1/h_av)               c_av ~ Poisson(E_av λ_av)
 ===========  ===================================  ========================================
 
-τ, ω, M and S are common to the values of a dimension and fitted by maximum likelihood. For M and S
-a weak prior is added, since a few clicks say nothing about them: 10, within a factor of 2.7. An
+τ, ω, M and S are common to the values of a dimension. τ and ω are fitted by maximum likelihood, M
+and S by moments, with a weak prior, since a few clicks say nothing about them: 1/M = 0.1 ± 0.1. An
 advertiser with many auctions counts in its segment as one draw of δ or λ, not by its auctions.
 """
 
@@ -31,9 +31,9 @@ Floats = NDArray[np.float64]
 
 _ROUNDS = 6
 _VARIANCES = (1e-5, 1.0)
-_SHAPES = (0.3, 1e5)
 _LEAST_FACTOR = 1e-3
-_USUAL_LOG_SHAPE = float(np.log(10.0))
+#: Relative variance of factors that is assumed, within its own size, before any is seen.
+_USUAL_VARIANCE = 0.1
 
 
 class Pooled(NamedTuple):
@@ -64,12 +64,15 @@ def pool_shifts(x: Floats, information: Floats, shares: Floats) -> Pooled:
     within, between = 0.01, 0.04
     for _ in range(_ROUNDS):
         weight = information / (1 + information * within)
-        segment, variance, far, spread = _segments(x, weight, shares, between, None)
+        segment, variance, raw, effective = _segments(x, weight, shares, between, None)
         prior = shares @ segment
         known = information > 0
         noise, residual = 1 / information[known], (x - prior)[known]
         within = _best_variance(residual, noise)
-        between = _best_variance(far, spread) if len(far) else between
+        if len(effective):
+            seen = effective > 0
+            far = (raw - segment[-1])[seen]
+            between = _best_variance(far, 1 / effective[seen])
     prior, doubt = _mixed(shares, segment, variance)
     total = doubt + within
     precision = information + 1 / total
@@ -93,22 +96,22 @@ def pool_factors(events: Floats, expected: Floats, shares: Floats) -> Pooled:
     ratio = np.divide(events, expected, out=np.zeros_like(events), where=seen)
     overall = np.ones(events.shape[1])
     prior = np.ones(events.shape)
-    within, between, of_values = 0.1, 0.1, 0.1
+    within, between = 0.1, 0.1
     for _ in range(_ROUNDS):
-        # effective number of events: chance and the variation within segments together
-        mean = prior * expected
-        weight = mean / (1 + within * mean)
-        total = weight.sum(axis=0)
-        mean = np.divide(
-            (weight * ratio).sum(axis=0), total, out=np.ones_like(total), where=total > 0
+        # the variation within segments bounds what an advertiser with many events counts
+        weight = expected / (1 + within * prior * expected)
+        total, found = weight.sum(axis=0), (weight * ratio).sum(axis=0)
+        of_values = _relative_variance(found[None], total[None])
+        overall = (found + 1 / of_values) / (total + 1 / of_values)
+        segment, variance, raw, effective = _segments(
+            ratio / overall, weight * overall, shares, between, 1.0
         )
-        of_values = 1 / _best_shape(total * mean, total)
-        overall = (total * mean + 1 / of_values) / (total + 1 / of_values)
-        segment, variance, far, spread = _segments(ratio / overall, weight, shares, between, 1.0)
         segment = np.maximum(segment, _LEAST_FACTOR)
+        variance *= segment  # of a gamma variable, chance being Poisson; that of the last is S
         prior = overall * (shares @ segment)
-        within = 1 / _best_shape(events[seen], (prior * expected)[seen])
-        between = 1 / _best_shape((1 + far) / spread, 1 / spread) if len(far) else between
+        within = _relative_variance(events, prior * expected)
+        if len(effective):
+            between = _relative_variance(effective * raw, effective)
     mixed, doubt = _mixed(shares, segment, variance)
     shape = 1 / (within + doubt / mixed**2)
     mean = (events + shape) / (expected + shape / (overall * mixed))
@@ -121,9 +124,9 @@ def _segments(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return means and variances of the segments, (K + 1, V) each, pooled with everybody's.
 
-    Also return, of the segments with evidence, how far each is from the centre, and the variance of
-    this: what the variation between segments is fitted to. ``centre`` is everybody's mean, found
-    from the segments unless given.
+    Also return the means of the segments alone and their weights, (K, V) each: what the variation
+    between segments is fitted to. ``centre`` is everybody's mean, found from the segments unless
+    given.
     """
     members = shares[:, :-1] if shares.shape[1] > 1 else shares
     total = members.T @ weight
@@ -136,15 +139,13 @@ def _segments(
         centres = np.full(x.shape[1], centre)
     precision = total + 1 / between
     segment = (total * mean + centres / between) / precision
-    known = total > 0
-    far, spread = (mean - centres)[known], 1 / total[known]
     if shares.shape[1] == 1:  # no segments: everybody is one
-        return segment, 1 / precision, np.empty(0), np.empty(0)
+        return segment, 1 / precision, mean[:0], total[:0]
     return (
         np.vstack([segment, centres]),
         np.vstack([1 / precision, np.full((1, x.shape[1]), between)]),
-        far,
-        spread,
+        mean,
+        total,
     )
 
 
@@ -164,17 +165,30 @@ def _best_variance(residual: Floats, noise: Floats) -> float:
     return _best(cost, _VARIANCES)
 
 
-def _best_shape(events: Floats, mean: Floats) -> float:
-    """Return the shape M that makes events ~ negative binomial (mean, M) most likely."""
-    from scipy.special import gammaln
+def _relative_variance(counts: Floats, mean: Floats) -> float:
+    """Return the relative variance v of the factors of counts, given the totals of rows.
 
-    def cost(log_shape: float) -> float:
-        m = np.exp(log_shape)
-        likelihood = gammaln(events + m) - gammaln(m) - m * np.log1p(mean / m)
-        likelihood = (likelihood - events * np.log(m + mean)).sum()
-        return (log_shape - _USUAL_LOG_SHAPE) ** 2 / 2 - float(likelihood)
+    With q the share of a mean m in its row, counts given their total have the variance
 
-    return _best(cost, _SHAPES)
+        m (1 − q) + v m² (1 − 2q + Σ q²)
+
+    v is the weighted mean of what squares exceed the first term by, over the second. The condition
+    matters: rates that were fitted to the same row make its counts agree better with their means.
+    """
+    total, expected = (part.sum(axis=1, keepdims=True) for part in (counts, mean))
+    usable = (total > 0)[:, 0] & (expected > 0)[:, 0]
+    total, counts = total[usable], counts[usable]
+    q = mean[usable] / expected[usable]
+    m = q * total
+    noise, signal = m * (1 - q), m**2 * (1 - 2 * q + (q**2).sum(axis=1, keepdims=True))
+    excess, v = (counts - m) ** 2 - noise, _USUAL_VARIANCE
+    for _ in range(_ROUNDS):
+        # the variance of a square of a Poisson number, at the current v
+        weight = signal / np.maximum(2 * (noise + v * signal) ** 2 + noise, 1e-300)
+        information = (weight * signal).sum() + 1 / _USUAL_VARIANCE**2
+        v = float(((weight * excess).sum() + 1 / _USUAL_VARIANCE) / information)
+        v = min(max(v, _VARIANCES[0]), _VARIANCES[1])
+    return v
 
 
 def _best(cost: Callable[[float], float], bounds: tuple[float, float]) -> float:

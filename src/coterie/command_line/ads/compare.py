@@ -10,6 +10,7 @@ import typer
 from coterie.command_line.ads import subjects
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
+from coterie.command_line.terminal.progress import shown_stages
 from coterie.command_line.terminal.streams import is_stream, output_name, write_output
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import UNKNOWN, count, money, percent, period, signed
@@ -102,10 +103,12 @@ def compare(
     from coterie.ads.decisions.comparison.model_comparison import compare_models, compare_periods
     from coterie.ads.forecasts.fitted_market import load_market
 
-    if after is not None:
-        found = compare_models(load_market(before), load_market(after), false_discovery_rate=rate)
-    else:
-        found = compare_periods(load_market(before), *periods, false_discovery_rate=rate)
+    with shown_stages(quiet):
+        first = load_market(before)
+        if after is not None:
+            found = compare_models(first, load_market(after), false_discovery_rate=rate)
+        else:
+            found = compare_periods(first, *periods, false_discovery_rate=rate)
     one = None if advertiser is None else _only(found, advertiser)
     if output is not None:
         write_output(output, found.columns())

@@ -34,7 +34,7 @@ def print_mapping(source: LogInput, proposal: MappingProposal) -> None:
     for problem in proposal.open_problems or proposal.problems:
         console.print(f"Not decided: {layout.one_line(problem)}.\n")
     if proposal.problems:
-        console.print("Correct the options where they are wrong, and copy the command:")
+        console.print("Complete and correct the options, and copy the command:")
     else:
         console.print("The command with all of it as options, or --write-mapping for a file:")
     # one unbroken line, ready to be copied
@@ -43,7 +43,8 @@ def print_mapping(source: LogInput, proposal: MappingProposal) -> None:
 
 def _command(source: LogInput, proposal: MappingProposal) -> str:
     words = source.command("segment", proposal.mapping)
-    return shlex.join([*words, "-o", "market.coterie"])
+    to_fill_in = [word for role in proposal.missing for word in ("--column", f"{role}=NAME")]
+    return shlex.join([*words, *to_fill_in, "-o", "market.coterie"])
 
 
 def _role_table(proposal: MappingProposal) -> Table:

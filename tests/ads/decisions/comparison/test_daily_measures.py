@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from coterie.ads.decisions.comparison.daily_measures import (
+    Measure,
     day_effects,
     measures_of,
     period_estimate,
+    unbiased_changes,
 )
 from markets import EASY, log_of, market, odd_market
 
@@ -73,3 +75,40 @@ def test_residuals_have_no_common_effects():
     found = period_estimate(measure, np.arange(2), effects, np.full(30, 0.5))
     # half an event is added, so that residuals are not exactly 0
     assert (np.abs(found.residual) < 0.06 * found.weight).all()
+
+
+def events(rng, rate, days):
+    """Return a few events of many advertisers on some days."""
+    amount = rng.poisson(rate, (20_000, days)).astype(float)
+    none = np.zeros(len(amount))
+    return Measure("count", amount, np.ones_like(amount), np.ones(len(amount)), none)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 5.0])
+def test_means_of_small_numbers_are_right(rate):
+    """One day against six, with hardly any events: the mean change is 0 where nothing changed."""
+    measure = events(np.random.default_rng(1), rate, 7)
+    change, variance = unbiased_changes(measure, np.array([0]), np.arange(1, 7))
+    weight = 1.0 / variance
+    error = 1.0 / np.sqrt(weight.sum())
+    assert abs(weight @ np.where(np.isfinite(variance), change, 0.0) / weight.sum()) < 4 * error
+
+
+def test_unbiased_changes_are_those_of_large_numbers():
+    """With many events the change is the logarithm of the ratio, whatever the order."""
+    measure = events(np.random.default_rng(2), 1e6, 2)
+    change, variance = unbiased_changes(measure, np.array([0]), np.array([1]))
+    expected = np.log(measure.amount[:, 1] / measure.amount[:, 0])
+    np.testing.assert_allclose(change, expected, atol=1e-5)
+    np.testing.assert_allclose(variance, 2e-6, rtol=0.01)
+    back, of_back = unbiased_changes(measure, np.array([1]), np.array([0]))
+    np.testing.assert_allclose(back, -change, atol=1e-12)
+    np.testing.assert_allclose(of_back, variance)
+
+
+def test_no_events_say_nothing():
+    """Without events a change has an infinite variance."""
+    measure = events(np.random.default_rng(3), 0.0, 2)
+    change, variance = unbiased_changes(measure, np.array([0]), np.array([1]))
+    assert (change == 0).all()
+    assert np.isinf(variance).all()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from coterie.ads.decisions.comparison.period_changes import PeriodEstimate
 from coterie.ads.histograms.bid_histograms import BidHistograms
 
-__all__ = ["Measure", "day_effects", "measures_of", "period_estimate"]
+__all__ = ["Measure", "day_effects", "measures_of", "period_estimate", "unbiased_changes"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -113,6 +113,36 @@ def period_estimate(
     safe = np.maximum(rate, 1e-300)
     residual = amount / safe[:, None] - weight
     return PeriodEstimate(np.log(safe), _unit(measure, safe), weight, residual)
+
+
+def unbiased_changes(measure: Measure, before: Indices, after: Indices) -> tuple[Floats, Floats]:
+    """Return log changes whose mean is right, and their variances by chance, (A,) each.
+
+    The logarithm of a small number is biased, which a mean over many advertisers would show. With
+    sums x₁, y₁ before and x₂, y₂ after, the residual of a common change δ,
+
+        ρ_a(δ) = (x₂·y₁ − x₁·y₂·e^δ) / (y₁ + y₂·e^δ),
+
+    has the mean 0, however small the numbers. δ is estimated as Mantel and Haenszel do, and the
+    change of an advertiser is δ + ρ_a(δ) / E[−ρ_a′(δ)]. The variance is infinite without events.
+    """
+    x1, x2 = (measure.amount[:, days].sum(axis=1) for days in (before, after))
+    y1, y2 = (measure.base[:, days].sum(axis=1) for days in (before, after))
+    known = x1 + x2 > 0
+    rate = np.where(known, x1 + x2, 1.0) / (y1 + y2)
+    size = y1 * y2 / (y1 + y2)
+    unit = _unit(measure, rate)
+    weight = known / ((unit + _TYPICAL_VARIATION * size) * rate * (y1 + y2))
+    sums = float(weight @ (x2 * y1)), float(weight @ (x1 * y2))
+    delta = float(np.log(sums[0] / sums[1])) if min(sums) > 0 else 0.0
+    # the ratio halfway between the periods, so that their order does not matter
+    half = np.exp(delta / 2)
+    common = y1 / half + y2 * half
+    rate = np.where(known, x1 + x2, 1.0) / common
+    size = y1 * y2 / common
+    residual = (x2 * y1 / half - x1 * y2 * half) / common
+    change = delta + np.where(known, residual / (rate * size), 0.0)
+    return change, np.where(known, _unit(measure, rate) / size, np.inf)
 
 
 def _unit(measure: Measure, rate: Floats, rows: Any = slice(None)) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -23,6 +24,7 @@ from coterie.ads.decisions.comparison.daily_measures import (
     day_effects,
     measures_of,
     period_estimate,
+    unbiased_changes,
 )
 from coterie.ads.decisions.comparison.impression_parts import impression_parts
 from coterie.ads.decisions.comparison.own_levels import LevelScores, mean_win_rates, own_levels
@@ -40,6 +42,8 @@ __all__ = ["MarketChanges", "Quantity", "market_changes"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+_LOG = logging.getLogger("coterie")
 
 #: Standard deviations of effects common to all advertisers that are assumed before any is seen:
 #: of weekdays and of days. Then the variance of an advertiser's own days, relative to its mean.
@@ -62,6 +66,7 @@ class Quantity:
     before: Floats | None  # (n,), None for a price level
     after: Floats | None
     changes: Changes  # (n,)
+    unbiased: tuple[Floats, Floats]  # (n,), changes to be averaged, and their variances
     days: DayVariation
 
     def typical(self, members: NDArray[np.bool_]) -> tuple[float, float] | None:
@@ -69,9 +74,8 @@ class Quantity:
         some = members[self.rows]
         if not some.any():
             return None
-        middle, variance = typical_change(
-            self.changes.change[some], self.changes.own_variance[some]
-        )
+        change, of_change = self.unbiased
+        middle, variance = typical_change(change[some], of_change[some])
         return middle, variance + self.days.variance
 
 
@@ -111,11 +115,13 @@ def market_changes(compared: ComparedDays) -> MarketChanges:
         for name, measure in measures.items()
         if len(rows := _known_rows(measure, compared, both))
     }
+    _LOG.info("Comparing the price levels of %d advertisers", int(both.sum()))
     levels = _levels(compared)
     rows = np.flatnonzero(both)
     estimates = [_some(one, rows) for one in levels.estimates]
     changes = changes_between(estimates[0], estimates[1], levels.days, _ASSUMED["price_level"][2])
-    found["price_level"] = Quantity(rows, None, None, changes, levels.days)
+    unbiased = changes.change, changes.own_variance
+    found["price_level"] = Quantity(rows, None, None, changes, unbiased, levels.days)
     impressions = tuple(measures["impressions"].ratio(days) for days in compared.sides)
     supply = tuple(measures["supply"].ratio(days) for days in compared.sides)
     return MarketChanges(
@@ -163,11 +169,14 @@ def _quantity(name: str, measure: Measure, compared: ComparedDays, rows: Indices
         period_estimate(some, one, effects[place], base / (bases[0] + bases[1]))
         for one, place, base in zip(sides, at, bases, strict=True)
     )
+    changes = changes_between(first, last, of_days, variation)
+    unbiased, by_chance = unbiased_changes(some, *sides)
     return Quantity(
         rows,
         some.ratio(compared.before),
         some.ratio(compared.after),
-        changes_between(first, last, of_days, variation),
+        changes,
+        (unbiased, by_chance + changes.day_variance),
         of_days,
     )
 
@@ -180,13 +189,11 @@ def _levels(compared: ComparedDays) -> _Levels:
     curves = level_curves(histograms, union.tolist(), measured)
     common, error = (np.zeros(len(histograms.days)) for _ in range(2))
     common[union], error[union] = measured, errors
-    chosen = np.isin(np.arange(len(common)), union)
-    cells = cells_of_days(histograms, bids_per_weight(histograms), chosen)
-    scores = LevelScores(histograms.edges, curves, cells, common)
-    auctions = histograms.daily("count")
+    scale, auctions = bids_per_weight(histograms), histograms.daily("count")
     levels, estimates = [], []
     for days in sides:
-        own = own_levels(scores, days)
+        cells = cells_of_days(histograms, scale, np.isin(np.arange(len(common)), days))
+        own = own_levels(LevelScores(histograms.edges, curves, cells, common), days)
         number = auctions[:, days]
         total = np.maximum(number.sum(axis=1, keepdims=True), 1e-300)
         share = number / total

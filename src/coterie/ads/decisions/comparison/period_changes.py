@@ -43,7 +43,7 @@ Days = NDArray[np.datetime64]
 _ASSUMED_DAYS = 3.0
 #: Advertisers with fewer chance events per day say nothing about the tails.
 _FEWEST_EVENTS = 5.0
-_HUBER, _HUBER_ROUNDS = 1.5, 20
+_HUBER, _SKEW, _HUBER_ROUNDS = 1.5, 4.0, 20
 
 
 class PeriodEstimate(NamedTuple):
@@ -67,6 +67,7 @@ class Changes(NamedTuple):
 
     change: Floats
     own_variance: Floats  # without the variation of days common to all advertisers
+    day_variance: Floats  # the part of it that is variation from day to day
     own_freedom: float
     variance: Floats
     freedom: Floats
@@ -83,14 +84,14 @@ def changes_between(
     freedom = sum(side.weight.shape[1] - 1 for side in sides)
     tau2, effective = _variation(sides, freedom, assumed_variation)
     excess, prior_freedom = _excess(sides, freedom, tau2, effective)
-    own = sum((_variance(side, tau2) for side in sides), start=np.zeros(len(before.value)))
-    own = own * excess
+    by_day = tau2 * (_day_share(before) + _day_share(after))
+    own = (by_day + _chance(before) + _chance(after)) * excess
     own_freedom = prior_freedom + freedom
     total = own + days.variance
     # Satterthwaite's degrees of freedom of a sum of two estimated variances
     denominator = own**2 / own_freedom + days.variance**2 / days.freedom
     joint = np.divide(total**2, denominator, out=np.full(len(own), np.inf), where=denominator > 0)
-    return Changes(after.value - before.value, own, own_freedom, total, joint)
+    return Changes(after.value - before.value, own, by_day, own_freedom, total, joint)
 
 
 def day_variation(
@@ -130,7 +131,8 @@ def day_variation(
 def typical_change(change: Floats, variance: Floats) -> tuple[float, float]:
     """Return the change of a typical advertiser and its variance: Huber's robust mean.
 
-    The weights are the inverse of variance and heterogeneity together.
+    The weights are the inverse of variance and heterogeneity together. An infinite variance is
+    that of an advertiser that says nothing.
 
     Examples
     --------
@@ -140,15 +142,20 @@ def typical_change(change: Floats, variance: Floats) -> tuple[float, float]:
     >>> abs(found) < 0.01
     True
     """
+    known = np.isfinite(variance)
+    change, variance = change[known], variance[known]
     if not len(change):
         return 0.0, 0.0
-    middle = float(np.median(change))
-    spread = (1.4826 * float(np.median(np.abs(change - middle)))) ** 2
-    scale2 = variance + max(spread - float(np.median(variance)), 0.0)
-    weight = 1.0 / np.maximum(scale2, 1e-12)
+    # the half that knows most says how unlike the advertisers are
+    informed = variance <= np.median(variance)
+    middle = float(np.median(change[informed]))
+    spread = (1.4826 * float(np.median(np.abs(change[informed] - middle)))) ** 2
+    scale2 = np.maximum(variance + max(spread - float(variance[informed].mean()), 0.0), 1e-12)
+    weight = 1.0 / scale2
+    # changes of small numbers are skewed: cutting off one side of them would be a bias
+    furthest = (_HUBER + _SKEW * np.sqrt(variance)) * np.sqrt(scale2)
     for _ in range(_HUBER_ROUNDS):
-        distance = np.abs(change - middle) / np.sqrt(np.maximum(scale2, 1e-12))
-        use = weight * np.minimum(1.0, _HUBER / np.maximum(distance, 1e-12))
+        use = weight * np.minimum(1.0, furthest / np.maximum(np.abs(change - middle), 1e-12))
         middle = float(use @ change / use.sum())
     bounded = use**2 @ (change - middle) ** 2 / use.sum() ** 2
     return middle, float(max(bounded, 1.0 / weight.sum()))
@@ -183,10 +190,15 @@ def discoveries(p: Floats, rate: float) -> NDArray[np.bool_]:
     return found
 
 
-def _variance(side: PeriodEstimate, tau2: float) -> Floats:
-    """Return the variance of the estimate of a period, (A,)."""
+def _chance(side: PeriodEstimate) -> Floats:
+    """Return the variance of the estimate of a period by chance, (A,)."""
+    return side.unit / np.maximum(side.weight.sum(axis=1), 1e-300)
+
+
+def _day_share(side: PeriodEstimate) -> Floats:
+    """Return Σ K² / (Σ K)² of a period, (A,): how much variation from day to day averages out."""
     total = np.maximum(side.weight.sum(axis=1), 1e-300)
-    return np.asarray(side.unit / total + tau2 * (side.weight**2).sum(axis=1) / total**2)
+    return np.asarray((side.weight**2).sum(axis=1) / total**2)
 
 
 def _variation(

@@ -279,7 +279,8 @@ _WARNINGS = {
     "days_thin": (
         "days",
         "the day has fewer than a third of the rows of the median day",
-        "supply is underestimated; leave out incomplete days",
+        "supply is underestimated; leave out incomplete days; if the first or the last day is "
+        "thin because times are local, say --time-zone",
     ),
     "one_day": (
         "days",
