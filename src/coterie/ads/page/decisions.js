@@ -5,7 +5,8 @@
  * coterieDecisions({ answers, money, fields }) wires them; fields is that of what_if_fields.js.
  * answers are those of what_if.js, with
  *   bidFor({ one, day, goal, amount })  { reached, bid, safe_bid, why }, or a promise of it: the least
- *                 bid that is expected to reach an amount of a goal
+ *                 bid that is expected to reach an amount of a goal, and the least one whose whole
+ *                 interval does, null if none does, undefined if there is no interval
  *   plan({ one, day, budget, days, bid })  optional: a promise of a BudgetPlan of the service; without
  *                 a bid, of the one that uses the budget
  * follow({ one, day, bid, when }) tells them what is asked; whatever else was found is forgotten, but
@@ -29,7 +30,7 @@ const coterieDecisions = (() => {
   function decisions({ answers, money, fields }) {
     let asked = null; // { one, day, bid, when }
     let planned = null; // { budget, days } that was asked for
-    let turn = 0;
+    const turns = { goal: 0, budget: 0 };
     let resting = 0;
 
     /** Show words in the place of an answer, as a fault or not. */
@@ -41,13 +42,13 @@ const coterieDecisions = (() => {
 
     /** The answer to a question, null if another was asked since; what is wrong is said. */
     async function answer(name, question) {
-      const mine = (turn += 1);
+      const mine = (turns[name] += 1);
       say(name, "Asking …");
       try {
         const found = await question();
-        return mine === turn ? found : null;
+        return mine === turns[name] ? found : null;
       } catch (fault) {
-        if (mine === turn) say(name, fault.message, true);
+        if (mine === turns[name]) say(name, fault.message, true);
         return null;
       }
     }
@@ -81,9 +82,14 @@ const coterieDecisions = (() => {
       const bid = roundedUp(found.bid);
       fields.setBid(bid, bid);
       const told = [strong(money(bid)), ` is the least bid expected to reach ${goalWords({ goal, amount })} ${when}. `];
-      const safe = found.safe_bid;
-      told.push(safe === null ? "At no bid is the whole interval above it." : `From ${money(safe)} on the whole interval is above it.`);
+      told.push(safeWords(found.safe_bid));
       return say("goal", told);
+    }
+
+    /** From which bid on even the lower end of the interval reaches the goal; undefined: no interval. */
+    function safeWords(bid) {
+      if (bid === undefined) return "";
+      return bid === null ? "At no bid is the whole interval above it." : `From ${money(bid)} on the whole interval is above it.`;
     }
 
     function sentence(why) {
@@ -194,7 +200,8 @@ const coterieDecisions = (() => {
       const isSame = asked && next && asked.one === next.one && asked.day === next.day;
       asked = next;
       if (!isSame) {
-        turn += 1;
+        turns.goal += 1;
+        turns.budget += 1;
         say("goal", "");
         if (find("budget-form")) hidePlan();
       } else if (planned) planAgain();
