@@ -33,6 +33,10 @@ const coterieDecisions = (() => {
     const turns = { goal: 0, budget: 0 };
     let resting = 0;
 
+    function unclear(name, fault) {
+      return fault ? `The ${name} is not clear: ${fault}.` : "Give a number above 0.";
+    }
+
     /** Show words in the place of an answer, as a fault or not. */
     function say(name, words, isFault = false) {
       find(`${name}-said`).replaceChildren(...[words].flat());
@@ -74,7 +78,7 @@ const coterieDecisions = (() => {
 
     async function findBid() {
       const { goal, amount, fault } = typedGoal();
-      if (!(amount > 0)) return say("goal", fault ? `The goal is not clear: ${fault}.` : "Give a number above 0.", true);
+      if (!(amount > 0)) return say("goal", unclear("goal", fault), true);
       const { one, day, when } = asked;
       const found = await answer("goal", () => answers.bidFor({ one, day, goal, amount }));
       if (!found) return undefined;
@@ -89,7 +93,8 @@ const coterieDecisions = (() => {
     /** From which bid on even the lower end of the interval reaches the goal; undefined: no interval. */
     function safeWords(bid) {
       if (bid === undefined) return "";
-      return bid === null ? "At no bid is the whole interval above it." : `From ${money(bid)} on the whole interval is above it.`;
+      const from = bid === null ? "At no bid" : `From ${money(bid)} on`;
+      return `${from} ${bid === null ? "is the whole interval" : "the whole interval is"} above it.`;
     }
 
     function sentence(why) {
@@ -102,7 +107,7 @@ const coterieDecisions = (() => {
       const amount = enteredMoney(find("budget-amount").value);
       const { value: days } = entered(find("budget-days").value);
       if (!(amount.value > 0)) {
-        return say("budget", amount.fault ? `The budget is not clear: ${amount.fault}.` : "Give an amount above 0.", true);
+        return say("budget", unclear("budget", amount.fault), true);
       }
       if (!(Number.isInteger(days) && days >= 1 && days <= MOST_DAYS)) {
         return say("budget", `Give a whole number of days, 1 to ${MOST_DAYS}.`, true);
@@ -142,10 +147,11 @@ const coterieDecisions = (() => {
       find("budget-plan").hidden = false;
       const days = plan.by_day.map((one, i) => one.day || `day ${i + 1}`);
       const start = { observed: null, expected: 0, low: 0, high: 0 };
+      const ends = ({ spent, spent_interval: [low, high] }) => ({ ...start, expected: spent, low, high });
       coterieDayChart(find("budget-chart"), {
         label: `Money spent by day at a bid of ${money(plan.bid)}, with its interval`,
         days: ["start", ...days],
-        rows: [start, ...plan.by_day.map(({ spent, spent_interval: [low, high] }) => ({ ...start, expected: spent, low, high }))],
+        rows: [start, ...plan.by_day.map(ends)],
         format: money,
         limit: { value: plan.budget, label: `budget ${money(plan.budget)}` },
         fromZero: true,
