@@ -15,11 +15,13 @@ from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
+from coterie.ads.logs.log_mapping import LogMapping
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.engines.backends import connect
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
+from foreign_logs import SHAPES, auctions
 from spark_cluster import WORKERS, connected_cluster
 
 pytestmark = [
@@ -185,3 +187,28 @@ def test_checks_and_texts_equal_duckdb(spark, tmp_path):
     assert [check["overview"].pop("engine") for check in found] == ["duckdb", "pyspark"]
     assert found[0] == found[1]
     assert read_descriptions(here) == read_descriptions(there)
+
+
+@pytest.mark.parametrize("shape", ["ad_manager", "openrtb"])
+def test_mapped_logs(tmp_path, spark, shape):
+    """Local times, notices and nested JSON give the histograms of DuckDB."""
+    options = {
+        "ad_manager": {"mapping": LogMapping(format="gam", time_zone="America/New_York")},
+        "openrtb": {
+            "mapping": LogMapping(
+                {"advertiser": "bid.seat"}, format="openrtb", join_on="bid.id=bid_id"
+            ),
+            "wins": tmp_path / "wins.jsonl",
+            "losses": tmp_path / "losses.jsonl",
+        },
+    }
+    source = SHAPES[shape](tmp_path, auctions(600))[0]
+    here, there = (read_histograms(logs) for logs in both(source, spark, **options[shape]))
+    assert_equal(here, there)
+
+
+def test_zstandard_is_refused(tmp_path, spark):
+    """Spark lacks the library; the message says what to use."""
+    source = SHAPES["local_times"](tmp_path, auctions(10))[0]
+    with pytest.raises(TableError, match="Spark does not read Zstandard; use gzip or DuckDB"):
+        open_logs(source, spark)

@@ -109,7 +109,7 @@ def columns_by_role(
     """
     chosen = {role: RoleColumn(role, name, "given") for role, name in given.items()}
     for role, name in CANONICAL.items():
-        if role not in chosen and name in columns:
+        if role not in chosen and name in columns and name not in given.values():
             chosen[role] = RoleColumn(role, name, "canonical")
     usual = {role: set(names.split()) for role, names in _USUAL.items()}
     for role, names in (more_names or {}).items():

@@ -166,12 +166,26 @@ def _written(year: Any, month: Any, day: Any, part: dict[int, Any]) -> Any:
 def _times_of_text(text: Any, iso: Any, zone: str) -> Any:
     # 13 digits are milliseconds since 1970, of whatever unit the others are
     millis = text.re_extract(_EPOCH, 1).rpad(13, "0")[:13].try_cast("int64")
-    since_1970 = text.re_search(_EPOCH).ifelse(millis, None).as_timestamp("ms")
+    since_1970 = _since_1970(text.re_search(_EPOCH).ifelse(millis, None))
     times = _utc(iso.try_cast("timestamp('UTC')"))
     if zone != _UTC:
         local = _from_zone(iso.try_cast("timestamp"), zone)
         times = iso.re_search(_HAS_ZONE).ifelse(times, local)
     return times.fill_null(since_1970)
+
+
+def _since_1970(millis: Any) -> Any:
+    """Return the time of milliseconds since 1970, without a zone."""
+    import ibis
+
+    if millis.get_backend().name != "pyspark":
+        return millis.as_timestamp("ms")
+
+    # Ibis has only seconds for Spark
+    @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
+    def timestamp_millis(millis: Any) -> Any: ...
+
+    return timestamp_millis(millis)
 
 
 def _utc(times: Any) -> Any:

@@ -158,12 +158,15 @@ def _print_goal(reached: GoalBid) -> None:
     currency = reached.forecast.currency
     is_money = reached.goal == "spend"
     amount = _money(reached.amount) if is_money else count(reached.amount)
-    wanted = f"{amount} {currency} of spend" if is_money else f"{amount} {reached.goal}"
+    wanted = (
+        f"{amount} {currency}".rstrip() + " of spend" if is_money else f"{amount} {reached.goal}"
+    )
     if reached.bid is None:
         why = layout.one_line(reached.why)
         console.print(f"{why[:1].upper()}{why[1:]}. The forecast at the highest bid:")
     else:
-        layout.print_heading(console, _bid(reached.bid), f" {currency} is the bid for {wanted}.")
+        bid = f"{_bid(reached.bid)} {currency}".rstrip()
+        layout.print_heading(console, bid, f" is the bid for {wanted}.")
         if reached.safe_bid is not None:
             sure = (1 + reached.forecast.level) / 2
             bid = f"{_bid(reached.safe_bid)} {currency}".rstrip()

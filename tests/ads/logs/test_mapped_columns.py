@@ -1,0 +1,102 @@
+"""What names and values do not decide is refused, with the option that decides it."""
+
+from __future__ import annotations
+
+import ibis
+import pyarrow as pa
+import pytest
+
+from coterie.ads.logs.bid_logs import open_logs
+from coterie.ads.logs.log_mapping import LogMapping
+from coterie.ads.logs.mapped_columns import map_columns, numbers_in_sample
+from coterie.errors import CoterieWarning, InvalidParameterError, TableError
+
+ROWS = {
+    "advertiser": ["a", "b"],
+    "time": ["2026-03-02T10:00:00Z"] * 2,
+    "bid_usd": [2.5, 1.2],
+    "won": [1, 0],
+    "clearing_price_usd": [1.75, None],
+}
+
+
+def given(**columns):
+    """The rows with other columns; None leaves a column out."""
+    rows = {name: values for name, values in {**ROWS, **columns}.items() if values is not None}
+    return ibis.memtable(pa.table(rows))
+
+
+def test_usual_names_and_units_need_no_mapping():
+    """The canonical table has the micros."""
+    table = open_logs(given()).table
+    assert table.order_by("bid_micros").to_pyarrow().to_pydict()["bid_micros"] == [1200000, 2500000]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"won": None}, "no column is known to be the won: .*--won-when-priced"),
+        ({"time": None}, "no column is known to be the time: .*--column day=NAME"),
+        ({"bid": [1.0, 2.0]}, r"bid may be column bid_usd or bid: say --column bid=bid_usd or"),
+        ({"bidfloor": [1.0, 2.0]}, r"the unit of floor \(column bidfloor\) is unknown"),
+        (
+            {"floor_usd": [0.1, 0.1], "bidfloor_usd": [0.1, 0.1]},
+            "--column floor= for none of them",
+        ),
+        (
+            {"bid_usd": None, "bid": [2.53, 2.53]},
+            r"median bid is 2\.53: .*currency if this is 2\.5",
+        ),
+        ({"time": ["01/02/2026"] * 2}, "--date-format day-first"),
+    ],
+)
+def test_what_is_not_decided_is_refused(columns, message):
+    """The message has the options and all columns."""
+    with pytest.raises(TableError, match=message) as refused:
+        open_logs(given(**columns))
+    assert "The columns are advertiser" in str(refused.value)
+
+
+def test_a_doubtful_name_is_used_with_a_warning():
+    """The warning has the option that confirms it; with the option there is none."""
+    table = given(clearing_price_usd=None, price_usd=[1.75, None])
+    with pytest.warns(CoterieWarning, match="price_usd is read as the price.*--column price=price"):
+        open_logs(table)
+    open_logs(table, columns={"price": "price_usd"})
+
+
+def test_a_unit_against_the_name_is_used_with_a_warning():
+    """The user decides."""
+    with pytest.warns(CoterieWarning, match="read in cents, though its name says currency"):
+        logs = open_logs(given(), amounts={"bid": "cents"})
+    assert max(logs.table.bid_micros.to_pyarrow().to_pylist()) == 25_000
+
+
+def test_the_day_is_enough_if_times_are_not_decided():
+    """Two columns of times do not matter beside a day."""
+    table = given(timestamp=["x"] * 2, day=["2026-03-02"] * 2)
+    assert "time" not in map_columns(table, LogMapping()).roles
+
+
+def test_a_mapping_is_for_bids_only():
+    """Ready-made histograms have fixed columns."""
+    cells = {"advertiser_id": ["a"], "day": ["2026-03-02"], "bin_micros": [1], "bids": [1]}
+    table = ibis.memtable(pa.table({**cells, "wins": [1], "cost_micros": [1]}))
+    with pytest.raises(InvalidParameterError, match="read as histograms"):
+        open_logs(table, mapping=LogMapping(time_zone="Europe/Berlin"))
+
+
+def test_a_price_that_is_unreadable_is_no_loss():
+    """With won_when_priced, a missing price or 0 is a loss, and another text has no outcome."""
+    table = given(won=None, clearing_price_usd=["1.75", "?"], bid_usd=["2.5", "1.2"])
+    logs = open_logs(table, mapping=LogMapping(won_when_priced=True))
+    assert logs.table.order_by("bid_micros").won.to_pyarrow().to_pylist() == [None, True]
+    for price in (None, "0", " ", "null"):
+        table = given(won=None, clearing_price_usd=["1.75", price])
+        logs = open_logs(table, mapping=LogMapping(won_when_priced=True))
+        assert logs.table.order_by("bid_micros").won.to_pyarrow().to_pylist() == [False, True]
+
+
+def test_numbers_in_a_sample_are_those_above_zero():
+    """Texts that are no numbers are left out."""
+    assert numbers_in_sample(["1.5", "x", 0, -1, 2]) == [1.5, 2.0]

@@ -1,0 +1,114 @@
+"""Times in many forms are the times that Python wrote."""
+
+from __future__ import annotations
+
+import datetime
+from zoneinfo import ZoneInfo
+
+import ibis
+import pyarrow as pa
+import pytest
+
+from coterie.ads.logs.time_formats import TimeFormat, date_order, day_column, utc_times
+from coterie.engines.queries import fetch
+from coterie.errors import InvalidParameterError, TableError
+
+BERLIN = ZoneInfo("Europe/Berlin")
+UTC = datetime.UTC
+#: Forms of local times, and the order of their dates.
+LOCAL_FORMS = {
+    "%Y-%m-%d %H:%M:%S": "",
+    "%Y/%m/%d %I:%M:%S %p": "",
+    "%Y%m%d%H%M%S": "",
+    "%Y-%m-%d-%H:%M:%S": "",
+    "%d/%m/%Y %H:%M:%S": "day-first",
+    "%d.%m.%Y, %H:%M:%S": "day-first",
+    "%m/%d/%Y %I:%M:%S %p": "month-first",
+    "%m-%d-%YT%H:%M:%S": "month-first",
+}
+
+
+def read(values, how: TimeFormat, kind: str = "string") -> list[tuple]:
+    """The times in UTC and the days of values."""
+    table = ibis.memtable(pa.table({"x": values}))
+    found = table.select(
+        time=utc_times(table.x, kind, how).cast("string"), day=day_column(table.x, kind, how)
+    )
+    return [(row["time"], row["day"]) for row in fetch(found).to_pylist()]
+
+
+#: Local times of March, which are unique.
+TIMES = [
+    datetime.datetime(2026, 3, 1) + i * datetime.timedelta(hours=5, minutes=7, seconds=13)
+    for i in range(120)
+]
+
+
+@pytest.mark.parametrize("form", LOCAL_FORMS)
+@pytest.mark.parametrize("day_zone", ["UTC", "Europe/Berlin"])
+def test_local_times_are_read_in_their_zone(form, day_zone):
+    """All forms give the time in UTC, and the day in the zone of days."""
+    in_utc = [time.replace(tzinfo=BERLIN).astimezone(UTC) for time in TIMES]
+    clock = [str(time.replace(tzinfo=None)) for time in in_utc]
+    days = [time.date() for time in (in_utc if day_zone == "UTC" else TIMES)]
+    how = TimeFormat("Europe/Berlin", day_zone, LOCAL_FORMS[form])
+    found = read([time.strftime(form) for time in TIMES], how)
+    assert found == list(zip(clock, days, strict=True))
+
+
+@pytest.mark.parametrize("factor", [1, 10**3, 10**6, 10**9])
+@pytest.mark.parametrize("kind", ["integer", "string"])
+def test_numbers_since_1970_have_their_unit_by_their_digits(factor, kind):
+    """Seconds to nanoseconds, as numbers or texts, in every zone."""
+    time = datetime.datetime(2026, 3, 2, 23, 59, 59, tzinfo=UTC)
+    number = int(time.timestamp()) * factor + factor - 1
+    value = number if kind == "integer" else str(number)
+    ((_, day),) = read([value], TimeFormat("Europe/Berlin"), kind)
+    assert day == time.date()
+
+
+@pytest.mark.parametrize("value", ["2026-03-02", "2026/3/2", "20260302", "2/3/2026"])
+def test_a_day_without_a_clock_time_is_that_day_in_every_zone(value):
+    """Midnight of a zone is not converted."""
+    how = TimeFormat("Asia/Tokyo", "America/New_York", "day-first")
+    assert read([value], how)[0][1] == datetime.date(2026, 3, 2)
+
+
+@pytest.mark.parametrize("value", ["soon", "", "2026", "31/12/26", "13/13/2026", "2026-02-30"])
+def test_what_is_no_time_is_null(value):
+    """Engines must not guess."""
+    assert read([value], TimeFormat(order="day-first")) == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    ("values", "order"),
+    [
+        (["2026-03-02", "soon"], ""),
+        (["01/02/2026", "13/02/2026"], "day-first"),
+        (["1.2.2026 10:00", "1.13.2026 10:00"], "month-first"),
+    ],
+)
+def test_the_order_of_dates_is_decided_by_numbers_above_12(values, order):
+    """Other texts do not matter."""
+    assert date_order(ibis.memtable(pa.table({"x": values})).x, "x") == order
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["01/02/2026"], "may begin with the day or with the month, as in 01/02/2026"),
+        (["13/01/2026", "01/13/2026"], "have mixed orders"),
+    ],
+)
+def test_an_order_that_is_not_decided_is_an_error(values, message):
+    """The message has an example and the options."""
+    with pytest.raises(TableError, match=f"{message}.*--date-format"):
+        date_order(ibis.memtable(pa.table({"x": values})).x, "x")
+
+
+def test_zones_and_orders_are_checked():
+    """The message says how to write them."""
+    with pytest.raises(InvalidParameterError, match=r"time_zone='Berlin'.*Europe/Berlin"):
+        TimeFormat("Berlin")
+    with pytest.raises(InvalidParameterError, match=r"date_format='us': .*day-first"):
+        TimeFormat(order="us")

@@ -1,0 +1,57 @@
+"""JSON lines are a table of texts with dotted names."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from coterie.engines.backends import connect
+from coterie.engines.json_lines import dotted_keys, is_json, json_in_duckdb
+from coterie.engines.queries import fetch
+from coterie.errors import TableError
+
+
+def read(path, *lines) -> list[dict]:
+    """The rows of a file of these lines."""
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return fetch(json_in_duckdb([str(path)], connect())).to_pylist()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz", "a[1].json"])
+def test_values_are_texts_with_dotted_names(tmp_path, name):
+    """Nested objects and the first elements of lists are columns."""
+    value = {"id": 7, "imp": [{"bid.id": "x", "ok": True}], "user": {"geo": {"c": None}}}
+    found = read(tmp_path / name, value, {"imp": None})
+    assert found == [
+        {"id": "7", "imp.0.bid.id": "x", "imp.0.ok": "true", "user.geo.c": None},
+        dict.fromkeys(["id", "imp.0.bid.id", "imp.0.ok", "user.geo.c"]),
+    ]
+
+
+def test_a_list_of_several_is_its_text(tmp_path):
+    """No element is chosen in silence."""
+    found = read(tmp_path / "a.jsonl", {"imp": [{"p": 1}]}, {"imp": [{"p": 1}, {"p": 2}]})
+    assert [row["imp.0.p"] for row in found] == ["1", '[{"p":1},{"p":2}]']
+
+
+def test_a_line_that_is_not_json_is_a_row_of_nulls(tmp_path):
+    """It is not dropped."""
+    assert read(tmp_path / "a.jsonl", {"a": 1}, "broken") == [{"a": "1"}, {"a": None}]
+
+
+@pytest.mark.parametrize("text", ["[]", "1\n2", ""])
+def test_a_file_without_an_object_is_refused(tmp_path, text):
+    """The message says how to convert it."""
+    with pytest.raises(TableError, match="one object per line"):
+        read(tmp_path / "a.json", text)
+
+
+def test_keys_of_the_first_element_only():
+    """Empty lists and objects have none."""
+    value = {"a": [[1, 2], 3], "b": [], "c": {}, 'q"': 1}
+    assert list(dotted_keys(value)) == [("a", 0, 0)]
+    assert is_json("X.JSONL.GZ")
+    assert not is_json("x.json.csv")
