@@ -12,20 +12,25 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 PICTURE = Path(__file__).parent / "images" / "report.png"
+WIDTH = 1180
 
 
 def main(report: Path) -> None:
-    """Take a picture of the what-if charts and the first segments."""
+    """Take a picture of the what-if charts, and of the bids of an advertiser and its segment."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": 1180, "height": 1230})
+        page = browser.new_page(viewport={"width": WIDTH, "height": 900})
         page.goto(report.resolve().as_uri())
-        page.get_by_role("heading", name="What if the bid were different?").evaluate(
-            "heading => heading.scrollIntoView()"
+        begin, end = (
+            page.get_by_role("heading", name=name, exact=True).bounding_box()
+            for name in ("What if the bid were different?", "Segments")
         )
-        page.screenshot(path=PICTURE)
+        assert begin is not None and end is not None
+        top, bottom = begin["y"] - 24, end["y"] - 24
+        part = {"x": 0, "y": top, "width": WIDTH, "height": bottom - top}
+        page.screenshot(path=PICTURE, clip=part, full_page=True)
         browser.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib import resources
 from itertools import pairwise
 
 import numpy as np
@@ -486,3 +487,23 @@ def spare_report(case):
         return replace(PAYLOAD, currency="", interval=None)
     views = replace(PAYLOAD.views, names=[], ari=[], weights=[], tpn_fpn=[], dissenting=None)
     return replace(PAYLOAD, views=views)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"color_scheme": "dark", "width": 360}], ids=["light", "dark phone"]
+)
+def test_axe_finds_nothing_serious(report, opened, settings):
+    """No serious or critical finding of axe-core, with every part opened and both compared."""
+    pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+    axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+    # the policy of the page lets no script in, not even this one
+    page = opened(report, bypass_csp=True, **settings).page
+    page.fill("#beside", PAYLOAD.advertisers[7].id)
+    page.keyboard.press("Enter")
+    page.fill("#goal-amount", "many")
+    page.keyboard.press("Enter")
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run().then((found) => found.violations)")
+    serious = [one for one in found if one["impact"] in {"serious", "critical"}]
+    assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in serious] == []

@@ -270,6 +270,10 @@ def test_all_advertisers_come_page_by_page(client):
     assert list(client.advertisers("nobody has this name")) == []
     with pytest.raises(InvalidParameterError, match="page_size"):
         list(client.advertisers(page_size=101))
+    with pytest.raises(InvalidParameterError, match="sort"):
+        list(client.advertisers(sort="colour"))
+    bids = [one.bid for one in client.advertisers(sort="-bid", page_size=7)]
+    assert bids == sorted(bids, reverse=True)
 
 
 @pytest.mark.parametrize("name", ["nobody", "..", ".", "../model", "a/../../health", "%2e%2e"])

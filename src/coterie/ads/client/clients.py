@@ -189,7 +189,7 @@ class Client(Connection[httpx.BaseTransport]):
         return self._run(self._advertiser(advertiser))
 
     def advertisers(
-        self, search: str = "", *, segment: int | None = None, page_size: int = 100
+        self, search: str = "", *, segment: int | None = None, sort: str = "", page_size: int = 100
     ) -> Iterator[AdvertiserItem]:
         """Yield the advertisers of the model; each page is fetched when it is needed.
 
@@ -199,12 +199,16 @@ class Client(Connection[httpx.BaseTransport]):
             Part of the id, any case. Ids that begin with it come first, then by spend.
         segment : int, optional
             Only those of the segment with this index.
+        sort : str
+            "id", "segment", "confidence", "observations", "bid" or "spend", with a minus sign for
+            the largest first. By default by the id that fits best, then by spend.
         page_size : int
             1 to 100.
         """
         page = pages = 1
         while page <= pages:
-            asked = {"search": search, "segment": segment, "page_size": page_size, "page": page}
+            asked = {"search": search, "segment": segment, "sort": sort}
+            asked |= {"page_size": page_size, "page": page}
             found = self._run(self._advertiser_page(**asked))
             yield from found.items
             page, pages = page + 1, found.pages
@@ -333,12 +337,13 @@ class AsyncClient(Connection[httpx.AsyncBaseTransport]):
         return await self._run(self._advertiser(advertiser))
 
     async def advertisers(
-        self, search: str = "", *, segment: int | None = None, page_size: int = 100
+        self, search: str = "", *, segment: int | None = None, sort: str = "", page_size: int = 100
     ) -> AsyncIterator[AdvertiserItem]:
         """Yield the advertisers of the model; see :meth:`Client.advertisers`."""
         page = pages = 1
         while page <= pages:
-            asked = {"search": search, "segment": segment, "page_size": page_size, "page": page}
+            asked = {"search": search, "segment": segment, "sort": sort}
+            asked |= {"page_size": page_size, "page": page}
             found = await self._run(self._advertiser_page(**asked))
             for item in found.items:
                 yield item

@@ -5,7 +5,8 @@
  * coterieDecisions({ answers, money, fields }) wires them; fields is that of what_if_fields.js.
  * answers are those of what_if.js, with
  *   bidFor({ one, day, goal, amount })  { reached, bid, safe_bid, why }, or a promise of it: the least
- *                 bid that is expected to reach an amount of a goal
+ *                 bid that is expected to reach an amount of a goal, and the least one whose whole
+ *                 interval does, null if none does, undefined if there is no interval
  *   plan({ one, day, budget, days, bid })  optional: a promise of a BudgetPlan of the service; without
  *                 a bid, of the one that uses the budget
  * follow({ one, day, bid, when }) tells them what is asked; whatever else was found is forgotten, but
@@ -29,8 +30,12 @@ const coterieDecisions = (() => {
   function decisions({ answers, money, fields }) {
     let asked = null; // { one, day, bid, when }
     let planned = null; // { budget, days } that was asked for
-    let turn = 0;
+    const turns = { goal: 0, budget: 0 };
     let resting = 0;
+
+    function unclear(name, fault) {
+      return fault ? `The ${name} is not clear: ${fault}.` : "Give a number above 0.";
+    }
 
     /** Show words in the place of an answer, as a fault or not. */
     function say(name, words, isFault = false) {
@@ -41,13 +46,13 @@ const coterieDecisions = (() => {
 
     /** The answer to a question, null if another was asked since; what is wrong is said. */
     async function answer(name, question) {
-      const mine = (turn += 1);
+      const mine = (turns[name] += 1);
       say(name, "Asking …");
       try {
         const found = await question();
-        return mine === turn ? found : null;
+        return mine === turns[name] ? found : null;
       } catch (fault) {
-        if (mine === turn) say(name, fault.message, true);
+        if (mine === turns[name]) say(name, fault.message, true);
         return null;
       }
     }
@@ -73,7 +78,7 @@ const coterieDecisions = (() => {
 
     async function findBid() {
       const { goal, amount, fault } = typedGoal();
-      if (!(amount > 0)) return say("goal", fault ? `The goal is not clear: ${fault}.` : "Give a number above 0.", true);
+      if (!(amount > 0)) return say("goal", unclear("goal", fault), true);
       const { one, day, when } = asked;
       const found = await answer("goal", () => answers.bidFor({ one, day, goal, amount }));
       if (!found) return undefined;
@@ -81,9 +86,15 @@ const coterieDecisions = (() => {
       const bid = roundedUp(found.bid);
       fields.setBid(bid, bid);
       const told = [strong(money(bid)), ` is the least bid expected to reach ${goalWords({ goal, amount })} ${when}. `];
-      const safe = found.safe_bid;
-      told.push(safe === null ? "At no bid is the whole interval above it." : `From ${money(safe)} on the whole interval is above it.`);
+      told.push(safeWords(found.safe_bid));
       return say("goal", told);
+    }
+
+    /** From which bid on even the lower end of the interval reaches the goal; undefined: no interval. */
+    function safeWords(bid) {
+      if (bid === undefined) return "";
+      const from = bid === null ? "At no bid" : `From ${money(bid)} on`;
+      return `${from} ${bid === null ? "is the whole interval" : "the whole interval is"} above it.`;
     }
 
     function sentence(why) {
@@ -96,7 +107,7 @@ const coterieDecisions = (() => {
       const amount = enteredMoney(find("budget-amount").value);
       const { value: days } = entered(find("budget-days").value);
       if (!(amount.value > 0)) {
-        return say("budget", amount.fault ? `The budget is not clear: ${amount.fault}.` : "Give an amount above 0.", true);
+        return say("budget", unclear("budget", amount.fault), true);
       }
       if (!(Number.isInteger(days) && days >= 1 && days <= MOST_DAYS)) {
         return say("budget", `Give a whole number of days, 1 to ${MOST_DAYS}.`, true);
@@ -136,10 +147,11 @@ const coterieDecisions = (() => {
       find("budget-plan").hidden = false;
       const days = plan.by_day.map((one, i) => one.day || `day ${i + 1}`);
       const start = { observed: null, expected: 0, low: 0, high: 0 };
+      const ends = ({ spent, spent_interval: [low, high] }) => ({ ...start, expected: spent, low, high });
       coterieDayChart(find("budget-chart"), {
         label: `Money spent by day at a bid of ${money(plan.bid)}, with its interval`,
         days: ["start", ...days],
-        rows: [start, ...plan.by_day.map(({ spent, spent_interval: [low, high] }) => ({ ...start, expected: spent, low, high }))],
+        rows: [start, ...plan.by_day.map(ends)],
         format: money,
         limit: { value: plan.budget, label: `budget ${money(plan.budget)}` },
         fromZero: true,
@@ -194,7 +206,8 @@ const coterieDecisions = (() => {
       const isSame = asked && next && asked.one === next.one && asked.day === next.day;
       asked = next;
       if (!isSame) {
-        turn += 1;
+        turns.goal += 1;
+        turns.budget += 1;
         say("goal", "");
         if (find("budget-form")) hidePlan();
       } else if (planned) planAgain();

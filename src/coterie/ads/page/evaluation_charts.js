@@ -77,12 +77,17 @@ const coterieEvaluationCharts = (() => {
         cell: (point) => exact(point[target][end], format(point[target][end])),
       });
       const range = ({ low, high }) => `${format(low)}–${format(high)}`;
-      const missed = { title: "missed by", key: (point) => Math.abs(gap(point)), cell: (point) => missedBy(point[target], format) };
+      const missed = {
+        title: "missed by",
+        key: (point) => Math.abs(gap(point)),
+        cell: (point) => missedBy(point[target], format),
+      };
       const interval = { title: "interval", key: (point) => point[target].high, cell: (point) => range(point[target]) };
       columns.push(number("forecast"), interval, number("actual"), missed);
     }
     coterieTables.paged(find("point-list"), {
-      ...{ name: "Forecast and actual", label: "Filter by id", columns, groups: [], pageSize: PAGE, column: 4, rising: false },
+      ...{ name: "Forecast and actual", label: "Filter by id", columns, groups: [] },
+      ...{ pageSize: PAGE, column: 4, rising: false },
       load({ query, key, rising, page }) {
         const wanted = query.trim().toLowerCase();
         const found = coterieTables.sorted(points.filter(({ id }) => id.toLowerCase().includes(wanted)), key, rising);
@@ -124,17 +129,27 @@ const coterieEvaluationCharts = (() => {
         const x = scale(from, 1, frame.left, frame.right);
         frame.y = scale(from, 1, frame.bottom, frame.top);
         svg.replaceChildren(...squareAxes(frame, x, from, levels));
-        shown.forEach((row, i) => {
-          const known = levels.flatMap((level, j) => (row[mode][j] === null ? [] : [[x(level), frame.y(row[mode][j])]]));
-          if (!known.length) return;
-          const d = pathThrough(...[0, 1].map((axis) => known.map((one) => one[axis])));
-          svg.append(shape("path", { class: `line ${kinds[i]}`, d }));
-          for (const [cx, cy] of known) svg.append(shape("circle", { class: `of-${kinds[i]}`, cx, cy, r: 3.5 }));
-        });
-        const named = shown.map(({ target, ...row }, i) => ({ kind: kinds[i], label: target, values: row[mode].filter((one) => one !== null) }));
-        nameLines(svg, frame, named.filter(({ values }) => values.length));
+        const lines = shown.map((row, i) => ({
+          ...{ kind: kinds[i], label: row.target },
+          known: levels.map((level, j) => [level, row[mode][j]]).filter(([, share]) => share !== null),
+        }));
+        const at = ([level, share]) => [x(level), frame.y(share)];
+        for (const { kind, known } of lines) drawCoverage(svg, kind, known.map(at));
+        nameLines(svg, frame, lines.flatMap(({ known, ...line }) => named(line, known)));
       });
     }
+  }
+
+  function drawCoverage(svg, kind, places) {
+    if (!places.length) return;
+    const d = pathThrough(...[0, 1].map((axis) => places.map((one) => one[axis])));
+    svg.append(shape("path", { class: `line ${kind}`, d }));
+    for (const [cx, cy] of places) svg.append(shape("circle", { class: `of-${kind}`, cx, cy, r: 3.5 }));
+  }
+
+  /** A line to be named at its end, if it has one. */
+  function named(line, known) {
+    return known.length ? [{ ...line, values: known.map(([, share]) => share) }] : [];
   }
 
   function squareAxes({ left, right, top, bottom, y }, x, from, levels) {

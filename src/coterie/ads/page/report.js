@@ -84,7 +84,8 @@
       const most = at(grid[grid.length - 1]);
       if (most === null) return { reached: false, why: `The log has no ${goal}: ask for another goal` };
       const bid = leastBid((value) => at(value).value, amount);
-      if (bid !== null) return { reached: true, bid, safe_bid: leastBid((value) => at(value).low ?? 0, amount) };
+      const safe = most.low === undefined ? undefined : leastBid((value) => at(value).low, amount);
+      if (bid !== null) return { reached: true, bid, safe_bid: safe };
       const format = goal === "spend" ? money : count;
       const highest = `${money(grid[grid.length - 1])}, is expected to give ${format(most.value)}`;
       const why = `No bid in the log reaches that: the highest, ${highest} in ${count(supply)} auctions`;

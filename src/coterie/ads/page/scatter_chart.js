@@ -25,15 +25,16 @@ const coterieScatter = (() => {
   function rangeOf(points) {
     const known = points.map(({ actual }) => actual).filter((value) => value > 0);
     if (!known.length) return [1, 10];
-    const power = 10 ** Math.floor(Math.log10(Math.min(...known)));
-    const least = Number((power * [5, 2, 1].find((factor) => factor * power <= Math.min(...known) * 1.0001)).toPrecision(1));
+    const smallest = Math.min(...known) * 1.0001;
+    const power = 10 ** Math.floor(Math.log10(smallest));
+    const least = Number((power * [5, 2, 1].find((factor) => factor * power <= smallest)).toPrecision(1));
     const most = Math.max(...known, ...points.map(({ forecast }) => forecast));
     return [least, Math.max(most, least * 10) * 1.1];
   }
 
   function layOut(width, [least, most], formatTick) {
     const ticks = logTicks(least, most, Math.max(3, width / 90));
-    const left = 14 + 7 * Math.max(3, ...ticks.map((value) => formatTick(value).length));
+    const left = 14 + 7 * Math.max(1 + formatTick(least).length, ...ticks.map((value) => formatTick(value).length));
     const height = Math.round(Math.min(width, 420) * 0.86);
     const [right, bottom] = [width - 14, height - BOTTOM];
     const x = scale(least, most, left + STRIP, right, true);

@@ -193,7 +193,8 @@ const coterieTables = (() => {
       keep();
       filter.field.value = state.query;
       choice.value = state.group ?? "";
-      const { items, total } = await load({ ...state, key: columns[state.column]?.key });
+      const { key } = columns[state.column] ?? columns[0];
+      const { items, total } = await load({ ...state, key });
       if (mine !== turn) return;
       body.replaceChildren(...items.map((item) => rowOf(item, columns)));
       const start = (state.page - 1) * pageSize;
