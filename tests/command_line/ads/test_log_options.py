@@ -101,10 +101,7 @@ def test_a_notice_file_is_never_overwritten(run, tmp_path):
 def test_click_files_of_ipinyou_mark_impressions(run, tmp_path):
     """With the format, a click counts for the impression of the same bid."""
     for name, kind, ids in (("imp", 1, range(1, 9)), ("clk", 2, (3, 5))):
-        lines = (
-            f"{PAPER.format(i=i, kind=kind)}\tcreative\t300\t{100 + i}\tlanding\t1458\t1"
-            for i in ids
-        )
+        lines = [PAPER.format(i=i, kind=kind, price=100 + i) for i in ids]
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
     files = [tmp_path / "imp.txt", tmp_path / "clk.txt"]
     table = open_logs(files, mapping=LogMapping(format="ipinyou")).table

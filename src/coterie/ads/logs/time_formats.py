@@ -178,14 +178,24 @@ def _since_1970(millis: Any) -> Any:
     """Return the time of milliseconds since 1970, without a zone."""
     import ibis
 
-    if millis.get_backend().name != "pyspark":
-        return millis.as_timestamp("ms")
-
-    # Ibis has only seconds for Spark
+    # Ibis has only seconds for Spark, and returns a time with a zone for DuckDB
     @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
     def timestamp_millis(millis: Any) -> Any: ...
 
-    return timestamp_millis(millis)
+    engine = millis.get_backend().name
+    if engine == "pyspark":
+        return timestamp_millis(millis)
+    return _of_micros(millis * 1000) if engine == "duckdb" else millis.as_timestamp("ms")
+
+
+def _of_micros(micros: Any) -> Any:
+    """Return the time of microseconds since 1970 in DuckDB, without a zone."""
+    import ibis
+
+    @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
+    def make_timestamp(microseconds: Any) -> Any: ...
+
+    return make_timestamp(micros)
 
 
 def _utc(times: Any) -> Any:
@@ -202,10 +212,7 @@ def _utc(times: Any) -> Any:
     @ibis.udf.scalar.builtin(signature=(("timestamp('UTC')",), "int64"))
     def epoch_us(times: Any) -> Any: ...
 
-    @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
-    def make_timestamp(microseconds: Any) -> Any: ...
-
-    return make_timestamp(epoch_us(times))
+    return _of_micros(epoch_us(times))
 
 
 def _from_zone(times: Any, zone: str) -> Any:
