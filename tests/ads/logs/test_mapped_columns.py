@@ -115,3 +115,11 @@ def test_a_currency_is_told_where_no_column_has_it(tmp_path):
     assert open_logs(tmp_path / "with.csv", mapping=none_of_them).currency == "EUR"
     with pytest.raises(InvalidParameterError, match="three letters"):
         LogMapping(currency="euros")
+
+
+def test_hours_are_those_of_the_day_zone():
+    """Ten o'clock UTC is eleven in Berlin in winter."""
+    told = LogMapping(day_zone="Europe/Berlin")
+    for mapping, hour in ((LogMapping(), "10"), (told, "11")):
+        logs = open_logs(given(), mapping=mapping, dimensions=["hour"])
+        assert set(logs.table.dimension_hour.to_pyarrow().to_pylist()) == {hour}

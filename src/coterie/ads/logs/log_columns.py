@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
 from coterie.ads.logs.amount_units import factor_of
-from coterie.ads.logs.time_formats import TIME_KINDS, TimeFormat, day_column, utc_times
+from coterie.ads.logs.time_formats import TIME_KINDS, TimeFormat, clock_times, day_column
 from coterie.engines.queries import is_written_as
 from coterie.errors import InvalidParameterError, TableError
 
@@ -234,8 +234,8 @@ class _Columns:
         return found
 
     def hour(self, name: str) -> Any:
-        """Return the hour (UTC) of a time stamp, as text from 00 to 23."""
-        times = utc_times(*self._typed(name, *TIME_KINDS), self.reading.times)
+        """Return the hour of a time stamp in the day zone, as text from 00 to 23."""
+        times = clock_times(*self._typed(name, *TIME_KINDS), self.reading.times)
         return times.hour().cast("string").lpad(2, "0")
 
     def day(self, name: str) -> Any:

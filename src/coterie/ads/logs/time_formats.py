@@ -21,7 +21,15 @@ from typing import Any
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 
-__all__ = ["DATE_ORDERS", "TIME_KINDS", "TimeFormat", "date_order", "day_column", "utc_times"]
+__all__ = [
+    "DATE_ORDERS",
+    "TIME_KINDS",
+    "TimeFormat",
+    "clock_times",
+    "date_order",
+    "day_column",
+    "utc_times",
+]
 
 DATE_ORDERS = ("day-first", "month-first")
 #: Types of columns that can hold times.
@@ -76,12 +84,17 @@ def utc_times(column: Any, kind: str, how: TimeFormat) -> Any:
     return _times_of_text(_text(column, kind), _iso_text(_text(column, kind), how.order), how.zone)
 
 
+def clock_times(column: Any, kind: str, how: TimeFormat) -> Any:
+    """Return the times of a column of a kind of TIME_KINDS on the clocks of the day zone."""
+    times = utc_times(column, kind, how)
+    return times if how.day_zone == _UTC else _to_zone(times, how.day_zone)
+
+
 def day_column(column: Any, kind: str, how: TimeFormat) -> Any:
     """Return the days of a column of a kind of TIME_KINDS, as dates in the day zone."""
     if kind == "date":
         return column
-    times = utc_times(column, kind, how)
-    days = (times if how.day_zone == _UTC else _to_zone(times, how.day_zone)).date()
+    days = clock_times(column, kind, how).date()
     if kind == "timestamp" or how.zone == how.day_zone == _UTC:
         return days
     iso = _iso_text(_text(column, kind), how.order)
