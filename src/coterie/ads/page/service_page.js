@@ -368,7 +368,11 @@
         bidFor: (question) => busy(bidFor(question)),
         plan: (question) => busy(plan(question)),
       },
-      answersBeside: { ...second, forecast: (question) => busy(second.forecast(question)) },
+      answersBeside: {
+        ...second,
+        forecast: (question) => busy(second.forecast(question)),
+        refine: (reply, bids) => busy(second.refine(reply, bids)),
+      },
       onAsk: store,
       onShow,
     });
