@@ -132,6 +132,9 @@ def _labels(folder: Path, rows: int, labels: int, blanks: bool) -> LabelMatrix:
 
 def _forecast(market: FittedMarket) -> None:
     """Ask all kinds of questions, as the command and the service do."""
+    from coterie.ads.decisions.budgets import plan_budget
+    from coterie.ads.decisions.goals import bid_for
+    from coterie.ads.decisions.portfolios import split_budget
     from coterie.ads.forecasts.forecast_tables import tables_of
     from coterie.ads.forecasts.profiles import ProfileBook
 
@@ -140,6 +143,10 @@ def _forecast(market: FittedMarket) -> None:
     market.forecast(known, 1.0, days=3)
     market.forecast("new", bids, text="hotel by the beach", supply=1000)
     market.curve(known)
+    bid_for(market, known, impressions=1.0)
+    plan_budget(market, known, 1.0)
+    plan_budget(market, "new", 1.0, text="hotel by the beach", supply=1000)
+    split_budget(market, 1.0, [known])
     tables_of(market).warm()
     book = ProfileBook(market)
     book.advertiser(0)

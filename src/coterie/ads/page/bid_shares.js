@@ -23,7 +23,7 @@ const coterieBidShares = (() => {
         height: 200,
         ticks: 4,
         leastTickLength: 5,
-        bidTitle: `bid, ${symbol.trim() || "currency units"} per thousand impressions (CPM)`,
+        bidTitle: `bid (CPM, ${symbol.trim() || "currency units"})`,
         formatBid: tick,
         formatTick: percentTick,
         onHover: (bid) => point(bid),

@@ -62,7 +62,7 @@ const coterieWhatIf = (() => {
         label: `${target === "spend" ? "Spend" : "Impressions"} by bid`,
         height: 264,
         ticks: 5,
-        bidTitle: `bid, ${symbol.trim() || "currency units"} per thousand impressions (CPM)`,
+        bidTitle: `bid (CPM, ${symbol.trim() || "currency units"})`,
         formatBid: tick,
         formatTick: (value) => (target === "spend" ? symbol : "") + tick(value),
         onHover: (at) => point(at === null ? null : roundedBid(at, grid)),

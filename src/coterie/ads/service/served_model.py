@@ -21,6 +21,9 @@ from msgspec import UNSET
 import coterie
 from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.landscapes import PER_UNIT
+from coterie.ads.decisions.budgets import plan_budget
+from coterie.ads.decisions.goals import bid_for
+from coterie.ads.decisions.portfolios import split_budget
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
@@ -92,6 +95,7 @@ class ServedModel:
         beside = ThreadPoolExecutor(2, "details")
         self._book = beside.submit(ProfileBook, model)
         self._search = beside.submit(_make_search, model)
+        self._rehearsed = beside.submit(_ask_for_decisions, model)
         beside.shutdown(wait=False)
         # what makes them does not refer to this object: a cycle would keep it in memory
         make_period = partial(_make_period, self.tables, model.price_levels_)
@@ -108,6 +112,10 @@ class ServedModel:
             if not details.done():
                 await asyncio.shield(asyncio.wrap_future(details))
         return self
+
+    def rehearse(self) -> None:
+        """Wait until every kind of decision was asked for once, so that all loops are compiled."""
+        self._rehearsed.result()
 
     @property
     def book(self) -> ProfileBook:
@@ -228,6 +236,14 @@ def _make_search(model: FittedMarket) -> AdvertiserSearch:
         "bid": model.bid_,
     }
     return AdvertiserSearch(model.advertisers_.tolist(), model.cost_, model.labels_, columns)
+
+
+def _ask_for_decisions(model: FittedMarket) -> None:
+    """Ask for every kind of decision: this compiles its loops, or loads them."""
+    name = str(model.advertisers_[0])
+    bid_for(model, name, impressions=1.0)
+    plan_budget(model, name, 1.0)
+    split_budget(model, 1.0, [name])
 
 
 def _make_period(tables: ForecastTables, levels: DayLevels, key: tuple[date | None, int]) -> Period:
