@@ -8,7 +8,6 @@ import typer
 
 from coterie.command_line.ads import subjects
 from coterie.command_line.terminal import layout, options
-from coterie.command_line.terminal.streams import is_stream, output_name, write_output
 from coterie.runtime.wording import count, money, percent
 
 if TYPE_CHECKING:
@@ -66,16 +65,15 @@ def budget(
         text=text,
         level=int(level) / 100,
     )
-    if output is not None:
-        write_output(output, _columns(found))
-
-    def print_summary(_: dict[str, Any]) -> None:
-        _print_plan(found, forecaster.currency_)
-        written = [] if output is None else [output_name(output)]
-        layout.print_files(layout.stdout_console(), written)
-
-    facts = subjects.answer_facts(found, model) if as_json else {}
-    layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
+    subjects.print_decision(
+        found,
+        lambda: _print_plan(found, forecaster.currency_),
+        _columns,
+        model,
+        output,
+        as_json,
+        quiet,
+    )
 
 
 def _print_plan(found: BudgetPlan, currency: str) -> None:

@@ -10,7 +10,6 @@ import typer
 
 from coterie.command_line.ads import subjects
 from coterie.command_line.terminal import layout, options
-from coterie.command_line.terminal.streams import is_stream, output_name, write_output
 from coterie.errors import TableError
 from coterie.runtime.wording import count, money, signed
 
@@ -81,16 +80,9 @@ def portfolio(
         days=days,
         level=int(level) / 100,
     )
-    if output is not None:
-        write_output(output, _columns(found))
-
-    def print_summary(_: dict[str, Any]) -> None:
-        _print_split(found)
-        written = [] if output is None else [output_name(output)]
-        layout.print_files(layout.stdout_console(), written)
-
-    facts = subjects.answer_facts(found, model) if as_json else {}
-    layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
+    subjects.print_decision(
+        found, lambda: _print_split(found), _columns, model, output, as_json, quiet
+    )
 
 
 def _names(text: str) -> list[str]:

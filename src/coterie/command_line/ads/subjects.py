@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from coterie.command_line.terminal import layout
 from coterie.command_line.terminal.progress import shown_notes
-from coterie.command_line.terminal.streams import check_table, refuse_json
+from coterie.command_line.terminal.streams import (
+    check_table,
+    is_stream,
+    output_name,
+    refuse_json,
+    write_output,
+)
 from coterie.errors import InvalidParameterError, OutputError
 
 if TYPE_CHECKING:
@@ -27,6 +35,7 @@ __all__ = [
     "answer_facts",
     "check_output",
     "load_quietly",
+    "print_decision",
     "values_in",
 ]
 
@@ -121,6 +130,28 @@ def values_in(where: list[str] | None) -> dict[str, str] | None:
             "dimension once"
         )
     return found or None
+
+
+def print_decision(
+    found: Any,
+    print_found: Callable[[], None],
+    columns: Callable[[Any], dict[str, Any]],
+    model: Path,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write the table of a decision if asked for, and print the decision or its JSON."""
+    if output is not None:
+        write_output(output, columns(found))
+
+    def print_summary(_: dict[str, Any]) -> None:
+        print_found()
+        written = [] if output is None else [output_name(output)]
+        layout.print_files(layout.stdout_console(), written)
+
+    facts = answer_facts(found, model) if as_json else {}
+    layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
 
 
 def answer_facts(answer: Any, model: Path) -> dict[str, Any]:
