@@ -21,7 +21,7 @@ from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.engines.backends import connect
 from coterie.engines.queries import fetch
-from coterie.errors import InvalidParameterError, TableError
+from coterie.errors import CoterieWarning, InvalidParameterError, TableError
 from foreign_logs import SHAPES, auctions
 from spark_cluster import WORKERS, connected_cluster
 
@@ -150,12 +150,14 @@ def test_ipinyou_logs_and_histograms_equal_duckdb(spark, tmp_path):
 
 
 def test_a_damaged_row_of_text_is_an_error(spark, tmp_path):
-    """As with DuckDB, no row is dropped or filled silently."""
+    """No row is dropped or filled silently: DuckDB leaves it out with a warning."""
     content = "advertiser_id,day,bid_micros,won,price_micros\n1,2026-03-02,5,true,4\n"
     (tmp_path / "bids.csv").write_text(content + "1,2026-03-02,5,true,4,more\n")
-    for logs in both(tmp_path / "bids.csv", spark):
-        with pytest.raises(TableError, match="cannot read the table"):
-            read_histograms(logs, [10])
+    here, there = both(tmp_path / "bids.csv", spark)
+    with pytest.raises(TableError, match="cannot read the table"):
+        read_histograms(there, [10])
+    with pytest.warns(CoterieWarning, match="left out: 1, the first is line 3"):
+        assert read_histograms(here, [10]).bids.count.sum() == 1
 
 
 def test_the_active_session_is_used_and_its_views_are_logs(spark):

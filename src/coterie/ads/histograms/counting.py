@@ -32,7 +32,7 @@ from coterie.ads.logs.amount_codes import (
 )
 from coterie.ads.logs.bid_logs import BidLogs
 from coterie.engines.queries import fetch
-from coterie.errors import InvalidParameterError, TableError
+from coterie.errors import CoterieWarning, InvalidParameterError, TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -87,6 +87,7 @@ def read_histograms(
     )
     if not len(advertisers):
         raise TableError(_nothing_usable(logs, days))
+    _warn_of_ragged_lines(logs)
     return BidHistograms(
         advertisers,
         dates,

@@ -211,7 +211,9 @@ def _change_table(of: GroupChange | AdvertiserChange, currency: str) -> Table:
     changes = {name: getattr(of, name) for name in _QUANTITIES}
     has_values = any(change and change.before is not None for change in changes.values())
     values = ["before", "after"] if has_values else []
-    table = layout.figures_table(["" if has_values else "a typical advertiser"], [*values, "change", "±", "p"])
+    table = layout.figures_table(
+        ["" if has_values else "a typical advertiser"], [*values, "change", "±", "p"]
+    )
     for name, change in changes.items():
         if change is None:
             continue
