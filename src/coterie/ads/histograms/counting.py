@@ -141,6 +141,19 @@ def count_cells(
     return rows.group_by("advertiser_id", by, bin=bins).agg(**as_floats)
 
 
+def _warn_of_ragged_lines(logs: BidLogs) -> None:
+    lines = logs.ragged_lines()
+    if lines:
+        from coterie.runtime.user_warnings import warn_user  # imports scikit-learn
+
+        path, number, _ = lines[0]
+        warn_user(
+            f"{logs.source}: lines with another number of fields than the header were left out: "
+            f"{len(lines):,}, the first is line {number} of {path}; check_logs lists them",
+            CoterieWarning,
+        )
+
+
 def _dates(days: Sequence[Any]) -> list[Any]:
     try:
         return np.asarray(days, dtype="datetime64[D]").astype(object).ravel().tolist()
