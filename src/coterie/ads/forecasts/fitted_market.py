@@ -142,7 +142,7 @@ class FittedMarket:
 
     def curve(self, advertiser: str | None = None, *, text: str | None = None) -> AdvertiserCurve:
         """Return the curves behind the forecasts of one advertiser; see :meth:`forecast`."""
-        self._refuse_unfitted()
+        self.refuse_unfitted()
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
         bids = self.edges_ / _MICROS
@@ -203,7 +203,7 @@ class FittedMarket:
         Forecast, or list of Forecast
             A list where ``bid`` is one.
         """
-        self._refuse_unfitted()
+        self.refuse_unfitted()
         if bid is None:
             raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
@@ -228,7 +228,7 @@ class FittedMarket:
 
         Parameters are those of :meth:`forecast`.
         """
-        self._refuse_unfitted()
+        self.refuse_unfitted()
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
         if supply is not None and day is not None:
@@ -283,7 +283,8 @@ class FittedMarket:
             )
         return tables_of(self).supply(placement.row, days)
 
-    def _refuse_unfitted(self) -> None:
+    def refuse_unfitted(self) -> None:
+        """Raise scikit-learn's NotFittedError unless the model is fitted."""
         if not hasattr(self, "win_"):
             from sklearn.utils.validation import check_is_fitted
 
