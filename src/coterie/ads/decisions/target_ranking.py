@@ -163,7 +163,7 @@ def _ranked(
 def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floats]:
     """Return draws of what can be ranked by, (R, V) each; without those that the log lacks."""
     effects, (_, _, _, counts, shifts) = part.effects, part.asked.plans
-    V, H = effects.share.shape[1], len(counts)
+    V = effects.share.shape[1]
 
     def factors(effect: Floats) -> Floats:
         """Return draws of a log-normal factor, of mean 1."""
@@ -173,12 +173,10 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floa
     share /= share.sum(axis=1, keepdims=True)
     level = part.asked.doubts[0, 0] * rng.standard_normal((_DRAWS, 1))
     moved = level + effects.shift[1] * rng.standard_normal((_DRAWS, V))
-    each = shifts + part.moves + moved[:, :, None]
-    numbers = (share[:, :, None] * counts).reshape(1, -1, H)
-    impressions, spend = part.asked.sums(numbers, each.reshape(1, -1, H)).reshape(2, _DRAWS, V)
+    impressions, spend = part.sums(share[:, :, None] * counts, shifts + moved[:, :, None])
     # doubts about the curve are common to all values
     doubt = part.asked.price_doubt
-    spend = spend * part.spend_factors[0] * np.exp(doubt * rng.standard_normal((_DRAWS, 1)))
+    spend = spend * np.exp(doubt * rng.standard_normal((_DRAWS, 1)))
     # a price never exceeds the bid; where nothing is won, the next impression would cost it
     bid = part.asked.plans[2][0]
     cost = np.where(impressions > 0, np.minimum(1000 * _over(spend, impressions), bid), bid)
@@ -205,11 +203,10 @@ def _chances(draws: Floats, can_choose: NDArray[np.bool_], by: str) -> Floats:
 def _own_weights(part: DimensionForecasts, before: EffectsOfOne, by: str) -> Floats:
     """Return by how much own evidence reduced the variance of the ranked figure, (V,)."""
     counts, shifts = part.asked.plans[3:]
-    moves = part.moves[0]
+    shape = 1, part.effects.share.shape[1], len(counts)
     impressions, spend = (
-        part.asked.sums(
-            np.broadcast_to(np.maximum(counts, 1e-9), (1, *moves.shape)),
-            shifts + moves[None] + step,
+        part.sums(
+            np.broadcast_to(np.maximum(counts, 1e-9), shape), np.broadcast_to(shifts + step, shape)
         )[:, 0]
         for step in (0.0, _STEP)
     )
