@@ -194,10 +194,17 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floa
 
 
 def _chances(draws: Floats, can_choose: NDArray[np.bool_], by: str) -> Floats:
-    """Return how often each value is the best of those that can be chosen, (V,)."""
-    ordered = draws if by in _LARGEST_FIRST else -draws
-    best = np.where(can_choose, ordered, -np.inf).argmax(axis=1)
-    return np.bincount(best, minlength=draws.shape[1]) / len(draws)
+    """Return how often each value is the best of those that can be chosen, (V,).
+
+    Values that are equally good share the draw.
+
+    >>> costs = np.array([[0.0, 0.0, 1.0], [2.0, 1.0, 5.0]])
+    >>> _chances(costs, np.array([True, True, False]), "cost")
+    array([0.25, 0.75, 0.  ])
+    """
+    ordered = np.where(can_choose, draws if by in _LARGEST_FIRST else -draws, -np.inf)
+    is_best = can_choose & (ordered == ordered.max(axis=1, keepdims=True))
+    return np.asarray(_over(is_best, is_best.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
 def _own_weights(part: DimensionForecasts, before: EffectsOfOne, by: str) -> Floats:
