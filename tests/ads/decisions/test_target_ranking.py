@@ -111,7 +111,12 @@ def test_values_without_auctions_are_equally_good(by):
     [
         ({"by": "beauty"}, "by='beauty': it must be one of impressions"),
         ({"dimension": "planet"}, "the dimensions of the model are device, country"),
+        ({"dimension": 5}, "dimension=5: the dimensions of the model are device, country"),
+        ({"dimension": 0}, "dimension=0: the dimensions of the model are device, country"),
+        ({"dimension": [["device"]]}, "the dimensions of the model are device, country"),
         ({"bid": -1.0}, "bids must be numbers above 0"),
+        ({"bid": "abc"}, "bid='abc': bids must be numbers above 0"),
+        ({"bid": [1, 2]}, "targets are ranked at one bid"),
         ({"where": {"device": "tv"}}, "where"),
     ],
 )

@@ -128,6 +128,8 @@ def test_a_new_advertiser_gets_the_effects_of_its_segments():
     ("where", "message"),
     [
         ({"planet": "Mars"}, "the dimensions of the model are device, country"),
+        ("device", "where='device': give a value for each dimension, as in {'device': 'desktop'}"),
+        (["device"], "give a value for each dimension"),
         ({"device": "toaster"}, "device has no value 'toaster'; its values are desktop, phone"),
     ],
 )

@@ -7,7 +7,7 @@ come from draws of the posterior of the effects: shares, shifts of prices, facto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 from typing import Any, get_args
 
@@ -79,10 +79,9 @@ def rank_targets(
     assert targets is not None
     chosen = _ranked_by(model, by)
     at = _checked_bid(model, outlook, bid)
-    names = [dimension] if isinstance(dimension, str) else list(dimension or targets.dimensions)
     before = targets.of_new(outlook.placement.shares)
     found: list[RankedTarget] = []
-    for name in names:
+    for name in _asked_dimensions(dimension) or targets.dimensions:
         columns = targets.columns(name)
         values = [str(value) for value in targets.values[columns]]
         evidence = effects.of(columns), before.of(columns)
@@ -114,9 +113,20 @@ def _ranked_by(model: FittedMarket, by: RankedBy | None) -> RankedBy:
     return by
 
 
+def _asked_dimensions(dimension: Any) -> list[str]:
+    """Return one dimension or several as a list; none if all are asked for."""
+    if dimension is None:
+        return []
+    is_several = isinstance(dimension, Iterable) and not isinstance(dimension, str)
+    return list(dimension) if is_several else [dimension]
+
+
 def _checked_bid(model: FittedMarket, outlook: Outlook, bid: float | None) -> float:
     if bid is not None:
-        return float(checked_bids(float(bid))[0])
+        found = checked_bids(bid)
+        if len(found) > 1:
+            raise InvalidParameterError(f"bid={bid!r}: targets are ranked at one bid; give one")
+        return float(found[0])
     row = outlook.placement.row
     if row is None or model.bid_[row] <= 0:
         raise InvalidParameterError(NO_BID)

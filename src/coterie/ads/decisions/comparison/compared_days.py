@@ -108,6 +108,7 @@ def same_weekdays(first: Days, last: Days) -> bool:
 
 
 def _days_of(model: FittedMarket, name: str) -> BidHistograms:
+    model.refuse_unfitted()
     stored = getattr(model, "stored_days_", None)
     if stored is None:
         raise InvalidParameterError(
