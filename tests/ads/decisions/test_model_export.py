@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from coterie.ads import export_model
+from coterie.ads import AdForecaster, export_model
 from coterie.ads.decisions import model_export
 from coterie.ads.decisions.bulk_tables import curve_table
 from coterie.errors import InvalidParameterError, OutputError
@@ -64,6 +65,13 @@ def test_a_folder_with_files_is_not_touched(tmp_path):
     with pytest.raises(OutputError, match="not empty"):
         export_model(small_model(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_model_that_is_not_fitted_is_refused(tmp_path):
+    """There is nothing to write before a fit."""
+    with pytest.raises(NotFittedError):
+        export_model(AdForecaster(), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

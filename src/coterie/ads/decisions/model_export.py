@@ -89,6 +89,7 @@ def export_model(
     -------
     list of ExportedTable
     """
+    model.refuse_unfitted()
     unknown = [name for name in tables if name not in TABLES]
     if unknown or not tables or len(set(tables)) < len(tables):
         raise InvalidParameterError(

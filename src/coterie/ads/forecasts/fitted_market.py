@@ -251,6 +251,13 @@ class FittedMarket:
             target,
         )
 
+    def refuse_unfitted(self) -> None:
+        """Raise NotFittedError if the model is not fitted."""
+        if not hasattr(self, "win_"):
+            from sklearn.utils.validation import check_is_fitted
+
+            check_is_fitted(self, "win_")
+
     def target_effects(self, placement: Placement) -> EffectsOfOne:
         """Return the effects of all values of dimensions on an advertiser."""
         targets = self._known_targets()
@@ -282,13 +289,6 @@ class FittedMarket:
                 "is not known; give supply, the number of auctions"
             )
         return tables_of(self).supply(placement.row, days)
-
-    def refuse_unfitted(self) -> None:
-        """Raise scikit-learn's NotFittedError unless the model is fitted."""
-        if not hasattr(self, "win_"):
-            from sklearn.utils.validation import check_is_fitted
-
-            check_is_fitted(self, "win_")
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:
