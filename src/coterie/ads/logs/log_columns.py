@@ -245,7 +245,8 @@ class _Columns:
         return times.hour().cast("string").lpad(2, "0")
 
     def day(self, name: str) -> Any:
-        return day_column(*self._typed(name, *TIME_KINDS), self.reading.times)
+        is_day = name == "day"
+        return day_column(*self._typed(name, *TIME_KINDS), self.reading.times, is_day)
 
     def _typed(self, name: str, *kinds: str) -> tuple[Any, str]:
         column = self.raw[self.reading.column(name)]
