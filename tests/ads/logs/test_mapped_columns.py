@@ -72,6 +72,25 @@ def test_a_unit_against_the_name_is_used_with_a_warning():
     assert max(logs.table.bid_micros.to_pyarrow().to_pylist()) == 25_000
 
 
+def test_a_name_with_a_currency_may_be_for_one_impression():
+    """The unit of all amounts says so; a bid of 2.5 for one impression is 2,500 CPM."""
+    logs = open_logs(given(), amounts="currency/impression")
+    assert max(logs.table.bid_micros.to_pyarrow().to_pylist()) == 2_500_000_000
+    assert max(logs.table.price_micros.to_pyarrow().drop_null().to_pylist()) == 1_750_000_000
+
+
+def test_a_name_against_the_unit_of_all_amounts_decides_with_a_warning():
+    """The unit of the role confirms the name without a warning."""
+    table = given(floor_micros=[500_000, 500_000])
+    with pytest.warns(
+        CoterieWarning, match="floor_micros is read in micros, as its name.*floor=mi"
+    ):
+        open_logs(table, amounts="currency/impression")
+    told = {"all": "currency", "floor": "micros"}
+    logs = open_logs(table, amounts=told)
+    assert set(logs.table.floor_micros.to_pyarrow().to_pylist()) == {500_000}
+
+
 def test_the_day_is_enough_if_times_are_not_decided():
     """Two columns of times do not matter beside a day."""
     table = given(timestamp=["x"] * 2, day=["2026-03-02"] * 2)

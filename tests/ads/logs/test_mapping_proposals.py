@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import ibis
 import pyarrow as pa
 import pytest
@@ -19,8 +21,9 @@ ROWS = {
 
 
 def proposed(said=None, **columns):
-    """The proposal for the rows with other columns."""
-    return propose_mapping(ibis.memtable(pa.table({**ROWS, **columns})), said or LogMapping())
+    """The proposal for the rows with other columns; None leaves a column out."""
+    rows = {name: values for name, values in {**ROWS, **columns}.items() if values is not None}
+    return propose_mapping(ibis.memtable(pa.table(rows)), said or LogMapping())
 
 
 def test_all_that_is_proposed_is_said():
@@ -52,6 +55,35 @@ def test_units_follow_from_the_median_bid(bids, unit):
 def test_a_median_that_is_typical_in_two_units_stays_open():
     """120 may be cents or the currency."""
     assert "is unknown" in proposed(bid=[120, 130]).open_problems[0]
+
+
+def test_guesses_are_comments_in_a_mapping_file():
+    """The file says no more than the user and usual names do; its comments have all problems."""
+    found = proposed(bid=None, price=[2.53, 1.20])
+    text = found.as_toml()
+    assert '# bid = "price"  # a guess: ' in text
+    assert '# all = "currency"  # a guess: ' in text
+    assert "# won_when_priced = true  # a guess: " in text
+    assert text.count("# To do: ") == len(found.problems) == 2
+    assert tomllib.loads(text) == {
+        "columns": {"advertiser": "Advertiser", "time": "timestamp", "price": "clearing price"},
+        "amounts": {},
+    }
+
+
+def test_what_the_user_said_is_no_guess():
+    """Said entries are written as they are."""
+    said = LogMapping({"advertiser": "Advertiser"}, "currency", won_when_priced=True)
+    assert proposed(said).guesses == {}
+    assert "# " not in proposed(said).as_toml()
+
+
+@pytest.mark.parametrize("prices", [[1.7, 1.1], [None, None], ["1,7", "1,1"]])
+def test_won_follows_from_the_price_only_if_some_bids_have_none(prices):
+    """If all bids or none have a price, it does not say which won."""
+    found = proposed(**{"clearing price": prices})
+    assert not found.mapping.won_when_priced
+    assert "won" in found.missing
 
 
 def test_roles_without_a_column_are_listed():

@@ -74,6 +74,41 @@ def test_a_day_without_a_clock_time_is_that_day_in_every_zone(value):
     assert read([value], how)[0][1] == datetime.date(2026, 3, 2)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2026-03-02",
+        "2026-03-02 00:00:00",
+        "2026-03-02T00:00:00.000Z",
+        "2026-03-02T00:00+09:00",
+        "20260302000000",
+        "2/3/2026 12:00:00 AM",
+        datetime.datetime(2026, 3, 2),
+        datetime.datetime(2026, 3, 2, tzinfo=UTC),
+    ],
+)
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("day_zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_midnight_in_a_column_of_days_is_that_day_in_every_zone(value, zone, day_zone):
+    """Days stored as times are not converted."""
+    table = ibis.memtable(pa.table({"x": [value]}))
+    kind = "string" if isinstance(value, str) else "timestamp"
+    found = day_column(table.x, kind, TimeFormat(zone, day_zone, "day-first"), is_day=True)
+    assert fetch(table.select(day=found))["day"].to_pylist() == [datetime.date(2026, 3, 2)]
+
+
+def test_other_times_in_a_column_of_days_are_converted():
+    """A minute after midnight in Tokyo is the day before in UTC."""
+    for value, kind in (
+        ("2026-03-02 00:01:00", "string"),
+        (TIMES[0].replace(minute=1), "timestamp"),
+    ):
+        table = ibis.memtable(pa.table({"x": [value]}))
+        found = day_column(table.x, kind, TimeFormat("Asia/Tokyo"), is_day=True)
+        (day,) = fetch(table.select(day=found))["day"].to_pylist()
+        assert day == datetime.date.fromisoformat(str(value)[:10]) - datetime.timedelta(days=1)
+
+
 @pytest.mark.parametrize("value", ["soon", "", "2026", "31/12/26", "13/13/2026", "2026-02-30"])
 def test_what_is_no_time_is_null(value):
     """Engines must not guess."""

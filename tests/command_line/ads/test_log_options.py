@@ -53,9 +53,12 @@ def test_the_proposal_is_data_too(run, log):
 
 
 def test_a_mapping_file_replaces_the_options(run, log, tmp_path):
-    """What the check writes, the check reads; options come first."""
+    """What the check writes, the check reads once guesses are confirmed; options come first."""
     mapping = tmp_path / "mapping.toml"
     assert run("ads", "check", log, "--write-mapping", mapping, "--quiet").exit_code == 1
+    assert read_mapping(mapping).units == {}
+    assert run("ads", "check", log, "--mapping", mapping, "--quiet").exit_code == 1
+    mapping.write_text(mapping.read_text().replace('# all = "currency"', 'all = "currency"'))
     assert read_mapping(mapping).units == {"all": "currency"}
     assert run("ads", "check", log, "--mapping", mapping, "--quiet").exit_code == 0
     result = run("ads", "check", log, "--mapping", mapping, "--column", "bid=none")

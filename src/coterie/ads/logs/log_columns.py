@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
 from coterie.ads.logs.amount_units import factor_of
+from coterie.ads.logs.column_roles import columns_by_role
 from coterie.ads.logs.time_formats import TIME_KINDS, TimeFormat, clock_times, day_column
 from coterie.engines.queries import is_written_as
 from coterie.errors import InvalidParameterError, TableError
@@ -44,6 +45,10 @@ _IPINYOU_FIELDS = {
     "pay_price": 20,
     "advertiser_id": 22,
 }
+#: Column names that logs of other systems hardly have.
+_ONLY_IPINYOU = frozenset(
+    {"ipinyou_id", "log_type", "user_tags", "slot_floor_price", "slot_visibility", "slot_format"}
+)
 #: Columns of sums that a table of histograms may have.
 SUMS = (
     *("bids", "bid_micros", "wins", "cost_micros"),
@@ -83,12 +88,13 @@ def kind_of(columns: Iterable[str]) -> str:
     >>> kind_of(["advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros"])
     'histograms'
     """
-    names = set(columns)
+    names = dict.fromkeys(columns).keys()
     if {"bin_micros", "bids"} <= names:
         return "histograms"
-    # logs of iPinYou have only wins
-    is_named = {"timestamp", "bid_price", "pay_price"} <= names and "won" not in names
-    if is_named or "field_23" in names:
+    # logs of iPinYou have only wins in one currency; other logs use some of its names too
+    is_named = {"timestamp", "bid_price", "pay_price"} <= names and bool(_ONLY_IPINYOU & names)
+    says_more = {"won", "currency"} & columns_by_role(list(names), {}).keys()
+    if (is_named and not says_more) or "field_23" in names:
         return "ipinyou"
     return "bids"
 
@@ -239,7 +245,8 @@ class _Columns:
         return times.hour().cast("string").lpad(2, "0")
 
     def day(self, name: str) -> Any:
-        return day_column(*self._typed(name, *TIME_KINDS), self.reading.times)
+        is_day = name == "day"
+        return day_column(*self._typed(name, *TIME_KINDS), self.reading.times, is_day)
 
     def _typed(self, name: str, *kinds: str) -> tuple[Any, str]:
         column = self.raw[self.reading.column(name)]

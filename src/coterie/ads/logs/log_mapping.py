@@ -139,14 +139,25 @@ class LogMapping:
             words += [option] if value is True else [option, value]
         return words
 
-    def as_toml(self) -> str:
-        """Return the text of a mapping file."""
-        lines = [f"{name} = {_quoted(value)}" for name, value in self._plain().items()]
+    def as_toml(self, guesses: Mapping[str, str] | None = None) -> str:
+        """Return the text of a mapping file.
+
+        ``guesses`` has the reason for each entry that is a guess, by its name, as in
+        ``amounts.all``. These entries are comments, for the user to confirm.
+        """
+        why = guesses or {}
+
+        def line(key: str, value: str | bool, table: str = "") -> str:
+            said = f"{key} = {_quoted(value)}"
+            name = f"{table}{key}"
+            return f"# {said}  # a guess: {why[name]}" if name in why else said
+
+        lines = [line(name, value) for name, value in self._plain().items()]
         for name in ("columns", "amounts"):
             entries = getattr(self, name)
             if entries:
                 lines += ["", f"[{name}]"]
-                lines += [f"{key} = {_quoted(value)}" for key, value in entries.items()]
+                lines += [line(key, value, f"{name}.") for key, value in entries.items()]
         return "\n".join(lines).lstrip("\n") + "\n"
 
     def _plain(self) -> dict[str, Any]:

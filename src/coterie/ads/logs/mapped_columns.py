@@ -61,14 +61,8 @@ class MappedColumns:
                 f"{source}: {'; '.join(self.problems)}. The columns are {', '.join(self.columns)}; "
                 "coterie ads check proposes what they mean"
             )
-        for one in self.roles.values():
-            if one.why == "doubtful name":
-                warnings.warn(
-                    f"{source}: column {one.column} is read as the {one.role}, by its name; say "
-                    f"--column {one.role}={one.column} if this is right",
-                    CoterieWarning,
-                    stacklevel=4,
-                )
+        for doubt in _doubts(self):
+            warnings.warn(f"{source}: {doubt}", CoterieWarning, stacklevel=4)
         return ColumnReading(
             names={CANONICAL[role]: one.column for role, one in self.roles.items()},
             units={CANONICAL[role]: unit for role, (unit, _) in self.units.items()},
@@ -167,6 +161,27 @@ def numbers_in_sample(values: Sequence[Any], decimal_comma: bool = False) -> lis
     return numbers
 
 
+def _doubts(found: MappedColumns) -> Iterator[str]:
+    """Say which roles rest on doubtful names, and which units are not those of names or options."""
+    for role, one in found.roles.items():
+        if one.why == "doubtful name":
+            yield (
+                f"column {one.column} is read as the {role}, by its name; say --column "
+                f"{role}={one.column} if this is right"
+            )
+        by_name, told = unit_in(one.column), found.mapping.units
+        if role not in AMOUNTS or not by_name:
+            continue
+        unit = found.units[role][0]
+        if role in told and _base(unit) != by_name:
+            yield f"column {one.column} is read in {unit}, though its name says {by_name}"
+        elif role not in told and ALL in told and _base(told[ALL]) != by_name:
+            yield (
+                f"column {one.column} is read in {unit}, as its name says, and not in {told[ALL]}; "
+                f"say --amounts {role}={unit} if this is right"
+            )
+
+
 def _column_problems(
     raw: ir.Table, roles: Mapping[str, RoleColumn], mapping: LogMapping
 ) -> Iterator[str]:
@@ -191,20 +206,19 @@ def _column_problems(
 
 def _unit(role: str, column: str, told: Mapping[str, str], usual: str) -> tuple[str, str]:
     """Return the unit of an amount and why, both empty if unknown."""
-    by_name = unit_in(column)
     if role in told:
-        if by_name and by_name != told[role].partition("/")[0]:
-            warnings.warn(
-                f"column {column} is read in {told[role]}, though its name says {by_name}",
-                CoterieWarning,
-                stacklevel=4,
-            )
         return told[role], "given"
+    by_name = unit_in(column)
+    # a name such as bid_usd does not say for how many impressions
+    if ALL in told and by_name in {"", _base(told[ALL])}:
+        return told[ALL], "given"
     if by_name:
         return by_name, "name"
-    if ALL in told:
-        return told[ALL], "given"
     return usual, "format" if usual else ""
+
+
+def _base(unit: str) -> str:
+    return unit.partition("/")[0]
 
 
 def _unit_problems(

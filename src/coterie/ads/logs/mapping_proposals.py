@@ -56,10 +56,16 @@ class MappingProposal:
     open_problems: tuple[str, ...]  # what the mapping leaves open
     unused: tuple[str, ...]  # columns without a role
     missing: tuple[str, ...]  # required roles without a column
+    guesses: Mapping[str, str]  # why, by the entries of the mapping that are guesses
 
     def as_dict(self) -> dict[str, Any]:
         """Return the proposal as values that JSON can store."""
         return asdict(self) | {"options": self.mapping.options()}
+
+    def as_toml(self) -> str:
+        """Return the text of a mapping file; guesses and what is not decided are comments."""
+        to_do = "".join(f"# To do: {' '.join(problem.split())}\n" for problem in self.problems)
+        return to_do + self.mapping.as_toml(self.guesses)
 
 
 def propose_mapping(raw: ir.Table, mapping: LogMapping) -> MappingProposal:
@@ -86,10 +92,12 @@ def propose_mapping(raw: ir.Table, mapping: LogMapping) -> MappingProposal:
         for role, one in known.roles.items()
         if one.why != "canonical" or one.column != CANONICAL[role]
     }
-    proposed = replace(known.mapping, columns={**mapping.columns, **given}, amounts=amounts)
-    prices = values.get(known.roles["price"].column, []) if "price" in known.roles else []
-    if "won" not in known.roles and not mapping.won_when_priced and prices:
-        proposed = replace(proposed, won_when_priced=True)
+    proposed = replace(
+        known.mapping,
+        columns={**mapping.columns, **given},
+        amounts=amounts,
+        won_when_priced=mapping.won_when_priced or _is_won_by_price(known, values),
+    )
     return MappingProposal(
         roles=tuple(_roles(known, values, amounts)),
         mapping=proposed,
@@ -97,7 +105,31 @@ def propose_mapping(raw: ir.Table, mapping: LogMapping) -> MappingProposal:
         open_problems=map_columns(raw, proposed).problems if known.problems else (),
         unused=tuple(name for name in raw.columns if name not in columns),
         missing=tuple(missing_roles(known.roles, proposed)),
+        guesses=_guesses(known, mapping, proposed),
     )
+
+
+def _is_won_by_price(known: MappedColumns, values: Mapping[str, Sequence[Any]]) -> bool:
+    """Return whether there is no column for won, and some bids have a price but not all."""
+    if "won" in known.roles or "price" not in known.roles:
+        return False
+    written = values[known.roles["price"].column]
+    prices = numbers_in_sample(written, known.mapping.decimal_comma)
+    return 0 < len(prices) < max(map(len, values.values()))
+
+
+def _guesses(known: MappedColumns, said: LogMapping, proposed: LogMapping) -> dict[str, str]:
+    """Return why, by the entries of a proposed mapping that neither names nor the user decide."""
+    found = {
+        f"columns.{role}": "the name is doubtful"
+        for role, one in known.roles.items()
+        if one.why == "doubtful name"
+    }
+    if proposed.won_when_priced and not said.won_when_priced:
+        found["won_when_priced"] = "some bids have no price, or 0"
+    if ALL in proposed.units and ALL not in said.units:
+        found[f"amounts.{ALL}"] = "the median bid is usual in this unit"
+    return found
 
 
 def _amounts(

@@ -9,7 +9,7 @@ A text is a time if it is one of
 - seconds, milliseconds, microseconds or nanoseconds since 1970, of 10, 13, 16 or 19 digits.
 
 Numbers are read like their digits. A time without a zone of its own is in the zone of the format.
-A day without a clock time is that day in every zone.
+A day without a clock time is that day in every zone, and so is midnight in a column of days.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ TIME_KINDS = ("date", "timestamp", "integer", "floating", "string")
 _UTC = "UTC"
 _ZONE = r"(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?| [A-Za-z_]+/[A-Za-z_/]+)?"
 _ISO = rf"^\s*[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([T ][0-9]{{2}}:[0-9]{{2}}(:[0-9.]+)?\s*{_ZONE})?\s*$"
+#: A day in the form of ISO 8601, without a clock time or with midnight.
+_MIDNIGHT = rf"^[0-9-]{{10}}([T ]00:00(:00(\.0*)?)?\s*{_ZONE})?$"
 #: Groups: three parts of the date, hour, minute, second, fraction, A or P, zone.
 _PARTS = (
     r"^\s*([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})"
@@ -90,15 +92,23 @@ def clock_times(column: Any, kind: str, how: TimeFormat) -> Any:
     return times if how.day_zone == _UTC else _to_zone(times, how.day_zone)
 
 
-def day_column(column: Any, kind: str, how: TimeFormat) -> Any:
-    """Return the days of a column of a kind of TIME_KINDS, as dates in the day zone."""
+def day_column(column: Any, kind: str, how: TimeFormat, is_day: bool = False) -> Any:
+    """Return the days of a column of a kind of TIME_KINDS, as dates in the day zone.
+
+    With ``is_day`` the column is meant to have days: midnight is no clock time.
+    """
     if kind == "date":
         return column
     days = clock_times(column, kind, how).date()
-    if kind == "timestamp" or how.zone == how.day_zone == _UTC:
+    if kind == "timestamp":
+        clock = _utc(column)
+        is_midnight = clock == clock.date().cast("timestamp")
+        return is_midnight.ifelse(clock.date(), days) if is_day else days
+    if how.zone == how.day_zone == _UTC and not is_day:
         return days
     iso = _iso_text(_text(column, kind), how.order)
-    return (iso.length() == len("2026-03-02")).ifelse(iso.try_cast("date"), days)
+    is_plain = iso.re_search(_MIDNIGHT) if is_day else iso.length() == len("2026-03-02")
+    return is_plain.ifelse(iso[:10].try_cast("date"), days)
 
 
 def date_order(column: Any, name: str) -> str:

@@ -102,12 +102,9 @@ def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
 
 def _write_mapping(proposal: MappingProposal | None, how: LogOptions, path: Path) -> None:
     """Write a mapping file; what is not decided is a comment."""
-    mapping = how.mapping if proposal is None else proposal.mapping
-    open_problems = () if proposal is None else proposal.open_problems
-    comments = "".join(f"# To do: {problem}\n" for problem in open_problems)
+    known = how.mapping if proposal is None else proposal
     with atomic_file(path) as unfinished:
-        text = "" if mapping is None else mapping.as_toml()
-        unfinished.write_text(comments + text, encoding="utf-8")
+        unfinished.write_text("" if known is None else known.as_toml(), encoding="utf-8")
 
 
 def _drift(opened: BidLogs, found: LogCheck) -> PriceDrift | None:

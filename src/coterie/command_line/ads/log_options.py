@@ -26,6 +26,7 @@ class LogOptions:
     mapping: LogMapping | None = None
     wins: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
+    mapping_file: Path | None = None  # from which some of the mapping was read
 
     def words(self) -> list[str]:
         """Return the options that say the same, without a mapping file."""
@@ -166,7 +167,8 @@ def _log_options(
         join_on=join_on,
         unnoticed_lost=unnoticed_lost,
     )
-    return LogOptions(mapping_of(mapping).updated(said), tuple(wins or ()), tuple(losses or ()))
+    complete = mapping_of(mapping).updated(said)
+    return LogOptions(complete, tuple(wins or ()), tuple(losses or ()), mapping)
 
 
 def _pairs(texts: Sequence[str], option: str, otherwise: str = "") -> dict[str, str]:

@@ -31,7 +31,7 @@ def print_mapping(source: LogInput, proposal: MappingProposal) -> None:
     if proposal.unused:
         unused = [*proposal.unused[:_MOST_UNUSED], *["…"][: len(proposal.unused) > _MOST_UNUSED]]
         console.print(f"Columns without a role: {layout.one_line(', '.join(unused))}.\n")
-    for problem in proposal.open_problems or proposal.problems:
+    for problem in proposal.problems:
         console.print(f"Not decided: {layout.one_line(problem)}.\n")
     if proposal.problems:
         console.print("Complete and correct the options, and copy the command:")

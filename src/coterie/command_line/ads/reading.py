@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coterie.ads.logs.checks.log_checks import LogCheck
     from coterie.ads.logs.log_mapping import LogMapping
     from coterie.ads.logs.mapping_proposals import MappingProposal
+    from coterie.ads.logs.raw_logs import RawLog
     from coterie.ads.segments.settings import SegmentSettings
 
 Logs = Annotated[
@@ -168,6 +169,8 @@ class LogInput:
             taken[Path(database).resolve()] = "the database"
         if self.advertisers is not None:
             taken[self.advertisers.resolve()] = "the table of advertisers"
+        if self.how.mapping_file is not None:
+            taken[self.how.mapping_file.expanduser().resolve()] = "the mapping file"
         taken |= {Path(path).resolve(): "a notice file" for path in self._notices}
         for kind, path in self.outputs.items():
             if path is None or (is_stream(path) and kind == "table"):
@@ -241,6 +244,7 @@ class LogInput:
                 wins=list(self.how.wins) or None,
                 losses=list(self.how.losses) or None,
             )
+            self._refuse_input_files(raw)
             if raw.kind != "bids" or is_canonical(raw.table.columns):
                 return None
             return propose_mapping(raw.table, raw.mapping)
@@ -290,7 +294,7 @@ class LogInput:
             return opened
         return replace(opened, given_auction=self.usual_auction) if is_unknown else opened
 
-    def _refuse_input_files(self, opened: BidLogs) -> None:
+    def _refuse_input_files(self, opened: BidLogs | RawLog) -> None:
         """Refuse outputs that are files of the log or its text table, once these are known."""
         taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
         if isinstance(opened.texts, str):
