@@ -78,6 +78,12 @@ _ERRORS = {
         "the line is not a row: it has another number of fields than the header, or open quotes",
         "it is left out of all results; put quotes around fields that contain the delimiter",
     ),
+    "bid_ids_repeated": (
+        "bids",
+        "{column} is that of another bid, too, and every bid of an id gets the id's notices",
+        "wins and spend are too high; say --join-on with a column that identifies one bid, and "
+        "leave out bids that are logged twice",
+    ),
     "unreadable": (
         "rows",
         "{column} cannot be read: it should be {expected}",
