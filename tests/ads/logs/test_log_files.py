@@ -215,9 +215,28 @@ def test_ragged_lines_are_kept_aside(tmp_path, duckdb_connection):
     for _ in range(2):
         assert fetch(table).to_pylist() == [{"a": "1", "b": "2"}]
     found = rejected_lines(files.rejects, duckdb_connection)
-    assert [(path, line) for path, line, _ in found] == [
+    assert [(line.path, line.number) for line in found] == [
         (str(tmp_path / "a.csv"), n) for n in (2, 4)
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "number", "hides_others"),
+    [
+        ('1,2\n"1,2\n3,4\n5,6\n', 3, True),
+        ('1,2\n"1,2\n3,4\n"5",6\n', 3, True),
+        ('1,2\n3,"4', 3, False),
+        ('1,2\n"1"x,2\n3,4\n', 3, False),
+    ],
+)
+def test_an_open_quote_hides_the_lines_after_it(
+    tmp_path, duckdb_connection, lines, number, hides_others
+):
+    """A quote that is open in one line only is a fault of this line alone."""
+    files = inspect_files([text(tmp_path / "a.csv", f"a,b\n{lines}")])
+    fetch(read_files(files, duckdb_connection))
+    (found,) = rejected_lines(files.rejects, duckdb_connection)
+    assert (found.number, found.hides_others) == (number, hides_others)
 
 
 def test_text_that_is_not_utf_8_is_an_error(tmp_path, duckdb_connection):

@@ -26,9 +26,14 @@ _FEWEST_AMOUNTS = 20
 def reading_faults(logs: BidLogs, rows: int, currency: str) -> Iterator[Fault]:
     """Yield the faults of reading a log; its ``rows`` have been read at least once."""
     lines = logs.ragged_lines()
-    if lines:
-        examples = [{"file": path, "line": n, "fault": why} for path, n, why in lines[:EXAMPLES]]
-        yield fault_of("line_ragged", len(lines), rows + len(lines), examples)
+    for code, hides_others in (("quote_open", True), ("line_ragged", False)):
+        found = [line for line in lines if line.hides_others == hides_others]
+        if found:
+            examples = [
+                {"file": line.path, "line": line.number, "fault": line.fault}
+                for line in found[:EXAMPLES]
+            ]
+            yield fault_of(code, len(found), rows + len(lines), examples)
     yield from _decimals(logs, currency)
     if logs.notices is not None:
         yield from _notices(logs.notices)
