@@ -19,7 +19,7 @@ from coterie.ads.logs.log_mapping import LogMapping, mapping_of
 from coterie.ads.logs.mapped_columns import reading_of
 from coterie.ads.logs.notice_joins import JoinedBids
 from coterie.ads.logs.raw_logs import Source, is_table, open_raw
-from coterie.engines.engine_files import rejected_lines
+from coterie.engines.engine_files import RejectedLine, rejected_lines
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 
@@ -168,10 +168,11 @@ class BidLogs:
             return "minimum"
         return "paid" if self.auction == "second" else "none"
 
-    def ragged_lines(self) -> list[tuple[str, int, str]]:
-        """Return the file, number and fault of the lines that queries so far have left out.
+    def ragged_lines(self) -> list[RejectedLine]:
+        """Return the lines that queries so far have left out.
 
-        These are lines of text files with another number of fields than the header.
+        These are lines of text files with another number of fields than the header, or with an
+        open quote.
         """
         backend = self.table.get_backend()
         return [line for name in self.rejects for line in rejected_lines(name, backend)]

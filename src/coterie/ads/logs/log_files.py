@@ -59,6 +59,7 @@ class LogFiles:
     delimiter: str = ","
     base: str = ""  # folder above the partition folders named column=value; empty if none
     lacking: Mapping[str, str] = field(default_factory=dict)  # column: first file without it
+    retyped: Mapping[str, str] = field(default_factory=dict)  # column: first file of another type
     is_json: bool = False
     rejects: str = ""  # of text in DuckDB: the table of lines with a wrong number of fields
 
@@ -171,26 +172,39 @@ def _is_skipped(path: Path, folder: Path) -> bool:
 
 
 def _inspect_parquet(paths: Sequence[str]) -> LogFiles:
-    of_each = {path: frozenset(_parquet_columns(path)) for path in paths}
-    columns = dict.fromkeys(name for path in paths for name in sorted(of_each[path]))
-    lacking = {
-        name: next(path for path in paths if name not in of_each[path])
-        for name in columns
-        if any(name not in here for here in of_each.values())
-    }
+    of_each = {path: _parquet_types(path) for path in paths}
+    types: dict[str, pa.DataType] = {}
+    lacking: dict[str, str] = {}
+    retyped: dict[str, str] = {}
+    for here in of_each.values():
+        types = here | types  # those of the first file come first
+    for path, here in of_each.items():
+        for name, kind in types.items():
+            if name not in here:
+                lacking.setdefault(name, path)
+            elif here[name] != kind:
+                retyped.setdefault(name, path)
     partitions = _partition_columns(paths)
     base = os.path.commonpath([_partition_base(path) for path in paths]) if partitions else ""
-    return LogFiles(tuple(paths), False, (*columns, *partitions), base=base, lacking=lacking)
+    columns = (*types, *partitions)
+    return LogFiles(tuple(paths), False, columns, base=base, lacking=lacking, retyped=retyped)
 
 
-def _parquet_columns(path: str) -> list[str]:
+def _parquet_types(path: str) -> dict[str, pa.DataType]:
     try:
-        return list(pq.read_schema(path).names)
+        schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"{path}: the Parquet file is damaged or incomplete ({engine_message(error)}); "
             "copy it again, or leave it out"
         ) from error
+    return {column.name: _stored_type(column.type) for column in schema}
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type without what Parquet does not store: all texts are the same there."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_large_string(kind) else kind
 
 
 def _partition_columns(paths: Sequence[str]) -> list[str]:
@@ -240,7 +254,8 @@ def _read_with_duckdb(files: LogFiles, connection: Any) -> ir.Table:
         return text_in_duckdb(files.paths, layout, connection, rejects=files.rejects)
     return connection.read_parquet(
         [path_for_duckdb(path) for path in files.paths],
-        union_by_name=bool(files.lacking),
+        # else DuckDB casts all files to the types of the first, which rounds numbers
+        union_by_name=bool(files.lacking or files.retyped),
         hive_partitioning=bool(files.base),
     )
 
@@ -249,6 +264,11 @@ def _read_with_spark(files: LogFiles, connection: Any) -> ir.Table:
     packed = next((path for path in files.paths if path.lower().endswith(".zst")), None)
     if packed is not None:
         raise TableError(f"{packed}: Spark does not read Zstandard; use gzip or DuckDB")
+    for column, path in files.retyped.items():
+        raise TableError(
+            f"{path}: column {column} has another type than in {files.paths[0]}; Spark does not "
+            "read such files together: use DuckDB, or write them with the same types"
+        )
     if files.is_json:
         frame = json_in_spark(files.paths, connection._session)
     elif files.is_text:
