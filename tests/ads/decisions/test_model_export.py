@@ -78,13 +78,14 @@ def test_a_model_that_is_not_fitted_is_refused(tmp_path):
     ("name", "tables", "message"),
     [
         ("all.parquet", ["curves", "segments"], "is one file, but there are 2 tables"),
+        ("curves.csv", ["curves"], "tables are written as Parquet; give a folder without .csv"),
         ("out", ["curve"], "must be some of advertisers, segments, curves, forecasts"),
         ("out", [], "must be some of"),
         ("out", ["curves", "curves"], "each once"),
     ],
 )
 def test_other_tables_are_refused(tmp_path, name, tables, message):
-    """Unknown tables, none, and several in one file are errors."""
+    """Unknown tables, none, several in one file, and files of other kinds are errors."""
     with pytest.raises(InvalidParameterError, match=message):
         export_model(small_model(), tmp_path / name, tables=tables)
     assert list(tmp_path.iterdir()) == []
