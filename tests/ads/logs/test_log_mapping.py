@@ -12,9 +12,13 @@ from coterie.ads.logs.log_mapping import LogMapping, mapping_of, read_mapping
 from coterie.errors import InvalidParameterError, TableError
 
 NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
+#: Columns by role; each role has its own, even in two mappings.
+COLUMNS = st.dictionaries(st.sampled_from(list(CANONICAL)), NAMES).map(
+    lambda names: {role: f"{name} {role}" for role, name in names.items()}
+)
 MAPPINGS = st.builds(
     LogMapping,
-    columns=st.dictionaries(st.sampled_from(list(CANONICAL)), NAMES),
+    columns=COLUMNS,
     amounts=st.dictionaries(st.sampled_from(["all", *AMOUNTS]), st.sampled_from(UNITS)),
     time_zone=st.sampled_from(["", "Europe/Berlin"]),
     date_format=st.sampled_from(["", "day-first"]),
@@ -57,6 +61,8 @@ def test_canonical_names_are_roles():
         ({"amounts": "euros"}, "'euros' is no unit"),
         ({"amounts": {"won": "cents"}}, "won is not an amount"),
         ({"columns": {"bids": "x"}}, "'bids' is no role"),
+        ({"columns": {"bid": "x", "price": "x"}}, "x is given for bid and price"),
+        ({"columns": {"time": "x", "day": "x", "won": "x"}}, "x is given for time and day and won"),
         ({"format": "dv360"}, "format='dv360'"),
         ({"time_zone": "Mars"}, "no such time zone"),
     ],
@@ -65,6 +71,12 @@ def test_nonsense_is_refused(said, message):
     """The message says what is possible."""
     with pytest.raises(InvalidParameterError, match=message):
         LogMapping(**said)
+
+
+def test_a_time_may_be_the_day_too_and_roles_may_be_left_out():
+    """All other columns have one role."""
+    columns = {"time": "x", "day": "x", "click": "", "floor": ""}
+    assert LogMapping(columns).columns == columns
 
 
 @pytest.mark.parametrize(

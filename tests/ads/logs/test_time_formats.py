@@ -97,6 +97,24 @@ def test_midnight_in_a_column_of_days_is_that_day_in_every_zone(value, zone, day
     assert fetch(table.select(day=found))["day"].to_pylist() == [datetime.date(2026, 3, 2)]
 
 
+@pytest.mark.parametrize("kind", ["integer", "string"])
+def test_ten_digits_that_are_a_date_and_an_hour_are_that_hour(kind):
+    """They are no seconds since 1970, which would be in 2034, even if the date is wrong."""
+    values = [2026030213, 2026030225, 2026023013, 1772460000]
+    found = read([v if kind == "integer" else str(v) for v in values], TimeFormat(), kind)
+    assert [time for time, _ in found] == ["2026-03-02 13:00:00", None, None, "2026-03-02 14:00:00"]
+
+
+@pytest.mark.parametrize("zone", ["+05:30", " +05:30", " +0530", "-05:00", " -05:00", " Z", " UTC"])
+@pytest.mark.parametrize("local", ["UTC", "Europe/Berlin"])
+def test_a_blank_before_the_zone_does_not_matter(zone, local):
+    """The time has its own zone."""
+    offset = zone.strip().replace("UTC", "Z")
+    time = datetime.datetime.fromisoformat(f"2026-03-02T12:30:00{offset}").astimezone(UTC)
+    ((found, _),) = read([f"2026-03-02 12:30:00{zone}"], TimeFormat(local))
+    assert found == str(time.replace(tzinfo=None))
+
+
 def test_other_times_in_a_column_of_days_are_converted():
     """A minute after midnight in Tokyo is the day before in UTC."""
     for value, kind in (

@@ -92,6 +92,7 @@ class LogMapping:
 
     def __post_init__(self) -> None:
         columns = _by_role(self.columns, "columns")
+        _refuse_shared(columns)
         amounts = self.units
         whole = {ALL: amounts[ALL]} if ALL in amounts else {}
         amounts = whole | _by_role({k: v for k, v in amounts.items() if k != ALL}, "amounts")
@@ -215,6 +216,16 @@ def _by_role(entries: Mapping[str, str], what: str) -> dict[str, str]:
             raise InvalidParameterError(f"{what}: {role_of(name)} is given twice")
         found[role_of(name)] = value
     return found
+
+
+def _refuse_shared(columns: Mapping[str, str]) -> None:
+    """Refuse a column with two roles; only a time has a day too."""
+    for column in filter(None, columns.values()):
+        roles = [role for role, name in columns.items() if name == column]
+        if len(roles) > 1 and set(roles) != {"time", "day"}:
+            raise InvalidParameterError(
+                f"columns: {column} is given for {' and '.join(roles)}; a column has one role"
+            )
 
 
 def _quoted(value: str | bool) -> str:

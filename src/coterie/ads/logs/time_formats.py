@@ -5,8 +5,9 @@ A text is a time if it is one of
 - year, month, day, in this order: ``2026-03-02``, ``2026/3/2``, ``20260302``;
 - day, month, year or month, day, year, if the order is given: ``31/12/2026``, ``12.31.2026``;
 - one of these with a clock time, with or without AM or PM, fractions and a zone;
-- 14 or 17 digits, from the year to the second or millisecond;
-- seconds, milliseconds, microseconds or nanoseconds since 1970, of 10, 13, 16 or 19 digits.
+- 10, 14 or 17 digits, from the year to the hour, second or millisecond;
+- seconds, milliseconds, microseconds or nanoseconds since 1970, of 10, 13, 16 or 19 digits;
+  10 digits that are a date and an hour since 2000 are that hour.
 
 Numbers are read like their digits. A time without a zone of its own is in the zone of the format.
 A day without a clock time is that day in every zone, and so is midnight in a column of days.
@@ -49,6 +50,7 @@ _PARTS = (
 _YEAR_FIRST = r"^\s*[0-9]{4}[-/.]"
 _YEAR_LAST = r"^\s*[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}([^0-9]|$)"
 _COMPACT = r"^\s*[0-9]{8}([0-9]{6}([0-9]{3})?)?\s*$"
+_COMPACT_HOUR = r"^\s*20[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])[0-9]{2}\s*$"
 _EPOCH = r"^\s*([0-9]{10}([0-9]{3}){0,3})(\.[0-9]*)?\s*$"
 _HAS_ZONE = r"[0-9]\s*(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?| [A-Za-z_]+/[A-Za-z_/]+)$"
 #: Rows in which the order of dates is looked for, before all rows are read.
@@ -165,10 +167,15 @@ def _iso_text(text: Any, order: str) -> Any:
     day_only = compact(0, 4) + "-" + compact(4, 6) + "-" + compact(6, 8)
     clock = "T" + compact(8, 10) + ":" + compact(10, 12) + ":" + compact(12, 14)
     cases = [
-        (text.re_search(_ISO), text.strip()),
+        # engines read no blank before a zone
+        (
+            text.re_search(_ISO),
+            text.strip().replace(" +", "+").replace(" -", "-").replace(" Z", "Z"),
+        ),
         (text.re_search(_YEAR_FIRST), _written(part[1], part[2], part[3], part)),
         (text.re_search(_COMPACT), day_only + (text.strip().length() > 8).ifelse(clock, "")),
     ]
+    cases.append((text.re_search(_COMPACT_HOUR), day_only + "T" + compact(8, 10) + ":00:00"))
     if order:
         month, day = (part[2], part[1]) if order == "day-first" else (part[1], part[2])
         cases.append((text.re_search(_YEAR_LAST), _written(part[3], month, day, part)))
@@ -189,7 +196,8 @@ def _written(year: Any, month: Any, day: Any, part: dict[int, Any]) -> Any:
 def _times_of_text(text: Any, iso: Any, zone: str) -> Any:
     # 13 digits are milliseconds since 1970, of whatever unit the others are
     millis = text.re_extract(_EPOCH, 1).rpad(13, "0")[:13].try_cast("int64")
-    since_1970 = _since_1970(text.re_search(_EPOCH).ifelse(millis, None))
+    is_epoch = iso.isnull() & text.re_search(_EPOCH)
+    since_1970 = _since_1970(is_epoch.ifelse(millis, None))
     times = _utc(iso.try_cast("timestamp('UTC')"))
     if zone != _UTC:
         local = _from_zone(iso.try_cast("timestamp"), zone)
