@@ -240,6 +240,7 @@ class LogInput:
                 table=self.table,
                 wins=list(self.how.wins) or None,
                 losses=list(self.how.losses) or None,
+                dimensions=list(self.dimensions.values()),
             )
             if raw.kind != "bids" or is_canonical(raw.table.columns):
                 return None
