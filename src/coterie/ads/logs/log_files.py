@@ -31,7 +31,13 @@ from coterie.engines.engine_files import (
     text_in_duckdb,
     text_in_spark,
 )
-from coterie.engines.json_lines import is_json, json_in_duckdb, json_in_spark
+from coterie.engines.json_lines import (
+    SAMPLED_FILES,
+    SAMPLED_LINES,
+    is_json,
+    json_in_duckdb,
+    json_in_spark,
+)
 from coterie.engines.queries import engine_errors, engine_message
 from coterie.errors import TableError
 
@@ -61,6 +67,7 @@ class LogFiles:
     lacking: Mapping[str, str] = field(default_factory=dict)  # column: first file without it
     retyped: Mapping[str, str] = field(default_factory=dict)  # column: first file of another type
     is_json: bool = False
+    note: str = ""  # what the check says about reading them
     rejects: str = ""  # of text in DuckDB: the table of lines with a wrong number of fields
 
 
@@ -108,7 +115,12 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
             f"{first} is {kind} and {other} is {kinds[other]}; give files of one kind only"
         )
     if kind == "JSON":
-        return LogFiles(tuple(paths), is_text=False, is_json=True)
+        note = (
+            f"columns were looked for in the first {SAMPLED_LINES:,} lines of "
+            f"{min(len(paths), SAMPLED_FILES)} of {len(paths)} files; name others by --column or "
+            "--dimension"
+        )
+        return LogFiles(tuple(paths), is_text=False, is_json=True, note=note)
     if is_remote(first):
         delimiter = "\t" if ".tsv" in first.lower() else ","
         is_text = kind == "text"
@@ -116,8 +128,11 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
     return _inspect_text(paths) if kind == "text" else _inspect_parquet(paths)
 
 
-def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
-    """Return the files as a table of an engine, reading no more than the columns."""
+def read_files(files: LogFiles, connection: BaseBackend, named: Sequence[str] = ()) -> ir.Table:
+    """Return the files as a table of an engine, reading no more than the columns.
+
+    JSON lines are searched for columns that are ``named`` and not in the first lines.
+    """
     readers = {"duckdb": _read_with_duckdb, "pyspark": _read_with_spark}
     if connection.name not in readers:
         raise TableError(
@@ -125,7 +140,7 @@ def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
             "give a table of that engine instead"
         )
     with engine_errors(files.paths[0]):
-        return readers[connection.name](files, connection)
+        return readers[connection.name](files, connection, named)
 
 
 def is_database(path: str) -> bool:
@@ -246,9 +261,9 @@ def _stripped_fields(header: str, delimiter: str) -> list[str]:
     return [name.strip() for name in header_fields(header, delimiter)]
 
 
-def _read_with_duckdb(files: LogFiles, connection: Any) -> ir.Table:
+def _read_with_duckdb(files: LogFiles, connection: Any, named: Sequence[str]) -> ir.Table:
     if files.is_json:
-        return json_in_duckdb(files.paths, connection)
+        return json_in_duckdb(files.paths, connection, named)
     if files.is_text:
         layout = _text_layout(files)
         return text_in_duckdb(files.paths, layout, connection, rejects=files.rejects)
@@ -260,7 +275,7 @@ def _read_with_duckdb(files: LogFiles, connection: Any) -> ir.Table:
     )
 
 
-def _read_with_spark(files: LogFiles, connection: Any) -> ir.Table:
+def _read_with_spark(files: LogFiles, connection: Any, named: Sequence[str]) -> ir.Table:
     packed = next((path for path in files.paths if path.lower().endswith(".zst")), None)
     if packed is not None:
         raise TableError(f"{packed}: Spark does not read Zstandard; use gzip or DuckDB")
@@ -270,7 +285,7 @@ def _read_with_spark(files: LogFiles, connection: Any) -> ir.Table:
             "read such files together: use DuckDB, or write them with the same types"
         )
     if files.is_json:
-        frame = json_in_spark(files.paths, connection._session)
+        frame = json_in_spark(files.paths, connection._session, named)
     elif files.is_text:
         frame = text_in_spark(files.paths, _text_layout(files), connection._session)
     else:
