@@ -9,7 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.ads.logs.log_files import find_files, inspect_files, is_database, read_files
+from coterie.ads.logs.log_files import (
+    files_not_read,
+    find_files,
+    inspect_files,
+    is_database,
+    read_files,
+)
 from coterie.engines.engine_files import rejected_lines
 from coterie.engines.queries import fetch
 from coterie.errors import TableError
@@ -57,6 +63,14 @@ def test_a_folder_means_the_logs_in_it_and_below(tmp_path):
     )
     touch(tmp_path, *logs, *others)
     assert find_files(tmp_path) == sorted(str(tmp_path / name) for name in logs)
+
+
+def test_files_of_a_folder_with_other_endings_are_known(tmp_path):
+    """Hidden files and tables beside the logs are not among them."""
+    touch(tmp_path, "a.csv", "b.csv.zip", "c/d.txt", ".hidden.txt", "advertisers.csv", "_SUCCESS")
+    expected = [str(tmp_path / name) for name in ("b.csv.zip", "c/d.txt")]
+    assert files_not_read(tmp_path) == files_not_read([str(tmp_path), "a.csv"]) == expected
+    assert files_not_read(tmp_path / "a.csv") == []
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.TSV.GZ"])

@@ -45,7 +45,15 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
 
-__all__ = ["LogFiles", "find_files", "inspect_files", "is_database", "is_parquet", "read_files"]
+__all__ = [
+    "LogFiles",
+    "files_not_read",
+    "find_files",
+    "inspect_files",
+    "is_database",
+    "is_parquet",
+    "read_files",
+]
 
 #: Names of tables in the folder of the logs that are not logs.
 NOT_LOGS = frozenset({"advertisers", "truth", "true_targets"})
@@ -97,6 +105,19 @@ def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
             f"{text}: no file matches; put a glob in quotes, so that the shell does not expand it"
         )
     return [str(match) for match in found]
+
+
+def files_not_read(source: Any) -> list[str]:
+    """Return the files in the folders of a source that have no ending of a log, sorted in each."""
+    sources = [source] if isinstance(source, str | os.PathLike) else source
+    folders = [Path(one).expanduser() for one in sources if not is_remote(os.fspath(one))]
+    return [
+        str(path)
+        for folder in folders
+        if folder.is_dir()
+        for path in _visible(folder)
+        if not _has_log_ending(path)
+    ]
 
 
 def inspect_files(paths: Sequence[str]) -> LogFiles:
@@ -166,19 +187,22 @@ def _rejects(is_text: bool = True) -> str:
 
 
 def _in_folder(folder: Path) -> list[str]:
-    inside = sorted(path for path in folder.rglob("*") if path.is_file())
-    logs = [path for path in inside if not _is_skipped(path, folder)]
-    found = [
-        str(path)
-        for path in logs
-        if path.suffix.lower() == ".parquet" or is_text(path.name) or is_json(path.name)
-    ]
+    found = [str(path) for path in _visible(folder) if _has_log_ending(path)]
     if not found:
         raise TableError(
             f"{folder}: there is no Parquet, CSV, TSV or JSON-lines file in this folder or below; "
             "give a glob if the files have other endings"
         )
     return found
+
+
+def _visible(folder: Path) -> list[Path]:
+    inside = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in inside if not _is_skipped(path, folder)]
+
+
+def _has_log_ending(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet" or is_text(path.name) or is_json(path.name)
 
 
 def _is_skipped(path: Path, folder: Path) -> bool:
