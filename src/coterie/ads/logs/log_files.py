@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,8 @@ __all__ = [
 NOT_LOGS = frozenset({"advertisers", "truth", "true_targets"})
 IPINYOU_FIELDS = 24
 
+#: The first line that Excel reads and writes to say the delimiter.
+_SEPARATOR_LINE = re.compile(r"^sep=(.)$", re.IGNORECASE)
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", ".inprogress")
 
 
@@ -71,6 +74,7 @@ class LogFiles:
     columns: tuple[str, ...] = ()  # field_0, … without a header; empty for remote files
     has_header: bool = True
     delimiter: str = ","
+    skip: int = 0  # lines before the header
     base: str = ""  # folder above the partition folders named column=value; empty if none
     lacking: Mapping[str, str] = field(default_factory=dict)  # column: first file without it
     retyped: Mapping[str, str] = field(default_factory=dict)  # column: first file of another type
@@ -261,28 +265,46 @@ def _partition_base(path: str) -> Path:
 
 def _inspect_text(paths: Sequence[str]) -> LogFiles:
     first = header_line(paths[0])
-    delimiter = delimiter_of(first)
+    said = _SEPARATOR_LINE.match(first)
+    skip = 1 if said else 0
+    first = header_line(paths[0], skip)
+    delimiter = said[1] if said else delimiter_of(first)
     fields = _stripped_fields(first, delimiter)
     if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
         names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
         return LogFiles(
             tuple(paths), True, names, has_header=False, delimiter=delimiter, rejects=_rejects()
         )
-    repeated = sorted({name for name in fields if fields.count(name) > 1})
-    if repeated:
-        raise TableError(f"{paths[0]}: the header has {', '.join(repeated)} more than once")
+    _refuse_repeated(fields, paths[0])
     for path in paths[1:]:
-        others = _stripped_fields(header_line(path), delimiter)
+        others = _stripped_fields(header_line(path, skip), delimiter)
         if others != fields:
             raise TableError(
                 f"{path}: its header differs from that of {paths[0]}: "
                 f"{header_difference(others, fields)}; give files with the same columns"
             )
-    return LogFiles(tuple(paths), True, tuple(fields), delimiter=delimiter, rejects=_rejects())
+    return LogFiles(
+        tuple(paths), True, tuple(fields), delimiter=delimiter, skip=skip, rejects=_rejects()
+    )
+
+
+def _refuse_repeated(fields: Sequence[str], path: str) -> None:
+    in_lower_case = [name.lower() for name in fields]
+    repeated = [name for name in fields if in_lower_case.count(name.lower()) > 1]
+    if len(set(repeated)) < len(repeated):
+        names = ", ".join(sorted({name for name in repeated if repeated.count(name) > 1}))
+        raise TableError(f"{path}: the header has {names} more than once; rename one")
+    if repeated:
+        raise TableError(
+            f"{path}: the header has {' and '.join(repeated)}, which differ in case only; engines "
+            "do not tell them apart: rename one"
+        )
 
 
 def _stripped_fields(header: str, delimiter: str) -> list[str]:
-    return [name.strip() for name in header_fields(header, delimiter)]
+    """Return the names in a header; an index without a name is ``column_1``."""
+    fields = header_fields(header, delimiter)
+    return [name.strip() or f"column_{i}" for i, name in enumerate(fields, 1)]
 
 
 def _read_with_duckdb(files: LogFiles, connection: Any, named: Sequence[str]) -> ir.Table:
@@ -323,4 +345,4 @@ def _read_with_spark(files: LogFiles, connection: Any, named: Sequence[str]) -> 
 
 
 def _text_layout(files: LogFiles) -> TextLayout:
-    return TextLayout(files.delimiter, files.columns, files.has_header)
+    return TextLayout(files.delimiter, files.columns, files.has_header, files.skip)
