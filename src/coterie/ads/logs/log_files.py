@@ -140,10 +140,10 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
             f"{first} is {kind} and {other} is {kinds[other]}; give files of one kind only"
         )
     if kind == "JSON":
+        some = f"at most {SAMPLED_FILES} files" if len(paths) > 1 else "the file"
         note = (
-            f"columns were looked for in the first {SAMPLED_LINES:,} lines of "
-            f"{min(len(paths), SAMPLED_FILES)} of {len(paths)} files; name others by --column or "
-            "--dimension"
+            f"columns were looked for in the first {SAMPLED_LINES:,} lines of {some}; name others "
+            "by --column or --dimension"
         )
         return LogFiles(tuple(paths), is_text=False, is_json=True, note=note)
     if is_remote(first):
