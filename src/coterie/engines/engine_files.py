@@ -45,6 +45,7 @@ __all__ = [
 
 TEXT_ENDINGS = tuple(kind + packed for kind in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 
+_GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 _LONGEST_HEADER = 1 << 20
@@ -57,6 +58,7 @@ class TextLayout:
     delimiter: str = ","
     columns: tuple[str, ...] = ()  # empty if only the engine can open the files
     has_header: bool = True  # without a header, quotes are ordinary characters
+    skip: int = 0  # lines before the header
 
 
 class RejectedLine(NamedTuple):
@@ -89,7 +91,7 @@ def first_bytes(path: str, n: int) -> bytes:
 
 def open_text(path: str, errors: str = "strict") -> io.TextIOBase:
     """Open delimited text, packed by gzip or Zstandard or not; skip a byte-order mark."""
-    if first_bytes(path, 2) == b"\x1f\x8b":
+    if first_bytes(path, 2) == _GZIP:
         return gzip.open(path, "rt", encoding="utf-8-sig", errors=errors, newline="")
     if first_bytes(path, 4) == _ZSTD:
         unpacked: Any = pa.input_stream(path, compression="zstd")
@@ -97,17 +99,20 @@ def open_text(path: str, errors: str = "strict") -> io.TextIOBase:
     return Path(path).open(encoding="utf-8-sig", errors=errors, newline="")
 
 
-def header_line(path: str) -> str:
-    """Return the first line of a text file."""
+def header_line(path: str, skip: int = 0) -> str:
+    """Return the first line of a text file after those to skip."""
     try:
         with open_text(path) as lines:
-            line = lines.readline(_LONGEST_HEADER)
+            for _ in range(skip + 1):
+                line = lines.readline(_LONGEST_HEADER)
     except UnicodeDecodeError as error:
         raise TableError(f"{path}: the first lines are not UTF-8; save it as UTF-8") from error
     except (OSError, EOFError) as error:
         raise TableError(f"{path}: cannot be read: {error}") from error
     if not line.strip():
         raise TableError(f"{path}: the file is empty, or begins with an empty line")
+    if "\0" in line:
+        raise TableError(f"{path}: the header has NUL characters, as UTF-16 has; save it as UTF-8")
     return line.rstrip("\r\n")
 
 
@@ -190,11 +195,37 @@ def text_in_duckdb(
         quote=quote,
         escape=quote,
         comment="",
-        skip=0,
+        skip=layout.skip,
+        compression=_packing_of(paths),
         **({"store_rejects": True, **kept} if rejects else {}),
         # DuckDB guesses a dialect only if the columns are not given
         **({"columns": columns} if columns else {"all_varchar": True}),
     )
+
+
+def _packing_of(paths: Sequence[str]) -> str:
+    """Return how files are packed, by their first bytes; "auto" if their names say it."""
+    if any(is_remote(path) for path in paths):
+        return "auto"
+    packings = {path: _packing(path) for path in paths}
+    if len(set(packings.values())) == 1:
+        return packings[paths[0]]
+    for path, packing in packings.items():
+        if packing != _packing_by_name(path):
+            raise TableError(
+                f"{path}: its ending does not say how it is packed ({packing}), and other files "
+                "are packed otherwise; rename it"
+            )
+    return "auto"
+
+
+def _packing(path: str) -> str:
+    start = first_bytes(path, 4)
+    return "gzip" if start[:2] == _GZIP else "zstd" if start == _ZSTD else "none"
+
+
+def _packing_by_name(path: str) -> str:
+    return {".gz": "gzip", ".zst": "zstd"}.get(Path(path).suffix.lower(), "none")
 
 
 def rejected_lines(rejects: str, connection: Any) -> list[RejectedLine]:
@@ -214,6 +245,14 @@ def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSessio
     """Read text files as a Spark frame with text columns."""
     from pyspark.sql.types import StringType, StructField, StructType
 
+    if layout.skip:
+        raise TableError(f"{paths[0]}: Spark does not skip the line before the header: remove it")
+    for path in paths:
+        if not is_remote(path) and _packing(path) != _packing_by_name(path):
+            raise TableError(
+                f"{path}: its ending does not say how it is packed ({_packing(path)}), which Spark "
+                "needs; rename it"
+            )
     schema = StructType([StructField(name, StringType()) for name in layout.columns])
     return session.read.csv(
         [path_for_spark(path) for path in paths],

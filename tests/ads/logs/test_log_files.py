@@ -9,7 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.ads.logs.log_files import find_files, inspect_files, is_database, read_files
+from coterie.ads.logs.log_files import (
+    files_not_read,
+    find_files,
+    inspect_files,
+    is_database,
+    read_files,
+)
 from coterie.engines.engine_files import rejected_lines
 from coterie.engines.queries import fetch
 from coterie.errors import TableError
@@ -57,6 +63,14 @@ def test_a_folder_means_the_logs_in_it_and_below(tmp_path):
     )
     touch(tmp_path, *logs, *others)
     assert find_files(tmp_path) == sorted(str(tmp_path / name) for name in logs)
+
+
+def test_files_of_a_folder_with_other_endings_are_known(tmp_path):
+    """Hidden files and tables beside the logs are not among them."""
+    touch(tmp_path, "a.csv", "b.csv.zip", "c/d.txt", ".hidden.txt", "advertisers.csv", "_SUCCESS")
+    expected = [str(tmp_path / name) for name in ("b.csv.zip", "c/d.txt")]
+    assert files_not_read(tmp_path) == files_not_read([str(tmp_path), "a.csv"]) == expected
+    assert files_not_read(tmp_path / "a.csv") == []
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.TSV.GZ"])
@@ -160,6 +174,7 @@ def test_folders_that_name_a_column_give_it(tmp_path, duckdb_connection):
         "a\tb\r\n1\t\r\n\tx y\r\n",
         "\ufeff a | b \n1|\n|x y",
         '"a","b"\n"1",\n,"x y"\n',
+        "sep=;\r\na;b\r\n1;\r\n;x y\r\n",
     ],
 )
 def test_delimiters_are_detected(tmp_path, duckdb_connection, content):
@@ -175,10 +190,28 @@ def test_columns_may_have_any_name(tmp_path, duckdb_connection):
     assert rows([path], duckdb_connection) == [{name: "1", "b": "2"}]
 
 
-def test_gzipped_text_is_text(tmp_path, duckdb_connection):
-    """Gzip is detected by the first bytes."""
-    path = text(tmp_path / "a.csv.gz", gzip.compress(b"a,b\n1,2\n"))
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.csv"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_packed_text_is_text(tmp_path, duckdb_connection, name, pack):
+    """Gzip is detected by the first bytes, whatever the name is."""
+    path = text(tmp_path / name, pack(b"a,b\n1,2\n"))
     assert rows([path], duckdb_connection) == [{"a": "1", "b": "2"}]
+
+
+def test_text_files_may_be_packed_or_not_if_their_names_say_so(tmp_path, duckdb_connection):
+    """A wrong name among them is refused."""
+    plain = text(tmp_path / "a.csv", "a\n1\n")
+    packed = text(tmp_path / "b.csv.gz", gzip.compress(b"a\n2\n"))
+    assert rows([plain, packed], duckdb_connection) == [{"a": "1"}, {"a": "2"}]
+    wrong = text(tmp_path / "c.csv", gzip.compress(b"a\n2\n"))
+    with pytest.raises(TableError, match=r"c\.csv: its ending does not say"):
+        rows([plain, wrong], duckdb_connection)
+
+
+def test_a_column_without_a_name_has_its_place(tmp_path, duckdb_connection):
+    """The index of a data frame has no name."""
+    path = text(tmp_path / "a.csv", ",b\n0,2\n")
+    assert rows([path], duckdb_connection) == [{"column_1": "0", "b": "2"}]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +220,8 @@ def test_gzipped_text_is_text(tmp_path, duckdb_connection):
         ("", "the file is empty"),
         ("\n\n", "the file is empty"),
         ("a,b,a\n1,2,3\n", "a more than once"),
+        ("a,b,A\n1,2,3\n", "a and A, which differ in case only"),
+        ("a,b\n".encode("utf-16-le"), "NUL characters, as UTF-16 has"),
         (b"\xff\xfea,b\n", "not UTF-8"),
         (gzip.compress(b"a,b\n" * 1000)[:30], "cannot be read"),
     ],

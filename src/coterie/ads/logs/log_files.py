@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,12 +46,22 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
 
-__all__ = ["LogFiles", "find_files", "inspect_files", "is_database", "is_parquet", "read_files"]
+__all__ = [
+    "LogFiles",
+    "files_not_read",
+    "find_files",
+    "inspect_files",
+    "is_database",
+    "is_parquet",
+    "read_files",
+]
 
 #: Names of tables in the folder of the logs that are not logs.
 NOT_LOGS = frozenset({"advertisers", "truth", "true_targets"})
 IPINYOU_FIELDS = 24
 
+#: The first line that Excel reads and writes to say the delimiter.
+_SEPARATOR_LINE = re.compile(r"^sep=(.)$", re.IGNORECASE)
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", ".inprogress")
 
 
@@ -63,6 +74,7 @@ class LogFiles:
     columns: tuple[str, ...] = ()  # field_0, … without a header; empty for remote files
     has_header: bool = True
     delimiter: str = ","
+    skip: int = 0  # lines before the header
     base: str = ""  # folder above the partition folders named column=value; empty if none
     lacking: Mapping[str, str] = field(default_factory=dict)  # column: first file without it
     retyped: Mapping[str, str] = field(default_factory=dict)  # column: first file of another type
@@ -99,6 +111,19 @@ def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     return [str(match) for match in found]
 
 
+def files_not_read(source: Any) -> list[str]:
+    """Return the files in the folders of a source that have no ending of a log, sorted in each."""
+    sources = [source] if isinstance(source, str | os.PathLike) else source
+    folders = [Path(one).expanduser() for one in sources if not is_remote(os.fspath(one))]
+    return [
+        str(path)
+        for folder in folders
+        if folder.is_dir()
+        for path in _visible(folder)
+        if not _has_log_ending(path)
+    ]
+
+
 def inspect_files(paths: Sequence[str]) -> LogFiles:
     """Read the layout and the columns of files from their first lines or footers.
 
@@ -115,10 +140,10 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
             f"{first} is {kind} and {other} is {kinds[other]}; give files of one kind only"
         )
     if kind == "JSON":
+        some = f"at most {SAMPLED_FILES} files" if len(paths) > 1 else "the file"
         note = (
-            f"columns were looked for in the first {SAMPLED_LINES:,} lines of "
-            f"{min(len(paths), SAMPLED_FILES)} of {len(paths)} files; name others by --column or "
-            "--dimension"
+            f"columns were looked for in the first {SAMPLED_LINES:,} lines of {some}; name others "
+            "by --column or --dimension"
         )
         return LogFiles(tuple(paths), is_text=False, is_json=True, note=note)
     if is_remote(first):
@@ -166,19 +191,22 @@ def _rejects(is_text: bool = True) -> str:
 
 
 def _in_folder(folder: Path) -> list[str]:
-    inside = sorted(path for path in folder.rglob("*") if path.is_file())
-    logs = [path for path in inside if not _is_skipped(path, folder)]
-    found = [
-        str(path)
-        for path in logs
-        if path.suffix.lower() == ".parquet" or is_text(path.name) or is_json(path.name)
-    ]
+    found = [str(path) for path in _visible(folder) if _has_log_ending(path)]
     if not found:
         raise TableError(
             f"{folder}: there is no Parquet, CSV, TSV or JSON-lines file in this folder or below; "
             "give a glob if the files have other endings"
         )
     return found
+
+
+def _visible(folder: Path) -> list[Path]:
+    inside = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in inside if not _is_skipped(path, folder)]
+
+
+def _has_log_ending(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet" or is_text(path.name) or is_json(path.name)
 
 
 def _is_skipped(path: Path, folder: Path) -> bool:
@@ -237,28 +265,46 @@ def _partition_base(path: str) -> Path:
 
 def _inspect_text(paths: Sequence[str]) -> LogFiles:
     first = header_line(paths[0])
-    delimiter = delimiter_of(first)
+    said = _SEPARATOR_LINE.match(first)
+    skip = 1 if said else 0
+    first = header_line(paths[0], skip)
+    delimiter = said[1] if said else delimiter_of(first)
     fields = _stripped_fields(first, delimiter)
     if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
         names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
         return LogFiles(
             tuple(paths), True, names, has_header=False, delimiter=delimiter, rejects=_rejects()
         )
-    repeated = sorted({name for name in fields if fields.count(name) > 1})
-    if repeated:
-        raise TableError(f"{paths[0]}: the header has {', '.join(repeated)} more than once")
+    _refuse_repeated(fields, paths[0])
     for path in paths[1:]:
-        others = _stripped_fields(header_line(path), delimiter)
+        others = _stripped_fields(header_line(path, skip), delimiter)
         if others != fields:
             raise TableError(
                 f"{path}: its header differs from that of {paths[0]}: "
                 f"{header_difference(others, fields)}; give files with the same columns"
             )
-    return LogFiles(tuple(paths), True, tuple(fields), delimiter=delimiter, rejects=_rejects())
+    return LogFiles(
+        tuple(paths), True, tuple(fields), delimiter=delimiter, skip=skip, rejects=_rejects()
+    )
+
+
+def _refuse_repeated(fields: Sequence[str], path: str) -> None:
+    in_lower_case = [name.lower() for name in fields]
+    repeated = [name for name in fields if in_lower_case.count(name.lower()) > 1]
+    if len(set(repeated)) < len(repeated):
+        names = ", ".join(sorted({name for name in repeated if repeated.count(name) > 1}))
+        raise TableError(f"{path}: the header has {names} more than once; rename one")
+    if repeated:
+        raise TableError(
+            f"{path}: the header has {' and '.join(repeated)}, which differ in case only; engines "
+            "do not tell them apart: rename one"
+        )
 
 
 def _stripped_fields(header: str, delimiter: str) -> list[str]:
-    return [name.strip() for name in header_fields(header, delimiter)]
+    """Return the names in a header; an index without a name is ``column_1``."""
+    fields = header_fields(header, delimiter)
+    return [name.strip() or f"column_{i}" for i, name in enumerate(fields, 1)]
 
 
 def _read_with_duckdb(files: LogFiles, connection: Any, named: Sequence[str]) -> ir.Table:
@@ -299,4 +345,4 @@ def _read_with_spark(files: LogFiles, connection: Any, named: Sequence[str]) -> 
 
 
 def _text_layout(files: LogFiles) -> TextLayout:
-    return TextLayout(files.delimiter, files.columns, files.has_header)
+    return TextLayout(files.delimiter, files.columns, files.has_header, files.skip)

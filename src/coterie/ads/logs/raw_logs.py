@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RawLog", "Source", "is_table", "open_raw"]
 
+_SHOWN_FILES = 3
+
 Source = str | os.PathLike[str]
 
 
@@ -128,10 +130,20 @@ def _find(source: Any, connection: Any, table: str | None, named: Sequence[str])
     folder = Path(name).expanduser() if is_one else Path()
     beside = texts_beside(folder if is_one and folder.is_dir() else Path(paths[0]).parent)
     rejects = (files.rejects,) if files.rejects and connection.name == "duckdb" else ()
-    notes = (files.note,) if files.note else ()
+    notes = tuple(note for note in (files.note, _not_read(source)) if note)
     return RawLog(
         raw, name, beside, files.lacking, paths, rejects, notes=notes, is_json=files.is_json
     )
+
+
+def _not_read(source: Any) -> str:
+    """Say which files of a folder have no ending of a log."""
+    names = [Path(path).name for path in log_files.files_not_read(source)]
+    if not names:
+        return ""
+    shown = ", ".join(names[:_SHOWN_FILES]) + ", …" * (len(names) > _SHOWN_FILES)
+    count = "1 file was" if len(names) == 1 else f"{len(names):,} files were"
+    return f"{count} not read, because of the ending: {shown}"
 
 
 def _named_table(connection: Any, name: str) -> ir.Table | None:
