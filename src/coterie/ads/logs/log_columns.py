@@ -58,8 +58,8 @@ SUMS = (
 MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 
 _MOST_FLOAT = 9e15  # above 2^53 floats skip whole numbers
-_NUMBER = r"^\s*[+-]?[0-9]{1,15}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?\s*$"
-_WITH_COMMA = r"^\s*[+-]?[0-9]{1,15}(,[0-9]*)?\s*$"
+_NUMBER = r"^\s*[+-]?([0-9]{1,15}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?\s*$"
+_WITH_COMMA = r"^\s*[+-]?([0-9]{1,15}(,[0-9]*)?|,[0-9]+)\s*$"
 _DAY = r"^[0-9]{8}"
 _YES = ("true", "t", "yes", "y", "1", "1.0", "win", "won")
 _NO = ("false", "f", "no", "n", "0", "0.0", "loss", "lost", "lose")
@@ -226,6 +226,9 @@ class _Columns:
             column = self.whole(name)
         return column.cast("string")
 
+    def advertiser(self) -> Any:
+        return self.text("advertiser_id").strip()
+
     def by_dimension(self, hour: Callable[[], Any] | None = None) -> dict[str, Any]:
         """Return the columns of the dimensions; ``hour`` reads the hour of the time stamp."""
         found = {}
@@ -272,7 +275,7 @@ def _bids(columns: _Columns) -> ir.Table:
     is_flagged = not columns.reading.won_when_priced
     columns.require("advertiser_id", when, "bid_micros", *["won"] * is_flagged, "price_micros")
     return columns.raw.select(
-        advertiser_id=columns.text("advertiser_id"),
+        advertiser_id=columns.advertiser(),
         day=columns.day(when),
         bid_micros=columns.micros("bid_micros"),
         won=columns.yes_or_no("won") if is_flagged else columns.is_priced(),
@@ -315,7 +318,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
         if field in columns
     }
     return raw.select(
-        advertiser_id=columns.text("advertiser_id"),
+        advertiser_id=columns.advertiser(),
         day=stamp.re_search(_DAY).ifelse(dashed, None).try_cast("date"),
         won=ibis.literal(True),
         weight=ibis.literal(1.0),
@@ -329,7 +332,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
 def _histograms(columns: _Columns) -> ir.Table:
     columns.require("advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros")
     return columns.raw.select(
-        advertiser_id=columns.text("advertiser_id"),
+        advertiser_id=columns.advertiser(),
         day=columns.day("day"),
         bin_micros=columns.whole("bin_micros"),
         **columns.present(SUMS, columns.number),
