@@ -37,6 +37,17 @@ def test_a_list_of_several_is_its_text(tmp_path):
     assert [row["imp.0.p"] for row in found] == ["1", '[{"p":1},{"p":2}]']
 
 
+def test_a_named_column_is_looked_for_in_all_lines(tmp_path):
+    """A key of a late line is a column if it is named; a key of no line is none."""
+    path = tmp_path / "a.jsonl"
+    late = {"a": 2, "imp": [{"p": 5}], "b": "x"}
+    path.write_text("\n".join(['{"a": 1}'] * 1500 + [json.dumps(late)]))
+    table = json_in_duckdb([str(path)], connect(), ["a", "imp.0.p", "absent"])
+    assert table.columns == ("a", "imp.0.p")
+    found = fetch(table.filter(table["imp.0.p"].notnull())).to_pylist()
+    assert found == [{"a": "2", "imp.0.p": "5"}]
+
+
 def test_a_line_that_is_not_json_is_a_row_of_nulls(tmp_path):
     """It is not dropped."""
     assert read(tmp_path / "a.jsonl", {"a": 1}, "broken") == [{"a": "1"}, {"a": None}]

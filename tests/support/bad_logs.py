@@ -254,6 +254,16 @@ BAD_LOGS: dict[str, Callable[[], BadLog]] = {
         2,
         given={"wins": _win_notices("a", "b"), "mapping": LogMapping(unnoticed_lost=True)},
     ),
+    "bid_ids_repeated": lambda: BadLog(
+        without(
+            "won",
+            "price_micros",
+            "click",
+            rows=changed(2, 4, 6, rows=_with_ids(good_rows()), bid_id="0"),
+        ),
+        3,
+        given={"wins": _win_notices(), "mapping": LogMapping(unnoticed_lost=True)},
+    ),
     "duplicate_rows": lambda: BadLog([*good_rows(), *good_rows()[:5], good_rows()[0]], 6),
     "duplicate_cells": lambda: BadLog([*good_cells(), *good_cells()[:5]], 5),
     "days_missing": lambda: BadLog(kept(lambda row: row["ts"].date() != DAYS[1].date()), 1),

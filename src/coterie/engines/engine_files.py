@@ -13,7 +13,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TEXT_ENDINGS",
+    "RejectedLine",
     "TextLayout",
     "delimiter_of",
     "escaped_for_hadoop",
@@ -56,6 +57,15 @@ class TextLayout:
     delimiter: str = ","
     columns: tuple[str, ...] = ()  # empty if only the engine can open the files
     has_header: bool = True  # without a header, quotes are ordinary characters
+
+
+class RejectedLine(NamedTuple):
+    """A line of a text file that is not a row."""
+
+    path: str
+    number: int
+    fault: str
+    hides_others: bool  # an open quote makes the lines after it a part of its field
 
 
 def is_remote(path: str) -> bool:
@@ -187,14 +197,17 @@ def text_in_duckdb(
     )
 
 
-def rejected_lines(rejects: str, connection: Any) -> list[tuple[str, int, str]]:
-    """Return the file, the number and the fault of each line left out so far."""
+def rejected_lines(rejects: str, connection: Any) -> list[RejectedLine]:
+    """Return the lines left out so far, by file and number."""
     found = connection.con.sql(
         # every query repeats the lines, and one line may have several messages
-        f"SELECT file_path, line, min(error_message) FROM {rejects} "
-        f"JOIN {rejects}_scans USING (scan_id, file_id) GROUP BY ALL ORDER BY ALL"
+        "SELECT file_path, line, min(error_message), "
+        "max(error_type::VARCHAR = 'LINE SIZE OVER MAXIMUM' OR (error_type::VARCHAR = "
+        "'UNQUOTED VALUE' AND contains(rtrim(csv_line, chr(10)), chr(10)))) "
+        f"FROM {rejects} JOIN {rejects}_scans USING (scan_id, file_id) "
+        "GROUP BY file_path, line ORDER BY ALL"
     )
-    return [(str(path), int(line), str(fault)) for path, line, fault in found.fetchall()]
+    return [RejectedLine(*row) for row in found.fetchall()]
 
 
 def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSession) -> DataFrame:

@@ -2,23 +2,33 @@
 
 The value of ``price`` in ``{"imp": [{"bid": {"price": 2.5}}]}`` is the column ``imp.0.bid.price``.
 Only the first element of a list has columns; where a list has several, the column holds the text of
-the whole object, which is no number. A line that is not an object has nulls only.
+the whole object, which is no number. A line that is not an object has nulls only. Columns are those
+of the first lines, and those that are named.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coterie.engines.engine_files import path_for_duckdb, path_for_spark
+from coterie.engines.queries import fetch
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["JSON_ENDINGS", "dotted_keys", "is_json", "json_in_duckdb", "json_in_spark"]
+__all__ = [
+    "JSON_ENDINGS",
+    "SAMPLED_FILES",
+    "SAMPLED_LINES",
+    "dotted_keys",
+    "is_json",
+    "json_in_duckdb",
+    "json_in_spark",
+]
 
 JSON_ENDINGS = tuple(
     kind + packed for kind in (".jsonl", ".ndjson", ".json") for packed in ("", ".gz", ".zst")
@@ -27,8 +37,9 @@ JSON_ENDINGS = tuple(
 #: A path into an object: keys, and 0 for the first element of a list.
 Keys = tuple[str | int, ...]
 
-_LINES = 1000  # per file, from which the columns are found
-_FILES = 20
+#: The first lines of each file, and the number of files, in which columns are looked for.
+SAMPLED_LINES = 1000
+SAMPLED_FILES = 20
 
 
 def is_json(name: str) -> bool:
@@ -53,11 +64,16 @@ def dotted_keys(value: Any, keys: Keys = ()) -> Iterator[Keys]:
         yield keys
 
 
-def json_in_duckdb(paths: Sequence[str], connection: Any) -> ir.Table:
-    """Read files of JSON lines as a table of DuckDB with text columns."""
+def json_in_duckdb(paths: Sequence[str], connection: Any, named: Sequence[str] = ()) -> ir.Table:
+    """Read files of JSON lines as a table of DuckDB with text columns.
+
+    Columns that are ``named`` are looked for in all lines.
+    """
     import ibis
 
     columns = _columns(_sample_in_duckdb(paths, connection), paths[0])
+    late = _named_columns(columns, named)
+    columns |= late
     nested = {keys[0] for keys in columns.values() if len(keys) > 1}
     types = {str(keys[0]): "JSON" if keys[0] in nested else "VARCHAR" for keys in columns.values()}
     table = connection.read_json(
@@ -80,15 +96,21 @@ def json_in_duckdb(paths: Sequence[str], connection: Any) -> ir.Table:
             found = several.ifelse(value.cast("string"), found)
         return found
 
-    return table.select(**{name: text(keys) for name, keys in columns.items()})
+    found = table.select(**{name: text(keys) for name, keys in columns.items()})
+    if not late:
+        return found
+    known = fetch(found.aggregate(**{name: found[name].count() for name in late}))
+    return found.drop(*(name for name in late if not known[name][0].as_py()))
 
 
-def json_in_spark(paths: Sequence[str], session: SparkSession) -> DataFrame:
-    """Read files of JSON lines as a Spark frame with text columns."""
+def json_in_spark(
+    paths: Sequence[str], session: SparkSession, named: Sequence[str] = ()
+) -> DataFrame:
+    """Read files of JSON lines as a Spark frame with text columns; see :func:`json_in_duckdb`."""
     from pyspark.sql import functions
 
     lines = session.read.text([path_for_spark(path) for path in paths])
-    sample = [row.value for row in lines.limit(_LINES).collect()]
+    sample = [row.value for row in lines.limit(SAMPLED_LINES).collect()]
     columns = _columns(sample, paths[0])
 
     def text(keys: Keys) -> Any:
@@ -98,17 +120,21 @@ def json_in_spark(paths: Sequence[str], session: SparkSession) -> DataFrame:
             found = functions.when(several, functions.col("value")).otherwise(found)
         return found
 
+    late = _named_columns(columns, named)
+    if late:
+        (known,) = lines.select(*(functions.count(text(keys)) for keys in late.values())).collect()
+        columns |= {name: late[name] for name, n in zip(late, known, strict=True) if n}
     return lines.select(*(text(keys).alias(name) for name, keys in columns.items()))
 
 
 def _sample_in_duckdb(paths: Sequence[str], connection: Any) -> list[str | None]:
-    step = -(-len(paths) // _FILES)
+    step = -(-len(paths) // SAMPLED_FILES)
     lines = []
     for path in paths[::step]:
         quoted = path_for_duckdb(path).replace("'", "''")
         found = connection.con.sql(
             f"SELECT json::VARCHAR FROM read_json_objects('{quoted}', "
-            f"format='newline_delimited', ignore_errors=true) LIMIT {_LINES}"
+            f"format='newline_delimited', ignore_errors=true) LIMIT {SAMPLED_LINES}"
         )
         lines += [line for (line,) in found.fetchall()]
     return lines
@@ -133,6 +159,19 @@ def _columns(lines: Sequence[str | None], path: str) -> dict[str, Keys]:
     # an object may be null in some lines
     inner = {keys[:i] for keys in columns.values() for i in range(1, len(keys))}
     return {name: keys for name, keys in columns.items() if keys not in inner}
+
+
+def _named_columns(columns: Mapping[str, Keys], named: Sequence[str]) -> dict[str, Keys]:
+    """Return the paths of the named columns that the first lines do not have.
+
+    >>> _named_columns({"id": ("id",)}, ["id", "imp.0.price"])
+    {'imp.0.price': ('imp', 0, 'price')}
+    """
+    return {
+        name: tuple(0 if key == "0" else key for key in name.split("."))
+        for name in named
+        if name not in columns and not name.startswith("0") and not set("\"'") & set(name)
+    }
 
 
 def _path(keys: Keys) -> str:

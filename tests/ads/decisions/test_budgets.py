@@ -137,9 +137,19 @@ def test_draws_have_the_mean_of_the_forecast():
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"budget": 0}, {"budget": -3}, {"budget": 5, "bid": 0}, {"budget": 5, "days": 0}]
+    "asked",
+    [
+        {},
+        {"budget": 0},
+        {"budget": -3},
+        {"budget": 5, "bid": 0},
+        {"budget": 5, "bid": "high"},
+        {"budget": 5, "bid": [1, 2]},
+        {"budget": 5, "days": 0},
+        {"budget": 5, "supply": 1e300},
+    ],
 )
 def test_refuses_what_is_no_budget(asked):
     """The message names the argument."""
-    with pytest.raises(InvalidParameterError, match=r"budget=|bid=|days="):
+    with pytest.raises(InvalidParameterError, match=r"budget=|bid=|days=|supply="):
         plan_budget(small_model(), "adv-00020", **asked)

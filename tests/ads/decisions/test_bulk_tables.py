@@ -92,7 +92,8 @@ def test_forecasts_are_those_of_the_model(name, asked):
             for one in model.forecast(advertiser, bids, **how):
                 found, expected = next(at), asdict(one)
                 assert (found["advertiser"], found["days"]) == (advertiser, days)
-                assert str(found["first_day"]) == str(asked.get("day"))
+                after_log = str(model.days_[-1] + 1) if days > 1 else None
+                assert str(found["first_day"]) == str(asked.get("day") or after_log)
                 for field in ("bid", "supply", "level", *FIELDS):
                     stem, _, end = field.rpartition("_")
                     if end in {"low", "high"}:
@@ -100,6 +101,15 @@ def test_forecasts_are_those_of_the_model(name, asked):
                         assert found[field] == (ends and ends[end == "high"]), field
                     else:
                         assert found[field] == expected[field], field
+
+
+@pytest.mark.parametrize("steps", ["bids", "factors"])
+def test_what_is_asked_twice_is_there_once(steps):
+    """Bids, factors and numbers of days that are repeated add no rows."""
+    model = fitted_models.small_model()
+    twice = forecast_table(model, days=(7, 1, 7), **{steps: (2.0, 1.0, 2.0)})
+    once = forecast_table(model, days=(7, 1), **{steps: (2.0, 1.0)})
+    assert whole(twice).equals(whole(once))
 
 
 def test_bids_above_the_log_are_marked():

@@ -63,6 +63,23 @@ def test_a_safe_bid_has_its_whole_interval_above(goal):
     assert getattr(below, f"{goal}_interval")[0] < 0.7 * low
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_above_a_safe_bid_it_stays_safe(name):
+    """Ends of intervals may fall with the bid; a safe bid is one after the last such fall."""
+    model, about = getattr(fitted_models, name)(), {"days": 7}
+    bids = np.linspace(0.1, model.edges_[-1] / 1e6, 400)
+    for advertiser in ("adv-00020", "adv-00033", "adv-00041", "adv-00050"):
+        lower = np.array(
+            [one.impressions_interval[0] for one in model.forecast(advertiser, bids, **about)]
+        )
+        for amount in np.quantile(lower[lower > 0], [0.3, 0.6, 0.9]):
+            found = bid_for(model, advertiser, impressions=float(amount), **about)
+            if found.safe_bid is not None:
+                assert (lower[bids >= found.safe_bid] >= amount * (1 - 1e-9)).all()
+            else:
+                assert lower[-1] < amount
+
+
 @pytest.mark.parametrize("goal", GOALS)
 def test_says_why_a_goal_is_out_of_reach(goal):
     """There is no bid; the forecast is that of the highest bid in the log."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from coterie.ads import export_model
+from coterie.ads import AdForecaster, export_model
 from coterie.ads.decisions import model_export
 from coterie.ads.decisions.bulk_tables import curve_table
 from coterie.errors import InvalidParameterError, OutputError
@@ -66,17 +67,25 @@ def test_a_folder_with_files_is_not_touched(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_a_model_that_is_not_fitted_is_refused(tmp_path):
+    """There is nothing to write before a fit."""
+    with pytest.raises(NotFittedError):
+        export_model(AdForecaster(), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("name", "tables", "message"),
     [
         ("all.parquet", ["curves", "segments"], "is one file, but there are 2 tables"),
+        ("curves.csv", ["curves"], "tables are written as Parquet; give a folder without .csv"),
         ("out", ["curve"], "must be some of advertisers, segments, curves, forecasts"),
         ("out", [], "must be some of"),
         ("out", ["curves", "curves"], "each once"),
     ],
 )
 def test_other_tables_are_refused(tmp_path, name, tables, message):
-    """Unknown tables, none, and several in one file are errors."""
+    """Unknown tables, none, several in one file, and files of other kinds are errors."""
     with pytest.raises(InvalidParameterError, match=message):
         export_model(small_model(), tmp_path / name, tables=tables)
     assert list(tmp_path.iterdir()) == []

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
+from sklearn.exceptions import NotFittedError
 
 import fitted_models
-from coterie.ads import bid_for, split_budget
+from coterie.ads import AdForecaster, bid_for, split_budget
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, small_model
 
@@ -128,6 +129,7 @@ def test_segments_by_index_and_by_name():
         ({"advertisers": ["adv-00020"], "segment": 0}, "not both"),
         ({"segment": 99}, "segment=99"),
         ({"segment": "?"}, "segment='\\?'"),
+        ({"segment": 1.5}, "segment=1.5"),
         ({"budget": 0}, "budget=0"),
         ({"goal": "fame"}, "goal='fame'"),
         ({"days": 0}, "days=0"),
@@ -138,3 +140,9 @@ def test_refuses_what_cannot_be_divided(asked, message):
     """The message names the argument."""
     with pytest.raises(InvalidParameterError, match=message):
         split_budget(small_model(), **asked)
+
+
+def test_refuses_a_model_that_is_not_fitted():
+    """As every other question does."""
+    with pytest.raises(NotFittedError):
+        split_budget(AdForecaster(), 10)

@@ -98,12 +98,25 @@ def test_a_bid_that_wins_nothing_has_no_costs():
     json.loads(msgspec.json.encode(found), parse_constant=pytest.fail)
 
 
+@pytest.mark.parametrize("by", ["impressions", "clicks"])
+def test_values_without_auctions_are_equally_good(by):
+    """Where nothing can be won, each value of a dimension has the same chance to be the best."""
+    found = rank_targets(targets_model(), "adv-00003", 2.0, supply=0, dimension="device", by=by)
+    chances = [row.chance_best for row in found.targets]
+    assert chances == pytest.approx([1 / len(chances)] * len(chances))
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ({"by": "beauty"}, "by='beauty': it must be one of impressions"),
         ({"dimension": "planet"}, "the dimensions of the model are device, country"),
+        ({"dimension": 5}, "dimension=5: the dimensions of the model are device, country"),
+        ({"dimension": 0}, "dimension=0: the dimensions of the model are device, country"),
+        ({"dimension": [["device"]]}, "the dimensions of the model are device, country"),
         ({"bid": -1.0}, "bids must be numbers above 0"),
+        ({"bid": "abc"}, "bid='abc': bids must be numbers above 0"),
+        ({"bid": [1, 2]}, "targets are ranked at one bid"),
         ({"where": {"device": "tv"}}, "where"),
     ],
 )

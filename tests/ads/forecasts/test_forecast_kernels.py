@@ -91,13 +91,10 @@ class Market:
             np.interp(up_to, at, np.append(0.0, c)) - np.append(0.0, c)[bins] for c in (win, spread)
         ]
         unit = np.exp(shift) / 1e9
-        return (
-            w,
-            sd,
-            unit * (mean @ rises[0]),
-            unit**2 * (mean**2 @ rises[0]),
-            unit * abs(mean @ rises[1]),
-        )
+        cost = unit * (mean @ rises[0])
+        # of the curve's deviation as a whole, or of as many impressions at the mean price
+        cost_sd = max(unit * abs(mean @ rises[1]), cost / w * sd if w > 0 else 0.0)
+        return w, sd, cost, unit**2 * (mean**2 @ rises[0]), cost_sd
 
 
 plans = st.lists(

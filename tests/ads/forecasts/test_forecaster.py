@@ -31,6 +31,7 @@ from coterie.ads.segments.settings import SegmentSettings
 from coterie.consensus import L2Consensus
 from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError
 from coterie.inspection.scores import adjusted_rand_index
+from fitted_models import small_model
 from markets import (
     EASY,
     MICROS,
@@ -684,3 +685,21 @@ def test_curves_of_one_advertiser():
     new = model.curve("nobody")
     assert not new.own.any()
     np.testing.assert_allclose(new.segment, model.segment_win_[-1])
+
+
+def test_spend_of_a_new_advertiser_is_as_uncertain_as_its_impressions():
+    """Its interval contains the spend of most advertisers of the log."""
+    model = small_model()
+    for bid in np.quantile(model.bid_[model.bid_ > 0], [0.3, 0.5, 0.7]) / 1e6:
+        new = model.forecast("somebody", bid, supply=1e4)
+        known = [model.forecast(str(name), bid, supply=1e4).spend for name in model.advertisers_]
+        low, high = new.spend_interval
+        assert np.mean([low <= spend <= high for spend in known]) > 0.8
+
+
+def test_far_above_the_log_intervals_stay_as_at_its_highest_bid():
+    """In a second-price auction a bid that wins everything pays what the highest one pays."""
+    model = small_model()
+    highest = float(model.edges_[-1]) / 1e6
+    at, above = model.forecast("adv-00020", [highest * 1.001, 1e6], days=7)
+    assert above.spend_interval == pytest.approx(at.spend_interval, rel=1e-3)

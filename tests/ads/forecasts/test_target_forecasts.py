@@ -56,12 +56,35 @@ def test_values_of_a_dimension_add_up(auction, row, bid, asked, dimension):
             assert 0 <= low <= getattr(one, amount) <= high
 
 
-def test_a_higher_bid_wins_more_of_a_target():
-    """Impressions and spend of a target do not fall with the bid."""
+@settings(max_examples=25, deadline=None)
+@given(
+    auction=st.sampled_from(["second", "first"]),
+    row=st.integers(0, 50),
+    where=st.sampled_from([{"device": "tv"}, {"device": "phone"}, {"country": "DE"}]),
+    highest=st.sampled_from([5.0, 50.0, 500.0]),
+)
+def test_a_higher_bid_wins_more_of_a_target(auction, row, where, highest):
+    """Impressions and spend of a target do not fall with the bid, also where all is won."""
+    model = targets_model(auction)
+    bids = np.linspace(highest / 100, highest, 60)
+    found = model.forecast(str(model.advertisers_[row]), bids, days=3, where=where)
+    for amount in ("impressions", "spend"):
+        values = np.array([getattr(one, amount) for one in found])
+        assert np.all(np.diff(values) >= -1e-6 * values[1:])
+
+
+def test_prices_of_a_target_remain_where_all_is_won():
+    """A value with higher prices costs more at every bid, however high."""
     model = targets_model()
-    found = model.forecast("adv-00003", np.linspace(0.2, 10, 30), where={"device": "phone"})
-    assert np.all(np.diff([one.impressions for one in found]) >= -1e-9)
-    assert np.all(np.diff([one.spend for one in found]) >= -1e-9)
+    effects = model.targets_.of_row(3).of(model.targets_.columns("device"))
+    names = values_of(model, "device")
+    cheap, dear = (names[int(at)] for at in (effects.shift[0].argmin(), effects.shift[0].argmax()))
+    for bid in (20.0, 60.0, 1e3):
+        one, other = (
+            model.forecast(str(model.advertisers_[3]), bid, where={"device": value})
+            for value in (cheap, dear)
+        )
+        assert one.cost < other.cost
 
 
 def test_several_dimensions_multiply_shares():
@@ -105,6 +128,8 @@ def test_a_new_advertiser_gets_the_effects_of_its_segments():
     ("where", "message"),
     [
         ({"planet": "Mars"}, "the dimensions of the model are device, country"),
+        ("device", "where='device': give a value for each dimension, as in {'device': 'desktop'}"),
+        (["device"], "give a value for each dimension"),
         ({"device": "toaster"}, "device has no value 'toaster'; its values are desktop, phone"),
     ],
 )

@@ -122,6 +122,26 @@ def test_parquet_columns_are_those_of_all_files(tmp_path, duckdb_connection):
     assert rows([a, b], duckdb_connection) == [{"x": 1, "y": None}, {"x": 2, "y": 5}]
 
 
+def test_parquet_types_are_those_that_hold_the_values_of_all_files(tmp_path, duckdb_connection):
+    """A number is not rounded, and a column without values is one of nulls."""
+    a = parquet(tmp_path / "a.parquet", x=[1], y=[None])
+    b = parquet(tmp_path / "b.parquet", x=[2.5], y=["z"])
+    assert inspect_files([a, b]).retyped == {"x": b, "y": b}
+    for paths in ([a, b], [b, a]):
+        assert rows(paths, duckdb_connection) == [{"x": 1.0, "y": None}, {"x": 2.5, "y": "z"}]
+
+
+def test_spark_refuses_parquet_files_of_several_types(tmp_path):
+    """The message names the file and the column."""
+
+    class Spark:
+        name = "pyspark"
+
+    paths = [parquet(tmp_path / f"{x}.parquet", x=[x]) for x in (1, 2.5)]
+    with pytest.raises(TableError, match=r"2\.5\.parquet: column x has another type"):
+        read_files(inspect_files(paths), Spark())
+
+
 def test_folders_that_name_a_column_give_it(tmp_path, duckdb_connection):
     """Partition folders such as Spark's give a column."""
     paths = [parquet(tmp_path / f"day=2026-03-0{d}" / "p.parquet", x=[d]) for d in (1, 2)]
@@ -195,9 +215,28 @@ def test_ragged_lines_are_kept_aside(tmp_path, duckdb_connection):
     for _ in range(2):
         assert fetch(table).to_pylist() == [{"a": "1", "b": "2"}]
     found = rejected_lines(files.rejects, duckdb_connection)
-    assert [(path, line) for path, line, _ in found] == [
+    assert [(line.path, line.number) for line in found] == [
         (str(tmp_path / "a.csv"), n) for n in (2, 4)
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "number", "hides_others"),
+    [
+        ('1,2\n"1,2\n3,4\n5,6\n', 3, True),
+        ('1,2\n"1,2\n3,4\n"5",6\n', 3, True),
+        ('1,2\n3,"4', 3, False),
+        ('1,2\n"1"x,2\n3,4\n', 3, False),
+    ],
+)
+def test_an_open_quote_hides_the_lines_after_it(
+    tmp_path, duckdb_connection, lines, number, hides_others
+):
+    """A quote that is open in one line only is a fault of this line alone."""
+    files = inspect_files([text(tmp_path / "a.csv", f"a,b\n{lines}")])
+    fetch(read_files(files, duckdb_connection))
+    (found,) = rejected_lines(files.rejects, duckdb_connection)
+    assert (found.number, found.hides_others) == (number, hides_others)
 
 
 def test_text_that_is_not_utf_8_is_an_error(tmp_path, duckdb_connection):

@@ -46,9 +46,14 @@ def test_budgets(question, bid):
     assert found == plan_budget(first_price_model(), budget=0.5, **question, **bid)
 
 
-@pytest.mark.parametrize("question", [{"advertisers": TWO, "budget": 1}, {"segment": 0, **PERIOD}])
+@pytest.mark.parametrize(
+    "question",
+    [{"advertisers": TWO, "budget": 1}, {"segment": 0, **PERIOD}, {"segment": "a"}, {"budget": 3}],
+)
 def test_portfolios(question):
-    """The division of a budget is that of Python."""
+    """The division of a budget is that of Python, by ids, a segment's index or name, or of all."""
+    if question.get("segment") == "a":
+        question = {"segment": small_model().segments_[0].name[:8]}
     reply = asked("/v1/portfolios", {"goal": "clicks", **question})
     found = msgspec.json.decode(reply.body, type=BudgetSplit)
     assert found == split_budget(small_model(), goal="clicks", **question)
@@ -103,7 +108,7 @@ def test_values_that_the_model_does_not_have(where):
         ("/v1/budgets", {"advertiser": "adv-00020", "budget": -1}, "> 0"),
         ("/v1/targets", {"advertiser": "adv-00020"}, "no dimensions"),
         ("/v1/targets", {"advertiser": "adv-00020", "by": "luck"}, "luck"),
-        ("/v1/portfolios", {"budget": 1}, "`advertisers` or a `segment`"),
+        ("/v1/portfolios", {"advertisers": TWO, "segment": 0}, "`advertisers` or a `segment`"),
         ("/v1/portfolios", {"advertisers": ["nobody"]}, "'nobody' is not in the log"),
         ("/v1/portfolios", {"advertisers": ["adv-00020"] * 1001}, "1000"),
         ("/v1/portfolios", {"segment": 99}, "segment=99"),

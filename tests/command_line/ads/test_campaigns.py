@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from coterie.ads import AdForecaster, open_logs, read_histograms
+from coterie.ads import AdForecaster, open_logs, read_histograms, split_budget
 from coterie.command_line.program import app
-from coterie.errors import TableError
+from coterie.errors import InvalidParameterError, TableError
 from coterie.files.model_files import load_model
 
 
@@ -64,6 +64,12 @@ def test_the_program_forecasts_and_updates_by_campaign(tmp_path):
     found = load_model(model)
     assert isinstance(found, AdForecaster) and found.stored_days_.unit == "campaign"
     assert found.forecast("adv/03/c_1", 1.5).impressions > 0
+    # an advertiser is not a new one: its campaigns are known
+    with pytest.raises(InvalidParameterError, match="such as 'adv/03/c_0'"):
+        found.forecast("adv/03", 1.5, supply=100)
+    with pytest.raises(InvalidParameterError, match="such as 'adv/03/c_0'"):
+        split_budget(found, 1, ["adv/03"])
+    assert found.forecast("adv", 1.5, supply=100).curve == "global"
 
 
 def test_a_log_without_campaigns_is_refused(tmp_path):

@@ -60,6 +60,7 @@ def test_bids_are_multiples_of_the_mean_bid(run, model, tmp_path):
     ("told", "message"),
     [
         (("--tables", "all"), "they must be some of advertisers, segments"),
+        (("--factors", "1", "--bid", "2"), "--bid and --factors exclude each other"),
         (("--factors", "0"), "--factors 0: write numbers above 0"),
         (("--factors", "x"), "--factors x: write numbers above 0"),
         (("--days", "week"), "--days week: write numbers of days"),

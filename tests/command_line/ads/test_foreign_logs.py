@@ -199,6 +199,37 @@ def test_ragged_lines_are_counted_with_their_numbers(tmp_path):
     assert check.overview.rows == len(lines) - 1
 
 
+def test_a_list_is_no_id(tmp_path):
+    """A list of several values in the place of a text is unreadable."""
+    row = {"advertiser": ["a"], "day": "2026-03-02", "bid_micros": 2_000_000, "won": False}
+    rows = [row, row, {**row, "advertiser": ["a", "b"]}]
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(json.dumps({**one, "price_micros": None}) for one in rows))
+    _, check = log_input([str(log), "--column", "advertiser=advertiser.0"]).check()
+    (fault,) = check.errors
+    assert (fault.code, fault.count) == ("unreadable", 1)
+    assert "advertiser_id cannot be read: it should be one text" in fault.what
+    assert (check.overview.advertisers, check.overview.counted_rows) == (1, 2)
+    assert "first 1,000 lines" in check.overview.notes[0]
+
+
+def test_an_open_quote_is_refused_with_allow_faults_too(tmp_path):
+    """The lines after it are a part of its field."""
+    words = SHAPES["usual_names"](tmp_path, auctions())
+    log = tmp_path / "log.csv"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([*lines[:500], f'"{lines[500]}', *lines[501:]]))
+    _, check = log_input(words).check()
+    (fault,) = check.errors
+    assert fault.code == "quote_open"
+    assert [example["line"] for example in fault.examples] == [501]
+    with (
+        pytest.warns(CoterieWarning, match="quote"),
+        pytest.raises(CoterieError, match="line 501 has a quote that does not close"),
+    ):
+        log_input(words).read(allow_faults=True)
+
+
 def test_a_list_with_several_elements_is_not_read_in_part(tmp_path):
     """Two impressions in one line make its amounts unreadable."""
     words = SHAPES["nested_json"](tmp_path, auctions())

@@ -17,7 +17,7 @@ from coterie.ads.decisions.budget_draws import Draws, draw_days, period_of
 from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, Interval
 from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
 from coterie.ads.forecasts.fitted_market import FittedMarket
-from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bids
+from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bid
 from coterie.ads.forecasts.outlook import Outlook
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import money
@@ -58,7 +58,7 @@ def plan_budget(
     BudgetPlan
     """
     amount = checked_amount(budget, "budget")
-    asked = None if bid is None else float(checked_bids(float(bid))[0])
+    asked = None if bid is None else checked_bid(bid)
     if details.get("where"):
         raise InvalidParameterError("where: a budget is planned for all auctions, not for targets")
     outlook = model.outlook(advertiser, days=days, **details)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from coterie.ads.curves.marginal_costs import marginal_costs
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import FIELDS, checked_bids, checked_day
 from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.errors import InvalidParameterError
 
 __all__ = ["BulkTable", "advertiser_table", "curve_table", "forecast_table", "segment_table"]
@@ -60,8 +62,8 @@ _FORECASTS = {
     "advertiser": (pa.string(), "", "Advertiser id in the log."),
     "bid": (pa.float64(), _CPM, "Bid (CPM)."),
     "bid_factor": (pa.float64(), "factor", "Bid over the mean bid in the log; null if given."),
-    "first_day": (pa.date32(), "", "First day; null for the days after the log."),
-    "days": (pa.int32(), "days", "Number of days forecast together; one without date is average."),
+    "first_day": (pa.date32(), "", "First day; null for an average day."),
+    "days": (pa.int32(), "days", "Number of days forecast together."),
     "supply": (pa.float64(), "auctions", "Auctions to expect on all days together."),
     "above_log": (pa.bool_(), "", "Whether the bid is above every bid in the log."),
     "level": (pa.float64(), "share", "Share of actual values that an interval should contain."),
@@ -157,16 +159,13 @@ def forecast_table(
     """Return the forecasts of all advertisers, by advertiser, number of days and bid.
 
     ``bids`` are the same for all advertisers; without them, bids are ``factors`` of each
-    advertiser's mean bid. The figures are those of
+    advertiser's mean bid. What is given twice is there once. The figures are those of
     :meth:`~coterie.ads.forecasts.fitted_market.FittedMarket.forecast`.
     """
     tables, names = tables_of(model), _names(model)
     tables.rungs(level)
-    if not len(days):
-        raise InvalidParameterError("days is empty; give at least one number of days")
-    first = checked_day(day, days[0])
-    periods = [tables.days(checked_day(day, number), int(number)) for number in days]
-    steps = checked_bids(factors if bids is None else bids)
+    lengths, dates, periods = _periods(model, days, day)
+    steps = np.array(list(dict.fromkeys(checked_bids(factors if bids is None else bids).tolist())))
     shape = len(periods), len(steps)
 
     def columns(rows: Indices) -> list[Any]:
@@ -195,8 +194,8 @@ def forecast_table(
             np.repeat(names[rows], shape[0] * shape[1]),
             bid,
             factor,
-            pa.repeat(pa.scalar(first, pa.date32()), len(bid)),
-            np.tile(np.repeat(np.asarray(days), shape[1]), n),
+            np.tile(np.repeat(np.array(dates, dtype="datetime64[D]"), shape[1]), n),
+            np.tile(np.repeat(np.asarray(lengths), shape[1]), n),
             np.repeat(np.stack(supplies, axis=1).ravel(), shape[1]),
             bid > tables.highest,
             np.full(len(bid), level),
@@ -250,6 +249,23 @@ def segment_table(model: FittedMarket, metadata: Mapping[str, str] | None = None
         ]
 
     return BulkTable(_schema(model, _SEGMENTS, metadata), len(model.segments_), 1, columns)
+
+
+def _periods(
+    model: FittedMarket, days: Sequence[int], day: str | None
+) -> tuple[list[int], list[date | None], list[DayTable]]:
+    """Return the number, the first and what is expected of the days of each period, each once."""
+    if not len(days):
+        raise InvalidParameterError("days is empty; give at least one number of days")
+    lengths, tables = list(dict.fromkeys(days)), tables_of(model)
+    firsts = [checked_day(day, number) for number in lengths]
+    periods = [tables.days(first, int(n)) for first, n in zip(firsts, lengths, strict=True)]
+    after_log = model.days_[-1].astype(object) + timedelta(days=1)
+    # one day without a date is an average one
+    dates = [
+        first or (after_log if n > 1 else None) for first, n in zip(firsts, lengths, strict=True)
+    ]
+    return lengths, dates, periods
 
 
 def _names(model: FittedMarket) -> NDArray[np.object_]:

@@ -48,7 +48,7 @@ class GoalBid:
     bid : float or None
         The least bid whose mean reaches the amount, per thousand impressions (CPM).
     safe_bid : float or None
-        The least bid whose interval is entirely at or above the amount.
+        The least bid from which on the whole interval is at or above the amount.
     marginal_cost : float or None
         Cost of a further thousand impressions at the bid; None if a higher bid wins no more.
     forecast : Forecast

@@ -20,7 +20,7 @@ from coterie.ads.forecasts.outlook import Outlook
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import count, money
 
-__all__ = ["GOALS", "bid_for", "checked_amount", "goal_bid", "least_bid", "marginal_cost"]
+__all__ = ["GOALS", "RAISE", "bid_for", "checked_amount", "goal_bid", "least_bid", "marginal_cost"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,8 @@ GOALS: tuple[Goal, ...] = ("impressions", "clicks", "conversions", "spend")
 
 _PARTS = 64  # into which a stretch of bids is divided at once
 _ROUNDS = 7  # 64^7 parts of a bin are finer than floats
-_RAISE = 1.01  # the marginal cost is that of a bid raised by 1%
+#: The marginal cost is that of a bid raised by 1%.
+RAISE = 1.01
 
 
 def bid_for(
@@ -91,29 +92,28 @@ def goal_bid(outlook: Outlook, goal: Goal, amount: float) -> GoalBid:
 
 
 def least_bid(outlook: Outlook, column: int, amount: float) -> float | None:
-    """Return the least bid at which a figure reaches an amount; None if no bid of the log does.
+    """Return the least bid from which on a figure is at least an amount; None if there is none.
 
-    ``column`` is that of the figure in ``forecast_figures.FIELDS``.
+    ``column`` is that of the figure in ``forecast_figures.FIELDS``. Means grow with the bid; the
+    ends of intervals may fall again. Bids up to the highest one in the log are looked at.
     """
     bids = np.append(0.0, outlook.tables.bid_edges)
-    figure = outlook.figures(bids[1:])[:, column]
-    reached = np.flatnonzero(figure >= amount)
-    if not len(reached):
-        return None
-    place = int(reached[0])
-    low, high = bids[place], bids[place + 1]
-    for _ in range(_ROUNDS):
-        between = np.linspace(low, high, _PARTS + 1)[1:]
-        place = int(np.argmax(outlook.figures(between)[:, column] >= amount))
-        low, high = (between[place - 1] if place else low), between[place]
+    for _ in range(_ROUNDS + 1):
+        figure = outlook.figures(bids[1:])[:, column]
+        if figure[-1] < amount:
+            return None
+        below = np.flatnonzero(figure < amount)
+        place = int(below[-1]) + 1 if len(below) else 0
+        low, high = bids[place], bids[place + 1]
         if high - low <= 4 * np.spacing(high):
             break
+        bids = np.linspace(low, high, _PARTS + 1)
     return float(high)
 
 
 def marginal_cost(outlook: Outlook, bid: float) -> float | None:
     """Return what a further thousand impressions cost at a bid; None if it wins no more."""
-    figures = outlook.figures([bid, min(_RAISE * bid, outlook.tables.highest)])
+    figures = outlook.figures([bid, min(RAISE * bid, outlook.tables.highest)])
     found = float(
         marginal_costs(figures[:, COLUMNS["spend"]], figures[:, COLUMNS["impressions"]])[1]
     )

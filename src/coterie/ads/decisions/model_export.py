@@ -89,6 +89,7 @@ def export_model(
     -------
     list of ExportedTable
     """
+    model.refuse_unfitted()
     unknown = [name for name in tables if name not in TABLES]
     if unknown or not tables or len(set(tables)) < len(tables):
         raise InvalidParameterError(
@@ -96,6 +97,11 @@ def export_model(
         )
     target = Path(output)
     is_file = target.suffix == ".parquet"
+    if target.suffix and not is_file and not target.is_dir():
+        raise InvalidParameterError(
+            f"{target}: tables are written as Parquet; give a folder without {target.suffix}, or a "
+            "file that ends in .parquet"
+        )
     if is_file and len(tables) > 1:
         raise InvalidParameterError(
             f"{target} is one file, but there are {len(tables)} tables; give a folder, or one table"

@@ -19,7 +19,7 @@ from coterie.ads.decisions.decision_answers import (
     Interval,
     PortfolioGoal,
 )
-from coterie.ads.decisions.goals import checked_amount
+from coterie.ads.decisions.goals import RAISE, checked_amount
 from coterie.ads.decisions.marginal_allocation import allocate
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import checked_day
@@ -40,7 +40,6 @@ _FINE = 48  # points of a stretch that is divided
 _ROUNDS = 2
 _HALVINGS = 45
 _ITEMS_TOGETHER = 25_000
-_RAISE = 1.01
 
 
 def split_budget(
@@ -99,6 +98,7 @@ def split_in_steps(
     level: float = 0.9,
 ) -> Generator[int, None, BudgetSplit]:
     """Do what :func:`split_budget` does; yield after parts of the work how large they were."""
+    model.refuse_unfitted()
     money = None if budget is None else checked_amount(budget, "budget")
     first = checked_day(day, days)
     tables = tables_of(model)
@@ -232,6 +232,7 @@ def _rows(
     names = [str(name) for name in advertisers]
     unknown = [name for name in names if name not in tables.row_of]
     if unknown:
+        tables.placer.refuse_whole_advertiser(unknown[0])
         raise InvalidParameterError(
             f"{quoted(unknown[0])} is not in the log; a budget can only be divided between "
             "advertisers of the log"
@@ -247,7 +248,7 @@ def _segment_index(model: FittedMarket, segment: int | str) -> int:
         begun = [i for i, name in enumerate(names) if name.lower().startswith(segment.lower())]
         found = [i for i in begun if names[i].lower() == segment.lower()] or begun
     else:
-        found = [segment] if 0 <= segment < len(names) else []
+        found = [segment] if segment in range(len(names)) else []
     if len(found) != 1:
         listed = "; ".join(f"{i} {quoted(name)}" for i, name in enumerate(names)) or "none"
         raise InvalidParameterError(
@@ -299,7 +300,7 @@ def _allocations(
     scale: float,
 ) -> list[Allocation]:
     now, then = points
-    raised = np.minimum(np.maximum(bids, 1e-12) * _RAISE, market.tables.highest)
+    raised = np.minimum(np.maximum(bids, 1e-12) * RAISE, market.tables.highest)
     more = market.at(raised)
     gained = more.amount - now.amount
     marginal = np.divide(

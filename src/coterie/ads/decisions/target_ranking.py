@@ -7,7 +7,7 @@ come from draws of the posterior of the effects: shares, shifts of prices, facto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 from typing import Any, get_args
 
@@ -79,10 +79,9 @@ def rank_targets(
     assert targets is not None
     chosen = _ranked_by(model, by)
     at = _checked_bid(model, outlook, bid)
-    names = [dimension] if isinstance(dimension, str) else list(dimension or targets.dimensions)
     before = targets.of_new(outlook.placement.shares)
     found: list[RankedTarget] = []
-    for name in names:
+    for name in _asked_dimensions(dimension) or targets.dimensions:
         columns = targets.columns(name)
         values = [str(value) for value in targets.values[columns]]
         evidence = effects.of(columns), before.of(columns)
@@ -114,9 +113,20 @@ def _ranked_by(model: FittedMarket, by: RankedBy | None) -> RankedBy:
     return by
 
 
+def _asked_dimensions(dimension: Any) -> list[str]:
+    """Return one dimension or several as a list; none if all are asked for."""
+    if dimension is None:
+        return []
+    is_several = isinstance(dimension, Iterable) and not isinstance(dimension, str)
+    return list(dimension) if is_several else [dimension]
+
+
 def _checked_bid(model: FittedMarket, outlook: Outlook, bid: float | None) -> float:
     if bid is not None:
-        return float(checked_bids(float(bid))[0])
+        found = checked_bids(bid)
+        if len(found) > 1:
+            raise InvalidParameterError(f"bid={bid!r}: targets are ranked at one bid; give one")
+        return float(found[0])
     row = outlook.placement.row
     if row is None or model.bid_[row] <= 0:
         raise InvalidParameterError(NO_BID)
@@ -163,7 +173,7 @@ def _ranked(
 def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floats]:
     """Return draws of what can be ranked by, (R, V) each; without those that the log lacks."""
     effects, (_, _, _, counts, shifts) = part.effects, part.asked.plans
-    V, H = effects.share.shape[1], len(counts)
+    V = effects.share.shape[1]
 
     def factors(effect: Floats) -> Floats:
         """Return draws of a log-normal factor, of mean 1."""
@@ -173,12 +183,10 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floa
     share /= share.sum(axis=1, keepdims=True)
     level = part.asked.doubts[0, 0] * rng.standard_normal((_DRAWS, 1))
     moved = level + effects.shift[1] * rng.standard_normal((_DRAWS, V))
-    each = shifts + part.moves + moved[:, :, None]
-    numbers = (share[:, :, None] * counts).reshape(1, -1, H)
-    impressions, spend = part.asked.sums(numbers, each.reshape(1, -1, H)).reshape(2, _DRAWS, V)
+    impressions, spend = part.sums(share[:, :, None] * counts, shifts + moved[:, :, None])
     # doubts about the curve are common to all values
     doubt = part.asked.price_doubt
-    spend = spend * part.spend_factors[0] * np.exp(doubt * rng.standard_normal((_DRAWS, 1)))
+    spend = spend * np.exp(doubt * rng.standard_normal((_DRAWS, 1)))
     # a price never exceeds the bid; where nothing is won, the next impression would cost it
     bid = part.asked.plans[2][0]
     cost = np.where(impressions > 0, np.minimum(1000 * _over(spend, impressions), bid), bid)
@@ -196,20 +204,26 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floa
 
 
 def _chances(draws: Floats, can_choose: NDArray[np.bool_], by: str) -> Floats:
-    """Return how often each value is the best of those that can be chosen, (V,)."""
-    ordered = draws if by in _LARGEST_FIRST else -draws
-    best = np.where(can_choose, ordered, -np.inf).argmax(axis=1)
-    return np.bincount(best, minlength=draws.shape[1]) / len(draws)
+    """Return how often each value is the best of those that can be chosen, (V,).
+
+    Values that are equally good share the draw.
+
+    >>> costs = np.array([[0.0, 0.0, 1.0], [2.0, 1.0, 5.0]])
+    >>> _chances(costs, np.array([True, True, False]), "cost")
+    array([0.25, 0.75, 0.  ])
+    """
+    ordered = np.where(can_choose, draws if by in _LARGEST_FIRST else -draws, -np.inf)
+    is_best = can_choose & (ordered == ordered.max(axis=1, keepdims=True))
+    return np.asarray(_over(is_best, is_best.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
 def _own_weights(part: DimensionForecasts, before: EffectsOfOne, by: str) -> Floats:
     """Return by how much own evidence reduced the variance of the ranked figure, (V,)."""
     counts, shifts = part.asked.plans[3:]
-    moves = part.moves[0]
+    shape = 1, part.effects.share.shape[1], len(counts)
     impressions, spend = (
-        part.asked.sums(
-            np.broadcast_to(np.maximum(counts, 1e-9), (1, *moves.shape)),
-            shifts + moves[None] + step,
+        part.sums(
+            np.broadcast_to(np.maximum(counts, 1e-9), shape), np.broadcast_to(shifts + step, shape)
         )[:, 0]
         for step in (0.0, _STEP)
     )

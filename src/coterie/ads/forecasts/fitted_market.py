@@ -142,7 +142,7 @@ class FittedMarket:
 
     def curve(self, advertiser: str | None = None, *, text: str | None = None) -> AdvertiserCurve:
         """Return the curves behind the forecasts of one advertiser; see :meth:`forecast`."""
-        self._refuse_unfitted()
+        self.refuse_unfitted()
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
         bids = self.edges_ / _MICROS
@@ -203,7 +203,7 @@ class FittedMarket:
         Forecast, or list of Forecast
             A list where ``bid`` is one.
         """
-        self._refuse_unfitted()
+        self.refuse_unfitted()
         if bid is None:
             raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
@@ -228,7 +228,7 @@ class FittedMarket:
 
         Parameters are those of :meth:`forecast`.
         """
-        self._refuse_unfitted()
+        self.refuse_unfitted()
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
         if supply is not None and day is not None:
@@ -250,6 +250,13 @@ class FittedMarket:
             self.currency_,
             target,
         )
+
+    def refuse_unfitted(self) -> None:
+        """Raise NotFittedError if the model is not fitted."""
+        if not hasattr(self, "win_"):
+            from sklearn.utils.validation import check_is_fitted
+
+            check_is_fitted(self, "win_")
 
     def target_effects(self, placement: Placement) -> EffectsOfOne:
         """Return the effects of all values of dimensions on an advertiser."""
@@ -282,12 +289,6 @@ class FittedMarket:
                 "is not known; give supply, the number of auctions"
             )
         return tables_of(self).supply(placement.row, days)
-
-    def _refuse_unfitted(self) -> None:
-        if not hasattr(self, "win_"):
-            from sklearn.utils.validation import check_is_fitted
-
-            check_is_fitted(self, "win_")
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:

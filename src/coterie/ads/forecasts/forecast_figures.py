@@ -19,6 +19,7 @@ from coterie.errors import InvalidParameterError
 __all__ = [
     "Forecast",
     "bids_between",
+    "checked_bid",
     "checked_bids",
     "checked_day",
     "checked_supply",
@@ -36,6 +37,9 @@ NO_BID = "bid is missing; give it per thousand impressions (CPM)"
 
 #: A forecast is for at most so many days.
 MOST_DAYS = 366
+
+#: The largest supply, in auctions: no figure overflows up to here.
+MOST_SUPPLY = 1e15
 
 #: The figures of a forecast, in the order of columns.
 FIELDS = (
@@ -191,15 +195,29 @@ def checked_bids(bid: ArrayLike) -> Floats:
     return bids
 
 
+def checked_bid(bid: Any) -> float:
+    """Return one bid; refuses what is none.
+
+    >>> checked_bid(2)
+    2.0
+    """
+    bids = checked_bids(bid)
+    if np.ndim(bid):
+        raise InvalidParameterError(f"bid={bid!r}: give one bid")
+    return float(bids[0])
+
+
 def checked_supply(supply: Any) -> float:
     """Return the number of auctions; refuses what is none.
 
     >>> checked_supply(1e6)
     1000000.0
     """
-    if isinstance(supply, Real) and 0 <= float(supply) < np.inf:
+    if isinstance(supply, Real) and 0 <= float(supply) <= MOST_SUPPLY:
         return float(supply) + 0.0  # −0 is 0
-    raise InvalidParameterError(f"supply={supply!r}: it must be a number of auctions, from 0 up")
+    raise InvalidParameterError(
+        f"supply={supply!r}: it must be a number of auctions, from 0 to {MOST_SUPPLY:g}"
+    )
 
 
 def checked_day(day: Any, days: Any) -> date | None:

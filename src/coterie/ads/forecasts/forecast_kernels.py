@@ -9,7 +9,7 @@ item of n auctions at a bid b adds
 =============  ====================================  ==========================================
 mean           n·W(b·e^{−s})                         n·e^s·C(b·e^{−s}), or n·W·b in first price
 chance         n·W·(1 − W)                           n·(E[price²·won] − C²)
-curve          n·sd(W)                               n·|Σ price·Δsd(W)|
+curve          n·sd(W)                               n·max(|Σ price·Δsd(W)|, sd(W)·C/W)
 level          −n·dW/d log b                         n·(C − b·dW/d log b)
 =============  ====================================  ==========================================
 
@@ -167,6 +167,8 @@ def _add_item(
     slope = (win[last] - win[first]) / (log_edges[last] - log_edges[first]) if last > first else 0.0
     if g == 0:
         slope *= part  # a straight line from 0 to the first edge
+    elif amount > edges[-1]:
+        slope = 0.0  # all auctions that can be won are won
     cost, square, cost_doubt, cost_level = _costs(
         bid, scale, g, part, rate, doubt, slope, market, win, spread, pays
     )
@@ -225,7 +227,9 @@ def _costs(
     cost_doubt += last * (doubt - before)
     unit = scale / 1e9
     cost, square = cost * unit, square * unit * unit
-    return cost, square, abs(cost_doubt) * unit, cost - bid / 1000.0 * slope
+    # rises and falls of the deviation cancel in the sum, though curves differ in both ways
+    spread_cost = max(abs(cost_doubt) * unit, cost / rate * doubt if rate > 0 else 0.0)
+    return cost, square, spread_cost, cost - bid / 1000.0 * slope
 
 
 @njit(nogil=True, error_model="numpy")

@@ -183,7 +183,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         targets : TargetCounts, optional
             Of the new days, with the dimensions of the model; needed if it has any.
         """
-        self._refuse_unfitted()
+        self.refuse_unfitted()
         if self.stored_days_ is None:
             raise InvalidParameterError("this model keeps no days, so none can be added; fit it")
         if embeddings is None and self.vectors_ is not None and self.text_view_ is None:

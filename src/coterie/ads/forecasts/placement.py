@@ -57,6 +57,8 @@ class Placer:
         self._shares = model.shares_
         self._names = [segment.name for segment in model.segments_]
         self._text_view, self._vectors = model.text_view_, model.vectors_
+        stored = getattr(model, "stored_days_", None)
+        self._has_campaigns = stored is not None and stored.unit == "campaign"
 
     def placed(self, advertiser: str | None = None, text: str | None = None) -> Placement:
         """Return the place of one advertiser.
@@ -69,10 +71,21 @@ class Placer:
             row = bisect_left(self._advertisers, advertiser)
             if row < len(self._advertisers) and self._advertisers[row] == advertiser:
                 return self._known(row)
+            self.refuse_whole_advertiser(advertiser)
         if advertiser is None and text is None:
             raise InvalidParameterError("name an advertiser, or give the text of a new one")
         [place] = self.placed_by_texts([text or ""])
         return self.named(place, advertiser or "")
+
+    def refuse_whole_advertiser(self, name: str) -> None:
+        """Refuse the id of an advertiser whose campaigns are in the model, each under its name."""
+        row = bisect_left(self._advertisers, f"{name}/")
+        campaign = str(self._advertisers[row]) if row < len(self._advertisers) else ""
+        if self._has_campaigns and campaign.rpartition("/")[0] == name:
+            raise InvalidParameterError(
+                f"{quoted(name)} has campaigns in this model; name one of them, such as "
+                f"{quoted(campaign)}"
+            )
 
     def placed_by_texts(self, texts: Sequence[str]) -> list[Placement]:
         """Return the places of advertisers that are not in the log, by their texts, under no names.

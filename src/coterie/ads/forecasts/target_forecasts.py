@@ -1,14 +1,19 @@
 """Target forecasts: figures of an advertiser with some values of dimensions only.
 
 With π_v the share of a value v of one dimension, δ_v its shift of the log price level and λ_v its
-factor of a rate, auctions with v are π_v of all and are won with probability W(b·e^{−δ_v − c}).
+factor of a rate, auctions with v are π_v of all and are won with probability
+
+    W_v(b) = W(b·e^{−δ_v − c(b)}).
+
 The offset c(b) is the one at which the values of a dimension together win what is won without
 dimensions:
 
-    Σ_v π_v W(b·e^{−δ_v − c}) = W(b)
+    Σ_v π_v W_v(b) = W(b)
 
-Spend and rates are scaled so that they add up, too. Several dimensions are taken as independent:
-their shares and factors are multiplied, their shifts are added.
+W_v is a win curve like W: it never falls with the bid, and the prices paid with v are distributed
+by it. So impressions and spend of the values add up to those without dimensions. Rates are scaled
+so that events add up, too. Several dimensions are taken as independent: their shares and factors
+are multiplied, their shifts are added.
 """
 
 from __future__ import annotations
@@ -40,8 +45,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _MICROS = 1e6
-_FARTHEST, _HALVINGS = 4.0, 44
-_SPEND = slice(5, 8)
+_HALVINGS = 44
 
 
 class AskedPlans(NamedTuple):
@@ -55,9 +59,15 @@ class AskedPlans(NamedTuple):
     pays: int
 
     @property
-    def win(self) -> Floats:
-        """The win curve of the advertiser, (G,)."""
-        return np.asarray(self.curves[0][self.plans[0][0]], dtype=np.float64)
+    def amounts(self) -> Floats:
+        """Bids at the price level of an average day, in micros, (B, H)."""
+        rows, _, bids, _, shifts = self.plans
+        return np.asarray((bids * _MICROS * np.exp(-shifts)).reshape(len(rows), -1))
+
+    @property
+    def counts(self) -> Floats:
+        """Numbers of auctions, (B, H)."""
+        return np.asarray(self.plans[3].reshape(len(self.plans[0]), -1))
 
     @property
     def price_doubt(self) -> float:
@@ -70,18 +80,22 @@ class AskedPlans(NamedTuple):
             return 0.0
         return float(abs(np.log1p(of_spend / spend) - np.log1p(of_impressions / impressions)))
 
-    def sums(self, counts: Floats, shifts: Floats) -> Floats:
-        """Return means of impressions and spend of other auctions, (2, B, V).
+    def win_at(self, amounts: Floats) -> Floats:
+        """Return W at amounts in micros."""
+        return self._at(amounts, 0)
 
-        ``counts`` and ``shifts`` are (B, V, H).
-        """
-        rows, _, bids, *_ = self.plans
-        B, V, H = counts.shape
-        each = np.repeat(bids.reshape(B, 1, H), V, axis=1).ravel()
-        starts = np.arange(B * V + 1, dtype=np.int64) * H
-        plans = (np.repeat(rows, V), starts, each, plain(counts.ravel()), plain(shifts.ravel()))
-        found = sums_of_plans(plans, False, self.market, self.curves, self.pays)
-        return np.asarray(found[:, [0, 4]].T.reshape(2, B, V))
+    def moved_curves(self, moves: Floats) -> tuple[Any, Any]:
+        """Return W and its deviation at price levels that are moved at each edge, (V, G)."""
+        amounts = self.market[0] * np.exp(-moves)
+        win, spread = (self._at(amounts, part) for part in (0, 1))
+        # moves of several dimensions together might let it fall
+        win = np.maximum.accumulate(win, axis=1)
+        return plain(win, np.float32), plain(spread, np.float32)
+
+    def _at(self, amounts: Floats, part: int) -> Floats:
+        """Return W (0) or its deviation (1) at amounts in micros, as the kernels interpolate."""
+        curve = self.curves[part][self.plans[0][0]]
+        return np.interp(amounts, np.append(0.0, self.market[0]), np.append(0.0, curve))
 
 
 @dataclass(frozen=True)
@@ -93,63 +107,56 @@ class DimensionForecasts:
 
     @cached_property
     def moves(self) -> Floats:
-        """Shift of the log price level by value, the offset c included, (B, V, H)."""
-        _, starts, bids, _, shifts = self.asked.plans
-        amounts = bids * _MICROS * np.exp(-shifts)
-        share, shift = self.effects.share[0], self.effects.shift[0]
-        offset = self._offsets(amounts, share, shift).reshape(len(starts) - 1, -1)
-        return np.asarray(shift[:, None] + offset[:, None, :])
+        """Shift of the log price level by value at each edge, δ_v + c, (V, G).
 
-    @cached_property
-    def sums(self) -> Floats:
-        """Means of impressions and spend by value before spend is scaled, (2, B, V)."""
-        counts = self._by_bid(3)[:, None, :] * self.effects.share[0][:, None]
-        return self.asked.sums(counts, self._by_bid(4)[:, None, :] + self.moves)
-
-    @cached_property
-    def spend_factors(self) -> Floats:
-        """Factors of spend by value, (B, V).
-
-        Prices are lowered by a common factor, or the distances of prices from the bid are: no price
-        leaves the range from 0 to the bid.
+        c is found by bisection: the win rate falls with it.
         """
-        impressions, spend = self.sums
-        _, whole = self.asked.sums(self._by_bid(3)[:, None, :], self._by_bid(4)[:, None, :])
-        most = impressions * self._by_bid(2)[:, :1] / 1000.0
-        found = spend.sum(axis=1, keepdims=True)
-        saved, saving = most.sum(axis=1, keepdims=True) - whole, (most - spend)
-        down = _ratio(whole, found)
-        up = _ratio(most - saving * _ratio(saved, saving.sum(axis=1, keepdims=True)), spend)
-        factor = np.where(whole <= found, down, np.maximum(up, 0.0))
-        # rounding may lift a price above the bid
-        return np.asarray(np.minimum(factor, _ratio(most, spend)))
+        edges, share, shift = self.asked.market[0], self.effects.share[0], self.effects.shift[0]
+        goal = share.sum() * self.asked.win_at(edges)
+        # at the lower end all values have lower prices than without dimensions, at the upper none
+        low, high = (np.full(len(edges), -end) for end in (shift.max(), shift.min()))
+        scaled = edges * np.exp(-shift)[:, None]
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            too_many = share @ self.asked.win_at(scaled * np.exp(-middle)) > goal
+            low, high = np.where(too_many, middle, low), np.where(too_many, high, middle)
+        return np.asarray(shift[:, None] + (low + high) / 2)
+
+    @cached_property
+    def curves(self) -> tuple[Any, Any]:
+        """Win curves of the values and their deviations, (V, G)."""
+        return self.asked.moved_curves(self.moves)
+
+    @cached_property
+    def impressions(self) -> Floats:
+        """Means of impressions by value, (B, V)."""
+        asked, edges = self.asked, np.append(0.0, self.asked.market[0])
+        won = [
+            (asked.counts * np.interp(asked.amounts, edges, np.append(0.0, win))).sum(axis=1)
+            for win in self.curves[0]
+        ]
+        return np.asarray(np.column_stack(won) * self.effects.share[0])
+
+    def sums(self, counts: Floats, shifts: Floats) -> Floats:
+        """Return means of impressions and spend of other auctions at the first bid, (2, N, V).
+
+        ``counts`` and ``shifts`` are (N, V, H).
+        """
+        asked, (N, V, H) = self.asked, counts.shape
+        bids = np.tile(asked.plans[2][:H], N * V)
+        starts = np.arange(N * V + 1, dtype=np.int64) * H
+        rows = np.tile(np.arange(V), N)
+        plans = (rows, starts, bids, plain(counts.ravel()), plain(shifts.ravel()))
+        found = sums_of_plans(plans, False, asked.market, self.curves, asked.pays)
+        return np.asarray(found[:, [0, 4]].T.reshape(2, N, V))
 
     def rate_factors(self, event: int) -> Floats:
         """Factors of the rate of clicks (0) or conversions (1) by value, (B, V)."""
         factor = (self.effects.click, self.effects.conversion)[event][0]
-        impressions = self.sums[0]
+        impressions = self.impressions
         total = impressions.sum(axis=1, keepdims=True)
         weight = np.where(total > 0, _ratio(impressions, total), self.effects.share[0])
         return np.asarray(factor / (weight @ factor)[:, None])
-
-    def _by_bid(self, part: int) -> Floats:
-        """Return bids (2), counts (3) or shifts (4) of the items, (B, H)."""
-        plans = self.asked.plans
-        return np.asarray(plans[part].reshape(len(plans[0]), -1))
-
-    def _offsets(self, amounts: Floats, share: Floats, shift: Floats) -> Floats:
-        """Return c at amounts (N,) in micros, by bisection: the win rate falls with c."""
-        edges = np.append(0.0, self.asked.market[0])
-        win = np.append(0.0, self.asked.win)
-        goal = np.interp(amounts, edges, win)
-        low, high = np.full(len(amounts), -_FARTHEST), np.full(len(amounts), _FARTHEST)
-        scaled = amounts[:, None] * np.exp(-shift)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            won = np.interp(scaled * np.exp(-middle)[:, None], edges, win) @ share
-            too_many = won > goal
-            low, high = np.where(too_many, middle, low), np.where(too_many, high, middle)
-        return (low + high) / 2
 
 
 @dataclass(frozen=True)
@@ -201,7 +208,7 @@ def chosen_figures(
     B = len(rows)
     chosen = [part.effects.of(np.array([v])) for part, v in zip(parts, places, strict=True)]
     share = float(np.prod([one.share[0, 0] for one in chosen]))
-    move = sum(part.moves[:, v].ravel() for part, v in zip(parts, places, strict=True))
+    move = sum(part.moves[v] for part, v in zip(parts, places, strict=True))
     doubts = asked.doubts.copy()
     given = doubts[:, 2] > 0
     supply = np.add.reduceat(counts, starts[:-1])
@@ -212,16 +219,12 @@ def chosen_figures(
     of_share = sum(one.share[1, 0] ** 2 for one in chosen)
     doubts[:, 1] = np.sqrt(doubts[:, 1] ** 2 + of_share + chance)
     doubts[:, 2] = np.where(given, share, 0.0)
-    plans = (np.arange(B, dtype=np.int64), starts, bids, counts * share, plain(shifts + move))
-    curves = tuple(plain(np.repeat(part[rows[:1]], B, axis=0), np.float32) for part in asked.curves)
+    plans = (np.arange(B, dtype=np.int64), starts, bids, counts * share, shifts)
+    curves = asked.moved_curves(np.tile(move, (B, 1)))
     events = _events(asked.events, parts, places, chosen)
-    figures = figures_of_plans(plans, doubts, asked.market, curves, events, asked.pays, rungs)
-    factor = np.prod(
-        [part.spend_factors[:, v] for part, v in zip(parts, places, strict=True)], axis=0
+    return np.asarray(
+        figures_of_plans(plans, doubts, asked.market, curves, events, asked.pays, rungs)
     )
-    figures[:, _SPEND] *= factor[:, None]
-    figures[:, 1] *= factor
-    return np.asarray(figures)
 
 
 def _events(

@@ -142,14 +142,21 @@ def count_cells(
 
 
 def _warn_of_ragged_lines(logs: BidLogs) -> None:
+    """Warn of lines that are left out; raise TableError if they hide other lines."""
     lines = logs.ragged_lines()
+    for line in lines:
+        if line.hides_others:
+            raise TableError(
+                f"{line.path}: line {line.number} has a quote that does not close, and everything "
+                "after it may be lost; close the quote, or remove it"
+            )
     if lines:
         from coterie.runtime.user_warnings import warn_user  # imports scikit-learn
 
-        path, number, _ = lines[0]
         warn_user(
             f"{logs.source}: lines with another number of fields than the header were left out: "
-            f"{len(lines):,}, the first is line {number} of {path}; check_logs lists them",
+            f"{len(lines):,}, the first is line {lines[0].number} of {lines[0].path}; check_logs "
+            "lists them",
             CoterieWarning,
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from coterie.ads.logs.log_mapping import LogMapping, mapping_of
 from coterie.ads.logs.mapped_columns import reading_of
 from coterie.ads.logs.notice_joins import JoinedBids
 from coterie.ads.logs.raw_logs import Source, is_table, open_raw
-from coterie.engines.engine_files import rejected_lines
+from coterie.engines.engine_files import RejectedLine, rejected_lines
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 
@@ -79,6 +79,8 @@ class BidLogs:
         The notices that the outcomes of the bids come from.
     rejects : tuple of str
         Tables of the lines that are not rows; see :meth:`ragged_lines`.
+    notes : tuple of str
+        What a reader of the check should know about how the log was read.
     """
 
     table: ir.Table
@@ -93,6 +95,7 @@ class BidLogs:
     reading: ColumnReading = field(default_factory=ColumnReading)
     notices: JoinedBids | None = None
     rejects: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def engine(self) -> str:
@@ -168,10 +171,11 @@ class BidLogs:
             return "minimum"
         return "paid" if self.auction == "second" else "none"
 
-    def ragged_lines(self) -> list[tuple[str, int, str]]:
-        """Return the file, number and fault of the lines that queries so far have left out.
+    def ragged_lines(self) -> list[RejectedLine]:
+        """Return the lines that queries so far have left out.
 
-        These are lines of text files with another number of fields than the header.
+        These are lines of text files with another number of fields than the header, or with an
+        open quote.
         """
         backend = self.table.get_backend()
         return [line for name in self.rejects for line in rejected_lines(name, backend)]
@@ -254,8 +258,18 @@ def open_logs(
         raise InvalidParameterError(f"by={by!r}: it must be 'advertiser' or 'campaign'")
     by_dimension = _dimension_columns(dimensions)
     given = mapping_of(mapping, columns, amounts)
-    found = open_raw(source, connection, given, table=table, kind=kind, wins=wins, losses=losses)
+    found = open_raw(
+        source,
+        connection,
+        given,
+        table=table,
+        kind=kind,
+        wins=wins,
+        losses=losses,
+        dimensions=list(by_dimension.values()),
+    )
     reading = reading_of(found.table, found.kind, found.mapping, found.name)
+    reading = replace(reading, is_json=found.is_json)
     raw = with_campaigns(found.table, found.name, reading) if by == "campaign" else found.table
     return BidLogs(
         table=canonical_table(raw, found.kind, found.name, found.lacking, by_dimension, reading),
@@ -270,6 +284,7 @@ def open_logs(
         reading=reading,
         notices=found.notices,
         rejects=found.rejects,
+        notes=found.notes,
     )
 
 

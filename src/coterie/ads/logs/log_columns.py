@@ -60,6 +60,8 @@ MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 _MOST_FLOAT = 9e15  # above 2^53 floats skip whole numbers
 _NUMBER = r"^\s*[+-]?([0-9]{1,15}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?\s*$"
 _WITH_COMMA = r"^\s*[+-]?([0-9]{1,15}(,[0-9]*)?|,[0-9]+)\s*$"
+#: Texts of JSON lists and objects, as patterns of SQL.
+_NESTED = ('{"%}', '["%]', "[%,%]")
 _DAY = r"^[0-9]{8}"
 _YES = ("true", "t", "yes", "y", "1", "1.0", "win", "won")
 _NO = ("false", "f", "no", "n", "0", "0.0", "loss", "lost", "lose")
@@ -73,6 +75,7 @@ class ColumnReading:
     units: Mapping[str, str] = field(default_factory=dict)  # by canonical name, else micros
     times: TimeFormat = field(default_factory=TimeFormat)
     currency: str = ""  # of all amounts, if no column has it
+    is_json: bool = False  # whether a text may be that of a list or an object
     decimal_comma: bool = False
     won_when_priced: bool = False
     join_clicks: bool = False  # of iPinYou: rows of clicks mark the impressions with their bid id
@@ -224,6 +227,9 @@ class _Columns:
         column, kind = self._typed(name, "string", "integer", "floating", "boolean")
         if kind == "floating":
             column = self.whole(name)
+        if kind == "string" and self.reading.is_json:
+            nested = [column.like(pattern) for pattern in _NESTED]
+            column = (nested[0] | nested[1] | nested[2]).ifelse(None, column)
         return column.cast("string")
 
     def advertiser(self) -> Any:
@@ -233,7 +239,7 @@ class _Columns:
         """Return the columns of the dimensions; ``hour`` reads the hour of the time stamp."""
         found = {}
         # dimensions are columns of the raw table, by their own names
-        raw = replace(self, reading=ColumnReading())
+        raw = replace(self, reading=ColumnReading(is_json=self.reading.is_json))
         for name, column in self.dimensions.items():
             if column == "hour" and column not in raw and hour is not None:
                 found[f"dimension_{name}"] = hour()

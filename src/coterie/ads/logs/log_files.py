@@ -31,7 +31,13 @@ from coterie.engines.engine_files import (
     text_in_duckdb,
     text_in_spark,
 )
-from coterie.engines.json_lines import is_json, json_in_duckdb, json_in_spark
+from coterie.engines.json_lines import (
+    SAMPLED_FILES,
+    SAMPLED_LINES,
+    is_json,
+    json_in_duckdb,
+    json_in_spark,
+)
 from coterie.engines.queries import engine_errors, engine_message
 from coterie.errors import TableError
 
@@ -59,7 +65,9 @@ class LogFiles:
     delimiter: str = ","
     base: str = ""  # folder above the partition folders named column=value; empty if none
     lacking: Mapping[str, str] = field(default_factory=dict)  # column: first file without it
+    retyped: Mapping[str, str] = field(default_factory=dict)  # column: first file of another type
     is_json: bool = False
+    note: str = ""  # what the check says about reading them
     rejects: str = ""  # of text in DuckDB: the table of lines with a wrong number of fields
 
 
@@ -107,7 +115,12 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
             f"{first} is {kind} and {other} is {kinds[other]}; give files of one kind only"
         )
     if kind == "JSON":
-        return LogFiles(tuple(paths), is_text=False, is_json=True)
+        note = (
+            f"columns were looked for in the first {SAMPLED_LINES:,} lines of "
+            f"{min(len(paths), SAMPLED_FILES)} of {len(paths)} files; name others by --column or "
+            "--dimension"
+        )
+        return LogFiles(tuple(paths), is_text=False, is_json=True, note=note)
     if is_remote(first):
         delimiter = "\t" if ".tsv" in first.lower() else ","
         is_text = kind == "text"
@@ -115,8 +128,11 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
     return _inspect_text(paths) if kind == "text" else _inspect_parquet(paths)
 
 
-def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
-    """Return the files as a table of an engine, reading no more than the columns."""
+def read_files(files: LogFiles, connection: BaseBackend, named: Sequence[str] = ()) -> ir.Table:
+    """Return the files as a table of an engine, reading no more than the columns.
+
+    JSON lines are searched for columns that are ``named`` and not in the first lines.
+    """
     readers = {"duckdb": _read_with_duckdb, "pyspark": _read_with_spark}
     if connection.name not in readers:
         raise TableError(
@@ -124,7 +140,7 @@ def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
             "give a table of that engine instead"
         )
     with engine_errors(files.paths[0]):
-        return readers[connection.name](files, connection)
+        return readers[connection.name](files, connection, named)
 
 
 def is_database(path: str) -> bool:
@@ -171,26 +187,39 @@ def _is_skipped(path: Path, folder: Path) -> bool:
 
 
 def _inspect_parquet(paths: Sequence[str]) -> LogFiles:
-    of_each = {path: frozenset(_parquet_columns(path)) for path in paths}
-    columns = dict.fromkeys(name for path in paths for name in sorted(of_each[path]))
-    lacking = {
-        name: next(path for path in paths if name not in of_each[path])
-        for name in columns
-        if any(name not in here for here in of_each.values())
-    }
+    of_each = {path: _parquet_types(path) for path in paths}
+    types: dict[str, pa.DataType] = {}
+    lacking: dict[str, str] = {}
+    retyped: dict[str, str] = {}
+    for here in of_each.values():
+        types = here | types  # those of the first file come first
+    for path, here in of_each.items():
+        for name, kind in types.items():
+            if name not in here:
+                lacking.setdefault(name, path)
+            elif here[name] != kind:
+                retyped.setdefault(name, path)
     partitions = _partition_columns(paths)
     base = os.path.commonpath([_partition_base(path) for path in paths]) if partitions else ""
-    return LogFiles(tuple(paths), False, (*columns, *partitions), base=base, lacking=lacking)
+    columns = (*types, *partitions)
+    return LogFiles(tuple(paths), False, columns, base=base, lacking=lacking, retyped=retyped)
 
 
-def _parquet_columns(path: str) -> list[str]:
+def _parquet_types(path: str) -> dict[str, pa.DataType]:
     try:
-        return list(pq.read_schema(path).names)
+        schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"{path}: the Parquet file is damaged or incomplete ({engine_message(error)}); "
             "copy it again, or leave it out"
         ) from error
+    return {column.name: _stored_type(column.type) for column in schema}
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type without what Parquet does not store: all texts are the same there."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_large_string(kind) else kind
 
 
 def _partition_columns(paths: Sequence[str]) -> list[str]:
@@ -232,25 +261,31 @@ def _stripped_fields(header: str, delimiter: str) -> list[str]:
     return [name.strip() for name in header_fields(header, delimiter)]
 
 
-def _read_with_duckdb(files: LogFiles, connection: Any) -> ir.Table:
+def _read_with_duckdb(files: LogFiles, connection: Any, named: Sequence[str]) -> ir.Table:
     if files.is_json:
-        return json_in_duckdb(files.paths, connection)
+        return json_in_duckdb(files.paths, connection, named)
     if files.is_text:
         layout = _text_layout(files)
         return text_in_duckdb(files.paths, layout, connection, rejects=files.rejects)
     return connection.read_parquet(
         [path_for_duckdb(path) for path in files.paths],
-        union_by_name=bool(files.lacking),
+        # else DuckDB casts all files to the types of the first, which rounds numbers
+        union_by_name=bool(files.lacking or files.retyped),
         hive_partitioning=bool(files.base),
     )
 
 
-def _read_with_spark(files: LogFiles, connection: Any) -> ir.Table:
+def _read_with_spark(files: LogFiles, connection: Any, named: Sequence[str]) -> ir.Table:
     packed = next((path for path in files.paths if path.lower().endswith(".zst")), None)
     if packed is not None:
         raise TableError(f"{packed}: Spark does not read Zstandard; use gzip or DuckDB")
+    for column, path in files.retyped.items():
+        raise TableError(
+            f"{path}: column {column} has another type than in {files.paths[0]}; Spark does not "
+            "read such files together: use DuckDB, or write them with the same types"
+        )
     if files.is_json:
-        frame = json_in_spark(files.paths, connection._session)
+        frame = json_in_spark(files.paths, connection._session, named)
     elif files.is_text:
         frame = text_in_spark(files.paths, _text_layout(files), connection._session)
     else:

@@ -3,7 +3,8 @@
 A win notice has the id of the bid and the price paid (``AUCTION_PRICE`` of OpenRTB). A loss notice
 has the id, and may have the reason (``AUCTION_LOSS``) and the minimum to win
 (``AUCTION_MIN_TO_WIN``). Repeated notices of one bid count once; where they differ in a value, that
-value is missing. A bid with notices of both kinds has no outcome, which checks report.
+value is missing. A bid with notices of both kinds has no outcome, which checks report. They also
+report an id of several bids, because each of these gets its notices.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class JoinedBids:
     columns: dict[str, str]  # by role, for those that notices have
     wins: ir.Table  # column key: each win notice once
     unknown_wins: ir.Table  # those of bids that the log does not have
+    key: str  # column of the bids
+    bids: ir.Table  # columns key and n: the number of bids of each key
 
 
 def join_notices(
@@ -74,7 +77,8 @@ def join_notices(
     table = joined.mutate(**outcome)
     keys = won.select(key=won["win.key"])
     known = bids.select(key=bids[key].cast("string").strip())
-    return JoinedBids(table, found, keys, keys.anti_join(known, "key"))
+    counted = known.filter(known.key.notnull()).group_by("key").agg(n=lambda rows: rows.count())
+    return JoinedBids(table, found, keys, keys.anti_join(known, "key"), key, counted)
 
 
 def _keys(

@@ -37,6 +37,8 @@ class RawLog:
     lacking: Mapping[str, str] = field(default_factory=dict)  # as in LogFiles
     files: Sequence[str] = ()
     rejects: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the check says about reading it
+    is_json: bool = False
     kind: str = "bids"
     mapping: LogMapping = field(default_factory=LogMapping)  # with the columns of notices
     notices: JoinedBids | None = None
@@ -51,10 +53,13 @@ def open_raw(
     kind: str | None = None,
     wins: Any = None,
     losses: Any = None,
+    dimensions: Sequence[str] = (),
 ) -> RawLog:
     """Find the table of a log; the parameters are those of :func:`open_logs`."""
     connection = connect() if connection is None and not is_table(source) else connection
-    found = _find(source, connection, table)
+    key, _, notice_key = mapping.join_on.partition("=")
+    named = [name for name in (*mapping.columns.values(), *dimensions, key) if name]
+    found = _find(source, connection, table, named if wins is None else _of_bids(named))
     found = replace(found, kind=kind or _kind(found, mapping), mapping=mapping)
     if wins is None:
         if losses is not None:
@@ -62,7 +67,12 @@ def open_raw(
                 "loss notices need win notices, which have the prices: give both"
             )
         return found
-    won, lost = (None if one is None else _find(one, connection, None) for one in (wins, losses))
+    won, lost = (
+        None
+        if one is None
+        else _find(one, connection, None, _of_notices(named, prefix, notice_key))
+        for prefix, one in (("win.", wins), ("loss.", losses))
+    )
     assert won is not None
     joined = join_notices(found.table, won.table, lost and lost.table, mapping, found.name)
     both = [one for one in (won, lost) if one is not None]
@@ -74,6 +84,7 @@ def open_raw(
         notices=joined,
         files=[*found.files, *(path for one in both for path in one.files)],
         rejects=(*found.rejects, *(name for one in both for name in one.rejects)),
+        notes=tuple(dict.fromkeys(note for one in (found, *both) for note in one.notes)),
     )
 
 
@@ -89,26 +100,38 @@ def _kind(found: RawLog, mapping: LogMapping) -> str:
     return "bids" if mapping.columns or mapping.amounts else kind_of(found.table.columns)
 
 
-def _find(source: Any, connection: Any, table: str | None) -> RawLog:
+def _of_bids(named: Sequence[str]) -> list[str]:
+    return [name for name in named if not name.startswith(("win.", "loss.", "notice."))]
+
+
+def _of_notices(named: Sequence[str], prefix: str, key: str) -> list[str]:
+    found = [name.removeprefix(prefix) for name in named if name.startswith(prefix)]
+    return [*found, key] if key else found
+
+
+def _find(source: Any, connection: Any, table: str | None, named: Sequence[str]) -> RawLog:
     if is_table(source):
         return RawLog(source, "the given table")
     if isinstance(source, str) and not Path(source).exists():
-        named = _named_table(connection, source)
-        if named is not None:
-            return RawLog(named, source, _named_table(connection, "advertisers"))
+        known = _named_table(connection, source)
+        if known is not None:
+            return RawLog(known, source, _named_table(connection, "advertisers"))
     paths = log_files.find_files(source)
     if len(paths) == 1 and log_files.is_database(paths[0]):
         return _in_database(paths[0], connection, table)
     if table is not None:
         raise InvalidParameterError(f"table={table!r}: {paths[0]} is not a database")
     files = log_files.inspect_files(paths)
-    raw = log_files.read_files(files, connection)
+    raw = log_files.read_files(files, connection, named)
     is_one = isinstance(source, str | os.PathLike)
     name = os.fspath(source) if is_one else paths[0]
     folder = Path(name).expanduser() if is_one else Path()
     beside = texts_beside(folder if is_one and folder.is_dir() else Path(paths[0]).parent)
     rejects = (files.rejects,) if files.rejects and connection.name == "duckdb" else ()
-    return RawLog(raw, name, beside, files.lacking, paths, rejects)
+    notes = (files.note,) if files.note else ()
+    return RawLog(
+        raw, name, beside, files.lacking, paths, rejects, notes=notes, is_json=files.is_json
+    )
 
 
 def _named_table(connection: Any, name: str) -> ir.Table | None:

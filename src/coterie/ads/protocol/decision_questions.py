@@ -81,7 +81,7 @@ class PortfolioQuestion(
 ):
     """Ask for the best division of a budget between advertisers of the model.
 
-    `advertisers` or `segment` is required.
+    Without `advertisers` and `segment`, all of the model take part, if there are up to 1,000.
     """
 
     budget: (
@@ -94,7 +94,13 @@ class PortfolioQuestion(
         ]
         | UnsetType
     ) = UNSET
-    segment: Annotated[int, Meta(ge=0, description="Index of a segment.")] | UnsetType = UNSET
+    segment: (
+        Annotated[
+            int | Annotated[str, Meta(max_length=_LIMITS.id_chars)],
+            Meta(description="Index or name of a segment; of a name, its beginning is enough."),
+        ]
+        | UnsetType
+    ) = UNSET
     goal: Annotated[
         PortfolioGoal,
         Meta(description="What the advertisers together should get most of."),
@@ -106,7 +112,7 @@ class PortfolioQuestion(
     level: Level = 0.9
 
     def __post_init__(self) -> None:
-        if (self.advertisers is UNSET) == (self.segment is UNSET):
+        if self.advertisers is not UNSET and self.segment is not UNSET:
             raise ValueError("give `advertisers` or a `segment`, and not both")
         if self.level not in LEVELS:
             raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")

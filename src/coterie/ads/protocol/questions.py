@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.forecast_figures import (
     MOST_DAYS,
+    MOST_SUPPLY,
     SUPPLY_OR_DAY,
     bids_between,
     number_between,
@@ -30,8 +31,6 @@ __all__ = [
 
 #: The highest bid that may be asked about, in units of currency per thousand impressions.
 MOST_BID = 1e9
-#: The largest supply that may be asked about, in auctions: no figure overflows up to here.
-MOST_SUPPLY = 1e15
 _MOST_PAGE = 1_000_000_000
 _MOST_DIMENSIONS = 16
 

@@ -34,6 +34,9 @@ __all__ = ["DECISIONS", "Decision", "decide"]
 _ENCODE = msgspec.json.Encoder().encode
 #: So many bids times days of a decision take as long as one of a forecast with its JSON.
 _ITEMS_PER_WORK = 40
+#: Figures of single values of dimensions take so many times as long.
+_WORK_OF_VALUES = 20
+_MOST_SPLIT = Limits().questions
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,9 @@ def decide(
 ) -> tuple[int, Slices[bytes]]:
     """Return what the answer to a question costs, and the slices that make its JSON."""
     cost = decision.cost(asked)
-    if isinstance(asked, Subject) and asked.advertiser not in served.tables.row_of:
-        cost += limits.text_work
+    if isinstance(asked, Subject):
+        cost *= 1 if asked.where is UNSET else _WORK_OF_VALUES
+        cost += 0 if asked.advertiser in served.tables.row_of else limits.text_work
     return cost, _encoded(decision, served, asked, cost)
 
 
@@ -87,6 +91,11 @@ def _targets(served: ServedModel, asked: TargetsQuestion, cost: int) -> Slices[T
 
 
 def _portfolio(served: ServedModel, asked: PortfolioQuestion, cost: int) -> Slices[BudgetSplit]:  # noqa: ARG001
+    if asked.advertisers is UNSET and asked.segment is UNSET and len(served.names) > _MOST_SPLIT:
+        raise InvalidParameterError(
+            f"the model has {len(served.names):,} advertisers; name up to {_MOST_SPLIT:,} of them, "
+            "or a segment"
+        )
     steps = split_in_steps(served.model, **asked.details())
     while True:
         try:

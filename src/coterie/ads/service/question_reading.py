@@ -87,6 +87,12 @@ class Batch:
             most = limits.all_text_chars
             faults.append(_whole(f"the texts have {size:,} characters; the limit is {most:,}"))
         for number in unknown:
+            try:
+                self.served.placer.refuse_whole_advertiser(self.questions[number].advertiser or "")
+            except InvalidParameterError as error:
+                place = f"[{number}].advertiser" if self.many else "advertiser"
+                faults.append(Fault(place, str(error)))
+                continue
             if self.questions[number].supply is UNSET:
                 name = self.questions[number].advertiser or ""
                 place = f"[{number}].supply" if self.many else "supply"

@@ -101,6 +101,11 @@ class TargetEffects:
         >>> effects.chosen({"device": "tv"})
         {'device': 1}
         """
+        if not isinstance(where, Mapping):
+            raise InvalidParameterError(
+                f"where={where!r}: give a value for each dimension, as in "
+                f"{{'{self.dimensions[0]}': '{self.values[0]}'}}"
+            )
         found = {}
         for dimension, value in where.items():
             names = self.values[self.columns(dimension)].tolist()

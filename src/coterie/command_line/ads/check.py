@@ -177,6 +177,7 @@ def _overview(found: LogCheck) -> dict[str, str | None]:
         else f"{money(seen.median_bid, '')}{currency} CPM",
         "spend": f"{money(seen.spend, '')}{currency}",
         "auction": f"{auction} price{source}; {revealed[seen.revealed]}",
+        "note": "; ".join(seen.notes) or None,
     }
 
 

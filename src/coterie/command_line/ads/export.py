@@ -50,13 +50,14 @@ def export(
         ),
     ] = None,
     factors: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--factors",
             metavar="FACTORS",
-            help="Bids of the forecasts, as multiples of each advertiser's mean bid in the log.",
+            help="Bids of the forecasts, as multiples of each advertiser's mean bid in the log; by "
+            "default 0.5,0.75,1,1.25,1.5,2. Not with --bid.",
         ),
-    ] = "0.5,0.75,1,1.25,1.5,2",
+    ] = None,
     day: subjects.Day = None,
     days: Annotated[
         str,
@@ -80,11 +81,14 @@ def export(
 
     Example: coterie ads export market.coterie -o tables --days 1,7,30
     """
-    from coterie.ads.decisions.model_export import export_model
+    from coterie.ads.decisions.model_export import FACTORS, export_model
     from coterie.ads.service.served_model import file_version
 
     # loading a model takes longest, so everything else is read before
-    numbers, multiples = _whole_numbers(days), _factors(factors)
+    if bid is not None and factors is not None:
+        raise InvalidParameterError("--bid and --factors exclude each other; give one of them")
+    numbers = _whole_numbers(days)
+    multiples = FACTORS if factors is None else _factors(factors)
     bids = None if bid is None else bids_in(bid)
     if output.resolve() == model.resolve():
         raise OutputError(f"cannot write the tables to {output}: this path is the model")

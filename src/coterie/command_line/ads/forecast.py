@@ -167,13 +167,13 @@ def _print_goal(reached: GoalBid) -> None:
     else:
         bid = f"{_bid(reached.bid)} {currency}".rstrip()
         layout.print_heading(console, bid, f" is the bid for {wanted}.")
-        if reached.safe_bid is not None:
-            sure = (1 + reached.forecast.level) / 2
-            bid = f"{_bid(reached.safe_bid)} {currency}".rstrip()
-            console.print(f"A bid of {bid} reaches it with a probability of {sure:.3g}.")
         if reached.marginal_cost is not None:
             cost = f"{_money(reached.marginal_cost)} {currency}".rstrip()
             console.print(f"There, a further thousand impressions cost {cost}.")
+        if reached.safe_bid is not None:
+            sure = (1 + reached.forecast.level) / 2
+            bid = f"{_bid(reached.safe_bid)} {currency}".rstrip()
+            console.print(f"From a bid of {bid} on, the probability to reach it is {sure:.3g}.")
     console.print()
 
 

@@ -42,7 +42,9 @@ def portfolio(
     segment: Annotated[
         str | None,
         typer.Option(
-            "--segment", metavar="NAME", help="The advertisers of the segment of this name."
+            "--segment",
+            metavar="NAME",
+            help="Only the advertisers of a segment, by its name or index.",
         ),
     ] = None,
     goal: Annotated[
@@ -75,7 +77,7 @@ def portfolio(
         budget,
         names,
         goal=goal,
-        segment=segment,
+        segment=int(segment) if segment and segment.isdecimal() else segment,
         day=day,
         days=days,
         level=int(level) / 100,

@@ -243,6 +243,7 @@ class LogInput:
                 table=self.table,
                 wins=list(self.how.wins) or None,
                 losses=list(self.how.losses) or None,
+                dimensions=list(self.dimensions.values()),
             )
             self._refuse_input_files(raw)
             if raw.kind != "bids" or is_canonical(raw.table.columns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ __all__ = ["ComparedDays", "Period", "days_of_models", "days_of_periods", "same_
 
 Indices = NDArray[np.int64]
 Days = NDArray[np.datetime64]
+Mask = NDArray[np.bool_]
 #: The first and the last day, as dates or texts such as 2026-03-02.
 Period = tuple[str | date, str | date]
 
@@ -28,9 +30,15 @@ _SAME_KIND = {
     "unit": "unit",
 }
 
+#: Sums of a day by which it is known again.
+_SUMS = ("count", "bid", "wins", "cost", "clicks")
+
 
 class ComparedDays(NamedTuple):
-    """A log, and indices of the days of the two periods in it."""
+    """A log, and indices of the days of the two periods in it.
+
+    The days of the log need not be sorted, and a date of two different logs is there twice.
+    """
 
     histograms: BidHistograms
     before: Indices
@@ -55,29 +63,22 @@ class ComparedDays(NamedTuple):
 def days_of_models(before: FittedMarket, after: FittedMarket) -> tuple[ComparedDays, list[str]]:
     """Put the days of two models into one log, and return it with notes.
 
-    Days that both models have are left out, unless a model has no others.
+    Days that are the same in both models are left out, unless a model has no others. A day that
+    both models have with different bids is there twice: once before and once after.
     """
     first, last = _days_of(before, "before"), _days_of(after, "after")
     _refuse_other_kind(first, last)
     common = np.intersect1d(first.days, last.days)
-    left = [np.setdiff1d(one.days, common) for one in (first, last)]
+    same = common[_are_same(first, last, common)]
+    left = [np.setdiff1d(one.days, same) for one in (first, last)]
     if not any(len(side) for side in left):
         days = np.arange(len(first.days))
         return ComparedDays(first, days, days), ["both models have the same days"]
-    notes = []
-    if len(common):
-        notes.append(
-            f"{len(common)} of the days are in both models and say nothing about a change; each "
-            "model is compared by its other days, if it has any"
-        )
-    kept = [side if len(side) else one.days for side, one in zip(left, (first, last), strict=True)]
     parts = [
-        one.for_days(np.flatnonzero(np.isin(one.days, days)))
-        for one, days in zip((first, last), kept, strict=True)
+        one.for_days(np.flatnonzero(np.isin(one.days, days))) if len(days) else one
+        for days, one in zip(left, (first, last), strict=True)
     ]
-    merged = merge_histograms(*parts)
-    is_before, is_after = (np.flatnonzero(np.isin(merged.days, days)) for days in kept)
-    return ComparedDays(merged, is_before, is_after), notes
+    return _one_after_the_other(parts[0], parts[1]), _notes(len(same), len(common) - len(same))
 
 
 def days_of_periods(model: FittedMarket, before: Period, after: Period) -> ComparedDays:
@@ -107,12 +108,53 @@ def same_weekdays(first: Days, last: Days) -> bool:
 
 
 def _days_of(model: FittedMarket, name: str) -> BidHistograms:
+    model.refuse_unfitted()
     stored = getattr(model, "stored_days_", None)
     if stored is None:
         raise InvalidParameterError(
             f"{name}: this model keeps no days, so that it cannot be compared; fit it again"
         )
     return unpack_days(stored)[0]
+
+
+def _are_same(first: BidHistograms, last: BidHistograms, days: Days) -> Mask:
+    """Return for each of some days of two logs whether all advertisers have the same sums."""
+    names = np.union1d(first.advertisers, last.advertisers)
+    same = np.ones(len(days), dtype=bool)
+    for name in _SUMS:
+        sums = np.zeros((2, len(names), len(days)))
+        for side, log in zip(sums, (first, last), strict=True):
+            rows = np.searchsorted(names, log.advertisers)
+            side[rows] = log.daily(name)[:, np.searchsorted(log.days, days)]
+        # sums of weights depend a little on the order of the bids
+        same &= np.isclose(sums[0], sums[1], rtol=1e-9).all(axis=0)
+    return same
+
+
+def _one_after_the_other(first: BidHistograms, last: BidHistograms) -> ComparedDays:
+    """Put two logs together, all days of the first before those of the last; dates may repeat."""
+    dates = np.concatenate([first.days, last.days])
+    later = first.days[-1] + 1 - last.days[0]
+    merged = replace(merge_histograms(first, replace(last, days=last.days + later)), days=dates)
+    return ComparedDays(merged, *np.split(np.arange(len(dates)), [len(first.days)]))
+
+
+def _notes(same: int, different: int) -> list[str]:
+    """Say what was done with the days that both models have."""
+    notes = []
+    if same:
+        notes.append(
+            f"{same} of the days {'is' if same == 1 else 'are'} in both models and "
+            f"{'says' if same == 1 else 'say'} nothing about a change; each model is compared by "
+            "its other days, if it has any"
+        )
+    if different:
+        days = "1 day has" if different == 1 else f"{different} days have"
+        notes.append(
+            f"{days} other bids in one model than in the other; the models are of different logs, "
+            "and such days are compared with each other"
+        )
+    return notes
 
 
 def _days_between(histograms: BidHistograms, period: Period, name: str) -> Indices:
@@ -124,6 +166,10 @@ def _days_between(histograms: BidHistograms, period: Period, name: str) -> Indic
         raise InvalidParameterError(
             f"{name}={written}: a period has two dates, as in 2026-03-02 and 2026-03-05"
         ) from None
+    if start > end:
+        raise InvalidParameterError(
+            f"{name}={written}: the first day is after the last; give the first day first"
+        )
     found = np.flatnonzero((histograms.days >= start) & (histograms.days <= end))
     if not len(found):
         raise InvalidParameterError(

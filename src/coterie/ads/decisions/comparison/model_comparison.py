@@ -55,8 +55,9 @@ def compare_models(
 ) -> ModelComparison:
     """Compare two models: what changed, for whom, and whether it may be noise.
 
-    Days that both models have say nothing about a change. Each model is compared by its other
-    days, or by all of its days if it has no others.
+    Days that are the same in both models say nothing about a change. Each model is compared by its
+    other days, or by all of its days if it has no others. A day that both have with other bids is
+    compared: the models are of different logs.
 
     Parameters
     ----------

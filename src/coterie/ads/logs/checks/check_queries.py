@@ -107,7 +107,7 @@ def checked_rows(logs: BidLogs) -> ir.Table:
         WRITTEN + name: raw[source]
         for name, value in values.items()
         for source in _fields(value, raw)
-        if _may_be_unreadable(raw[source].type(), value.type())
+        if _may_be_unreadable(raw[source].type(), value.type(), logs.reading.is_json)
     }
     return raw.select(**values, **written)
 
@@ -246,14 +246,16 @@ def _numbered(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
     return [names[i] for i in order], rank[encoded.indices.fill_null(-1).to_numpy()]
 
 
-def _may_be_unreadable(original: Any, canonical: Any) -> bool:
+def _may_be_unreadable(original: Any, canonical: Any, is_json: bool) -> bool:
     if canonical.is_date():
         return not original.is_temporal()
     if canonical.is_floating():
         return not original.is_numeric()
     if canonical.is_integer():
         return not original.is_integer()
-    return not (canonical.is_string() or (canonical.is_boolean() and original.is_boolean()))
+    if canonical.is_string():
+        return is_json and original.is_string()  # a list is not a text
+    return not (canonical.is_boolean() and original.is_boolean())
 
 
 def _bid_values(rows: ir.Table, weighted: bool) -> dict[str, Any]:

@@ -95,6 +95,8 @@ def _expected(dtype: Any) -> str:
         return "a day or a time, such as 2026-03-02 or 2026-03-02T13:45:00Z"
     if dtype.is_boolean():
         return "true or false, yes or no, won or lost, or 1 or 0"
+    if dtype.is_string():
+        return "one text, not a list or an object"
     return "a number of at most 15 digits"
 
 

@@ -73,10 +73,22 @@ _SAME_IDS = "check that ids are spelled alike in both tables"
 #: (unit, what, remedy) by code.
 _ERRORS = {
     "no_rows": ("rows", "the log has no rows", "check that the path names the right files"),
+    "quote_open": (
+        "lines",
+        "the line has a quote that does not close in it, so the lines after it, perhaps all, are "
+        "not read",
+        "the log is refused, with --allow-faults too; close the quote, or remove it",
+    ),
     "line_ragged": (
         "lines",
-        "the line is not a row: it has another number of fields than the header, or open quotes",
+        "the line is not a row: it has another number of fields than the header, or wrong quotes",
         "it is left out of all results; put quotes around fields that contain the delimiter",
+    ),
+    "bid_ids_repeated": (
+        "bids",
+        "{column} is that of another bid, too, and every bid of an id gets the id's notices",
+        "wins and spend are too high; say --join-on with a column that identifies one bid, and "
+        "leave out bids that are logged twice",
     ),
     "unreadable": (
         "rows",

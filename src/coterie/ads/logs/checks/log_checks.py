@@ -67,6 +67,7 @@ class LogOverview:
     weighted: bool  # whether the log is a sample with weights
     texts: int | None  # advertisers in the table of texts; None if there is no such table
     advertisers_with_text: int
+    notes: list[str]  # what to know about how the log was read
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,7 @@ def _overview(logs: BidLogs, sums: LogSums, texts: dict[str, str]) -> LogOvervie
         weighted=logs.weighted,
         texts=None if logs.texts is None else len(texts),
         advertisers_with_text=with_text,
+        notes=list(logs.notes),
     )
 
 

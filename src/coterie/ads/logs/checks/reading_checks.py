@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from typing import Any
 
 from coterie.ads.logs.amount_units import WHOLE_CURRENCIES, is_whole_unit
 from coterie.ads.logs.bid_logs import BidLogs
 from coterie.ads.logs.checks.check_queries import EXAMPLES, raw_table
 from coterie.ads.logs.checks.faults import Fault, fault_of
 from coterie.ads.logs.mapped_columns import numbers_in_sample, sample_values
+from coterie.ads.logs.notice_joins import JoinedBids
 from coterie.engines.queries import fetch
 
 __all__ = ["reading_faults"]
@@ -24,17 +26,36 @@ _FEWEST_AMOUNTS = 20
 def reading_faults(logs: BidLogs, rows: int, currency: str) -> Iterator[Fault]:
     """Yield the faults of reading a log; its ``rows`` have been read at least once."""
     lines = logs.ragged_lines()
-    if lines:
-        examples = [{"file": path, "line": n, "fault": why} for path, n, why in lines[:EXAMPLES]]
-        yield fault_of("line_ragged", len(lines), rows + len(lines), examples)
+    for code, hides_others in (("quote_open", True), ("line_ragged", False)):
+        found = [line for line in lines if line.hides_others == hides_others]
+        if found:
+            examples = [
+                {"file": line.path, "line": line.number, "fault": line.fault}
+                for line in found[:EXAMPLES]
+            ]
+            yield fault_of(code, len(found), rows + len(lines), examples)
     yield from _decimals(logs, currency)
     if logs.notices is not None:
-        unknown, wins = (
-            fetch(table.aggregate(n=table.count()))["n"][0].as_py()
-            for table in (logs.notices.unknown_wins, logs.notices.wins)
-        )
-        if unknown:
-            yield fault_of("notices_without_bid", unknown, wins)
+        yield from _notices(logs.notices)
+
+
+def _notices(notices: JoinedBids) -> Iterator[Fault]:
+    """Yield the faults of the join of bids and notices."""
+    unknown, wins = (_number(table.count()) for table in (notices.unknown_wins, notices.wins))
+    if unknown:
+        yield fault_of("notices_without_bid", unknown, wins)
+    counted = notices.bids
+    repeated = counted.filter(counted.n > 1)
+    more = _number((repeated.n - 1).sum())
+    if more:
+        few = fetch(repeated.order_by(repeated.n.desc(), repeated.key).limit(EXAMPLES))
+        examples = [{notices.key: row["key"], "bids": row["n"]} for row in few.to_pylist()]
+        total = _number(counted.n.sum())
+        yield fault_of("bid_ids_repeated", more, total, examples, column=notices.key)
+
+
+def _number(value: Any) -> int:
+    return int(fetch(value.as_table())[0][0].as_py() or 0)
 
 
 def _decimals(logs: BidLogs, currency: str) -> Iterator[Fault]:
