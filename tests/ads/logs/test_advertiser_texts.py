@@ -30,7 +30,7 @@ def test_texts_of_one_advertiser_are_joined(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "ids", [[7], pa.array(["7"]).dictionary_encode(), pa.array(["7"], "large_string")]
+    "ids", [[7], [" 7 "], pa.array(["7"]).dictionary_encode(), pa.array(["7"], "large_string")]
 )
 def test_names_may_be_numbers_or_any_text(tmp_path, ids):
     """Ids become text."""

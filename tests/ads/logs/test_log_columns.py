@@ -86,6 +86,14 @@ def test_whole_numbers_come_in_many_types(values, expected):
     assert read("bid_micros", values) == expected
 
 
+def test_numbers_may_begin_with_the_point():
+    """A point or a sign alone is no number."""
+    assert read("weight", [".54", "-.5", " .5e1 ", "1.", ".", "-", "e1"]) == [
+        *(0.54, -0.5, 5.0, 1.0),
+        *[None] * 3,
+    ]
+
+
 def test_nan_in_a_parquet_file_is_null(tmp_path):
     """NaN is found although the statistics of the file leave it out."""
     file = tmp_path / "bids.parquet"
@@ -116,13 +124,14 @@ def test_yes_and_no_come_in_many_types(values, expected):
     ("values", "expected"),
     [
         (["a", None], ["a", None]),
+        ([" a", "b  ", "c d"], ["a", "b", "c d"]),
         ([7, None], ["7", None]),
         ([7.0, float("nan")], ["7", None]),
         (pa.array(["a", "b"]).dictionary_encode(), ["a", "b"]),
     ],
 )
 def test_advertisers_are_text(values, expected):
-    """Numbers become their digits."""
+    """Numbers become their digits; blanks at both ends are left out."""
     assert read("advertiser_id", values) == expected
 
 

@@ -57,6 +57,14 @@ def test_what_is_not_decided_is_refused(columns, message):
     assert "The columns are advertiser" in str(refused.value)
 
 
+def test_numbers_with_a_comma_are_recognised():
+    """The message has the option, and the median that the option gives."""
+    table = given(bid_usd=None, bid=["2,53", "2,53"])
+    message = r"have a comma, as in 2,53: say --decimal-comma; .*median bid is 2\.53"
+    with pytest.raises(TableError, match=message):
+        open_logs(table)
+
+
 def test_a_doubtful_name_is_used_with_a_warning():
     """The warning has the option that confirms it; with the option there is none."""
     table = given(clearing_price_usd=None, price_usd=[1.75, None])

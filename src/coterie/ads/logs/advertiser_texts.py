@@ -40,7 +40,8 @@ def read_texts(place: str | ir.Table) -> dict[str, str]:
     ``place`` is a Parquet or CSV file, or a table, with ``advertiser_id`` and ``description``.
     """
     texts: dict[str, dict[str, None]] = {}
-    for advertiser, text in _rows(place):
+    for written, text in _rows(place):
+        advertiser = written.strip()  # as in logs
         if advertiser:
             # a dictionary keeps the order and drops repeated texts
             texts.setdefault(advertiser, {}).update({text: None} if text else {})

@@ -58,8 +58,8 @@ SUMS = (
 MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 
 _MOST_FLOAT = 9e15  # above 2^53 floats skip whole numbers
-_NUMBER = r"^\s*[+-]?[0-9]{1,15}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?\s*$"
-_WITH_COMMA = r"^\s*[+-]?[0-9]{1,15}(,[0-9]*)?\s*$"
+_NUMBER = r"^\s*[+-]?([0-9]{1,15}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?\s*$"
+_WITH_COMMA = r"^\s*[+-]?([0-9]{1,15}(,[0-9]*)?|,[0-9]+)\s*$"
 #: Texts of JSON lists and objects, as patterns of SQL.
 _NESTED = ('{"%}', '["%]', "[%,%]")
 _DAY = r"^[0-9]{8}"
@@ -232,6 +232,9 @@ class _Columns:
             column = (nested[0] | nested[1] | nested[2]).ifelse(None, column)
         return column.cast("string")
 
+    def advertiser(self) -> Any:
+        return self.text("advertiser_id").strip()
+
     def by_dimension(self, hour: Callable[[], Any] | None = None) -> dict[str, Any]:
         """Return the columns of the dimensions; ``hour`` reads the hour of the time stamp."""
         found = {}
@@ -278,7 +281,7 @@ def _bids(columns: _Columns) -> ir.Table:
     is_flagged = not columns.reading.won_when_priced
     columns.require("advertiser_id", when, "bid_micros", *["won"] * is_flagged, "price_micros")
     return columns.raw.select(
-        advertiser_id=columns.text("advertiser_id"),
+        advertiser_id=columns.advertiser(),
         day=columns.day(when),
         bid_micros=columns.micros("bid_micros"),
         won=columns.yes_or_no("won") if is_flagged else columns.is_priced(),
@@ -321,7 +324,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
         if field in columns
     }
     return raw.select(
-        advertiser_id=columns.text("advertiser_id"),
+        advertiser_id=columns.advertiser(),
         day=stamp.re_search(_DAY).ifelse(dashed, None).try_cast("date"),
         won=ibis.literal(True),
         weight=ibis.literal(1.0),
@@ -335,7 +338,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
 def _histograms(columns: _Columns) -> ir.Table:
     columns.require("advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros")
     return columns.raw.select(
-        advertiser_id=columns.text("advertiser_id"),
+        advertiser_id=columns.advertiser(),
         day=columns.day("day"),
         bin_micros=columns.whole("bin_micros"),
         **columns.present(SUMS, columns.number),

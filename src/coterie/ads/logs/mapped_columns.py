@@ -231,7 +231,13 @@ def _unit_problems(
     if not unknown:
         return
     role, column = unknown[0], roles[unknown[0]].column
-    numbers = numbers_in_sample(sample_values(raw, [column])[column], mapping.decimal_comma)
+    values = sample_values(raw, [column])[column]
+    numbers = numbers_in_sample(values, mapping.decimal_comma)
+    with_comma = numbers_in_sample(values, decimal_comma=True)
+    if len(with_comma) > len(numbers):
+        example = next(value for value in values if "," in str(value))
+        yield f"numbers in column {column} have a comma, as in {example}: say --decimal-comma"
+        numbers = with_comma
     median = statistics.median(numbers) if numbers else 0.0
     says = ", ".join(
         f"--amounts {unit} if this is {_shown(median * factor_of(unit) / _MICROS)} CPM"
