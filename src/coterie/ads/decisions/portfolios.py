@@ -109,11 +109,13 @@ def split_in_steps(
         money = float(spent.sum()) / len(model.days_) * int(days)
         if money <= 0:
             raise InvalidParameterError("these advertisers spent nothing in the log; give a budget")
-    bids, partial, slope = yield from _solved(market, money)
+    edges = yield from market.at_edges()
+    bids, partial, slope = yield from _solved(market, edges, money)
     before = money * spent / spent.sum() if spent.sum() > 0 else np.zeros(len(rows))
-    before_bids = yield from market.bids_spending(before)
+    before_bids = yield from market.bids_spending(before, edges.spend)
     if partial >= 0:
-        [bids[partial]] = yield from market.only(partial).bids_spending(bids[partial : partial + 1])
+        one = slice(partial, partial + 1)
+        bids[one] = yield from market.only(partial).bids_spending(bids[one], edges.spend[one])
     now, then = market.at(bids), market.at(before_bids)
     yield 4 * market.work
     scale = 1000.0 if goal == "impressions" else 1.0
@@ -176,12 +178,18 @@ class _Market(NamedTuple):
             yield part.work * bids.shape[1]
         return _Points(*(np.concatenate(side) for side in zip(*parts, strict=True)))
 
-    def bids_spending(self, money: Floats) -> Generator[int, None, Floats]:
-        """Return the least bid of each that spends its money, (A,); the highest if none does."""
+    def at_edges(self) -> Generator[int, None, _Points]:
+        """Return spend and amount at the edges of the grid, (A, G) each."""
+        edges = self.tables.bid_edges
+        return (yield from self.points(np.broadcast_to(edges, (len(self.rows), len(edges)))))
+
+    def bids_spending(self, money: Floats, at_edges: Floats) -> Generator[int, None, Floats]:
+        """Return the least bid of each that spends its money, (A,); the highest if none does.
+
+        ``at_edges`` (A, G) is the spend at the edges of the grid.
+        """
         edges = np.append(0.0, self.tables.bid_edges)
-        grid = np.broadcast_to(edges[1:], (len(self.rows), len(edges) - 1))
-        points = yield from self.points(grid)
-        place = np.minimum((points.spend < money[:, None]).sum(axis=1), len(edges) - 2)
+        place = np.minimum((at_edges < money[:, None]).sum(axis=1), len(edges) - 2)
         low, high = edges[place].copy(), edges[place + 1].copy()
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -191,15 +199,16 @@ class _Market(NamedTuple):
         return np.where(money > 0, high, 0.0)
 
 
-def _solved(market: _Market, money: float) -> Generator[int, None, tuple[Floats, int, float]]:
+def _solved(
+    market: _Market, edges: _Points, money: float
+) -> Generator[int, None, tuple[Floats, int, float]]:
     """Return the bids of the best division, (A,), who is bought in part, and the last slope.
 
     The entry of the one bought in part is its spend, not its bid.
     """
     n = len(market.rows)
     bids = np.broadcast_to(market.tables.bid_edges, (n, len(market.tables.bid_edges)))
-    points = yield from market.points(bids)
-    found = allocate(*points, money)
+    found = allocate(*edges, money)
     everyone = np.arange(n)
     for _ in range(_ROUNDS):
         known = np.column_stack([np.zeros(n), bids])  # a bid of 0 is the start of every curve
