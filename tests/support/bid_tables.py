@@ -20,7 +20,7 @@ HOSTILE = (
     "<script>alert(1)</script>",
     "🦊 fox, inc.",
     'say "hi"',
-    " spaces ",
+    "two  spaces",
     "back\\slash",
     "two\nlines",
     "NULL",
