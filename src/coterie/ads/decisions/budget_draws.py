@@ -109,7 +109,7 @@ def _auctions(
         return np.broadcast_to(mean, (n, len(mean)))
     supply, row = model.supply_, outlook.placement.row
     common = _levels(supply.factors, dates, n, rng)
-    # the mean factor is 1, whatever the variance
+    # factors have the mean 1 for every variance
     common = np.exp(common - common.mean(axis=0))
     common /= common.mean(axis=0)
     own = _gamma_of_mean_1(float(supply.error[row]), (n, 1), rng)

@@ -189,15 +189,13 @@ class ForecastTables:
             np.full(n, given or not known),
             known=known,
         )
-        curves = core.curves if known else self._placed_curves(placement)
-        events = self.events(rows[:1]) if known else self._placed_events(placement)
-        return AskedPlans(plans, doubts, core.market, curves, events[0], core.pays)
+        curves, events = self._curves_of(placement), self._events_of(placement)
+        return AskedPlans(plans, doubts, core.market, curves, events, core.pays)
 
     def chances(self, placement: Placement, bid: float, shifts: Floats) -> Floats:
         """Return what the kernels say of one auction at n price levels, (n, 5)."""
-        core, row = self._plan_forecasts, placement.row
-        curves = core.curves if row is not None else self._placed_curves(placement)
-        return chances_at(float(bid), shifts, row or 0, core.market, curves, core.pays)
+        core, curves = self._plan_forecasts, self._curves_of(placement)
+        return chances_at(float(bid), shifts, placement.row or 0, core.market, curves, core.pays)
 
     def sums(self, rows: Indices, bids: Floats, days: DayTable) -> Floats:
         """Return the sums behind the figures of Q questions about expected supplies, (Q, 8).
@@ -222,9 +220,7 @@ class ForecastTables:
 
     def event_rates(self, placement: Placement) -> list[tuple[float, float] | None]:
         """Return the rate of clicks and its standard deviation, then of conversions."""
-        row = placement.row
-        found = self._placed_events(placement) if row is None else self.events(np.array([row]))
-        pairs = found[0].reshape(2, 2).tolist()
+        pairs = self._events_of(placement).reshape(2, 2).tolist()
         return [None if np.isnan(rate) else (rate, doubt) for rate, doubt in pairs]
 
     def events(self, rows: Indices) -> Floats:
@@ -248,6 +244,17 @@ class ForecastTables:
         numbered = replace(plans, rows=np.arange(len(placements)))
         placed = self._plan_forecasts.with_curves(win, spread, events)
         return placed.of_plans(numbered, self.rungs(level), given=True)
+
+    def _curves_of(self, placement: Placement) -> tuple[Any, Any]:
+        """Return the curves in which an advertiser has its row, or the first one."""
+        known = placement.row is not None
+        return self._plan_forecasts.curves if known else self._placed_curves(placement)
+
+    def _events_of(self, placement: Placement) -> Floats:
+        """Return its rates of clicks and conversions and their deviations, (4,)."""
+        known = placement.row is not None
+        events = self._plan_forecasts.events if known else self._placed_events(placement)
+        return np.asarray(events[placement.row or 0])
 
     def _placed_curves(self, placement: Placement) -> tuple[Any, Any]:
         """Return W and its deviation of an advertiser that is not in the log, (1, G) each.

@@ -20,6 +20,7 @@ The map, from the outside in:
 ``fair_queue.py``         long work, in which clients take turns by cost
 ``question_reading.py``   questions, read strictly, and what they cost
 ``answering.py``          from questions to answers
+``deciding.py``           goals, budgets, targets and portfolios
 ``bulk_curves.py``        the curves of all advertisers as a table
 ``pages.py``              the what-if page
 ``model_holder.py``       the current model, and how another replaces it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -48,9 +49,13 @@ class Decision:
     cost: Callable[[Any], int]  # an estimate, in bids times days of a forecast
     steps: Callable[[ServedModel, Any, int], Slices[Any]]
 
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self.question)
+
     def read(self, body: bytes) -> Any:
         """Return the question in a body; a Problem if it is invalid."""
-        return read_question(body, msgspec.json.Decoder(self.question))
+        return read_question(body, self._decoder)
 
 
 def decide(
