@@ -92,8 +92,12 @@ class RunningService:
     def workers(self) -> list[int]:
         """Return the processes that answer, if there are several."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
-        return [pid for pid, command in commands.items() if b"spawn_main" in command]
+        found = []
+        for pid in children:
+            with contextlib.suppress(FileNotFoundError):  # it ended since it was listed
+                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(int(pid))
+        return found
 
 
 def get(port: int, path: str) -> dict[str, Any] | None:
