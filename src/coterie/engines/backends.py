@@ -1,4 +1,4 @@
-"""Connections to an engine by URL: embedded DuckDB or Spark, as Ibis backends.
+"""Connections to an engine by URL: embedded DuckDB, Spark or PostgreSQL, as Ibis backends.
 
 Credentials never appear in a URL; the engine takes them from the environment.
 """
@@ -11,7 +11,8 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Mapping
+import weakref
+from collections.abc import Mapping, Sequence
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,9 +31,11 @@ log = logging.getLogger("coterie")
 
 _ENGINES = (
     "duckdb://, duckdb:///folder/file.db, pyspark:// (the active session, or a local one), "
-    "pyspark://local[2], pyspark://host:7077, pyspark://yarn"
+    "pyspark://local[2], pyspark://host:7077, pyspark://yarn, postgres://host/database"
 )
 _DUCKDB_SETTINGS = ("memory_limit", "threads")
+_POSTGRES_SETTINGS = ("schema", "service", "sslmode", "sslrootcert", "connect_timeout")
+_SECONDS_TO_CONNECT = "30"
 
 
 def connect(
@@ -46,8 +49,11 @@ def connect(
         ``duckdb://`` for embedded DuckDB; ``duckdb:///folder/file.db`` or ``duckdb://file.db``
         for an existing database file, which is opened read-only;
         ``pyspark://`` for the active Spark session or else a local one, ``pyspark://local[2]``,
-        ``pyspark://host:7077`` for a standalone cluster, ``pyspark://yarn``. Settings follow a
-        question mark: ``duckdb://?threads=2``, ``pyspark://host:7077?spark.executor.memory=2g``.
+        ``pyspark://host:7077`` for a standalone cluster, ``pyspark://yarn``;
+        ``postgres://host:5432/database`` for PostgreSQL, which takes all that is left out from
+        its environment variables and files. Settings follow a question mark:
+        ``duckdb://?threads=2``, ``pyspark://host:7077?spark.executor.memory=2g``,
+        ``postgres://host/database?schema=ads``.
         To use another engine, pass an Ibis table of it where a table is expected.
     memory_limit : str, optional
         DuckDB memory limit, for example "1GB"; data beyond it goes to temporary files. By
@@ -89,6 +95,12 @@ def connect(
                 "memory_limit is for DuckDB; for Spark add ?spark.executor.memory=2g to the URL"
             )
         return _pyspark(url, place, settings, threads)
+    if colon and scheme in {"postgres", "postgresql"}:
+        if memory_limit is not None or threads is not None:
+            raise InvalidParameterError(
+                "memory_limit and threads are for DuckDB; PostgreSQL has the limits of its server"
+            )
+        return _postgres(url, place, settings)
     raise InvalidParameterError(
         f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
     )
@@ -113,16 +125,22 @@ def _settings(url: str, query: str) -> dict[str, str]:
         ) from error
 
 
+def _refuse_unknown(
+    url: str, settings: Mapping[str, str], known: Sequence[str], engine: str
+) -> None:
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: unknown setting {', '.join(unknown)}; "
+            f"{engine} takes {', '.join(known[:-1])} and {known[-1]}"
+        )
+
+
 def _duckdb(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:
     import duckdb
     import ibis
 
-    unknown = sorted(set(settings) - set(_DUCKDB_SETTINGS))
-    if unknown:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: unknown setting {', '.join(unknown)}; "
-            f"DuckDB takes {' and '.join(_DUCKDB_SETTINGS)}"
-        )
+    _refuse_unknown(url, settings, _DUCKDB_SETTINGS, "DuckDB")
     in_memory = place in {"", ":memory:"}
     database = ":memory:" if in_memory else _database_file(place)
     try:
@@ -243,3 +261,42 @@ def _new_session(master: str, settings: Mapping[str, str]) -> SparkSession:
         # PySpark reads the setting only when a program is submitted
         session.sparkContext.pythonExec = python
     return session
+
+
+def _postgres(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:
+    _refuse_unknown(url, settings, _POSTGRES_SETTINGS, "PostgreSQL")
+    parts = re.fullmatch(r"(?:([^@]*)@)?(\[[^]]*\]|[^:/]*)(?::(\d+))?(?:/([^/]*))?", place)
+    if parts is None:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: write it as postgres://host:5432/database; a table is named "
+            "apart, and its schema by ?schema=NAME"
+        )
+    try:
+        import pandas  # noqa: F401 — Ibis needs both for PostgreSQL
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            "PostgreSQL needs psycopg: install it with pip install 'coterie[postgres]'"
+        ) from error
+    import ibis
+
+    user, host, port, database = (unquote(part or "") or None for part in parts.groups())
+    wait = environ.get("PGCONNECT_TIMEOUT", _SECONDS_TO_CONNECT)
+    where = masked(url).partition("?")[0]
+    with engine_errors(f"{where}: PostgreSQL does not let us in", InvalidParameterError):
+        connection = ibis.postgres.connect(
+            host=host and host.strip("[]"),
+            # without a port libpq looks into its environment, where Ibis has a default
+            port=port,
+            user=user,
+            database=database,
+            fallback_application_name="coterie",
+            **{"connect_timeout": wait, **settings},
+        )
+    # Ibis does not close it, and the server would wait for more
+    weakref.finalize(connection, connection.con.close)
+    if connection.current_database is None:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: there is no such schema, or the account may not use it"
+        )
+    return connection

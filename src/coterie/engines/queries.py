@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
+from coterie.engines.postgres_dialect import in_postgres
 from coterie.errors import CoterieError, TableError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ SECRET_NAME = re.compile(
 )
 
 _LONGEST_MESSAGE = 400
+_ROWS_A_COPY = 1 << 16
 _MAIN_ENGINES = {"duckdb", "_duckdb", "pyspark", "py4j", "ibis", "pyarrow"}
 _OTHER_ENGINES = {"sqlite3", "polars", "datafusion", "psycopg", "MySQLdb", "clickhouse_connect"}
 # an exception defined in one of these packages is a failure of an engine
@@ -55,7 +57,17 @@ def fetch(expression: ir.Table) -> pa.Table:
     with engine_errors(f"{backend.name} cannot read the table"):
         if backend.name == "pyspark":
             return backend._session.sql(ibis.to_sql(expression)).toArrow()
+        if backend.name == "postgres":
+            return _fetch_from_postgres(expression, backend)
         return expression.to_pyarrow()
+
+
+def _fetch_from_postgres(expression: ir.Table, backend: Any) -> pa.Table:
+    # not to_pyarrow: its cursor on the server keeps PostgreSQL from using several processes
+    table = in_postgres(expression)
+    with backend.begin() as cursor:
+        rows = cursor.execute(str(backend.compile(table))).fetchall()
+    return pa.Table.from_struct_array(pa.array(rows, table.schema().as_struct().to_pyarrow()))
 
 
 def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
@@ -128,8 +140,10 @@ class LocalTables:
         import ibis
 
         connection = self.connection
-        if connection.name not in {"duckdb", "pyspark"}:
+        if connection.name not in {"duckdb", "pyspark", "postgres"}:
             return ibis.memtable(rows)
+        if connection.name == "postgres":
+            return self._copied_to_postgres(rows)
         with engine_errors(f"{connection.name} cannot create a temporary table"):
             if connection.name == "pyspark":
                 return self.view(connection._session.createDataFrame(rows))
@@ -186,6 +200,22 @@ class LocalTables:
             quoted = sqlglot.to_identifier(name, quoted=True).sql(self.connection.dialect)
             with self.connection._safe_raw_sql(f"DROP TABLE IF EXISTS {quoted}"):
                 pass
+
+    def _copied_to_postgres(self, rows: pa.Table) -> ir.Table:
+        import ibis
+
+        name = self.new_name("TABLE")
+        right = "the account needs the right TEMPORARY, and the server must not be a standby"
+        with engine_errors(f"postgres cannot create a temporary table, for which {right}"):
+            table = self.connection.create_table(name, schema=ibis.schema(rows.schema), temp=True)
+            with self.connection.begin() as cursor:
+                with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                    for batch in rows.to_batches(_ROWS_A_COPY):
+                        for row in zip(*batch.to_pydict().values(), strict=True):
+                            copy.write_row(row)
+                # PostgreSQL does not look at temporary tables by itself
+                cursor.execute(f"ANALYZE {name}")
+        return table
 
 
 def is_written_as(column: ir.Column, words: Sequence[str]) -> ir.BooleanColumn:

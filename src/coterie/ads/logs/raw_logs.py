@@ -118,6 +118,11 @@ def _find(source: Any, connection: Any, table: str | None, named: Sequence[str])
         known = _named_table(connection, source)
         if known is not None:
             return RawLog(known, source, _named_table(connection, "advertisers"))
+        if connection.name == "postgres":
+            raise TableError(
+                f"{source}: there is no such table; those of the schema are "
+                f"{', '.join(sorted(_tables(connection))) or 'none'}"
+            )
     paths = log_files.find_files(source)
     if len(paths) == 1 and log_files.is_database(paths[0]):
         return _in_database(paths[0], connection, table)

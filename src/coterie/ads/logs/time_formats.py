@@ -126,13 +126,15 @@ def date_order(column: Any, name: str) -> str:
     table = column.name("text").as_table()
     dated = table.filter(table.text.re_search(_YEAR_LAST))
     for rows in (dated.limit(_FEW_ROWS), dated):
-        found = fetch(
-            rows.aggregate(
-                part1=rows.text.re_extract(_PARTS, 1).try_cast("int64").max(),
-                part2=rows.text.re_extract(_PARTS, 2).try_cast("int64").max(),
-                example=rows.text.max(),
+        parts = rows.mutate(
+            part1=rows.text.re_extract(_PARTS, 1).try_cast("int64"),
+            part2=rows.text.re_extract(_PARTS, 2).try_cast("int64"),
+        )
+        (found,) = fetch(
+            parts.aggregate(
+                part1=parts.part1.max(), part2=parts.part2.max(), example=parts.text.max()
             )
-        ).to_pylist()[0]
+        ).to_pylist()
         if found["part1"] is None:
             return ""
         above = [found["part1"] > 12, found["part2"] > 12]
@@ -159,7 +161,9 @@ def _iso_text(text: Any, order: str) -> Any:
     """Return the times of texts in the form of ISO 8601, null if they have another."""
     import ibis
 
-    part = {i: text.re_extract(_PARTS, i) for i in range(1, 10)}
+    # most texts are ISO 8601, and their parts are not needed
+    other = text.re_search(_ISO).ifelse(None, text)
+    part = {i: other.re_extract(_PARTS, i) for i in range(1, 10)}
 
     def compact(first: int, last: int) -> Any:
         return text.strip()[first:last]
@@ -216,7 +220,7 @@ def _since_1970(millis: Any) -> Any:
     engine = millis.get_backend().name
     if engine == "pyspark":
         return timestamp_millis(millis)
-    return _of_micros(millis * 1000) if engine == "duckdb" else millis.as_timestamp("ms")
+    return _of_micros(millis * 1000) if engine == "duckdb" else _utc(millis.as_timestamp("ms"))
 
 
 def _of_micros(micros: Any) -> Any:
@@ -237,7 +241,10 @@ def _utc(times: Any) -> Any:
     """
     import ibis
 
-    if times.type().timezone is None or times.get_backend().name != "duckdb":
+    engine = times.get_backend().name
+    if times.type().timezone is not None and engine == "postgres":
+        return _to_zone(times, _UTC)
+    if times.type().timezone is None or engine != "duckdb":
         return times
 
     @ibis.udf.scalar.builtin(signature=(("timestamp('UTC')",), "int64"))
@@ -286,6 +293,8 @@ def _to_zone(times: Any, zone: str) -> Any:
 
 def _engine(times: Any) -> str:
     name = str(times.get_backend().name)
-    if name not in {"duckdb", "pyspark"}:
-        raise TableError(f"time zones are converted by DuckDB or Spark, not by {name}; use UTC")
+    if name not in {"duckdb", "pyspark", "postgres"}:
+        raise TableError(
+            f"time zones are converted by DuckDB, Spark or PostgreSQL, not by {name}; use UTC"
+        )
     return name

@@ -53,7 +53,8 @@ Engine = Annotated[
         "--engine",
         metavar="URL",
         envvar="COTERIE_ENGINE",
-        help="Engine: duckdb:// (embedded), duckdb://FILE, pyspark://local or pyspark://HOST:PORT.",
+        help="Engine: duckdb:// (embedded), duckdb://FILE, pyspark://local, pyspark://HOST:PORT "
+        "or postgres://HOST/DATABASE.",
     ),
 ]
 LogTable = Annotated[

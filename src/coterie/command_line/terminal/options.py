@@ -103,7 +103,8 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="URL",
-        help="Where to process the table: duckdb://, pyspark://HOST:PORT, or none for memory.",
+        help="Where to process the table: duckdb://, pyspark://HOST:PORT, "
+        "postgres://HOST/DATABASE, or none for memory.",
     ),
 ]
 MemoryLimit = Annotated[

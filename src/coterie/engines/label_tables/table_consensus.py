@@ -333,7 +333,7 @@ def _connected(
         yield connection
     finally:
         # a Spark session may be shared with other code, so it is not stopped
-        if connection.name == "duckdb":
+        if connection.name != "pyspark":
             connection.disconnect()
 
 

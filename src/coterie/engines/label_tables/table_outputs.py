@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from coterie.engines.postgres_dialect import in_postgres
 from coterie.engines.queries import engine_errors
 from coterie.errors import InvalidParameterError, OutputError
 from coterie.runtime.atomic_files import check_writable, output_errors
@@ -86,6 +87,7 @@ class TableOutput:
                 connection.con.execute(f"COPY ({query}) TO '{quoted}' (FORMAT parquet)")
             else:
                 writer = PartWriter(self, folder)
+                rows = in_postgres(rows) if connection.name == "postgres" else rows
                 for batch in connection.to_pyarrow_batches(rows):
                     writer.write(batch)
                 writer.close()
