@@ -36,14 +36,14 @@ def assert_consecutive(P: np.ndarray) -> None:
 @pytest.mark.parametrize("ensemble", KINDS)
 @pytest.mark.parametrize("X", [IRIS.astype(np.float32), sp.csr_array(SPARSE)])
 def test_every_kind_gives_a_label_matrix(ensemble, X):
-    """Labels are n × V int32 without gaps; predict returns them where they are not −1."""
+    """Labels are n × V small integers without gaps; predict returns them where they are not −1."""
     fitted = fit_ensemble(X, 3, 7, ensemble=ensemble, random_state=0)
     P = fitted.labels
     assert P.shape == (X.shape[0], 7)
-    assert P.dtype == np.int32
+    assert P.dtype == np.int8
     assert_consecutive(P)
     predicted = fitted.predict(X)
-    assert predicted.dtype == np.int32
+    assert predicted.dtype == np.int8
     assert np.all(predicted >= 0)
     np.testing.assert_array_equal(predicted[P >= 0], P[P >= 0])
     assert np.all(P >= 0) == (ensemble != "subsample")

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
-from coterie.ensembles import runs
-from coterie.ensembles.runs import MOST_FITTED, Run, _fitted_rows, fit_run, predict_rows
+from coterie.ensembles import row_blocks
+from coterie.ensembles.runs import MOST_FITTED, Run, fit_run, fitted_rows
 from coterie.ensembles.scalings import centring
 from coterie.errors import InvalidParameterError
 
 IRIS = load_iris().data
-METHODS = ["kmeans", *MOST_FITTED]
+METHODS = list(MOST_FITTED)
 
 
 def run_of(kind, n_clusters=3, drawn=None, seed=0):
@@ -24,8 +24,8 @@ def run_of(kind, n_clusters=3, drawn=None, seed=0):
 def test_predicting_by_blocks_changes_nothing(kind, monkeypatch):
     """Labels do not depend on the size of the blocks of rows."""
     member, labels = fit_run(IRIS, run_of(kind))
-    monkeypatch.setattr(runs, "_ROWS_PER_BLOCK", 7)
-    np.testing.assert_array_equal(predict_rows(member, IRIS), labels)
+    monkeypatch.setattr(row_blocks, "_MOST_ROWS", 7)
+    np.testing.assert_array_equal(member.predict(IRIS), labels)
 
 
 @pytest.mark.parametrize("kind", MOST_FITTED)
@@ -34,7 +34,7 @@ def test_many_rows_are_sampled_and_all_are_labelled(kind, monkeypatch):
     monkeypatch.setitem(MOST_FITTED, kind, 60)
     drawn = np.arange(150) % 3 > 0
     for rows in (None, drawn):
-        fitted, weights = _fitted_rows(150, run_of(kind, drawn=rows), None)
+        fitted, weights = fitted_rows(150, run_of(kind, drawn=rows), None)
         assert weights is None
         assert len(np.unique(fitted)) == len(fitted) == 60
         assert rows is None or rows[fitted].all()
@@ -42,8 +42,8 @@ def test_many_rows_are_sampled_and_all_are_labelled(kind, monkeypatch):
         np.testing.assert_array_equal(labels >= 0, np.ones(150, bool) if rows is None else rows)
         np.testing.assert_array_equal(member.predict(IRIS)[labels >= 0], labels[labels >= 0])
         assert set(labels[labels >= 0]) == set(range(labels.max() + 1))
-    other = _fitted_rows(150, run_of(kind, seed=1), None)[0]
-    assert not np.array_equal(other, _fitted_rows(150, run_of(kind), None)[0])
+    other = fitted_rows(150, run_of(kind, seed=1), None)[0]
+    assert not np.array_equal(other, fitted_rows(150, run_of(kind), None)[0])
 
 
 @settings(max_examples=30)
@@ -58,7 +58,7 @@ def test_rows_are_drawn_in_proportion_to_their_weights(weights, seed, some):
     drawn = None
     if some:
         drawn = (np.arange(len(w)) % 2 == 0) | (np.arange(len(w)) == w.argmax())
-    rows, kept = _fitted_rows(len(w), run_of("ward", drawn=drawn, seed=seed), w)
+    rows, kept = fitted_rows(len(w), run_of("ward", drawn=drawn, seed=seed), w)
     assert kept is None
     used = w if drawn is None else np.where(drawn, w, 0.0)
     expected = len(rows) * used / used.sum()

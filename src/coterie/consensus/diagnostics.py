@@ -216,6 +216,8 @@ def summary_lines(
     consensus = fitted_consensus(estimator)
     names = partition_names(consensus, names)
     lines = _lines_on_points(estimator, consensus)
+    if getattr(estimator, "shortcuts_", ()):
+        lines["runs"] = "; ".join(estimator.shortcuts_)
     if hasattr(consensus, "lower_bound_"):
         lines["bound"] = (
             f"no partition has J below {consensus.lower_bound_:,.1f}: "

@@ -33,6 +33,7 @@ __all__ = [
     "silhouette_of_row",
     "silhouette_rows",
     "sum_votes",
+    "vote_share_rows",
 ]
 
 
@@ -66,6 +67,19 @@ def assign_rows(
     for i in range(start, stop):
         total = sum_votes(codes[i], alpha, complete, table, present, size, same, both)
         labels[i], confidence[i] = assign_row(same, both, total, threshold, given[i], gains)
+
+
+@njit(nogil=True)
+def vote_share_rows(
+    codes: Any, alpha: Any, complete: Any, table: Any, present: Any, size: Any, start: Any,
+    stop: Any, shares: Any,
+) -> None:  # fmt: skip
+    """Write the shares of votes (K,) of rows start..stop; 0 for clusters without common votes."""
+    same, both = np.empty(len(size)), np.empty(len(size))
+    for i in range(start, stop):
+        sum_votes(codes[i], alpha, complete, table, present, size, same, both)
+        for b in range(len(size)):
+            shares[i, b] = same[b] / both[b] if both[b] > 0 else 0.0
 
 
 @njit(nogil=True)

@@ -205,18 +205,10 @@ class ClusterTables:
         ``codes`` and ``memberships`` are as in :meth:`assign`. The row is compared with all points
         of a cluster, also with itself. A row without a label gets 0.
         """
-        partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
-        together = np.zeros((len(codes), len(self.size)))
-        mass = np.zeros((len(codes), len(self.alpha)))
-        every = np.arange(len(codes))
-        for slot, columns in enumerate(codes.T):
-            part = (columns >= 0) * (1.0 if memberships is None else memberships[:, slot])
-            # a missing label selects the last column, but its part is 0
-            partition = partition_of[columns]
-            mass[every, partition] += part
-            together += (self.alpha[partition] * part)[:, None] * self.table[columns]
-        pairs = (mass * self.alpha) @ self.present
-        return np.divide(together, pairs, out=np.zeros_like(together), where=pairs > 0)
+        shares = np.empty((len(codes), len(self.size)))
+        module, arrays = self._kernels_for(codes, memberships)
+        map_row_blocks(lambda a, b: module.vote_share_rows(*arrays, a, b, shares), len(codes))
+        return shares
 
     def _kernels_for(self, codes: NDArray[Any], memberships: Array | None) -> tuple[Any, Any]:
         """Return the module of kernels for labels or for memberships, and their first arguments."""

@@ -29,6 +29,7 @@ __all__ = [
     "silhouette_rows",
     "sum_over_clusters",
     "sum_votes",
+    "vote_share_rows",
 ]
 
 #: A row is alone in its cluster if the votes of others are below this share of its own votes.
@@ -65,6 +66,20 @@ def assign_rows(
             codes[i], memberships[i], partition_of, alpha, table, present, same, both
         )
         labels[i], confidence[i] = assign_row(same, both, total, threshold, given[i], gains)
+
+
+@njit(nogil=True)
+def vote_share_rows(
+    codes: Any, memberships: Any, partition_of: Any, alpha: Any, table: Any, present: Any,
+    start: Any, stop: Any, shares: Any,
+) -> None:  # fmt: skip
+    """Write the shares of votes (K,) of rows start..stop; 0 for clusters without common votes."""
+    K = table.shape[1]
+    same, both = np.empty(K), np.empty(K)
+    for i in range(start, stop):
+        sum_votes(codes[i], memberships[i], partition_of, alpha, table, present, same, both)
+        for b in range(K):
+            shares[i, b] = same[b] / both[b] if both[b] > 0 else 0.0
 
 
 @njit(nogil=True)

@@ -7,17 +7,23 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.metrics import pairwise_distances_argmin
 
+from coterie.ensembles.members import Member
+from coterie.ensembles.row_blocks import RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["CentroidMember", "fit_centroids"]
+__all__ = ["MOST_LLOYD", "CentroidMember", "fit_centroids"]
+
+#: Up to this number of rows all of them are used in every step, above it batches of rows.
+MOST_LLOYD = 50_000
+_BATCH_ROWS = 4_096
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CentroidMember(Scaling):
+class CentroidMember(Member):
     """A fitted k-means run: the label of x is the index of the nearest row of ``centres``.
 
     ``centres`` (K_v, q) are in the coordinates of the scaling; each is nearest to some fitted row.
@@ -32,9 +38,9 @@ class CentroidMember(Scaling):
 
     __repr__ = short_repr
 
-    def predict(self, X: Any) -> Labels:
-        """Return labels of the rows of ``X``, from 0 to K_v − 1."""
-        Z = self.coordinates(X, self.centres.dtype)
+    def labels_of(self, block: RowBlock) -> Labels:
+        """Return the index of the nearest centre of each row."""
+        Z = self.coordinates(block, self.centres.dtype)
         return pairwise_distances_argmin(Z, self.centres).astype(np.int32)
 
     def with_clusters(self, kept: npt.NDArray[Any]) -> Self:
@@ -45,16 +51,14 @@ class CentroidMember(Scaling):
 def fit_centroids(
     Z: Any, n_clusters: int, seed: int, scaling: Scaling, sample_weight: Any = None
 ) -> CentroidMember:
-    """Run Lloyd's k-means once, from random rows of Z (n, q), and return its centres.
+    """Run k-means once, from random rows of Z (n, q), and return its centres.
 
-    Z is overwritten.
+    Up to 50,000 rows it is Lloyd's, above it mini-batch k-means. Z is overwritten.
     """
-    model = KMeans(
-        n_clusters=n_clusters,
-        init="random",
-        n_init=1,
-        algorithm="lloyd",
-        copy_x=False,
-        random_state=seed,
-    ).fit(Z, sample_weight=sample_weight)
+    settings = {"n_clusters": n_clusters, "init": "random", "n_init": 1, "random_state": seed}
+    if Z.shape[0] <= MOST_LLOYD:
+        model = KMeans(algorithm="lloyd", copy_x=False, **settings)
+    else:
+        model = MiniBatchKMeans(batch_size=_BATCH_ROWS, **settings)
+    model.fit(Z, sample_weight=sample_weight)
     return CentroidMember(centres=model.cluster_centers_, **vars(scaling))

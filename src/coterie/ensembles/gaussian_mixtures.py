@@ -13,6 +13,8 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from coterie.ensembles.members import Member
+from coterie.ensembles.row_blocks import RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.runtime.short_reprs import short_repr
 
@@ -27,7 +29,7 @@ _TINY = float(np.finfo(np.float64).tiny) ** 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MixtureMember(Scaling):
+class MixtureMember(Member):
     """A fitted mixture of K_v Gaussians of y = axesᵀ z, for axes (q, r).
 
     The label of a row is the component k with the largest log π_k + log N(y; μ_k, Σ_k). ``means``
@@ -42,13 +44,24 @@ class MixtureMember(Scaling):
 
     __repr__ = short_repr
 
-    def predict(self, X: Any) -> Labels:
-        """Return labels of the rows of ``X``, from 0 to K_v − 1."""
-        Y = self.coordinates(X, self.axes.dtype) @ self.axes
-        scores = np.empty((len(Y), len(self.means)))
-        for k, (mean, factor) in enumerate(zip(self.means, self.factors, strict=True)):
-            whitened = Y @ factor - mean @ factor
-            scores[:, k] = self.offsets[k] - 0.5 * np.einsum("ij,ij->i", whitened, whitened)
+    def labels_of(self, block: RowBlock) -> Labels:
+        """Return the most likely component of each row.
+
+        The scores are quadratic in y: one product of the matrix of all y_a and y_a y_b, which
+        mixtures with the same axes share, and the coefficients.
+        """
+        Z = self.coordinates(block, self.axes.dtype)
+        # rows without a shift may be far from 0, where the digits of squares would cancel
+        centre = self.means.mean(axis=0) if self.shift is None else np.zeros(len(self.means[0]))
+        powers = block.once(_powers, Z, self.axes, centre)
+        precisions = self.factors @ self.factors.transpose(0, 2, 1)
+        means = self.means - centre
+        slopes = np.einsum("kab,kb->ka", precisions, means)
+        first, second = np.triu_indices(len(centre))
+        # the entries beside the diagonal count twice in yᵀ Σ⁻¹ y
+        squares = np.where(first == second, -0.5, -1.0) * precisions[:, first, second]
+        scores = powers.T @ np.hstack([slopes, squares]).T
+        scores += self.offsets - 0.5 * np.einsum("ka,ka->k", means, slopes)
         return scores.argmax(axis=1).astype(np.int32)
 
     def with_clusters(self, kept: npt.NDArray[Any]) -> Self:
@@ -106,3 +119,13 @@ def fit_mixture(
         offsets=np.log(model.weights_) + logs,
         **vars(scaling),
     )
+
+
+def _powers(_X: Any, Z: Any, axes: Floats, centre: Floats) -> Floats:
+    """Return all y_a, then all y_a y_b with a ≤ b, for y = axesᵀ z − centre; one column a row."""
+    r = len(centre)
+    first, second = np.triu_indices(r)
+    powers = np.empty((r + len(first), Z.shape[0]))
+    np.subtract((Z @ axes).T, centre[:, None], out=powers[:r])
+    np.multiply(powers[first], powers[second], out=powers[r:])
+    return powers

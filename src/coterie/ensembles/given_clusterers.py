@@ -12,7 +12,9 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from coterie.ensembles.members import Member
 from coterie.ensembles.nearest_rows import NearestRowMember, renumber
+from coterie.ensembles.row_blocks import RowBlock
 from coterie.ensembles.scalings import Labels, Scaling
 from coterie.errors import InvalidParameterError
 from coterie.runtime.short_reprs import short_repr
@@ -21,7 +23,7 @@ __all__ = ["EstimatorMember", "fit_clusterer", "takes_weights"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EstimatorMember(Scaling):
+class EstimatorMember(Member):
     """A fitted scikit-learn clusterer whose clusters are renumbered from 0.
 
     ``clusters`` (K_v,) are the estimator's labels of clusters 0, 1, …, in increasing order.
@@ -39,9 +41,9 @@ class EstimatorMember(Scaling):
 
     __repr__ = short_repr
 
-    def predict(self, X: Any) -> Labels:
-        """Return labels of the rows of ``X``; −1 for clusters that no fitted row has."""
-        return renumber(np.asarray(self.estimator.predict(self.transform(X))), self.clusters)
+    def labels_of(self, block: RowBlock) -> Labels:
+        """Return the labels that the estimator predicts; −1 for clusters that no fitted row has."""
+        return renumber(np.asarray(self.estimator.predict(self.transform(block.X))), self.clusters)
 
 
 def fit_clusterer(

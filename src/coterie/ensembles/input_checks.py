@@ -124,6 +124,10 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64
 
 def _check_finite(X: Any, name: str) -> None:
     values = X.data if sp.issparse(X) else X.ravel()
+    # the sum of finite numbers may overflow, but is fast and needs no memory
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size == 0:
         return

@@ -15,7 +15,7 @@ ensemble clustering", IEEE Transactions on Knowledge and Data Engineering 32(6),
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,17 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
+from coterie.ensembles.members import Member
+from coterie.ensembles.row_blocks import RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["SpectralMember", "fit_landmark_spectral"]
+__all__ = ["LandmarkGraph", "SpectralMember", "fit_landmark_spectral", "share_graphs"]
 
 _LANDMARKS = 300
+#: Graphs that the runs on large data share, in turn, and their numbers of landmarks.
+N_SHARED_GRAPHS = 1
+SHARED_LANDMARKS = 1_000
 _NEIGHBOURS = 5
 # The landmarks need not be optimal centres: few steps on a sample are enough.
 _ROWS_PER_LANDMARK = 10
@@ -39,7 +44,7 @@ _DISTINCT = 1e-11
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SpectralMember(Scaling):
+class SpectralMember(Member):
     """A fitted landmark-spectral run, for landmarks (p, q), axes (p, r) and centres (K_v, r).
 
     ``width`` is s, ``n_neighbors`` is k, and ``axes`` are the rows of R^−½ U of the module's
@@ -54,10 +59,10 @@ class SpectralMember(Scaling):
 
     __repr__ = short_repr
 
-    def predict(self, X: Any) -> Labels:
-        """Return labels of the rows of ``X``, from 0 to K_v − 1."""
-        Z = self.coordinates(X, self.landmarks.dtype)
-        links = _links(Z, self.landmarks, self.n_neighbors, self.width)[0]
+    def labels_of(self, block: RowBlock) -> Labels:
+        """Return the index of the nearest centre of each embedded row."""
+        Z = self.coordinates(block, self.landmarks.dtype)
+        links = block.once(_links_of_block, Z, self.landmarks, self.n_neighbors, self.width)
         return pairwise_distances_argmin(_embedding(links, self.axes), self.centres).astype(
             np.int32
         )
@@ -67,27 +72,54 @@ class SpectralMember(Scaling):
         return replace(self, centres=self.centres[kept])
 
 
-def fit_landmark_spectral(Z: Any, n_clusters: int, seed: int, scaling: Scaling) -> SpectralMember:
-    """Cluster the rows of Z (n, q), dense or sparse, into at most K clusters."""
+class LandmarkGraph(NamedTuple):
+    """Landmarks (p, q), s, k, and the leading axes (p, r) of the module's docstring."""
+
+    landmarks: Any
+    width: float
+    n_neighbors: int
+    axes: Floats
+
+
+def share_graphs(Z: Any, n_axes: int, seed: int) -> tuple[LandmarkGraph, ...]:
+    """Return graphs of the rows Z (n, q) with up to ``n_axes`` axes, for runs to share."""
     rng = np.random.RandomState(seed)
+    return tuple(
+        _link_to_landmarks(Z, n_axes, rng, SHARED_LANDMARKS)[0] for _ in range(N_SHARED_GRAPHS)
+    )
+
+
+def _link_to_landmarks(
+    Z: Any, n_axes: int, rng: np.random.RandomState, n_landmarks: int
+) -> tuple[LandmarkGraph, sp.csr_array]:
+    """Choose landmarks of the rows Z (n, q); return their graph, and the links of the rows."""
     n = Z.shape[0]
-    p = max(min(_LANDMARKS, n // 2), min(n_clusters + 2, n))
+    p = max(min(n_landmarks, n // 2), min(n_axes + 2, n))
     landmarks = _choose_landmarks(Z, p, rng)
     n_neighbors = min(_NEIGHBOURS, max(1, p // 2))
     links, width = _links(Z, landmarks, n_neighbors)
     used = np.flatnonzero(links.sum(axis=0))
-    landmarks, links = landmarks[used], links[:, used]
-    axes = _leading_axes(links, n_clusters)
-    rows = _embedding(links, axes)
-    model = KMeans(min(n_clusters, n), n_init=1, random_state=rng).fit(rows)
-    return SpectralMember(
-        landmarks=landmarks,
-        width=width,
-        n_neighbors=min(n_neighbors, len(used)),
-        axes=axes,
-        centres=model.cluster_centers_,
-        **vars(scaling),
-    )
+    links = links[:, used]
+    axes = _leading_axes(links, n_axes)
+    return LandmarkGraph(landmarks[used], width, min(n_neighbors, len(used)), axes), links
+
+
+def fit_landmark_spectral(
+    Z: Any, n_clusters: int, seed: int, scaling: Scaling, graph: LandmarkGraph | None = None
+) -> SpectralMember:
+    """Cluster the rows of Z (n, q), dense or sparse, into at most K clusters.
+
+    Runs that share a ``graph`` differ in K and in the random start of k-means.
+    """
+    rng = np.random.RandomState(seed)
+    if graph is None:
+        graph, links = _link_to_landmarks(Z, n_clusters, rng, _LANDMARKS)
+    else:
+        links = _links(Z, graph.landmarks, graph.n_neighbors, graph.width)[0]
+        graph = graph._replace(axes=graph.axes[:, :n_clusters])
+    rows = _embedding(links, graph.axes)
+    model = KMeans(min(n_clusters, len(rows)), n_init=1, random_state=rng).fit(rows)
+    return SpectralMember(centres=model.cluster_centers_, **graph._asdict(), **vars(scaling))
 
 
 def _choose_landmarks(Z: Any, p: int, rng: np.random.RandomState) -> Any:
@@ -118,6 +150,12 @@ def _links(
     starts = np.arange(0, strength.size + 1, n_neighbors)
     shape = (strength.shape[0], landmarks.shape[0])
     return sp.csr_array((strength.ravel(), columns.ravel(), starts), shape=shape), width
+
+
+def _links_of_block(
+    _X: Any, Z: Any, landmarks: Any, n_neighbors: int, width: float
+) -> sp.csr_array:
+    return _links(Z, landmarks, n_neighbors, width)[0]
 
 
 def _with_distinct_distances(Z: Any, landmarks: Any) -> tuple[Any, Any]:

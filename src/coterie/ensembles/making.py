@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import CancelledError
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from coterie.ensembles.execution import execute_runs, is_sampled
 from coterie.ensembles.gaussian_mixtures import principal_axes
 from coterie.ensembles.input_checks import check_features, check_row_weights, check_whole
+from coterie.ensembles.landmark_spectral import share_graphs
+from coterie.ensembles.members import Member, label_rows
 from coterie.ensembles.plans import Plan, check_ensemble, check_share, check_sizes
-from coterie.ensembles.runs import MOST_FITTED, Member, RunQueue, predict_rows
-from coterie.ensembles.scalings import Floats, Scaling, centring, standard_and_min_max
-from coterie.errors import CoterieError, InvalidParameterError, LabelWarning
+from coterie.ensembles.runs import MOST_FITTED, draw_rows
+from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
+from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import (
-    ignore_duplicate_points_warning,
-    ignore_unfinished_tasks_warning,
-    warn_user,
-)
-from coterie.runtime.verbosity import track
+from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
 
 __all__ = ["Ensemble", "fit_ensemble", "make_partitions"]
+
+_log = logging.getLogger(__name__)
 
 _ONE_THREAD_UP_TO = 5_000
 
@@ -41,7 +40,9 @@ class Ensemble:
 
     ``labels`` (n, V) are the partitions of the fitted rows, −1 where a run left the row out;
     ``members`` are the V fitted clusterings; ``n_features`` is the number of columns of new rows;
-    ``names`` are those of the partitions, for example "spectral 0".
+    ``names`` are those of the partitions, for example "spectral 0". ``shortcuts`` say in words what
+    was done differently because there are many rows. Labels have the smallest integer type that
+    holds them.
 
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
@@ -50,10 +51,11 @@ class Ensemble:
     True
     """
 
-    labels: npt.NDArray[np.int32]
+    labels: npt.NDArray[np.signedinteger[Any]]
     members: list[Member]
     n_features: int
     names: tuple[str, ...]
+    shortcuts: tuple[str, ...] = ()
 
     __repr__ = short_repr
 
@@ -62,7 +64,7 @@ class Ensemble:
         """The kind of each partition."""
         return tuple(name.rpartition(" ")[0] for name in self.names)
 
-    def predict(self, X_new: Any) -> npt.NDArray[np.int32]:
+    def predict(self, X_new: Any) -> npt.NDArray[np.signedinteger[Any]]:
         """Return labels (m, V) of rows (m, p), dense or sparse, one column for each member.
 
         A row that was fitted gets its labels in ``labels``. If that label is −1, because the row
@@ -74,13 +76,10 @@ class Ensemble:
                 f"X_new has {X.shape[1]} columns, the ensemble was fitted on {self.n_features}; "
                 "give the same columns in the same order"
             )
-        labels = np.empty((X.shape[0], len(self.members)), dtype=np.int32)
         # for few rows, starting threads takes longer than the work
         few = X.shape[0] <= _ONE_THREAD_UP_TO
         with on_one_thread() if few else contextlib.nullcontext():
-            for column, member in enumerate(self.members):
-                labels[:, column] = predict_rows(member, X)
-        return labels
+            return label_rows(self.members, X, self.labels.dtype)
 
 
 def make_partitions(
@@ -95,7 +94,7 @@ def make_partitions(
     n_jobs: int | None = None,
     verbose: bool = False,
     random_state: RandomState = None,
-) -> npt.NDArray[np.int32]:
+) -> npt.NDArray[np.signedinteger[Any]]:
     """Cluster the rows of ``X`` V times.
 
     The parameters are those of :func:`~coterie.ensembles.making.fit_ensemble`; only the labels are
@@ -103,7 +102,7 @@ def make_partitions(
 
     Returns
     -------
-    P : (n, V) int32 array
+    P : (n, V) array of the smallest integer type that holds the labels
         ``P[i, v]`` is the label of row i in partition v: 0, 1, … without gaps, or −1 if the run
         left the row out.
 
@@ -161,9 +160,12 @@ def fit_ensemble(
     ======================  ===================================================================
 
     K_v is drawn uniformly, and is at least K; for mixtures, numbers above n/30 count as n/30. If K
-    is None, it counts as r/4 but at least 2, and k-means runs also draw K_v up to r. Spectral runs
-    are fitted to at most 10,000 random rows, mixtures to 4,000 and Ward's linkage to 2,000; the
-    other rows are labelled like new rows. So time is linear in n.
+    is None, it counts as r/4 but at least 2, and k-means runs also draw K_v up to r.
+
+    Time is linear in n: k-means is fitted to at most 200,000 random rows (above 50,000 by
+    mini-batches), spectral runs to 10,000, mixtures to 4,000 and Ward's linkage to 2,000. The other
+    rows are labelled like new rows. Above 10,000 rows, spectral runs share their landmarks, 1,000
+    instead of 300. ``shortcuts`` of the result says what was done.
 
     Samples draw the rows that were drawn least often so far, at random among ties. So the numbers
     of draws of two rows differ by at most one, and two runs at 80% draw every row. ``"scalings"``
@@ -230,46 +232,23 @@ def fit_ensemble(
     plan.check_every_row_is_drawn(n_partitions)
     seeds = _spawn_seeds(random_state, n_partitions)
     scalings = _scalings(X, plan)
-    plan = replace(plan, axes=_axes(X, plan, scalings, seeds[0]))
-    labels, members = _fit_runs(X, plan, scalings, seeds, weights, n_jobs, verbose)
+    plan = _with_shared_parts(X, plan, scalings, weights, seeds[0])
+    shortcuts = plan.shortcuts()
+    for shortcut in shortcuts:
+        _log.info("%s", shortcut)
+    runs = plan.runs(scalings, seeds)
+    labels, members = execute_runs(X, runs, n_partitions, weights, n_jobs, verbose)
     names = plan.names(n_partitions)
     _warn_about_empty_partitions(labels, names)
-    found = Ensemble(labels=labels, members=members, n_features=X.shape[1], names=names)
+    found = Ensemble(labels, members, X.shape[1], names, shortcuts)
     return found if used is None else _with_other_rows(found, every_row, used)
 
 
 def _with_other_rows(found: Ensemble, X: Any, used: npt.NDArray[np.bool_]) -> Ensemble:
     """Return an ensemble fitted to some rows of X, with labels of the others as of new rows."""
-    labels = np.empty((X.shape[0], len(found.members)), dtype=np.int32)
+    labels = np.empty((X.shape[0], len(found.members)), dtype=found.labels.dtype)
     labels[used], labels[~used] = found.labels, found.predict(X[~used])
     return replace(found, labels=labels)
-
-
-def _fit_runs(
-    X: Any,
-    plan: Plan,
-    scalings: Sequence[Scaling],
-    seeds: Sequence[np.random.SeedSequence],
-    weights: Any,
-    n_jobs: int | None,
-    verbose: bool,
-) -> tuple[npt.NDArray[np.int32], list[Member]]:
-    queue = RunQueue()
-    tasks = (joblib.delayed(queue)(X, run, weights) for run in plan.runs(scalings, seeds))
-    labels = np.empty((X.shape[0], len(seeds)), dtype=np.int32)
-    members: list[Member] = []
-    with (
-        on_one_thread(),
-        ignore_duplicate_points_warning(),
-        ignore_unfinished_tasks_warning(),
-        contextlib.closing(queue),
-        contextlib.closing(_results(tasks, n_jobs)) as results,
-    ):
-        # Labels are stored while later runs are computed.
-        for member, column in track(results, "partitions", len(seeds), verbose):
-            labels[:, len(members)] = column
-            members.append(member)
-    return labels, members
 
 
 def _scalings(X: Any, plan: Plan) -> list[Scaling]:
@@ -281,32 +260,25 @@ def _scalings(X: Any, plan: Plan) -> list[Scaling]:
     return scalings
 
 
-def _axes(
-    X: Any, plan: Plan, scalings: Sequence[Scaling], seed: np.random.SeedSequence
-) -> Floats | None:
-    """Return the principal axes for mixtures, from a sample of the rows; None without mixtures."""
-    methods = {kind.method for kind in plan.kinds}
-    if not methods & {"mixture", "diagonal mixture"} or plan.subspace is not None:
-        return None
+def _with_shared_parts(
+    X: Any, plan: Plan, scalings: Sequence[Scaling], weights: Any, seed: np.random.SeedSequence
+) -> Plan:
+    """Add what runs share, computed from a sample of the rows: principal axes, and landmarks."""
+    methods = {kind.method for kind in plan.kinds if plan.subspace is None}
+    has_mixtures = bool(methods & {"mixture", "diagonal mixture"})
+    shares_graphs = "spectral" in methods and is_sampled("spectral", X.shape[0])
+    if not (has_mixtures or shares_graphs):
+        return plan
     random = np.random.default_rng(seed)
-    most = MOST_FITTED["spectral"]
-    rows = X if X.shape[0] <= most else X[np.sort(random.permutation(X.shape[0])[:most])]
-    with on_one_thread():
-        return principal_axes(scalings[0].transform(rows), int(random.integers(2**31 - 1)))
-
-
-def _results(tasks: Iterable[Any], n_jobs: int | None) -> Generator[Any, None, None]:
-    """Yield the results of the tasks in order."""
-    backend, _ = joblib.parallel.get_active_backend()
-    kind = "generator" if getattr(backend, "supports_return_generator", False) else "list"
-    try:
-        yield from joblib.Parallel(n_jobs=n_jobs, return_as=kind)(tasks)
-    except CancelledError as error:
-        raise CoterieError(
-            "runs on other machines were cancelled: they were stopped, or the worker with the "
-            "only copy of X was lost; run again, and with Dask copy X to every worker: "
-            "joblib.parallel_config(backend='dask', scatter=[X])"
-        ) from error
+    rows = draw_rows(X.shape[0], MOST_FITTED["spectral"], weights, random)
+    Z = scalings[0].transform(X if rows is None else X[rows])
+    number = int(random.integers(2**31 - 1))
+    with on_one_thread(), ignore_duplicate_points_warning():
+        return replace(
+            plan,
+            axes=principal_axes(Z, number) if has_mixtures else None,
+            graphs=share_graphs(Z, plan.most_clusters, number) if shares_graphs else (),
+        )
 
 
 def _spawn_seeds(random_state: RandomState, count: int) -> list[np.random.SeedSequence]:
@@ -324,7 +296,7 @@ def _spawn_seeds(random_state: RandomState, count: int) -> list[np.random.SeedSe
     return np.random.SeedSequence([int(word) for word in entropy]).spawn(count)
 
 
-def _warn_about_empty_partitions(labels: npt.NDArray[np.int32], names: Sequence[str]) -> None:
+def _warn_about_empty_partitions(labels: npt.NDArray[Any], names: Sequence[str]) -> None:
     empty = np.flatnonzero((labels < 0).all(axis=0))
     if empty.size:
         shown = ", ".join(names[v] for v in empty.tolist())

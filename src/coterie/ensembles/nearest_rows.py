@@ -10,6 +10,8 @@ import numpy.typing as npt
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import pairwise_distances_argmin
 
+from coterie.ensembles.members import Member
+from coterie.ensembles.row_blocks import RowBlock
 from coterie.ensembles.scalings import Labels, Scaling
 from coterie.runtime.short_reprs import short_repr
 
@@ -17,7 +19,7 @@ __all__ = ["NearestRowMember", "fit_ward", "renumber"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NearestRowMember(Scaling):
+class NearestRowMember(Member):
     """Fitted rows (s, q), in the coordinates of the scaling, and their labels (s,).
 
     >>> import numpy as np
@@ -31,9 +33,9 @@ class NearestRowMember(Scaling):
 
     __repr__ = short_repr
 
-    def predict(self, X: Any) -> Labels:
-        """Return labels of the rows of ``X``; −1 if the nearest fitted row is noise."""
-        Z = self.coordinates(X, self.rows.dtype)
+    def labels_of(self, block: RowBlock) -> Labels:
+        """Return the label of the nearest fitted row of each row; −1 if that is noise."""
+        Z = self.coordinates(block, self.rows.dtype)
         return self.row_labels[pairwise_distances_argmin(Z, self.rows)]
 
     def with_clusters(self, kept: npt.NDArray[Any]) -> Self:

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.ensembles.centroids import MOST_LLOYD
 from coterie.ensembles.input_checks import check_number, check_whole
-from coterie.ensembles.runs import Run
+from coterie.ensembles.landmark_spectral import LandmarkGraph
+from coterie.ensembles.runs import MOST_FITTED, Run
 from coterie.ensembles.scalings import Floats, Scaling
 from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import number_of
 
 __all__ = ["ENSEMBLES", "MIXED", "Kind", "Plan", "check_ensemble", "check_share", "check_sizes"]
 
@@ -86,6 +89,7 @@ class Plan:
     subsample: float | None = None
     subspace: float | None = None
     axes: Floats | None = field(default=None, repr=False)
+    graphs: tuple[LandmarkGraph, ...] = field(default=(), repr=False)
 
     def runs(
         self, scalings: Sequence[Scaling], seeds: Iterable[np.random.SeedSequence]
@@ -122,7 +126,32 @@ class Plan:
                 seed=int(random.integers(2**31 - 1)),
                 clusterer=kind.clusterer,
                 axes=self.axes if subspace is None else None,
+                graph=self.graphs[cycle % len(self.graphs)] if self.graphs else None,
             )
+
+    @property
+    def most_clusters(self) -> int:
+        """Return the largest number of clusters that a run of the kinds with many can draw."""
+        return max(_MOST_FINE, *(size or 1 for size in self.sizes))
+
+    def shortcuts(self) -> tuple[str, ...]:
+        """Say in words which runs are not fitted to all rows, or not in the usual way."""
+        told = []
+        for kind in dict.fromkeys(self.kinds):
+            most = MOST_FITTED.get(kind.method, self.n_rows)
+            batches = kind.method == "kmeans" and self.n_rows > MOST_LLOYD
+            if self.n_rows <= most and not batches:
+                continue
+            text = (
+                f"{kind.name} runs are fitted to {min(most, self.n_rows):,} of {self.n_rows:,} rows"
+            )
+            if batches:
+                text += " by mini-batch k-means"
+            if kind.method == "spectral" and self.graphs:
+                sizes = [graph.landmarks.shape[0] for graph in self.graphs]
+                text += f" and share {number_of(len(sizes), 'graph')} of {max(sizes):,} landmarks"
+            told.append(text)
+        return tuple(told)
 
     def names(self, n_partitions: int) -> tuple[str, ...]:
         """Return the names of the partitions: the kind, and a number within the kind."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from coterie.ensembles.row_blocks import RowBlock, row_blocks
 from coterie.errors import InvalidParameterError
 from coterie.runtime.short_reprs import short_repr
 
@@ -50,12 +51,9 @@ class Scaling:
             Z = Z - self.shift
         return Z if self.scale is None else Z / self.scale
 
-    def coordinates(self, X: Any, dtype: Any) -> Any:
-        """Return Z in the given float type; refuse rows whose squared distances overflow."""
-        with np.errstate(over="ignore"):  # such rows are refused below
-            Z = self.transform(X.astype(dtype, copy=False))
-        _refuse_overflowing_rows(Z)
-        return Z
+    def coordinates(self, block: RowBlock, dtype: Any) -> Any:
+        """Return Z of a block in a float type; refuse rows whose squared distances overflow."""
+        return block.once(_coordinates, self.features, self.shift, self.scale, np.dtype(dtype))
 
     def restricted_to(self, features: npt.NDArray[np.intp]) -> Scaling:
         """Return the same transform of some columns only."""
@@ -106,7 +104,7 @@ def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
     if sp.issparse(X):
         deviation, spread = np.sqrt(mean_variance_axis(X, axis=0)[1]), largest
     else:
-        deviation, spread = X.std(axis=0, dtype=np.float64), highest - lowest
+        deviation, spread = _deviations(X), highest - lowest
     # A column counts as constant if its values differ only by rounding, or if they are so small
     # that the variance underflows to 0.
     constant = (highest - lowest <= 4 * np.finfo(X.dtype).eps * largest) | (deviation == 0)
@@ -115,6 +113,15 @@ def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
     )
     minimum = None if sp.issparse(X) else lowest
     return Scaling(shift=mean, scale=deviation), Scaling(shift=minimum, scale=spread)
+
+
+def _coordinates(X: Any, features: Any, shift: Any, scale: Any, dtype: Any) -> Any:
+    with np.errstate(over="ignore"):  # such rows are refused below
+        Z = Scaling(features=features, shift=shift, scale=scale).transform(
+            X.astype(dtype, copy=False)
+        )
+    _refuse_overflowing_rows(Z)
+    return Z
 
 
 def _refuse_overflowing_rows(Z: Any) -> None:
@@ -136,6 +143,14 @@ def _column_range(X: Any) -> tuple[Floats, Floats]:
     if sp.issparse(X):
         return lowest.toarray().ravel(), highest.toarray().ravel()
     return lowest, highest
+
+
+def _deviations(X: Any) -> Floats:
+    """Return the standard deviations of columns in double precision, without a copy of ``X``."""
+    mean, squares = X.mean(axis=0, dtype=np.float64), np.zeros(X.shape[1])
+    for rows in row_blocks(*X.shape):
+        squares += np.square(X[rows] - mean).sum(axis=0)
+    return np.sqrt(squares / X.shape[0])
 
 
 def _refuse_bad_range(X: Any, farthest: Floats) -> None:

@@ -71,6 +71,8 @@ class ConsensusClusterer(RunsClusterer):
     consensus_ : the fitted consensus function
     ensemble_ : :class:`~coterie.ensembles.making.Ensemble`
         The fitted runs.
+    shortcuts_ : tuple of str
+        What was done differently because there are many rows, in words. Empty for few rows.
     index_ : pandas Index or None
         The index of the fitted table, if it has one besides the numbers of the rows.
     n_features_in_ : int
@@ -80,8 +82,9 @@ class ConsensusClusterer(RunsClusterer):
     Notes
     -----
     **Limits.** Time is linear in n: above some thousand rows the runs are fitted to samples, and
-    the other rows are labelled like new rows. Runs that all fail in the same way give a wrong
-    consensus. Clusters much smaller than n/(20 K) points are joined to others.
+    the other rows are labelled like new rows; ``shortcuts_`` says so. Runs that all fail in the
+    same way give a wrong consensus. Clusters much smaller than n/(20 K) points are joined to
+    others.
 
     Examples
     --------
@@ -120,6 +123,7 @@ class ConsensusClusterer(RunsClusterer):
         self._combine_runs(runs.labels, runs.names, rng, sample_weight)
         # set together, so that a fit that fails does not change an earlier fit
         self._scaling, self.ensemble_, self.index_ = scaling, runs, index
+        self.shortcuts_ = runs.shortcuts
         self.kind_agreement_ = _mean_by_kind(self.consensus_)
         return self
 

@@ -143,7 +143,7 @@ def fit_consensus(
         if name in settings and settings[name] in (None, defaults[name].default)
     }
     with ignore_label_warnings():
-        P = as_label_matrix(dict(zip(names, labels.T, strict=True)), allow_unlabelled_rows=True)
+        P = as_label_matrix(labels, names=names, allow_unlabelled_rows=True)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return function.set_params(**missing).fit(P, **weights)
 

@@ -47,7 +47,7 @@ class MultiViewClusterer(RunsClusterer):
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, k_choice_, index_
+    labels_, n_clusters_, confidence_, k_choice_, shortcuts_, index_
         As in :class:`ConsensusClusterer`.
     consensus_ : the fitted consensus function
     ensembles_ : dict of str to :class:`~coterie.ensembles.making.Ensemble`
@@ -126,6 +126,8 @@ class MultiViewClusterer(RunsClusterer):
         # set together, so that a fit that fails does not change an earlier fit
         self._scalings, self.ensembles_, self.index_ = scalings, fitted, index
         self.view_names_ = list(named)
+        told = (shortcut for runs in fitted.values() for shortcut in runs.shortcuts)
+        self.shortcuts_ = tuple(dict.fromkeys(told))
         agreement = self._by_view(names, self.consensus_.partition_agreement_)
         self.view_agreement_ = {name: _mean(a) for name, a in agreement.items()}
         votes = self._by_view(names, self.consensus_.partition_weights_)

@@ -40,6 +40,8 @@ _FIRST_INEXACT_FLOAT = 2.0**53
 def code_array(array: NDArray[Any], names: Sequence[str]) -> tuple[Codes, Categories]:
     """Return codes (n, V) and the V categories of a two-dimensional array of labels.
 
+    Labels 0, 1, … without gaps of a small integer type are their own codes; they are not copied.
+
     >>> code_array(np.array([[3, 0], [7, -1]]), ["a", "b"])[0].tolist()
     [[0, 0], [1, -1]]
     """
@@ -113,6 +115,8 @@ def _by_lookup(array: NDArray[Any], largest: int) -> tuple[Codes, Categories]:
         seen[array[start : start + rows].astype(np.int64) + base] = True
     seen = seen.reshape(V, width)
     categories = tuple(np.flatnonzero(row[1:]) for row in seen)
+    if _are_codes(array, categories):
+        return array, categories
     codes = np.empty((n, V), dtype=code_dtype(max(len(c) for c in categories)))
     lookup = (np.cumsum(seen[:, 1:], axis=1) - 1).astype(codes.dtype)
     lookup = np.column_stack([np.full(V, MISSING, dtype=codes.dtype), lookup]).ravel()
@@ -120,6 +124,14 @@ def _by_lookup(array: NDArray[Any], largest: int) -> tuple[Codes, Categories]:
         chunk = slice(start, start + rows)
         np.take(lookup, array[chunk].astype(np.int64) + base, out=codes[chunk])
     return codes, categories
+
+
+def _are_codes(array: NDArray[Any], categories: Categories) -> bool:
+    """Return whether labels can be used as codes, in kernels too: 0, 1, … in a small type."""
+    flags = array.flags
+    usable = flags.c_contiguous and flags.writeable and array.dtype.isnative
+    small = array.dtype.kind == "i" and array.dtype.itemsize <= np.dtype(np.int32).itemsize
+    return usable and small and all(len(c) == 0 or c[-1] == len(c) - 1 for c in categories)
 
 
 def _encode(column: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:

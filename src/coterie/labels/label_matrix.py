@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ _SHARE_OF_AN_ID = 0.9
 class LabelMatrix:
     """The coded labels of n points in V partitions."""
 
-    codes: NDArray[Any]  # (n, V) int16 or int32: 0..K_v − 1, or −1 if the label is missing
+    codes: NDArray[Any]  # (n, V) int8 to int32: 0..K_v − 1, or −1 if the label is missing
     categories: tuple[NDArray[Any], ...]  # categories[v][c] is the user's label of code c
     names: tuple[str, ...]  # of the partitions, for messages and reports
     empty: tuple[int, ...] = ()  # columns of the input without any label, which are left out
@@ -113,7 +113,9 @@ def are_memberships(P: Any) -> bool:
     return bool(are_matrices) and all(are_matrices)
 
 
-def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatrix:
+def as_label_matrix(
+    P: Any, *, allow_unlabelled_rows: bool = False, names: Sequence[str] | None = None
+) -> LabelMatrix:
     """Read and check a label matrix.
 
     Parameters
@@ -125,6 +127,8 @@ def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatr
         cells and empty texts are missing labels.
     allow_unlabelled_rows : bool
         Accept rows without any label.
+    names : sequence of V str, optional
+        Names of the columns of an array.
 
     Raises
     ------
@@ -148,7 +152,10 @@ def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatr
     """
     if isinstance(P, LabelMatrix):
         return P
-    matrix = _without_empty_columns(_read(P)[0])
+    matrix = _read(P)[0]
+    matrix = _without_empty_columns(
+        matrix if names is None else replace(matrix, names=tuple(names))
+    )
     unlabelled = ~matrix.labelled_rows
     if unlabelled.any() and not allow_unlabelled_rows:
         raise InvalidLabelsError(

@@ -124,7 +124,6 @@ def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
     >>> float(view_scaling(X, True).transform(X).var(axis=0).sum().round(12))
     1.0
     """
-    X = X.astype(np.float64, copy=False)
     try:
         scaling = standard_and_min_max(X)[0] if standardize else centring(X)
     except InvalidParameterError as error:
@@ -132,7 +131,8 @@ def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
     if scaling.scale is None:
         return scaling
     n_varying = int(np.isfinite(scaling.scale).sum())
-    return replace(scaling, scale=scaling.scale * np.sqrt(max(n_varying, 1)))
+    # a Python number keeps single precision
+    return replace(scaling, scale=scaling.scale * float(np.sqrt(max(n_varying, 1))))
 
 
 def check_same_views(

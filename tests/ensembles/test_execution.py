@@ -1,0 +1,96 @@
+"""Execution of runs: sampled runs get only their rows, and labels have the smallest type."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_blobs
+
+from coterie.ensembles import execution, landmark_spectral, runs
+from coterie.ensembles.centroids import MOST_LLOYD
+from coterie.ensembles.making import fit_ensemble
+from coterie.ensembles.members import label_rows
+from coterie.ensembles.plans import KINDS
+
+IRIS = load_iris().data
+
+
+@pytest.fixture
+def few_fitted(monkeypatch):
+    """Runs are fitted to 90 rows, and a task labels 40 rows."""
+    for kind in runs.MOST_FITTED:
+        monkeypatch.setitem(runs.MOST_FITTED, kind, 90)
+    monkeypatch.setattr(execution, "_ROWS_PER_TASK", 40)
+    monkeypatch.setattr(landmark_spectral, "SHARED_LANDMARKS", 20)
+
+
+@pytest.mark.usefixtures("few_fitted")
+@pytest.mark.parametrize("X", [IRIS, IRIS.astype(np.float32)], ids=["double", "single"])
+def test_sampled_runs_label_all_rows_as_new_rows(X):
+    """The labels of all rows are those that the members predict, for any number of jobs."""
+    settings = {"n_partitions": 9, "ensemble": list(KINDS), "random_state": 0}
+    found = fit_ensemble(X, 3, n_jobs=1, **settings)
+    again = fit_ensemble(X, 3, n_jobs=2, **settings)
+    np.testing.assert_array_equal(again.labels, found.labels)
+    predicted, left_out = found.predict(X), found.labels < 0
+    np.testing.assert_array_equal(predicted[~left_out], found.labels[~left_out])
+    # only "subsample" leaves rows out: 20%
+    assert left_out.sum(axis=0).tolist() == [30 if "subsample" in n else 0 for n in found.names]
+
+
+@pytest.mark.usefixtures("few_fitted")
+def test_members_together_label_as_each_alone():
+    """What members share changes no label."""
+    found = fit_ensemble(IRIS, 3, 8, random_state=0)
+    alone = np.column_stack([member.predict(IRIS) for member in found.members])
+    np.testing.assert_array_equal(label_rows(found.members, IRIS), alone)
+
+
+@pytest.mark.usefixtures("few_fitted")
+def test_spectral_runs_on_many_rows_share_landmarks():
+    """The runs use the shared graphs in turn, and ``shortcuts`` say so."""
+    found = fit_ensemble(IRIS, 3, 5, ensemble="spectral", random_state=0)
+    landmarks = [member.landmarks for member in found.members]
+    n_graphs = landmark_spectral.N_SHARED_GRAPHS
+    for number, own in enumerate(landmarks):
+        np.testing.assert_array_equal(own, landmarks[number % n_graphs])
+    assert found.shortcuts[0].startswith("spectral runs are fitted to 90 of 150 rows and share")
+
+
+def test_few_rows_need_no_shortcuts():
+    """Every row is fitted, and no landmarks are shared."""
+    found = fit_ensemble(IRIS, 3, 8, random_state=0)
+    assert found.shortcuts == ()
+    assert len({len(m.landmarks) for m in found.members if hasattr(m, "landmarks")}) >= 1
+
+
+def test_many_rows_have_mini_batches():
+    """Above a number of rows k-means uses batches, says so, and finds the same clusters."""
+    n = MOST_LLOYD + 1
+    X, y = make_blobs(n, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    found = fit_ensemble(X, 3, 1, ensemble="kmeans", random_state=1)
+    assert found.shortcuts == (
+        f"kmeans runs are fitted to {n:,} of {n:,} rows by mini-batch k-means",
+    )
+    pairs = set(zip(found.labels[:, 0].tolist(), y.tolist(), strict=True))
+    assert len(pairs) >= 3
+    sizes = np.bincount(found.labels[:, 0] * 3 + y, minlength=9)
+    assert np.sort(sizes)[-3:].sum() > 0.999 * n
+
+
+@pytest.mark.parametrize(("K", "dtype"), [(100, np.int8), (140, np.int16)])
+def test_labels_have_the_smallest_type(K, dtype):
+    """127 clusters fit in one byte; more labels need two, also beside smaller runs."""
+    X = np.arange(150.0)[:, None]
+    found = fit_ensemble(X, [K], 4, ensemble=["kmeans", "spectral"], random_state=0)
+    assert found.labels.dtype == found.predict(X).dtype == dtype
+    assert found.labels.max() >= K - 10
+    np.testing.assert_array_equal(found.predict(X), found.labels)
+
+
+def test_features_may_be_a_memory_map(tmp_path):
+    """Features in a file are read in blocks and give the same labels."""
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, IRIS.shape)
+    X[:] = IRIS
+    settings = {"n_partitions": 8, "random_state": 0}
+    mapped = fit_ensemble(np.load(tmp_path / "X.npy", mmap_mode="r"), 3, n_jobs=2, **settings)
+    here = fit_ensemble(IRIS.astype(np.float32), 3, n_jobs=1, **settings)
+    np.testing.assert_array_equal(mapped.labels, here.labels)
