@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SECRET_NAME",
     "LocalTables",
+    "batches",
     "engine_errors",
     "engine_message",
     "fetch",
@@ -56,6 +57,21 @@ def fetch(expression: ir.Table) -> pa.Table:
         if backend.name == "pyspark":
             return backend._session.sql(ibis.to_sql(expression)).toArrow()
         return expression.to_pyarrow()
+
+
+def batches(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """Run an Ibis expression in its engine and yield batches of at most ``rows`` rows.
+
+    DuckDB computes them one after another, and another query on the connection ends them. Other
+    engines return all rows first.
+    """
+    backend = expression.get_backend()
+    if backend.name != "duckdb":
+        yield from fetch(expression).to_batches(rows)
+        return
+    # makes in-memory tables of Python known to DuckDB
+    backend._run_pre_execute_hooks(expression)
+    yield from stream(expression, rows)
 
 
 def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
