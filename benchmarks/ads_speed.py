@@ -107,13 +107,13 @@ def compare_engine(rows: int, repeats: int = 3) -> dict[str, Any]:
     }
 
 
-def market_of(rows: int) -> MarketSettings:
-    """Return a market with about a given number of bids.
+def market_of(rows: int, advertisers: int | None = None) -> MarketSettings:
+    """Return a market with about a given number of bids, of at most 1,268 advertisers by default.
 
     >>> round(market_of(20_000_000).expected_rows, -5), market_of(1000).advertisers
     (20000000, 16)
     """
-    advertisers = min(1268, max(1, rows // 60))
+    advertisers = advertisers or min(1268, max(1, rows // 60))
     low, high = 1e-3, 50_000.0
     for _ in range(50):
         middle = (low * high) ** 0.5

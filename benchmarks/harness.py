@@ -44,6 +44,7 @@ BENCHMARKS = {
     "ads-segments": ("ads_segments", "When do segments help a forecast?"),
     "ads-decisions": ("ads_decisions", "Budgets and portfolios against what then happened."),
     "ads-targets": ("ads_targets", "Which targets? Regret of the value that each rule chooses."),
+    "ads-scale": ("ads_scale", "Time, memory and errors from a thousand to a million advertisers."),
     "ads-speed": ("ads_speed", "Time of histograms and similarities beside plain code."),
     "ads-real": ("ads_real", "Segments and forecasts on real advertising data."),
     "serve": ("serve", "Throughput and latency of the forecast service, also during reloads."),

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
-from benchmarks.program_runs import PROGRAM, ProgramRun, busy_notes, failure_text, run_program
+from benchmarks.program_runs import PROGRAM, ProgramRun, busy_notes, failure_text, run_compiled
 from benchmarks.results import (
     Marks,
     Result,
@@ -108,14 +108,9 @@ def run_trial(folder: Path, limit: float, family: str, n: int) -> Trial:
     """Write a table, run the program on it, and score its output."""
     table, out, kernels = (folder / name for name in ("t.parquet", "out.parquet", "kernels"))
     y = write_table(table, family, n)
-    command = [*PROGRAM, "consensus", str(table), "--id", "id", "-k", str(N_CLUSTERS)]
+    command = [*PROGRAM[1:], "consensus", str(table), "--id", "id", "-k", str(N_CLUSTERS)]
     command += ["-o", str(out), "--quiet", "--json"]
-    first_seconds, before = None, _n_files(kernels)
-    run = run_program(command, limit, {"NUMBA_CACHE_DIR": str(kernels)})
-    # kernels are compiled once on a machine, so a run that compiles is repeated
-    if run.status == 0 and _n_files(kernels) > before:
-        first_seconds = run.seconds
-        run = run_program(command, limit, {"NUMBA_CACHE_DIR": str(kernels)})
+    run, first_seconds = run_compiled(command, limit, kernels)
     found = {
         "seconds": run.seconds,
         "processor_seconds": run.processor_seconds,
@@ -150,10 +145,6 @@ def judge(run: ProgramRun, out: Path, y: Bytes, folder: Path) -> Trial:
         "path": engine.get("path", "in memory"),
         "stages": engine.get("seconds", {}),
     }
-
-
-def _n_files(folder: Path) -> int:
-    return sum(path.is_file() for path in folder.rglob("*"))
 
 
 def tables_of(data: dict[str, Any]) -> list[Table]:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmark_results import check_result
-from benchmarks import scale
+from benchmarks import program_runs, scale
 from benchmarks.harness import Context
 from benchmarks.program_runs import ProgramRun
 from benchmarks.scale import label_chunks
@@ -60,7 +60,7 @@ class FakeProgram:
 def program(monkeypatch):
     """Replace the program."""
     fake = FakeProgram()
-    monkeypatch.setattr(scale, "run_program", fake)
+    monkeypatch.setattr(program_runs, "run_program", fake)
     return fake
 
 
@@ -119,7 +119,9 @@ def test_a_run_that_compiles_is_repeated(program, monkeypatch):
     """The second run counts; the first one is reported separately."""
     program.compiles = True
     program.facts = {"clusters": 10, "tuples": 3, "seconds": 1.5}
-    monkeypatch.setattr(scale, "_n_files", lambda folder: folder.with_suffix(".nbc").exists())
+    monkeypatch.setattr(
+        program_runs, "_n_files", lambda folder: folder.with_suffix(".nbc").exists()
+    )
     fixed, diverse = scale.run(Context(), most=10_000).data["trials"]
     assert program.sizes == [10_000] * 3
     assert (fixed["first_seconds"], diverse["first_seconds"]) == (10.0, None)

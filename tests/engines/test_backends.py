@@ -28,6 +28,13 @@ def test_duckdb_settings_come_by_url_or_by_argument(by_url):
     assert {name: str(connection.settings[name]) for name in expected} == expected
 
 
+@pytest.mark.parametrize(("free", "limit"), [(40_000_000_000, "9.3 GiB"), (0, "953.6 MiB")])
+def test_duckdb_leaves_most_of_the_memory_to_the_results(monkeypatch, free, limit):
+    """It uses a quarter of the free memory, but at least a gigabyte."""
+    monkeypatch.setattr(backends, "available_memory", lambda: free)
+    assert str(connect().settings["memory_limit"]) == limit
+
+
 @pytest.mark.parametrize("relative", [True, False])
 def test_a_database_file_is_opened_read_only(tmp_path, monkeypatch, relative):
     """The path may be absolute or relative; writing fails."""

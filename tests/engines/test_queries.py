@@ -12,6 +12,7 @@ import pytest
 from coterie.engines.backends import connect
 from coterie.engines.queries import (
     LocalTables,
+    batches,
     engine_errors,
     engine_message,
     fetch,
@@ -43,11 +44,19 @@ def test_a_stream_gives_every_row_in_batches():
     """No batch is larger than asked for; errors are those of fetch."""
     with LocalTables(connect(threads=1)) as local:
         table = local.add(pa.table({"a": list(range(5000))}))
-        batches = list(stream(table.filter(table.a >= 10), 2048))
-        assert max(batch.num_rows for batch in batches) <= 2048 < sum(map(len, batches))
-        assert sorted(x for batch in batches for x in batch["a"].to_pylist()) == [*range(10, 5000)]
+        found = list(stream(table.filter(table.a >= 10), 2048))
+        assert max(batch.num_rows for batch in found) <= 2048 < sum(map(len, found))
+        assert sorted(x for batch in found for x in batch["a"].to_pylist()) == [*range(10, 5000)]
         with pytest.raises(TableError, match="duckdb cannot read the table"):
             list(stream(table.select(b=table.a.cast("string").cast("date")), 10))
+
+
+def test_batches_have_every_row_of_a_table_in_memory():
+    """DuckDB is told of the table first; no batch is larger than asked for."""
+    table = ibis.memtable(pa.table({"a": list(range(5000))}))
+    found = list(batches(table.filter(table.a >= 10).order_by("a"), 2048))
+    assert max(map(len, found)) <= 2048
+    assert [x for batch in found for x in batch["a"].to_pylist()] == [*range(10, 5000)]
 
 
 @pytest.mark.parametrize("failure", [None, ValueError])

@@ -11,7 +11,8 @@ import numpy as np
 from coterie.ads.forecasts.evaluation import Evaluation, evaluate
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
+from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.histograms.cells import BidCells, PriceCells, compact
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs.simulation.simulated_logs import auction_batches
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits
@@ -236,7 +237,7 @@ def some_of(histograms: BidHistograms, advertisers: Any = None, days: Any = None
         parts = {name: part[keep] for name, part in vars(cells).items()}
         parts["advertiser"] = np.searchsorted(rows, parts["advertiser"])
         parts["day"] = np.searchsorted(dates, parts["day"])
-        return type(cells)(**parts)
+        return compact(type(cells)(**parts))
 
     return replace(
         histograms,
@@ -281,4 +282,4 @@ def _cells(kind: Any, shape: tuple[int, ...], places: Any, **sums: Any) -> Any:
         name: np.bincount(of_row, values, len(at)).astype(np.float64)
         for name, values in sums.items()
     }
-    return kind(who.astype(np.int64), day.astype(np.int64), bins.astype(np.int64), **summed)
+    return compact(kind(who, day, bins, **summed))

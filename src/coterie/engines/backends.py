@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl, unquote
 
 from coterie.engines.queries import SECRET_NAME, engine_errors, engine_message, masked
 from coterie.errors import InvalidParameterError, MissingExtraError, TableError
+from coterie.runtime.devices import available_memory
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -36,6 +37,7 @@ _ENGINES = (
 _DUCKDB_SETTINGS = ("memory_limit", "threads")
 _POSTGRES_SETTINGS = ("schema", "service", "sslmode", "sslrootcert", "connect_timeout")
 _SECONDS_TO_CONNECT = "30"
+_LEAST_MEMORY = 1_000_000_000
 
 
 def connect(
@@ -57,7 +59,7 @@ def connect(
         To use another engine, pass an Ibis table of it where a table is expected.
     memory_limit : str, optional
         DuckDB memory limit, for example "1GB"; data beyond it goes to temporary files. By
-        default four fifths of the memory.
+        default a quarter of the free memory, at least 1 GB: the rest is for the results.
     threads : int, optional
         Threads of DuckDB or of a local Spark session; by default one per core.
 
@@ -87,6 +89,8 @@ def connect(
         ) from error
     if colon and scheme == "duckdb":
         given = {"memory_limit": memory_limit, "threads": threads}
+        usual = max(available_memory() // 4, _LEAST_MEMORY)
+        settings = {"memory_limit": f"{usual}B", **settings}
         settings |= {name: str(value) for name, value in given.items() if value is not None}
         return _duckdb(url, unquote(place), settings)
     if colon and scheme == "pyspark":

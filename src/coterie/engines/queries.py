@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SECRET_NAME",
     "LocalTables",
+    "batches",
     "engine_errors",
     "engine_message",
     "fetch",
@@ -62,12 +63,19 @@ def fetch(expression: ir.Table) -> pa.Table:
         return expression.to_pyarrow()
 
 
-def _fetch_from_postgres(expression: ir.Table, backend: Any) -> pa.Table:
-    # not to_pyarrow: its cursor on the server keeps PostgreSQL from using several processes
-    table = in_postgres(expression)
-    with backend.begin() as cursor:
-        rows = cursor.execute(str(backend.compile(table))).fetchall()
-    return pa.Table.from_struct_array(pa.array(rows, table.schema().as_struct().to_pyarrow()))
+def batches(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """Run an Ibis expression in its engine and yield batches of at most ``rows`` rows.
+
+    DuckDB computes them one after another, and another query on the connection ends them. Other
+    engines return all rows first.
+    """
+    backend = expression.get_backend()
+    if backend.name != "duckdb":
+        yield from fetch(expression).to_batches(rows)
+        return
+    # makes in-memory tables of Python known to DuckDB
+    backend._run_pre_execute_hooks(expression)
+    yield from stream(expression, rows)
 
 
 def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
@@ -305,3 +313,11 @@ def _java_message(stack: Sequence[str]) -> str:
         return next((found[1] for line in stack if (found := re.fullmatch(f": {named}", line))), "")
     root = causes[-1].partition(": ")[0]
     return causes[0] if len(causes) == 1 else f"{causes[0]} {root}"
+
+
+def _fetch_from_postgres(expression: ir.Table, backend: Any) -> pa.Table:
+    # not to_pyarrow: its cursor on the server keeps PostgreSQL from using several processes
+    table = in_postgres(expression)
+    with backend.begin() as cursor:
+        rows = cursor.execute(str(backend.compile(table))).fetchall()
+    return pa.Table.from_struct_array(pa.array(rows, table.schema().as_struct().to_pyarrow()))

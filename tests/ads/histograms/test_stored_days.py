@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bid_tables import HOSTILE
+from coterie.ads.histograms import stored_days
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.histograms.price_grid import on_price_grid, price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
@@ -75,13 +76,15 @@ def test_sums_of_weights_are_packed_without_rounding(seed):
     assert set(texts.values()) == {"日本 🦊\x00\n'\""}
 
 
-def test_packed_days_are_small():
-    """About ten bytes for each cell."""
+def test_packed_days_are_small(monkeypatch):
+    """About ten bytes for each cell, also in several groups of rows."""
     log = market(replace(EASY, bids_per_day=150)).histograms
     stored = pack_days(log, {})
     size = len(stored.bids) + len(stored.prices) + len(stored.texts)
     cells = len(log.bids.bin) + len(log.prices.bin)
-    assert cells > 5000 and size < 20 * cells
+    assert cells > 5000 and size < 12 * cells
+    monkeypatch.setattr(stored_days, "_GROUP_ROWS", 1000)
+    assert_equal(unpack_days(pack_days(log, {}))[0], log)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,6 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coterie.ads.histograms.cells import (
+    BidCells,
+    PriceCells,
+    looked_up,
+    of_advertisers,
+    run_starts,
+    summed,
+    with_columns,
+)
 from coterie.errors import InvalidParameterError
 
 __all__ = ["BidCells", "BidHistograms", "DenseCounts", "PriceCells", "bin_of"]
@@ -29,36 +38,6 @@ def bin_of(values: ArrayLike, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     [0, 0, 1, 2]
     """
     return np.minimum(np.searchsorted(edges, np.asarray(values), side="left"), len(edges) - 1)
-
-
-@dataclass(frozen=True)
-class BidCells:
-    """Sums over the bids of one advertiser, on one day, in one bin of the bid; arrays of N cells.
-
-    w is the weight of a bid, 1 unless the log is a weighted sample.
-    """
-
-    advertiser: NDArray[np.int64]  # indices into advertisers, days and edges of the histograms
-    day: NDArray[np.int64]
-    bin: NDArray[np.int64]
-    count: NDArray[np.float64]  # Σ w
-    square: NDArray[np.float64]  # Σ w²
-    bid: NDArray[np.float64]  # Σ w·bid
-    wins: NDArray[np.float64]  # Σ w over the bids that won
-    cost: NDArray[np.float64]  # Σ w·price over the bids that won
-    clicks: NDArray[np.float64]  # Σ w over the bids that won and were clicked
-    conversions: NDArray[np.float64]  # Σ w over the bids that won and led to a conversion
-
-
-@dataclass(frozen=True)
-class PriceCells:
-    """Sums over the prices of one advertiser, on one day, in one bin of the price; M cells."""
-
-    advertiser: NDArray[np.int64]  # indices as in BidCells
-    day: NDArray[np.int64]
-    bin: NDArray[np.int64]
-    count: NDArray[np.float64]  # Σ w
-    price: NDArray[np.float64]  # Σ w·price
 
 
 @dataclass(frozen=True)
@@ -148,27 +127,29 @@ class BidHistograms:
             )
         chosen[index] = True
         a, _, g = self.shape
-
-        def summed(cells: BidCells | PriceCells, name: str) -> NDArray[np.float64]:
-            kept = chosen[cells.day]
-            place = cells.advertiser[kept] * g + cells.bin[kept]
-            return _sums(place, getattr(cells, name)[kept], a * g).reshape(a, g)
-
-        def by_advertiser(name: str) -> NDArray[np.float64]:
-            kept = chosen[self.bids.day]
-            return _sums(self.bids.advertiser[kept], getattr(self.bids, name)[kept], a)
-
+        # most often all days are wanted, and then no cell is left out
+        kept = None if chosen.all() else chosen
+        by_bid = {
+            name: summed(self.bids, name, "bin", (a, g), kept)
+            for name in ("count", "bid", "wins", "cost")
+        }
+        is_weighted = self.bids.square is not self.bids.count
+        events = {
+            name: summed(self.bids, name, None, (a, 1), kept)[:, 0]
+            for name in ("clicks", "conversions")
+        }
         return DenseCounts(
             edges=self.edges,
-            bids=summed(self.bids, "count"),
-            squares=summed(self.bids, "square"),
-            bid=summed(self.bids, "bid"),
-            wins=summed(self.bids, "wins"),
-            cost=summed(self.bids, "cost"),
-            prices=summed(self.prices, "count"),
-            price=summed(self.prices, "price"),
-            clicks=by_advertiser("clicks"),
-            conversions=by_advertiser("conversions"),
+            bids=by_bid["count"],
+            squares=(
+                summed(self.bids, "square", "bin", (a, g), kept) if is_weighted else by_bid["count"]
+            ),
+            bid=by_bid["bid"],
+            wins=by_bid["wins"],
+            cost=by_bid["cost"],
+            prices=summed(self.prices, "count", "bin", (a, g), kept),
+            price=summed(self.prices, "price", "bin", (a, g), kept),
+            **events,
         )
 
     def for_days(self, days: ArrayLike) -> BidHistograms:
@@ -177,17 +158,22 @@ class BidHistograms:
         This is what counting a log of these days alone gives, but for unused bins.
         """
         index = np.unique(np.asarray(days, dtype=np.int64))
-        day = np.full(len(self.days), -1)
+        day = np.full(len(self.days), -1, dtype=self.bids.day.dtype)
         day[index] = np.arange(len(index))
-        present = np.unique(self.bids.advertiser[day[self.bids.day] >= 0])
-        row = np.full(len(self.advertisers), -1)
+        chosen = day >= 0
+        bidding = self.bids.advertiser[chosen[self.bids.day]]
+        present = bidding[run_starts(bidding)]
+        row = np.full(len(self.advertisers), -1, dtype=np.int32)
         row[present] = np.arange(len(present))
 
         def kept(cells: Any) -> Any:
-            some = day[cells.day] >= 0
-            parts = {name: part[some] for name, part in vars(cells).items()}
-            parts |= {"advertiser": row[parts["advertiser"]], "day": day[parts["day"]]}
-            return type(cells)(**parts)
+            some = chosen[cells.day]
+            return with_columns(
+                cells,
+                lambda values: values[some],
+                advertiser=looked_up(row, cells.advertiser[some]),
+                day=looked_up(day, cells.day[some]),
+            )
 
         return replace(
             self,
@@ -198,30 +184,25 @@ class BidHistograms:
         )
 
     def for_advertisers(self, rows: ArrayLike) -> BidHistograms:
-        """Return the histograms of some advertisers, given by increasing indices, on all days."""
+        """Return the histograms of some advertisers, given by increasing indices, on all days.
+
+        The time needed depends on their cells alone, not on those of the whole log. The cells of
+        consecutive advertisers are views.
+        """
         index = np.asarray(rows, dtype=np.int64)
-        row = np.full(len(self.advertisers), -1, dtype=np.int64)
-        row[index] = np.arange(len(index))
-
-        def kept(cells: Any) -> Any:
-            some = row[cells.advertiser] >= 0
-            parts = {name: part[some] for name, part in vars(cells).items()}
-            return type(cells)(**parts | {"advertiser": row[parts["advertiser"]]})
-
+        increasing = index.ndim == 1 and bool(np.all(np.diff(index) > 0))
+        inside = increasing and (not index.size or 0 <= index[0] <= index[-1] < self.shape[0])
+        if not inside:
+            raise InvalidParameterError(
+                f"rows: they must be increasing indices from 0 to {self.shape[0] - 1}"
+            )
         return replace(
             self,
             advertisers=self.advertisers[index],
-            bids=kept(self.bids),
-            prices=kept(self.prices),
+            bids=of_advertisers(self.bids, index),
+            prices=of_advertisers(self.prices, index),
         )
 
     def daily(self, name: str) -> NDArray[np.float64]:
         """Return one sum of :class:`BidCells` by advertiser and day, (A, D)."""
-        a, d, _ = self.shape
-        place = self.bids.advertiser * d + self.bids.day
-        return _sums(place, getattr(self.bids, name), a * d).reshape(a, d)
-
-
-def _sums(place: NDArray[np.int64], values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    # bincount of an empty array gives integers
-    return np.asarray(np.bincount(place, values, n), dtype=np.float64)
+        return summed(self.bids, name, "day", self.shape[:2])

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from coterie.ads.histograms.bid_histograms import (
-    BidCells,
-    BidHistograms,
-    PriceCells,
-    bin_of,
-)
+from coterie.ads.histograms.bid_histograms import BidHistograms, bin_of
+from coterie.ads.histograms.gathering import gather_cells
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs.amount_codes import (
     MOST_MICROS,
@@ -31,18 +24,19 @@ from coterie.ads.logs.amount_codes import (
     codes_of,
 )
 from coterie.ads.logs.bid_logs import BidLogs
-from coterie.engines.queries import fetch
+from coterie.engines.queries import batches, fetch
 from coterie.errors import CoterieWarning, InvalidParameterError, TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["count_cells", "counted_parts", "counted_rows", "gather_cells", "read_histograms"]
+__all__ = ["count_cells", "counted_parts", "counted_rows", "read_histograms"]
 
 log = logging.getLogger("coterie")
 
-_KEYS = ("advertiser", "day", "bin")
-_LONGEST_NAME = 1000
+_KEYS = ("advertiser_id", "day", "bin")
+#: Cells of a batch that the engine returns.
+_BATCH = 500_000
 
 
 def read_histograms(
@@ -79,11 +73,10 @@ def read_histograms(
     grid = _default_grid(logs, days) if edges is None else _checked_edges(edges)
     log.info("Counting bids by advertiser, day and bin")
     found = {
-        part: fetch(count_cells(counted_rows(logs, days, part), logs, grid, part))
-        for part in counted_parts(logs)
+        part: batches(_sorted_cells(logs, days, grid, part), _BATCH) for part in counted_parts(logs)
     }
     advertisers, dates, bids, prices = gather_cells(
-        found["bids"], found.get("prices"), len(grid), logs.source
+        found["bids"], found.get("prices", ()), len(grid), logs.source
     )
     if not len(advertisers):
         raise TableError(_nothing_usable(logs, days))
@@ -107,7 +100,7 @@ def counted_parts(logs: BidLogs) -> list[str]:
 
 
 def counted_rows(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
-    """Return the counted rows with the amount to bin; :func:`gather_cells` checks keys."""
+    """Return the counted rows with the amount to bin; keys may be missing."""
     table = logs.table
     if logs.kind == "histograms":
         kept, amount = [table.bin_micros.between(1, MOST_MICROS)], table.bin_micros
@@ -139,6 +132,14 @@ def count_cells(
     # floats are exact up to 2^53; engines differ in the type of integer sums
     as_floats = {name: total.cast("float64") for name, total in sums.items()}
     return rows.group_by("advertiser_id", by, bin=bins).agg(**as_floats)
+
+
+def _sorted_cells(
+    logs: BidLogs, days: Sequence[Any] | None, edges: NDArray[np.int64], part: str
+) -> ir.Table:
+    """Return the query of the cells by advertiser, day and bin, in this order."""
+    # the engine can sort more than fits into memory, and it takes hardly longer
+    return count_cells(counted_rows(logs, days, part), logs, edges, part).order_by(_KEYS)
 
 
 def _warn_of_ragged_lines(logs: BidLogs) -> None:
@@ -279,80 +280,3 @@ def _nothing_usable(logs: BidLogs, days: Sequence[Any] | None) -> str:
         f"{logs.source}: no row{on_days} has an advertiser, a day, a bid above 0 and a value of "
         "won; check_logs, or coterie ads check, shows why"
     )
-
-
-def gather_cells(
-    bids: pa.Table, prices: pa.Table | None, n_bins: int, source: str
-) -> tuple[NDArray[np.str_], NDArray[np.datetime64], BidCells, PriceCells]:
-    """Index advertisers and days, and sort the cells by advertiser, day and bin.
-
-    ``bids`` and ``prices`` have the columns ``advertiser_id``, ``day``, ``bin`` and the sums of the
-    cells, in any order. A missing sum is 0, and a missing Σ w² is Σ w. Rows without an advertiser
-    or a day do not count. The advertisers and days of prices must be among those of bids.
-
-    Returns
-    -------
-    advertisers, days, bids, prices
-        See :class:`~coterie.ads.histograms.bid_histograms.BidHistograms`.
-
-    Examples
-    --------
-    >>> import datetime
-    >>> rows = {"advertiser_id": ["b", "a", None], "day": [datetime.date(2026, 3, 2)] * 3,
-    ...         "bin": [0, 5, 1], "count": [1.0, 2.0, 3.0]}
-    >>> advertisers, days, bids, prices = gather_cells(pa.table(rows), None, 6, "a log")
-    >>> advertisers.tolist(), bids.bin.tolist(), bids.count.tolist()
-    (['a', 'b'], [5, 0], [2.0, 1.0])
-    """
-    bids = _with_keys(bids)
-    prices = bids.slice(0, 0) if prices is None else _with_keys(prices)
-    names = _sorted_names(bids["advertiser_id"], source)
-    days = np.unique(_day_numbers(bids))
-
-    def sorted_cells(cells: pa.Table, wanted: type[Any]) -> Any:
-        place = pc.index_in(cells["advertiser_id"], pa.array(names)).to_numpy().astype(np.int64)
-        place *= len(days)
-        place += np.searchsorted(days, _day_numbers(cells))
-        place *= n_bins
-        place += cells["bin"].to_numpy()
-        order = np.argsort(place)
-        index = np.unravel_index(place[order], (len(names), len(days), n_bins))
-        sums = {
-            field.name: _sum(cells, field.name, order)
-            for field in fields(wanted)
-            if field.name not in _KEYS
-        }
-        return wanted(**dict(zip(_KEYS, index, strict=True)), **sums)
-
-    dates = days.astype("datetime64[D]")
-    return names, dates, sorted_cells(bids, BidCells), sorted_cells(prices, PriceCells)
-
-
-def _with_keys(cells: pa.Table) -> pa.Table:
-    """Return the cells that have an advertiser and a day."""
-    has_both = pc.and_(pc.not_equal(cells["advertiser_id"], ""), pc.is_valid(cells["day"]))
-    # usually all have both, and filtering would copy millions of cells
-    all_have = pc.all(has_both, skip_nulls=False, min_count=0).as_py()
-    return cells if all_have else cells.filter(has_both)
-
-
-def _sum(cells: pa.Table, name: str, order: NDArray[np.int64]) -> NDArray[np.float64]:
-    if name == "square" and name not in cells.column_names:
-        name = "count"
-    if name not in cells.column_names:
-        return np.zeros(len(order))
-    return np.take(cells[name].to_numpy().astype(np.float64, copy=False), order)
-
-
-def _day_numbers(cells: pa.Table) -> NDArray[np.int32]:
-    return cells["day"].cast(pa.date32()).cast(pa.int32()).to_numpy()
-
-
-def _sorted_names(column: pa.ChunkedArray, source: str) -> NDArray[np.str_]:
-    names = column.unique().to_pylist()
-    longest = max(map(len, names), default=0)
-    if longest > _LONGEST_NAME:
-        raise TableError(
-            f"{source}: an advertiser_id has {longest} characters; the limit is {_LONGEST_NAME}"
-        )
-    return np.sort(np.array(names, dtype=str))

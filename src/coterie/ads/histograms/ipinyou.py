@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
+from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.histograms.cells import BidCells, PriceCells, compact
 from coterie.datasets.dataset_files import data_folders
 from coterie.errors import DatasetUnavailableError, InvalidParameterError, TableError
 
@@ -130,7 +131,7 @@ def price_histograms(
             f"counts has shape {n.shape}; it needs one row for each of {len(names)} advertisers"
         )
     advertiser, price = np.nonzero(n)
-    number, day = n[advertiser, price], np.zeros(len(price), dtype=np.int64)
+    number, day = n[advertiser, price], np.zeros(len(price), dtype=np.int16)
     paid = number * price * FEN
     rate = np.zeros(len(names))
     if clicks is not None:
@@ -141,19 +142,21 @@ def price_histograms(
         edges=price_edges(n.shape[1]),
         auction="second",
         revealed="minimum",
-        bids=BidCells(
-            advertiser=advertiser,
-            day=day,
-            bin=price,
-            count=number,
-            square=number,
-            bid=paid,
-            wins=number,
-            cost=paid,
-            clicks=number * rate[advertiser],
-            conversions=np.zeros_like(number),
+        bids=compact(
+            BidCells(
+                advertiser=advertiser,
+                day=day,
+                bin=price,
+                count=number,
+                square=number,
+                bid=paid,
+                wins=number,
+                cost=paid,
+                clicks=number * rate[advertiser],
+                conversions=np.zeros_like(number),
+            )
         ),
-        prices=PriceCells(advertiser, day, price, number, paid),
+        prices=compact(PriceCells(advertiser, day, price, number, paid)),
         currency="CNY",
     )
 

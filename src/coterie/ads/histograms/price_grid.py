@@ -14,7 +14,18 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells, bin_of
+from coterie.ads.histograms.bid_histograms import BidHistograms, bin_of
+from coterie.ads.histograms.cells import (
+    KEYS,
+    BidCells,
+    PriceCells,
+    compact,
+    index_type,
+    keys_in_order,
+    looked_up,
+    run_starts,
+    with_columns,
+)
 from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
 
 __all__ = ["BINS_PER_DECADE", "on_price_grid", "price_grid"]
@@ -45,8 +56,9 @@ def on_price_grid(histograms: BidHistograms) -> BidHistograms:
     Cells move to the bin that holds their upper edge; their sums of amounts stay.
     """
     bids, prices = histograms.bids, histograms.prices
-    used = histograms.edges[np.concatenate([bids.bin, prices.bin])]
-    grid = price_grid(used.min(initial=MOST_MICROS), used.max(initial=1))
+    places = [place for cells in (bids, prices) if len(cells.bin) for place in _range(cells.bin)]
+    used = histograms.edges[[min(places), max(places)]] if places else (MOST_MICROS, 1)
+    grid = price_grid(*used)
     if np.array_equal(grid, histograms.edges):
         return histograms
     place = bin_of(histograms.edges, grid)
@@ -64,15 +76,23 @@ def _all_edges() -> NDArray[np.int64]:
     return np.unique(amounts_of(codes_of(np.ceil(powers - 1e-9).clip(1, MOST_MICROS))))
 
 
+def _range(values: NDArray[Any]) -> tuple[int, int]:
+    return int(values.min()), int(values.max())
+
+
 def _moved(cells: _Cells, place: NDArray[np.int64], shape: tuple[int, int], n_bins: int) -> _Cells:
     """Return the cells in their new bins; cells that meet in a bin are added."""
     dims = (*shape, n_bins)
-    key = np.ravel_multi_index((cells.advertiser, cells.day, place[cells.bin]), dims)
-    found, index = np.unique(key, return_inverse=True)
-    sums: list[Any] = [
-        np.bincount(index, values, len(found)).astype(np.float64)
-        for name, values in vars(cells).items()
-        if name not in {"advertiser", "day", "bin"}
-    ]
-    keys: list[Any] = list(np.unravel_index(found, dims))
-    return type(cells)(*keys, *sums)
+    moved = replace(cells, bin=looked_up(place.astype(index_type(n_bins)), cells.bin))
+    key = keys_in_order(moved, dims)
+    first = run_starts(key)
+    if len(first) == len(key):
+        return moved
+    group = np.repeat(np.arange(len(first)), np.diff(first, append=len(key)))
+    return compact(
+        with_columns(
+            moved,
+            lambda values: np.bincount(group, values, len(first)).astype(np.float64),
+            **{name: getattr(moved, name)[first] for name in KEYS},
+        )
+    )

@@ -1,15 +1,15 @@
 """Stored days: histograms and texts packed into a model, so that later days can be added to it.
 
-The cells are kept as compressed Parquet, about ten bytes per cell. Because all logs share the
-price grid, the days of a model and those of a new log can be put together without reading the old
-log again, and give exactly the histograms that counting both logs would give.
+The cells are kept as compressed Parquet, less than ten bytes per cell, and are packed and unpacked
+a group of rows at a time. Because all logs share the price grid, the days of a model and those of
+a new log can be put together without reading the old log again, and give exactly the histograms
+that counting both logs would give.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
+from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.histograms.cells import (
+    KEYS,
+    BidCells,
+    PriceCells,
+    columns_of,
+    compact,
+    index_type,
+    keys_in_order,
+    looked_up,
+)
 from coterie.ads.histograms.price_grid import on_price_grid, price_grid
 from coterie.errors import InvalidParameterError, ModelFileError
 
@@ -33,6 +43,7 @@ __all__ = [
 ]
 
 Bytes = NDArray[np.uint8]
+_GROUP_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -58,8 +69,8 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
         "text": pa.array([texts.get(str(name), "") for name in names], pa.string()),
     }
     return StoredDays(
-        pack_columns(vars(histograms.bids)),
-        pack_columns(vars(histograms.prices)),
+        pack_columns(_distinct_columns(histograms.bids)),
+        pack_columns(_distinct_columns(histograms.prices)),
         pack_columns(written),
         histograms.edges,
         histograms.days,
@@ -79,8 +90,8 @@ def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
         stored.edges,
         stored.auction,
         stored.revealed,
-        _cells(BidCells, unpack_columns(stored.bids)),
-        _cells(PriceCells, unpack_columns(stored.prices)),
+        _unpacked_cells(BidCells, stored.bids),
+        _unpacked_cells(PriceCells, stored.prices),
         stored.currency,
         stored.unit,
     )
@@ -100,7 +111,7 @@ def stored_wins(stored: StoredDays, n_advertisers: int) -> StoredWins:
     """Return the wins by bid, without the rest; refuse cells of other advertisers or bins."""
     most = n_advertisers * len(stored.days) * len(stored.edges)
     try:
-        file = pq.ParquetFile(io.BytesIO(stored.bids.tobytes()))
+        file = _opened(stored.bids)
         # a file that claims more is not read at all
         table = file.read(list(StoredWins._fields)) if file.metadata.num_rows <= most else None
     except (pa.ArrowInvalid, OSError) as error:
@@ -144,18 +155,51 @@ def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistogra
 
 def pack_columns(columns: Mapping[str, Any]) -> Bytes:
     """Return columns as a compressed Parquet file."""
-    file = io.BytesIO()
-    pq.write_table(
-        pa.table({name: _narrow(values) for name, values in columns.items()}),
-        file,
-        compression="zstd",
-    )
-    return np.frombuffer(file.getvalue(), dtype=np.uint8)
+    types = {name: _narrow_type(values) for name, values in columns.items()}
+    number = max(map(len, columns.values()), default=0)
+    sink = pa.BufferOutputStream()
+    writer: pq.ParquetWriter | None = None
+    for start in range(0, max(number, 1), _GROUP_ROWS):
+        part = {
+            name: _as_type(values[start : start + _GROUP_ROWS], types[name])
+            for name, values in columns.items()
+        }
+        table = pa.table(part)
+        writer = writer or pq.ParquetWriter(sink, table.schema, compression="zstd")
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+    return np.frombuffer(sink.getvalue(), dtype=np.uint8)
 
 
 def unpack_columns(content: Bytes) -> pa.Table:
     """Return the columns of a packed table."""
-    return pq.read_table(io.BytesIO(content.tobytes()))
+    return _opened(content).read()
+
+
+def _opened(content: Bytes) -> pq.ParquetFile:
+    return pq.ParquetFile(pa.BufferReader(pa.py_buffer(np.ascontiguousarray(content))))
+
+
+def _distinct_columns(cells: BidCells | PriceCells) -> dict[str, Any]:
+    """Return the columns of cells; without weights Σ w² is Σ w and is left out."""
+    columns = dict(vars(cells))
+    if columns.get("square") is columns["count"]:
+        columns.pop("square", None)
+    return columns
+
+
+def _unpacked_cells(wanted: Any, content: Bytes) -> Any:
+    file = _opened(content)
+    columns: dict[str, Any] = {}
+    for name in (*KEYS, *columns_of(wanted)):
+        if name in file.schema_arrow.names:
+            groups = range(file.num_row_groups)
+            read = (file.read_row_group(group, columns=[name])[name] for group in groups)
+            columns[name] = np.concatenate([part.to_numpy() for part in read])
+    if "square" in columns_of(wanted):
+        columns.setdefault("square", columns["count"])
+    return compact(wanted(**columns))
 
 
 def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
@@ -183,33 +227,45 @@ def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
 def _joined(wanted: Any, cells: list[Any], parts: tuple[Any, ...], keys: tuple[Any, ...]) -> Any:
     """Renumber advertisers, days and bins, and sort all cells by them."""
     advertisers, days, edges = keys
-    places = [
-        (
-            np.searchsorted(advertisers, part.advertisers)[one.advertiser],
-            np.searchsorted(days, part.days)[one.day],
-            np.searchsorted(edges, part.edges)[one.bin],
+    shape = len(advertisers), len(days), len(edges)
+    renumbered = [
+        replace(
+            one,
+            advertiser=looked_up(
+                np.searchsorted(advertisers, part.advertisers).astype(np.int32), one.advertiser
+            ),
+            day=looked_up(np.searchsorted(days, part.days).astype(np.int16), one.day),
+            bin=looked_up(
+                np.searchsorted(edges, part.edges).astype(index_type(len(edges))), one.bin
+            ),
         )
         for one, part in zip(cells, parts, strict=True)
     ]
-    at = [np.concatenate(column) for column in zip(*places, strict=True)]
-    order = np.lexsort(at[::-1])
-    sums = [
-        np.concatenate([getattr(one, field.name) for one in cells])[order]
-        for field in fields(wanted)[3:]
-    ]
-    return wanted(*(column[order] for column in at), *sums)
+    # stable, which is fast on sorted parts
+    order = np.argsort(
+        np.concatenate([keys_in_order(one, shape) for one in renumbered]), kind="stable"
+    )
+    first, *others = renumbered
+    columns = {
+        name: np.concatenate([getattr(first, name), *(getattr(one, name) for one in others)])[order]
+        for name in vars(first)
+    }
+    return compact(wanted(**columns))
 
 
-def _narrow(values: Any) -> Any:
-    """Return whole numbers in the smallest type that holds them; Parquet stores them in less."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "if" and values.size:
-        whole = values.astype(np.int64)
-        if np.array_equal(whole, values) and whole.min() >= 0:
-            return whole.astype(np.min_scalar_type(int(whole.max())), copy=False)
-    return values
+def _narrow_type(values: Any) -> Any:
+    """Return the smallest type that holds whole numbers; Parquet stores them in less."""
+    if not (isinstance(values, np.ndarray) and values.dtype.kind in "if" and values.size):
+        return None
+    least, most = values.min(), values.max()
+    if not (0 <= least and most < 2**63):
+        return None
+    for start in range(0, len(values), _GROUP_ROWS):
+        part = values[start : start + _GROUP_ROWS]
+        if part.dtype.kind == "f" and not np.array_equal(part, np.floor(part)):
+            return None
+    return np.min_scalar_type(int(most))
 
 
-def _cells(wanted: Any, table: pa.Table) -> Any:
-    keys = [table[field.name].to_numpy().astype(np.int64) for field in fields(wanted)[:3]]
-    sums = [table[field.name].to_numpy().astype(np.float64) for field in fields(wanted)[3:]]
-    return wanted(*keys, *sums)
+def _as_type(values: Any, kind: Any) -> Any:
+    return values if kind is None else values.astype(kind, copy=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,19 @@ def _rows(place: str | ir.Table) -> Iterator[tuple[str, str]]:
     else:
         _require_columns(place.columns, "the table of advertisers")
         table = fetch(place.select(*_COLUMNS))
-    yield from zip(*(map(_as_text, table[name]) for name in _COLUMNS), strict=True)
+    yield from zip(*(_texts_in(table[name]) for name in _COLUMNS), strict=True)
+
+
+def _texts_in(column: pa.ChunkedArray) -> Iterable[str]:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return map(_as_text, column)
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:  # bytes that are not UTF-8
+        return map(_as_text, column)
+    return column.fill_null("").to_pylist()
 
 
 def _read_parquet(path: str) -> pa.Table:
@@ -73,8 +85,6 @@ def _read_parquet(path: str) -> pa.Table:
 
 
 def _as_text(value: pa.Scalar) -> str:
-    if pa.types.is_dictionary(value.type):
-        value = value.value
     if not value.is_valid:
         return ""
     if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):

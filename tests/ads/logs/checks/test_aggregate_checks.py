@@ -23,10 +23,8 @@ from bad_logs import (
 )
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks import check_queries
-from coterie.ads.logs.checks.aggregate_checks import LogSums, aggregate_faults
-from coterie.ads.logs.checks.check_queries import (
-    checked_rows,
-)
+from coterie.ads.logs.checks.aggregate_checks import LogSums, aggregate_faults, median_amount
+from coterie.ads.logs.checks.check_queries import checked_rows, read_amounts
 from coterie.ads.logs.checks.check_rules import row_rules
 from coterie.ads.logs.checks.log_checks import check_logs
 
@@ -52,12 +50,48 @@ def test_medians_are_those_of_the_bids_to_two_digits(bids):
     }
     logs = open_logs(ibis.memtable(pa.table(log)))
     table = checked_rows(logs)
-    cells = check_queries.read_cells(table, row_rules(table, logs), logs)
-    sums = LogSums(cells, np.ones(len(cells.rows), dtype=bool))
-    assert sums.median_bid == lower_median(amount, weight)
-    for name, median in zip(cells.advertisers, sums.medians_by_advertiser(), strict=True):
+    rules = row_rules(table, logs)
+    assert median_amount(read_amounts(table, rules, logs)) == lower_median(amount, weight)
+    for name in set(names):
         chosen = [(v, w) for n, v, w in bids if n == name]
-        assert median == lower_median(*zip(*chosen, strict=True))
+        found = median_amount(read_amounts(table, rules, logs, [name]))
+        assert found == lower_median(*zip(*chosen, strict=True))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from([1, 300, 90_000]), st.integers(1, 5)),
+        min_size=1,
+        max_size=30,
+    )
+)
+@settings(deadline=None, max_examples=15)
+def test_advertisers_in_other_units_are_those_whose_median_is_far(bids):
+    """Bids far below and above the median of all are enough to know it."""
+    names, unit, weight = (list(part) for part in zip(*bids, strict=True))
+    amount = [1000 * one for one in unit]
+    log = {
+        "advertiser_id": names,
+        "day": [DAYS[0].date()] * len(bids),
+        "bid_micros": amount,
+        "won": [False] * len(bids),
+        "price_micros": pa.nulls(len(bids), pa.int64()),
+        "weight": [float(w) for w in weight],
+    }
+    logs = open_logs(ibis.memtable(pa.table(log)))
+    table = checked_rows(logs)
+    rules = row_rules(table, logs)
+    median = lower_median(amount, weight)
+    cells = check_queries.read_cells(table, rules, logs, median)
+    amounts = read_amounts(table, rules, logs)
+    sums = LogSums(cells, np.ones(len(cells.rows), dtype=bool), amounts, lambda _: 0)
+    own = {
+        name: lower_median(*zip(*((v, w) for n, v, w in zip(names, amount, weight, strict=True)
+                                  if n == name), strict=True))
+        for name in set(names)
+    }  # fmt: skip
+    far = [name for name, m in own.items() if m >= 300 * median or 300 * m <= median]
+    assert sums.in_other_units() == sorted(far)
 
 
 def lower_median(values, weights) -> int:
@@ -73,18 +107,23 @@ def cells_of(advertiser, day, amount, rows, wins=None) -> check_queries.RowCells
     rows = np.array(rows)
     wins = rows / 2 if wins is None else np.array(wins, dtype=float)
     n = len(rows)
+    bids, amount = rows.astype(float), np.array(amount)
+    median = median_amount(check_queries.AmountCells(np.array(day), amount, bids))
     return check_queries.RowCells(
         advertisers=[f"adv-{i}" for i in range(max(advertiser) + 1)],
         advertiser=np.array(advertiser),
         day=np.datetime64(DAYS[0].date()) + np.array(day),
-        amount=np.array(amount),
+        amount=amount,
         faults=np.zeros(n, dtype=np.int64),
         auction_type=np.full(n, 2),
         currency=np.full(n, "USD"),
         rows=rows,
-        bids=rows.astype(float),
+        with_bid=rows,
+        bids=bids,
         wins=wins,
         cost=wins * 1000,
+        low=np.where(300 * amount <= median, bids, 0),
+        high=np.where(amount >= 300 * median, bids, 0),
         priced=np.zeros(n, dtype=np.int64),
         equal=np.zeros(n, dtype=np.int64),
     )
@@ -95,7 +134,8 @@ def codes_of(cells, rows=None) -> dict[str, list[Any]]:
 
     ``rows`` give the columns of the log, by default those of the good rows.
     """
-    sums = LogSums(cells, np.ones(len(cells.rows), dtype=bool))
+    amounts = check_queries.AmountCells(cells.day, cells.amount, cells.bids)
+    sums = LogSums(cells, np.ones(len(cells.rows), dtype=bool), amounts, lambda _: 0)
     logs = BadLog(good_rows() if rows is None else rows, 0).open()
     return {
         fault.code: [next(iter(example.values())) for example in fault.examples]

@@ -19,6 +19,7 @@ from bad_logs import (
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks import check_queries, log_checks
 from coterie.ads.logs.checks.check_queries import (
+    amounts_query,
     cells_query,
     checked_rows,
     examples_query,
@@ -94,8 +95,8 @@ def test_repeats_in_long_logs_are_estimated_from_a_sample(monkeypatch):
     assert "one in 4 times" in fault.what
 
 
-def test_two_queries_are_enough(monkeypatch):
-    """One pass counts everything, and a second query fetches the examples."""
+def test_three_queries_are_enough(monkeypatch):
+    """Two passes count everything, and a third query fetches the examples."""
     asked = []
 
     def counting(expression):
@@ -107,10 +108,10 @@ def test_two_queries_are_enough(monkeypatch):
     monkeypatch.setattr(log_checks, "fetch", counting)
     rows = without("ts", rows=on_days())
     assert checked(rows).ok
-    assert len(asked) == 1
+    assert len(asked) == 2
     asked.clear()
     assert len(checked(changed(1, rows=changed(0, rows=rows, bid_micros=0), won=None)).errors) == 2
-    assert len(asked) == 2
+    assert len(asked) == 3
 
 
 def test_queries_compile_for_spark():
@@ -121,6 +122,7 @@ def test_queries_compile_for_spark():
         table = checked_rows(logs)
         rules = row_rules(table, logs)
         queries = [cells_query(table, rules, logs), examples_query(table, enumerate(rules))]
+        queries += [amounts_query(table, rules, logs, some) for some in ((), ["ash"])]
         queries += [query for query in [repeats_query(logs, 7)] if query is not None]
         for query in queries:
             assert "SELECT" in ibis.to_sql(query, dialect="pyspark")

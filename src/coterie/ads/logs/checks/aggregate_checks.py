@@ -6,7 +6,7 @@ Examples are mixed currencies, bids in other units, missing days and advertisers
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 
 from coterie.ads.logs.amount_units import WHOLE_CURRENCIES
 from coterie.ads.logs.bid_logs import MANY_WINS, BidLogs, winners_pay_bids
-from coterie.ads.logs.checks.check_queries import EXAMPLES, RowCells
+from coterie.ads.logs.checks.check_queries import EXAMPLES, UNIT_FACTOR, AmountCells, RowCells
 from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY, MISSING_TEXTS
 from coterie.ads.logs.checks.faults import Fault, fault_of
 from coterie.errors import TableError
 
-__all__ = ["LogSums", "aggregate_faults", "text_faults"]
+__all__ = ["LogSums", "aggregate_faults", "median_amount", "text_faults"]
 
-#: Median bids that differ by this factor are in different units; real markets differ by less.
-_UNIT_FACTOR = 300
 #: Median bids in micros per thousand impressions; others suggest another unit.
 _LEAST_MEDIAN, _MOST_MEDIAN, _MOST_WHOLE = 10**4, 10**9, 10**11
 #: An average price below this share of the median bid suggests another unit.
@@ -43,6 +41,8 @@ class LogSums:
 
     cells: RowCells
     counts: NDArray[np.bool_]  # (N,), whether histograms count the rows of each cell
+    amounts: AmountCells
+    median_of: Callable[[str], int]  # the median bid of an advertiser, as in median_bid
 
     @property
     def rows(self) -> int:
@@ -56,7 +56,7 @@ class LogSums:
     @cached_property
     def median_bid(self) -> int:
         """Median bid in micros, to two significant digits; 0 if no row counts."""
-        return int(self._medians(np.zeros(len(self.counts), dtype=np.int64), 1)[0])
+        return median_amount(self.amounts)
 
     @cached_property
     def days(self) -> NDArray[np.datetime64]:
@@ -81,30 +81,41 @@ class LogSums:
         day = self._day_index()
         return _sums(day[day >= 0], getattr(self.cells, name)[day >= 0], len(self.days))
 
-    def medians_by_advertiser(self) -> NDArray[np.int64]:
-        """Return the median bid of each advertiser in micros, (A,); 0 if no row counts."""
-        return self._medians(self.cells.advertiser, len(self.cells.advertisers))
+    def in_other_units(self) -> list[str]:
+        """Return the advertisers whose median bid is far from that of the log, by UNIT_FACTOR.
+
+        The lower median is at most x if half of the bids are, and at least y if more than half are.
+        """
+        total, low, high = (self.by_advertiser(name) for name in ("bids", "low", "high"))
+        is_far = (total > 0) & ((2 * low >= total) | (2 * high > total))
+        return [self.cells.advertisers[i] for i in np.flatnonzero(is_far)]
 
     def medians_by_day(self) -> NDArray[np.int64]:
         """Return the median bid of each day in micros, (D,)."""
-        return self._medians(self._day_index(), len(self.days))
+        found = self.amounts
+        parts = (found.day == day for day in self.days)
+        return np.array(
+            [
+                median_amount(AmountCells(found.day[p], found.amount[p], found.bids[p]))
+                for p in parts
+            ],
+            dtype=np.int64,
+        )
 
     def _day_index(self) -> NDArray[np.int64]:
         """Return the index into ``days`` of each cell, −1 if its rows or its day do not count."""
         kept = self.counts & np.isin(self.cells.day, self.days)
         return np.where(kept, np.searchsorted(self.days, self.cells.day), -1)
 
-    def _medians(self, group: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-        """Return the lower median bid of each group, weighted by bids; group −1 is ignored."""
-        kept = self.counts & (group >= 0) & (self.cells.bids > 0)
-        order = np.lexsort((self.cells.amount[kept], group[kept]))
-        group, amount = group[kept][order], self.cells.amount[kept][order]
-        upto = np.concatenate([[0.0], np.cumsum(self.cells.bids[kept][order])])
-        start = np.searchsorted(group, np.arange(n))
-        end = np.searchsorted(group, np.arange(n), side="right")
-        place = np.searchsorted(upto[1:], (upto[start] + upto[end]) / 2)
-        place = np.clip(place, start, np.maximum(end - 1, start))
-        return np.where(start < end, np.append(amount, 0)[place], 0)
+
+def median_amount(cells: AmountCells) -> int:
+    """Return the lower median amount, weighted by bids; 0 if there are none."""
+    if not len(cells.amount):
+        return 0
+    order = np.argsort(cells.amount, kind="stable")
+    upto = np.cumsum(cells.bids[order])
+    place = min(int(np.searchsorted(upto, upto[-1] / 2)), len(order) - 1)
+    return int(cells.amount[order[place]])
 
 
 def aggregate_faults(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
@@ -173,26 +184,27 @@ def _recognition(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
 def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     if not sums.median_bid:
         return
-    for code, column, names, medians in (
-        ("units_mixed", "advertiser_id", sums.cells.advertisers, sums.medians_by_advertiser()),
-        ("units_change", "day", sums.days.astype(str), sums.medians_by_day()),
+    medians = sums.medians_by_day()
+    ratio = medians / sums.median_bid
+    far = (medians > 0) & ((ratio >= UNIT_FACTOR) | (ratio * UNIT_FACTOR <= 1))
+    names = sums.in_other_units()
+    for code, column, total, found in (
+        ("units_mixed", "advertiser_id", len(sums.cells.advertisers), names),
+        ("units_change", "day", len(sums.days), sums.days[far].astype(str).tolist()),
     ):
-        ratio = medians / sums.median_bid
-        far = np.flatnonzero(
-            (medians > 0) & ((ratio >= _UNIT_FACTOR) | (ratio * _UNIT_FACTOR <= 1))
-        )
-        if len(far):
+        if found:
+            of_day = dict(zip(sums.days.astype(str).tolist(), medians.tolist(), strict=True))
             examples = [
                 {
-                    column: str(names[i]),
-                    "median_bid_micros": int(medians[i]),
+                    column: name,
+                    "median_bid_micros": of_day[name] if column == "day" else sums.median_of(name),
                     "median_bid_micros_of_all": sums.median_bid,
                 }
-                for i in far[:EXAMPLES]
+                for name in found[:EXAMPLES]
             ]
-            yield fault_of(code, len(far), len(names), examples, factor=str(_UNIT_FACTOR))
+            yield fault_of(code, len(found), total, examples, factor=str(UNIT_FACTOR))
     rows, median = int(sums.total("rows")), f"{sums.median_bid / 1e6:g}"
-    is_small = bool(set(sums.cells.currency) & WHOLE_CURRENCIES)
+    is_small = bool(np.isin(sums.cells.currency, list(WHOLE_CURRENCIES)).any())
     if not _LEAST_MEDIAN <= sums.median_bid <= (_MOST_WHOLE if is_small else _MOST_MEDIAN):
         yield fault_of("bids_implausible", rows, sums.rows, median=median)
     cost, wins = sums.total("cost"), sums.total("wins")

@@ -1,7 +1,8 @@
 """Check queries: count faulty rows and select examples in the engine that holds the log.
 
-One pass groups rows into cells, no more than a histogram has, and all counts are taken from these.
-Further queries select a few rows as examples and find repeated rows.
+One pass counts the bids of each day by amount, which gives the median bid. A second pass groups
+rows into cells by advertiser and day, and all counts are taken from these. Further queries select a
+few rows as examples and find repeated rows.
 """
 
 from __future__ import annotations
@@ -27,18 +28,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXAMPLES",
+    "UNIT_FACTOR",
+    "AmountCells",
     "RowCells",
+    "amounts_query",
     "cells_query",
     "checked_rows",
     "examples_query",
     "person_columns",
     "raw_table",
+    "read_amounts",
     "read_cells",
     "repeats_query",
 ]
 
 #: The largest number of examples of one fault.
 EXAMPLES = 3
+#: Median bids that differ by this factor are in different units; real markets differ by less.
+UNIT_FACTOR = 300
 
 _LARGEST = [10 ** (d + 2) - 1 for d in range(14)]  # the largest amount that drops d digits
 #: Fields of an iPinYou log without a header that describe the viewer of the page.
@@ -64,20 +71,32 @@ _IPINYOU_IDENTIFYING = (
 
 
 @dataclass(frozen=True)
+class AmountCells:
+    """Numbers of bids with equal day and rounded amount, of the counted rows; arrays of N cells."""
+
+    day: NDArray[np.datetime64]
+    amount: NDArray[np.int64]  # bid in micros to two significant digits, or bin
+    bids: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class RowCells:
-    """Groups of rows with equal advertiser, day, rounded bid and faults; arrays of N cells."""
+    """Groups of rows with equal advertiser, day and faults; arrays of N cells."""
 
     advertisers: list[str]  # sorted
     advertiser: NDArray[np.int64]  # index into advertisers, −1 if missing
     day: NDArray[np.datetime64]  # NaT if missing
-    amount: NDArray[np.int64]  # bid in micros to two significant digits, or bin; 0 if missing
+    amount: NDArray[np.int64]  # bin of ready-made histograms; 0 in other logs
     faults: NDArray[np.int64]  # bit k is set if the rows break rule k
     auction_type: NDArray[np.int64]  # 0 if the log has none
     currency: NDArray[np.str_]  # empty if the log has none
     rows: NDArray[np.int64]
+    with_bid: NDArray[np.int64]  # rows with a usable bid
     bids: NDArray[np.float64]  # as histograms count them, like wins and cost
     wins: NDArray[np.float64]
     cost: NDArray[np.float64]  # in micros
+    low: NDArray[np.float64]  # bids far below the median bid of the log, by UNIT_FACTOR
+    high: NDArray[np.float64]  # bids far above it
     priced: NDArray[np.int64]  # rows that won with a known price; 0 in ready-made histograms
     equal: NDArray[np.int64]  # those of them whose price equals the bid
 
@@ -112,7 +131,40 @@ def checked_rows(logs: BidLogs) -> ir.Table:
     return raw.select(**values, **written)
 
 
-def cells_query(rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs) -> ir.Table:
+def amounts_query(
+    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertisers: Sequence[str] = ()
+) -> ir.Table:
+    """Return the query of the bids of each day by amount, over the rows that histograms count.
+
+    With ``advertisers`` it is of them alone, and by advertiser too.
+    """
+    left_out = [rule.broken.fill_null(False) for rule in rules if rule.leaves_out]
+    kept = rows.filter(*(~broken for broken in left_out)) if left_out else rows
+    keys = ["day", "amount"]
+    if advertisers:
+        kept = kept.filter(kept.advertiser_id.isin(list(advertisers)))
+        keys = ["advertiser_id", *keys]
+    values = _values(kept, logs)
+    marked = kept.select(*keys[:-1], amount=values["amount"], bids=values["bids"])
+    return marked.group_by(keys).agg(bids=marked.bids.sum().cast("float64"))
+
+
+def read_amounts(
+    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertisers: Sequence[str] = ()
+) -> AmountCells:
+    """Run :func:`amounts_query` and fetch the cells."""
+    found = fetch(amounts_query(rows, rules, logs, advertisers))
+    found = found.filter(pc.greater(found["bids"], 0)).drop_null()
+    return AmountCells(
+        found["day"].cast(pa.date32()).to_numpy().astype("datetime64[D]"),
+        found["amount"].to_numpy().astype(np.int64),
+        found["bids"].to_numpy().astype(np.float64),
+    )
+
+
+def cells_query(
+    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, median_bid: int = 0
+) -> ir.Table:
     """Return the query of the cells of a log, one pass of its engine."""
     import ibis
 
@@ -127,24 +179,24 @@ def cells_query(rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs) -> ir.T
         keys["auction_type"] = known.ifelse(rows.auction_type, 0)
     if "currency" in rows.columns:
         keys["currency"] = (rows.currency.length() <= 3).ifelse(rows.currency, "other")
+    values = _values(rows, logs)
+    amount, bids = values.pop("amount"), values["bids"]
+    values["with_bid"] = (amount > 0).ifelse(1, 0)
+    values["low"] = (amount * UNIT_FACTOR <= median_bid).ifelse(bids, 0)
+    values["high"] = (amount >= median_bid * UNIT_FACTOR).ifelse(bids, 0)
     if logs.kind == "histograms":
-        values = {
-            "amount": rows.bin_micros,
-            "bids": rows.bids.fill_null(0.0),
-            "wins": rows.wins.fill_null(0.0),
-            "cost": rows.cost_micros.fill_null(0.0),
-        }
-    else:
-        values = _bid_values(rows, logs.weighted)
+        keys["amount"] = amount
     marked = rows.select(**keys, **values)
-    return marked.group_by(*keys, "amount").agg(
-        rows=marked.count(), **{name: marked[name].sum() for name in values if name != "amount"}
+    return marked.group_by(*keys).agg(
+        rows=marked.count(), **{name: marked[name].sum() for name in values}
     )
 
 
-def read_cells(rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs) -> RowCells:
+def read_cells(
+    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, median_bid: int = 0
+) -> RowCells:
     """Run :func:`cells_query` and fetch the cells."""
-    found = fetch(cells_query(rows, rules, logs))
+    found = fetch(cells_query(rows, rules, logs, median_bid))
     n = found.num_rows
     names, advertiser = _numbered(found["advertiser_id"])
     days = found["day"].cast(pa.date32()).cast(pa.int32())
@@ -156,16 +208,17 @@ def read_cells(rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs) -> RowCe
             return np.zeros(n, dtype=dtype)
         return found[name].fill_null(0).to_numpy().astype(dtype)
 
-    whole = ("amount", "faults", "auction_type", "rows", "priced", "equal")
-    has_currency = "currency" in found.column_names
-    currency = found["currency"].fill_null("").to_pylist() if has_currency else [""] * n
+    whole = ("amount", "faults", "auction_type", "rows", "with_bid", "priced", "equal")
+    currencies, currency = [""], np.zeros(n, dtype=np.int64)
+    if "currency" in found.column_names:
+        currencies, currency = _numbered(found["currency"].fill_null(""))
     return RowCells(
         advertisers=names,
         advertiser=advertiser,
         day=day,
-        currency=np.array(currency, dtype=str),
+        currency=np.array(currencies, dtype=str)[currency],
         **{name: values(name, np.int64) for name in whole},
-        **{name: values(name, np.float64) for name in ("bids", "wins", "cost")},
+        **{name: values(name, np.float64) for name in ("bids", "wins", "cost", "low", "high")},
     )
 
 
@@ -256,6 +309,18 @@ def _may_be_unreadable(original: Any, canonical: Any, is_json: bool) -> bool:
     if canonical.is_string():
         return is_json and original.is_string()  # a list is not a text
     return not (canonical.is_boolean() and original.is_boolean())
+
+
+def _values(rows: ir.Table, logs: BidLogs) -> dict[str, Any]:
+    """Return the amount of each row, and what is summed."""
+    if logs.kind != "histograms":
+        return _bid_values(rows, logs.weighted)
+    return {
+        "amount": rows.bin_micros,
+        "bids": rows.bids.fill_null(0.0),
+        "wins": rows.wins.fill_null(0.0),
+        "cost": rows.cost_micros.fill_null(0.0),
+    }
 
 
 def _bid_values(rows: ir.Table, weighted: bool) -> dict[str, Any]:

@@ -13,13 +13,19 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.bid_logs import BidLogs, read_descriptions
-from coterie.ads.logs.checks.aggregate_checks import LogSums, aggregate_faults, text_faults
+from coterie.ads.logs.checks.aggregate_checks import (
+    LogSums,
+    aggregate_faults,
+    median_amount,
+    text_faults,
+)
 from coterie.ads.logs.checks.check_queries import (
     EXAMPLES,
     checked_rows,
     examples_query,
     person_columns,
     raw_table,
+    read_amounts,
     read_cells,
     repeats_query,
 )
@@ -102,7 +108,7 @@ class LogCheck:
 
 
 def check_logs(logs: BidLogs) -> LogCheck:
-    """Check every row of a log against every rule, in one pass of its engine.
+    """Check every row of a log against every rule, in two passes of its engine.
 
     The log is not changed. Further queries fetch examples of the faults found; these contain only
     the columns that show the fault, and none that may identify a person.
@@ -140,9 +146,14 @@ def check_logs(logs: BidLogs) -> LogCheck:
     rows = checked_rows(logs)
     rules = row_rules(rows, logs)
     log.info("Checking every row")
-    cells = read_cells(rows, rules, logs)
+    amounts = read_amounts(rows, rules, logs)
+    cells = read_cells(rows, rules, logs, median_amount(amounts))
     left_out = sum(1 << k for k, rule in enumerate(rules) if rule.leaves_out)
-    sums = LogSums(cells, (cells.faults & left_out) == 0)
+
+    def median_of(advertiser: str) -> int:
+        return median_amount(read_amounts(rows, rules, logs, [advertiser]))
+
+    sums = LogSums(cells, (cells.faults & left_out) == 0, amounts, median_of)
     texts, faults = _read_texts(logs)
     faults += _person_columns(logs)
     faults += reading_faults(logs, sums.rows, _attribute(logs, "currency", "mixed"))
@@ -183,7 +194,7 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
     counts = {
         k: int(sums.cells.rows[(sums.cells.faults >> k) & 1 == 1].sum()) for k in range(len(rules))
     }
-    with_bid = int(sums.cells.rows[sums.cells.amount > 0].sum())
+    with_bid = int(sums.cells.with_bid.sum())
     broken = {
         k: rule
         for k, rule in enumerate(rules)
