@@ -13,8 +13,10 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
+import venv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.harness import error_line
 from coterie.errors import CoterieError, MissingExtraError
@@ -23,12 +25,23 @@ N_WORKERS = 2
 _HOST = "127.0.0.1"
 
 
+class LocalSpark(NamedTuple):
+    """A running cluster."""
+
+    url: str  # of the engine
+    workers: tuple[subprocess.Popen[bytes], ...]
+
+    def kill_worker(self) -> None:
+        """Kill a worker with its executor, as a machine that fails."""
+        os.killpg(self.workers[-1].pid, signal.SIGKILL)
+
+
 @contextlib.contextmanager
-def local_spark(folder: Path, seconds: float = 120.0) -> Iterator[str]:
-    """Start a standalone cluster that listens on loopback only; yield the URL of the engine.
+def local_spark(folder: Path, seconds: float = 120.0) -> Iterator[LocalSpark]:
+    """Start a standalone cluster that listens on loopback only.
 
     A master and two workers must start within ``seconds``. They write to ``folder``, and are killed
-    at the end of the block.
+    at the end of the block. The Python of the executors has NumPy and PyArrow, but not coterie.
     """
     spec = importlib.util.find_spec("pyspark")
     java = shutil.which("java") or os.environ.get("JAVA_HOME")
@@ -57,8 +70,10 @@ def local_spark(folder: Path, seconds: float = 120.0) -> Iterator[str]:
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
+            "spark.pyspark.python": str(_bare_python(folder / "python")),
         }
-        yield f"pyspark://{_HOST}:{port}?{urllib.parse.urlencode(settings)}"
+        url = f"pyspark://{_HOST}:{port}?{urllib.parse.urlencode(settings)}"
+        yield LocalSpark(url, tuple(processes[1:]))
     finally:
         for process in reversed(processes):
             with contextlib.suppress(ProcessLookupError):
@@ -66,13 +81,28 @@ def local_spark(folder: Path, seconds: float = 120.0) -> Iterator[str]:
             process.wait()
 
 
+def _bare_python(folder: Path) -> Path:
+    """Make an environment with the packages that executors need, and no others."""
+    venv.create(folder, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for name in ("numpy", "pyarrow"):
+        found = importlib.util.find_spec(name)
+        assert found is not None and found.origin is not None
+        here = Path(found.origin).parent
+        for path in (here, here.with_name(f"{name}.libs")):
+            if path.exists():
+                (packages / path.name).symlink_to(path)
+    return folder / "bin" / "python"
+
+
 def _start(home: Path, folder: Path, role: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     variables = {"SPARK_HOME": home, "SPARK_LOCAL_IP": _HOST, "SPARK_LOCAL_DIRS": folder}
     name = f"org.apache.spark.deploy.{role.lower()}.{role}"
     with (folder / "log").open("ab") as log:
+        inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         return subprocess.Popen(
             [str(home / "bin" / "spark-class"), name, "--host", _HOST, *arguments],
-            env={**os.environ, **{key: str(value) for key, value in variables.items()}},
+            env={**inherited, **{key: str(value) for key, value in variables.items()}},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -99,8 +99,8 @@ class Bench(NamedTuple):
     def compare_engines(self, n_rows: int) -> tuple[list[Run], list[str]]:
         """Run both engines on the same table; return the runs, and how many rows differ."""
         runs = [self.run("the same table", n_rows, "duckdb.parquet")]
-        with local_spark(self.folder / "cluster") as url:
-            runs.append(self.run("the same table", n_rows, "spark", url))
+        with local_spark(self.folder / "cluster") as cluster:
+            runs.append(self.run("the same table", n_rows, "spark", cluster.url))
         if any(run["message"] for run in runs):
             return runs, []
         different = self.tables.n_different(self.folder / "duckdb.parquet", self.folder / "spark")

@@ -54,9 +54,11 @@ def test_a_small_run_of_speed(monkeypatch, in_this_process):
     assert blocks["objective"] == pytest.approx(in_turn["objective"], rel=0.01)
 
 
-def test_a_small_run_of_growing(in_this_process):
+def test_a_small_run_of_growing(monkeypatch, in_this_process):
     """partial_fit sees all partitions and gets near the objective of fit."""
-    data = check_result(growing.run(Context(), rows=400, repeats=1))
+    monkeypatch.setattr(growing, "N_BEFORE", 8)
+    monkeypatch.setattr(growing, "N_NEW", 2)
+    data = check_result(growing.run(Context(), rows=100, repeats=1))
     for cell in data["cells"]:
         ours, whole = (found["facts"] for found in cell["contenders"].values())
         assert ours["n_tuples"] == whole["n_tuples"]

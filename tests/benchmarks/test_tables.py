@@ -15,6 +15,7 @@ import pytest
 from benchmark_results import check_result
 from benchmarks import tables as benchmark
 from benchmarks.harness import Context
+from benchmarks.local_spark import LocalSpark
 from benchmarks.planted_tables import (
     N_CLUSTERS,
     N_PARTITIONS,
@@ -137,7 +138,7 @@ class FakeProgram:
         self.change = lambda run, _: run
         monkeypatch.setattr(benchmark, "run_program", self.run)
         monkeypatch.setattr(benchmark, "kill_at", self.kill)
-        spark = contextlib.nullcontext("pyspark://host:1")
+        spark = contextlib.nullcontext(LocalSpark("pyspark://host:1", ()))
         monkeypatch.setattr(benchmark, "local_spark", lambda _: spark)
 
     def run(self, command, _):

@@ -65,7 +65,7 @@ def test_summary_of_a_streamed_table(run, labels_parquet, monkeypatch):
     from coterie.engines.label_tables import table_consensus
 
     usual = table_consensus.TableRun
-    few = lambda estimator, *_: usual(estimator, 10, 40, 3)  # noqa: E731 (replaces a class)
+    few = lambda local, estimator, *_: usual(local, estimator, 10, 40, 3)  # noqa: E731 (replaces a class)
     monkeypatch.setattr(table_consensus, "TableRun", few)
     arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "--engine", "duckdb://")
     printed = unwrapped(run(*arguments).stdout)

@@ -19,6 +19,10 @@ from coterie.engines.queries import (
     stream,
 )
 from coterie.errors import TableError
+from engine_tables import engine_with_table
+
+# Ibis asks pandas for an option that is going away
+pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 
 
 def test_a_failing_query_gives_one_short_line():
@@ -58,6 +62,47 @@ def test_local_tables_are_dropped_at_the_end(failure):
         if failure:
             raise failure
     assert connection.con.sql(count).fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("kind", ["int64", "timestamp"])
+def test_sqlite_is_read_in_batches(kind, tmp_path):
+    """Rows come by a cursor if SQLite has their types; other values are converted by Ibis."""
+    connection = engine_with_table("sqlite", pa.table({"a": list(range(100))}), tmp_path)
+    table = connection.table("t")
+    batches = list(stream(table.select(a=table.a.cast(kind)), 30))
+    assert [batch.num_rows for batch in batches] == [30, 30, 30, 10]
+    assert batches[0].schema.field("a").type == (
+        pa.int64() if kind == "int64" else pa.timestamp("us")
+    )
+    connection.disconnect()
+
+
+@pytest.mark.parametrize("name", ["duckdb", "sqlite", "polars"])
+def test_a_kept_table_is_dropped_at_the_end(name, tmp_path):
+    """It is dropped after a failure, too."""
+    connection = engine_with_table(name, pa.table({"a": [1, 2, 2]}), tmp_path)
+    table = connection.table("t")
+    counted = table.group_by("a").agg(n=table.count())
+    with (
+        pytest.raises(ValueError, match="a defect"),
+        LocalTables(connection) as local,
+        local.kept(counted) as kept,
+    ):
+        assert fetch(kept).sort_by("a").to_pydict() == {"a": [1, 2], "n": [1, 2]}
+        raise ValueError("a defect")
+    with pytest.raises(Exception, match=kept.get_name().rpartition(".")[2]):
+        connection.to_pyarrow(kept)
+    connection.disconnect()
+
+
+def test_the_error_of_a_python_worker_is_its_last_line():
+    """Spark says only that there was one; the stack trace follows."""
+    error = RuntimeError(
+        "An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        "Traceback (most recent call last):\n  File 'x.py', line 1\nKeyError: 'p'\n"
+        "ModuleNotFoundError: No module named 'numpy'\n"
+    )
+    assert engine_message(error) == "ModuleNotFoundError: No module named 'numpy'"
 
 
 def test_masking_keeps_the_rest_of_a_text():

@@ -20,12 +20,16 @@ WORKERS = N_WORKERS
 
 @contextlib.contextmanager
 def connected_cluster(folder: Path) -> Iterator[Any]:
-    """Yield a connection to a cluster, and stop both afterwards."""
+    """Yield a connection to a cluster, and stop both afterwards.
+
+    Its attributes ``workers`` and ``kill_worker`` are those of the cluster.
+    """
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     if not shutil.which("java"):
         pytest.skip("Java is not installed")
-    with local_spark(folder) as url:
-        connection = connect(url)
+    with local_spark(folder) as cluster:
+        connection = connect(cluster.url)
+        connection.workers, connection.kill_worker = cluster.workers, cluster.kill_worker
         try:
             yield connection
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import shutil
+import sys
 import tempfile
 import uuid
 import weakref
@@ -253,6 +254,12 @@ def _new_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     with engine_errors(f"Spark does not start on {master}", InvalidParameterError):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+    python = settings.get("spark.pyspark.python")
+    if python is None and master.startswith("local") and "PYSPARK_PYTHON" not in environ:
+        python = sys.executable  # PySpark would use any python3 on the PATH
+    if python is not None:
+        # PySpark reads the setting only when a program is submitted
+        session.sparkContext.pythonExec = python
     return session
 
 

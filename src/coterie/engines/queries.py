@@ -71,19 +71,32 @@ def _fetch_from_postgres(expression: ir.Table, backend: Any) -> pa.Table:
 
 
 def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
-    """Run an Ibis expression in DuckDB and yield batches of at most ``rows`` rows.
+    """Run an Ibis expression once and yield batches of at most ``rows`` rows.
 
-    The only in-memory tables it may use are those of :class:`LocalTables`. Another query on the
-    same connection ends the stream.
+    Memory is bounded where the engine and Ibis read by a cursor: DuckDB, PostgreSQL, SQLite,
+    Snowflake, BigQuery. Polars computes all rows first. In DuckDB, the only in-memory tables that
+    the expression may use are those of :class:`LocalTables`. Another query on the same connection
+    ends the stream.
     """
     import ibis
+    from ibis.backends.sql import SQLBackend
 
     backend = expression.get_backend()
     with engine_errors(f"{backend.name} cannot read the table"):
-        result = backend.con.sql(ibis.to_sql(expression))
-        # older versions of DuckDB have only fetch_record_batch
-        reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
-        yield from reader(rows)
+        if backend.name == "duckdb":
+            result = backend.con.sql(ibis.to_sql(expression))
+            # older versions of DuckDB have only fetch_record_batch
+            reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+            yield from reader(rows)
+        elif backend.name == "sqlite" and _has_native_types(expression):
+            # the method of SQLite itself would read all rows at once
+            yield from SQLBackend.to_pyarrow_batches(backend, expression, chunk_size=rows)
+        else:
+            yield from backend.to_pyarrow_batches(_adapted(expression), chunk_size=rows)
+
+
+def _adapted(expression: ir.Table) -> ir.Table:
+    return in_postgres(expression) if expression.get_backend().name == "postgres" else expression
 
 
 class LocalTables:
@@ -112,13 +125,7 @@ class LocalTables:
         for kind, name in self._names:
             # after an interrupt or a failure the engine may no longer respond
             with contextlib.suppress(Exception):
-                if self.connection.name == "duckdb":
-                    self.connection.con.execute(f"DROP {kind} IF EXISTS temp.{name}")
-                elif self.connection.name == "postgres":
-                    with self.connection.begin() as cursor:
-                        cursor.execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
-                else:
-                    self.connection._session.catalog.dropTempView(name)
+                self._drop(kind, name)
 
     def new_name(self, kind: Literal["TABLE", "VIEW"] = "VIEW") -> str:
         """Return an unused name and register it to be dropped."""
@@ -150,6 +157,53 @@ class LocalTables:
             connection.con.execute(f"CREATE TEMP TABLE {name} AS FROM {name}_here")
             connection.con.unregister(f"{name}_here")
             return connection.table(name, database=("temp", "main"))
+
+    @contextlib.contextmanager
+    def kept(self, rows: ir.Table) -> Iterator[ir.Table]:
+        """Compute a table once and keep it in the engine until the end of the block.
+
+        Spark keeps it on the disks of its workers, other engines in a temporary table.
+        """
+        import ibis
+
+        connection, frame = self.connection, None
+        name = self.new_name("VIEW" if connection.name == "pyspark" else "TABLE")
+        try:
+            with engine_errors(f"{connection.name} cannot keep a temporary table"):
+                if connection.name == "pyspark":
+                    from pyspark import StorageLevel
+
+                    frame = connection._session.sql(ibis.to_sql(rows))
+                    frame = frame.persist(StorageLevel.DISK_ONLY)
+                    frame.createTempView(name)
+                    kept = connection.table(name)
+                elif connection.name == "duckdb":
+                    query = f"CREATE TEMP TABLE {name} AS {ibis.to_sql(rows)}"
+                    connection.con.execute(query)
+                    kept = connection.table(name, database=("temp", "main"))
+                else:
+                    kept = connection.create_table(name, _adapted(rows), temp=True)
+            yield kept
+        finally:
+            with contextlib.suppress(Exception):  # __exit__ tries again
+                self._drop("VIEW" if frame is not None else "TABLE", name)
+                if frame is not None:
+                    frame.unpersist()
+
+    def _drop(self, kind: str, name: str) -> None:
+        if self.connection.name == "duckdb":
+            self.connection.con.execute(f"DROP {kind} IF EXISTS temp.{name}")
+        elif self.connection.name == "pyspark":
+            self.connection._session.catalog.dropTempView(name)
+        elif self.connection.name == "polars":
+            self.connection.drop_table(name, force=True)
+        else:
+            import sqlglot
+
+            # not drop_table: that of Ibis 12 forgets the name with newer versions of SQLGlot
+            quoted = sqlglot.to_identifier(name, quoted=True).sql(self.connection.dialect)
+            with self.connection._safe_raw_sql(f"DROP TABLE IF EXISTS {quoted}"):
+                pass
 
     def _copied_to_postgres(self, rows: pa.Table) -> ir.Table:
         import ibis
@@ -196,6 +250,11 @@ def engine_errors(what: str, kind: type[CoterieError] = TableError) -> Iterator[
         message = engine_message(error)
         if "out of memory" in message.lower():
             message += "; raise the memory limit or use fewer threads"
+        if "No module named" in message:
+            message += (
+                "; the Python of the executors needs NumPy and PyArrow: name one that has them in "
+                "PYSPARK_PYTHON, or in spark.pyspark.python of the URL"
+            )
         raise kind(f"{what}: {message}") from error
 
 
@@ -209,6 +268,9 @@ def engine_message(error: Exception) -> str:
     first, *others = [line.strip() for line in str(error).strip().splitlines()] or [repr(error)]
     if first.startswith("An error occurred while calling"):
         first = _java_message(others) or first
+    if first.startswith("An exception was thrown from the Python worker"):
+        raised = [line for line in others if re.match(r"[\w.]+(Error|Exception)\b", line)]
+        first = raised[-1] if raised else first
     # further down DuckDB says what is wrong with a line of text, and in which file
     kept = ("Expected Number", "Invalid", "file = ")
     details = [line for line in others if line.startswith(kept)]
@@ -227,6 +289,15 @@ def masked(text: str) -> str:
         r"([?&;][^=&\s]*)=([^&\s]*)",
         lambda found: f"{found[1]}={'***' if SECRET_NAME.search(found[1]) else found[2]}",
         without_user,
+    )
+
+
+def _has_native_types(table: ir.Table) -> bool:
+    """Return whether SQLite has types for all columns, so that no value needs conversion."""
+    kinds = [kind for _, kind in table.schema().items()]
+    return all(
+        kind.is_integer() or kind.is_floating() or kind.is_string() or kind.is_binary()
+        for kind in kinds
     )
 
 

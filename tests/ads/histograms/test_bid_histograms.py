@@ -159,6 +159,17 @@ def test_advertisers_that_do_not_bid_on_some_days_are_left_out():
     assert found.bids.advertiser.tolist() == [0, 1] and found.prices.advertiser.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("rows", [[1, 3], [0, 1, 2, 3], []])
+def test_histograms_of_some_advertisers_are_their_rows(rows):
+    """Dense counts are those rows of all; days and bins stay."""
+    log = weighted_log()
+    found = log.for_advertisers(rows)
+    assert found.advertisers.tolist() == log.advertisers[rows].tolist()
+    assert found.shape[1:] == log.shape[1:]
+    for name in DENSE:
+        assert np.array_equal(getattr(found.dense(), name), getattr(log.dense(), name)[rows])
+
+
 def test_campaigns_have_the_advertiser_in_their_name():
     """Before the last slash; advertisers have no parents."""
     log = log_of(bid=[5, 6, 7], won=True, price=3, advertiser=[0, 1, 2], edges=[10])

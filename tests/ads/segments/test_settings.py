@@ -15,6 +15,7 @@ BAD = {
     "strengths": [(), 2.0, [0.0], [-1.0], [float("inf")], [float("nan")], ["2"], None],
     "max_observations": [0, 0.5, -1, float("nan"), float("inf"), "all", True],
     "tolerance": [-0.1, 1.5, float("nan"), "none", None],
+    "n_neighbors": [0, -1, 2.5, "all", True],
     "wins_over": ["all", "", None, ["wins"]],
     "consensus": ["robust", L2Consensus, object(), 3],
     "origins": [-1, 1.5, "two", None, True],

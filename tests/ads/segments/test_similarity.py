@@ -11,8 +11,10 @@ from scipy.spatial.distance import cdist
 from scipy.special import kolmogorov
 from scipy.stats import ks_2samp, kstwobign
 
-from coterie.ads.segments import similarity
+from coterie.ads.segments import similar_pairs, similarity
+from coterie.ads.segments.graph_clusters import leader_clusters
 from coterie.ads.segments.similarity import (
+    compare_curves,
     kolmogorov_critical_value,
     ks_distances,
     ks_graph,
@@ -150,10 +152,70 @@ def test_levels_are_nested():
     assert loose.sum() > middle.sum() > strict.sum() > 0
 
 
+def nearest_textbook(curves, m, alphas, most):
+    """Graphs of the pairs of which one is among the nearest of the other at the lowest level."""
+    curves, A = np.asarray(curves), len(m)
+    fine = np.rint(curves * 2**24)
+    similar = textbook(curves, m, min(alphas))
+    among = np.zeros((A, A), dtype=bool)
+    for i in range(A):
+        gap = np.abs(fine[i] - fine).max(axis=1)
+        order = np.lexsort(((np.arange(A) - i) % A, -m, gap))
+        among[i, order[similar[i][order]][:most]] = True
+    return [(among | among.T) & textbook(curves, m, alpha) for alpha in alphas]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(2, 90), st.integers(1, 20), st.integers(0, 10**6), st.integers(1, 9))
+def test_nearest_neighbours_equal_the_definition(n, points, seed, most):
+    """Also where many curves are equal."""
+    curves, m = some_curves(n, points, seed)
+    m = np.maximum(m // 40, 1)
+    curves[::3] = curves[0]
+    levels = [0.05, 0.5, 0.01]
+    found = ks_graphs(curves, m, levels, n_neighbors=most)
+    for graph, expected in zip(found, nearest_textbook(curves, m, levels, most), strict=True):
+        assert_array_equal(graph.toarray(), expected)
+
+
+@pytest.mark.parametrize("n", [64, 700])
+def test_enough_neighbours_are_all(n):
+    """A number of neighbours that nobody has gives the graphs without a limit."""
+    curves, m = some_curves(n, 20)
+    for weights in ("binary", "pvalue"):
+        every, some = (
+            ks_graphs(curves, m, [0.01, 0.1], weights=weights, n_neighbors=most)
+            for most in (None, n)
+        )
+        for one, other in zip(every, some, strict=True):
+            assert_array_equal(one.toarray(), other.toarray())
+
+
+@pytest.mark.parametrize("most", [None, 1, 8])
+def test_pairs_and_leaders_are_of_all_similar_pairs(most):
+    """However many neighbours the graphs keep."""
+    curves, m = some_curves(200, 12)
+    m[[3, 50]] = 0
+    levels = [0.1, 0.01]
+    found = compare_curves(curves, m, levels, max_observations=50, n_neighbors=most)
+    every = ks_graphs(curves, m, levels, max_observations=50)
+    assert found.pairs == [graph.nnz // 2 for graph in every]
+    assert found.leaders() == [leader_clusters(graph, m).max() + 1 for graph in every]
+
+
+def test_neighbours_limit_the_edges():
+    """Of A advertisers that are all similar, each chooses so many."""
+    curves, m = np.tile(np.linspace(0, 1, 4), (300, 1)), np.ones(300)
+    graph = ks_graph(curves, m, n_neighbors=7)
+    degrees = np.diff(graph.indptr)
+    # equal curves choose those after them, so that nobody is chosen by all
+    assert (degrees == 14).all()
+
+
 @pytest.mark.parametrize("weights", ["binary", "pvalue"])
 def test_graph_is_well_formed(weights, monkeypatch):
     """It is symmetric, without loops, sorted and canonical, also across panels of rows."""
-    monkeypatch.setattr(similarity, "_PANEL", 7)
+    monkeypatch.setattr(similar_pairs, "_PANEL", 7)
     curves, m = some_curves(100, 12)
     graph = ks_graph(curves, m, weights=weights)
     assert graph.format == "csr"
@@ -266,6 +328,8 @@ def test_invalid_tables_are_refused(curves):
         ({"tolerance": -1}, "tolerance=-1"),
         ({"tolerance": np.nan}, "tolerance=nan"),
         ({"max_observations": 0}, "max_observations=0"),
+        ({"n_neighbors": 0}, "n_neighbors=0: .*or None"),
+        ({"n_neighbors": 1.5}, "n_neighbors=1.5"),
         ({"weights": "cosine"}, "weights='cosine': .*binary or pvalue"),
     ],
 )
@@ -280,5 +344,5 @@ def test_a_graph_that_does_not_fit_is_refused(monkeypatch):
     """The search stops when the pairs exceed the memory."""
     curves, m = some_curves(400, 5)
     monkeypatch.setattr(similarity, "available_memory", lambda: 10_000)
-    with pytest.raises(InvalidParameterError, match=r"more than [\d,]+ .*raise alpha"):
+    with pytest.raises(InvalidParameterError, match=r"more than [\d,]+ .*set n_neighbors"):
         ks_graph(curves, m)

@@ -7,7 +7,7 @@ import pytest
 
 from coterie.ads.curves.landscapes import evidence_of, share_of_cost, share_of_wins
 from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cuts
-from coterie.ads.segments.similarity import ks_graph
+from coterie.ads.segments.similarity import ks_graph, ks_graphs
 from coterie.ads.segments.text_view import description_vectors, text_clusters
 from coterie.ads.segments.views import VIEWS, make_views
 from coterie.inspection.scores import adjusted_rand_index
@@ -73,19 +73,22 @@ def test_views_find_what_was_planted(views):
 
 @pytest.mark.parametrize("over", ["wins", "bids"])
 def test_win_and_cost_views_are_cuts_of_the_graphs(over):
-    """They are cuts of the Kolmogorov–Smirnov graph, and count its pairs and leaders."""
+    """They are cuts of the graph of nearest advertisers, and count all pairs and leaders."""
     made = market(EASY)
     counts = made.histograms.dense()
     wins = counts.wins.sum(axis=1)
-    found = views_of(made.histograms, max_observations=500, wins_over=over, tolerance=0.02)
+    how = {"max_observations": 500, "tolerance": 0.02}
+    found = views_of(made.histograms, n_neighbors=6, wins_over=over, **how)
     assert tuple(found) == ("win", "cost", "market")
     curves = {"win": share_of_wins(counts, over), "cost": share_of_cost(counts)}
     for name, curve in curves.items():
         for alpha in ALPHAS:
-            graph = ks_graph(curve, wins, alpha, max_observations=500, tolerance=0.02)
+            graph = ks_graph(curve, wins, alpha, **how)
             assert found[name].edges[alpha] == graph.nnz // 2
             assert found[name].leaders[alpha] == leader_clusters(graph, wins).max() + 1
-            cut = normalised_cuts(graph, [3], random_state=0)[:, 0]
+            nearest = ks_graphs(curve, wins, ALPHAS, n_neighbors=6, **how)[ALPHAS.index(alpha)]
+            assert nearest.nnz < graph.nnz
+            cut = normalised_cuts(nearest, [3], random_state=0)[:, 0]
             np.testing.assert_array_equal(found[name].column(alpha=alpha, k=3), cut)
         assert found[name].edges[0.01] >= found[name].edges[0.1]
 

@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from coterie.engines.backends import connect
 from coterie.engines.label_tables.label_profile import profile_labels
 from coterie.engines.label_tables.packed_keys import lay_out
 from coterie.engines.label_tables.packed_table import PackedTable
+from coterie.engines.queries import LocalTables
 from coterie.errors import TableError
 
 
@@ -60,12 +62,10 @@ def test_too_many_tuples_give_none(table):
 
 
 def test_lost_or_doubled_rows_are_refused(table):
-    """Counting and reading compare the number of rows with that of the profile."""
+    """Counting compares the number of rows with that of the profile."""
     for rows in (table.rows.union(table.rows), table.rows.limit(19_999)):
         with pytest.raises(TableError, match=r"had 20,000 rows .* and (40,000|19,999) when"):
             replace(table, rows=rows).count_tuples(10_000)
-    with pytest.raises(TableError, match="had 19,999 rows"):
-        list(replace(table, n_rows=19_999).batches())
 
 
 def test_batches_hold_every_row_once(table):
@@ -75,6 +75,22 @@ def test_batches_hold_every_row_once(table):
     ]
     _, counts = np.unique(np.column_stack(keys), axis=0, return_counts=True)
     assert sorted(counts) == sorted(table.count_tuples(10_000).counts)
+
+
+def test_grouped_rows_are_the_tuples_with_their_counts():
+    """They are read in batches, and dropped at the end."""
+    connection = connect(threads=1)
+    with LocalTables(connection) as local:
+        rows = local.add(pa.table({"p": [1, 2, 1, 1], "q": ["a", "b", "a", "b"]}))
+        layout = lay_out(profile_labels(rows, ["p", "q"], "t"), rows)
+        packed = PackedTable(layout.packed(rows, ["p"], local.add), layout, 4, ("p",), local.add)
+        expected = packed.count_tuples(10)
+        with packed.grouped(local) as grouped:
+            found = pa.Table.from_batches(grouped.batches()).sort_by("coterie_key_0")
+            n_tables = len(connection.con.sql("FROM duckdb_tables()").fetchall())
+        assert found["coterie_key_0"].to_pylist() == expected.keys[0].tolist()
+        assert found["coterie_count"].to_pylist() == expected.counts.tolist()
+        assert len(connection.con.sql("FROM duckdb_tables()").fetchall()) == n_tables - 1
 
 
 def test_a_sample_has_whole_tuples_and_estimates_their_number(table):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import logging
+import threading
+import venv
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie import RobustConsensus, planted_partitions
-from coterie.engines.label_tables import consensus_table, packed_table
+from coterie.engines.label_tables import consensus_table, table_consensus
 from coterie.engines.label_tables.label_profile import profile_labels
 from coterie.engines.label_tables.packed_keys import lay_out
 from coterie.engines.label_tables.packed_table import PackedTable
+from coterie.engines.label_tables.spark_passes import SparkPasses
+from coterie.engines.label_tables.streamed_consensus import StreamedConsensus, fit_tuples
+from coterie.engines.label_tables.table_outputs import TableOutput
 from coterie.engines.queries import LocalTables
 from coterie.errors import InvalidLabelsError, OutputError, TableError
 from spark_cluster import connected_cluster
+
+STREAMED = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
 
 pytestmark = [
     # PySpark does not close its sockets
@@ -65,13 +72,15 @@ def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["duckdb.parquet", "in", "spark"]
 
 
-def test_the_streamed_path_equals_duckdb(spark, table, tmp_path):
-    """Sample, sweeps and labels are the same in both engines."""
-    how = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
-    there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **how)
-    here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **how)
-    assert there.path == here.path == "streamed"
+@pytest.mark.parametrize(("path", "few"), [("streamed", 0.25), ("grouped", 1.0)])
+def test_sweeps_equal_those_of_duckdb(spark, table, tmp_path, monkeypatch, path, few):
+    """Sample, sweeps and labels are the same in both engines, whatever is swept."""
+    monkeypatch.setattr(table_consensus, "_FEW_TUPLES", few)
+    there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **STREAMED)
+    here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **STREAMED)
+    assert there.path == here.path == path
     assert there.n_fitted == here.n_fitted and there.sweeps == here.sweeps
+    assert there.mean_confidence == pytest.approx(here.mean_confidence, rel=1e-12)
     rows = [pq.read_table(found.out).sort_by("id") for found in (there, here)]
     assert rows[0].to_pydict() == rows[1].to_pydict()
 
@@ -122,26 +131,85 @@ def test_a_damaged_row_is_reported_with_its_file(spark, tmp_path):
 
 
 def test_no_view_stays_in_the_session(spark, table, tmp_path):
-    """Temporary views are dropped on both paths."""
-    for how in ({}, {"max_tuples": 40, "sample_size": 100}):
-        consensus_table(tmp_path / "in", n_clusters=3, ids="id", engine=spark, **how)
+    """Temporary views are dropped."""
+    consensus_table(tmp_path / "in", engine=spark, **STREAMED)
     names = [view.name for view in spark._session.catalog.listTables()]
     assert not [name for name in names if name.startswith("coterie")]
 
 
-def test_rows_of_one_tuple_come_in_portions(spark, tmp_path, monkeypatch):
-    """Rows with equal labels are divided by their ids; every row is in one batch."""
-    rows = pa.table({"id": range(4000), "p": [7] * 4000})
+def test_executors_cannot_import_coterie(spark):
+    """They have NumPy and PyArrow only, so the code of the passes was sent to them."""
+
+    def modules(batches):
+        import importlib.util
+
+        names = ("coterie", "numba", "ibis", "numpy", "pyarrow")
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "name": names,
+                    "found": [importlib.util.find_spec(one) is not None for one in names],
+                }
+            )
+
+    rows = spark._session.range(1).mapInArrow(modules, "name string, found boolean").toArrow()
+    found = dict(zip(rows["name"].to_pylist(), rows["found"].to_pylist(), strict=True))
+    assert [name for name, is_there in found.items() if is_there] == ["numpy", "pyarrow"]
+
+
+def test_a_table_that_changes_is_refused(spark, tmp_path):
+    """A sweep and the written rows are compared with the number of rows."""
+    rows = pa.table({"id": range(400), "p": [7, 8] * 200})
     with LocalTables(spark) as local:
         there = local.add(rows)
         layout = lay_out(profile_labels(there, ["p"], "rows"), there)
-        monkeypatch.setattr(packed_table, "_MOST_ROWS", 1000)
-        monkeypatch.setattr(packed_table, "_FEWEST_ROWS", 1)
-        packed = layout.packed(there, ["id"], local.add)
-        table = PackedTable(packed, layout, 4000, ("id",), local.add)
-        with table.cached() as cached:
-            batches = list(cached.batches(["id"]))
-        assert sorted(i for batch in batches for i in batch["id"].to_pylist()) == list(range(4000))
-        assert len(batches) == 4 and max(batch.num_rows for batch in batches) < 1200
-        with pytest.raises(TableError, match="had 4,001 rows"):
-            list(replace(table, n_rows=4001).batches())
+        table = PackedTable(
+            layout.packed(there, ["id"], local.add), layout, 401, ("id",), local.add
+        )
+        fitted = fit_tuples(RobustConsensus(2, random_state=0), layout, table.sample_tuples(1.0))
+        found = StreamedConsensus.of(fitted, layout)
+        with pytest.raises(TableError, match=r"had 401 rows .* and 400 when"):
+            SparkPasses(table).count(found.coder, found.rule)
+        output = TableOutput(tmp_path / "out", is_folder=True)
+        with pytest.raises(TableError, match="had 401 rows"), output.unfinished() as folder:
+            SparkPasses(table).write(found.coder, found.rule, output, folder)
+        assert not output.path.exists()
+
+
+def test_a_python_without_numpy_is_named(spark, table, tmp_path, monkeypatch):
+    """The message says what the executors need; nothing is written."""
+    bare = tmp_path / "bare"
+    venv.create(bare, symlinks=True)
+    monkeypatch.setattr(spark._session.sparkContext, "pythonExec", str(bare / "bin" / "python"))
+    with pytest.raises(TableError, match=r"No module named 'numpy'.*the Python of the executors"):
+        consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "out", **STREAMED)
+    assert not (tmp_path / "out").exists()
+
+
+# this test is the last, because only one worker is left
+def test_a_killed_worker_changes_nothing(spark, table, tmp_path, monkeypatch, caplog):
+    """Tasks of a worker that dies in a sweep are repeated by the other one."""
+    monkeypatch.setattr(table_consensus, "_FEW_TUPLES", 1.0)
+    here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **STREAMED)
+    killed = []
+
+    class Killer(logging.Handler):
+        def emit(self, record):
+            if record.getMessage().startswith("sweep 2") and not killed:
+                killed.append(threading.Timer(0.2, spark.kill_worker))
+                killed[0].start()
+
+    log, killer = logging.getLogger("coterie"), Killer()
+    log.addHandler(killer)
+    try:
+        with caplog.at_level(logging.INFO, logger="coterie"):
+            there = consensus_table(
+                tmp_path / "in", engine=spark, out=tmp_path / "spark", **STREAMED
+            )
+    finally:
+        log.removeHandler(killer)
+    killed[0].join()
+    assert [one.poll() is None for one in spark.workers] == [True, False]
+    assert there.path == here.path == "grouped" and there.sweeps == here.sweeps
+    rows = [pq.read_table(found.out).sort_by("id") for found in (there, here)]
+    assert rows[0].to_pydict() == rows[1].to_pydict()

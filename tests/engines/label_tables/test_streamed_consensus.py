@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from coterie import RobustConsensus, planted_partitions
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.engines.label_tables.streamed_consensus import (
     AssignmentRule,
-    count_assigned,
+    SweepCounts,
     sweep_until_converged,
     threshold_cost,
 )
@@ -41,6 +43,11 @@ def rows_and_rule(seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarr
     )
 
 
+def counted(rule: AssignmentRule, batches: list[np.ndarray]) -> SweepCounts:
+    """Return the counts of all batches: one sweep."""
+    return functools.reduce(operator.add, map(rule.count, batches))
+
+
 def same(one: ClusterTables, other: ClusterTables) -> bool:
     """Return whether two tables hold equal counts."""
     return all(
@@ -55,9 +62,24 @@ def test_batches_count_what_one_batch_counts(seed, edges, with_gaps):
     """Size and order of batches do not change the counts."""
     _, codes, rule = rows_and_rule(seed, 0.2 if with_gaps else 0.0)
     batches = [part for part in np.split(codes, sorted(edges)) if len(part)]
-    whole = count_assigned([codes], rule)
-    assert same(count_assigned(batches, rule), whole)
-    assert same(count_assigned(batches[::-1], rule), whole)
+    whole = rule.count(codes)
+    for found in (counted(rule, batches), counted(rule, batches[::-1])):
+        assert same(found.tables, whole.tables)
+        assert found.n_rows == whole.n_rows == 300
+        assert found.confidence == pytest.approx(whole.confidence)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_weighted_tuples_count_what_their_rows_count(missing):
+    """A row of weight w adds what w equal rows add."""
+    _, codes, rule = rows_and_rule(2, missing)
+    times = np.random.default_rng(0).integers(1, 5, len(codes))
+    found, expected = (
+        rule.count(codes, times.astype(float)),
+        rule.count(codes.repeat(times, axis=0)),
+    )
+    assert same(found.tables, expected.tables) and found.n_rows == expected.n_rows == times.sum()
+    assert found.confidence == pytest.approx(expected.confidence)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -65,11 +87,11 @@ def test_one_sweep_is_an_assignment_and_a_count(missing):
     """A sweep equals an assignment of all rows in memory; J is that of its labels."""
     P, codes, rule = rows_and_rule(3, missing)
     labels, _ = rule.assign(codes)
-    counted = count_assigned(np.array_split(codes, 7), rule)
+    found = counted(rule, np.array_split(codes, 7)).tables
     tuples = replace(rule.tuples, codes=codes, weights=np.ones(len(codes)))
-    assert same(counted, ClusterTables.of(tuples, labels, rule.tables.alpha, 3))
+    assert same(found, ClusterTables.of(tuples, labels, rule.tables.alpha, 3))
     if not missing:
-        assert counted.objective() == pytest.approx(mirkin_objective(P, labels))
+        assert found.objective() == pytest.approx(mirkin_objective(P, labels))
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
@@ -78,19 +100,19 @@ def test_the_cost_never_rises(seed, threshold):
     """The result has the smallest cost of all sweeps, and its tables are those of its rule."""
     _, codes, rule = rows_and_rule(seed, 0.1)
     rule = replace(rule, threshold=threshold)
-    found = sweep_until_converged(lambda: np.array_split(codes, 4), rule, max_sweeps=6, tol=0.0)
-    assert threshold_cost(found.counted, threshold) == min(found.costs) <= found.costs[0]
+    found = sweep_until_converged(lambda r: r.count(codes), rule, max_sweeps=6, tol=0.0)
+    assert threshold_cost(found.counted.tables, threshold) == min(found.costs) <= found.costs[0]
     assert all(np.diff(found.costs[:-1]) < 0)
-    first = count_assigned([codes], rule)
-    assert found.counted.score(threshold) >= first.score(threshold)
-    assert same(count_assigned([codes], found.rule), found.counted)
+    first = rule.count(codes).tables
+    assert found.counted.tables.score(threshold) >= first.score(threshold)
+    assert same(found.rule.count(codes).tables, found.counted.tables)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_the_cost_weighs_the_two_ways_to_differ(missing):
     """The cost equals a count over all pairs of points; at τ = ½ it is J."""
     P, codes, rule = rows_and_rule(5, missing)
-    labels, counted = rule.assign(codes)[0], count_assigned([codes], rule)
+    labels, found = rule.assign(codes)[0], rule.count(codes).tables
     together = labels[:, None] == labels
     for threshold in (0.25, 0.5):
         cost = 0.0
@@ -99,16 +121,16 @@ def test_the_cost_weighs_the_two_ways_to_differ(missing):
             same = column[:, None] == column
             cost += 2 * threshold * (seen & together & ~same).sum() / 7
             cost += 2 * (1 - threshold) * (seen & same & ~together).sum() / 7
-        assert threshold_cost(counted, threshold) == pytest.approx(cost)
-    assert threshold_cost(counted, 0.5) == pytest.approx(counted.objective())
+        assert threshold_cost(found, threshold) == pytest.approx(cost)
+    assert threshold_cost(found, 0.5) == pytest.approx(found.objective())
 
 
 def test_sweeps_stop_when_little_is_gained_or_there_were_enough():
     """Sweeps end after the first small gain, or at the limit."""
     _, codes, rule = rows_and_rule(1, 0.1)
-    once = sweep_until_converged(lambda: [codes], rule, max_sweeps=1)
+    once = sweep_until_converged(lambda r: r.count(codes), rule, max_sweeps=1)
     assert len(once.costs) == 1 and once.rule is rule
-    impatient = sweep_until_converged(lambda: [codes], rule, max_sweeps=9, tol=0.999)
+    impatient = sweep_until_converged(lambda r: r.count(codes), rule, max_sweeps=9, tol=0.999)
     assert len(impatient.costs) == 2
 
 

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coterie import L2Consensus, RobustConsensus, load_model, planted_partitions, save_model
 from coterie.engines.backends import connect
-from coterie.engines.label_tables import consensus_table
+from coterie.engines.label_tables import consensus_table, table_consensus
 from coterie.errors import InvalidLabelsError, InvalidParameterError, OutputError, TableError
 from coterie.inspection.scores import mirkin_objective
 
@@ -173,7 +173,59 @@ def test_an_estimate_that_was_too_low_switches_over(source, monkeypatch):
 
     monkeypatch.setattr(packed_table.TupleCounts, "estimate", property(lambda _: 1))
     found = consensus_table(source, n_clusters=3, ids="id", max_tuples=40, sample_size=100)
-    assert found.path == "streamed"
+    assert found.path == "grouped" and found.n_fitted < 600
+
+
+@pytest.mark.parametrize(("missing", "text"), [(0.0, False), (0.15, True)])
+def test_sweeps_over_tuples_are_sweeps_over_their_rows(missing, text, tmp_path, monkeypatch):
+    """Both paths give the same labels, confidences, costs and sizes for the same sample."""
+    table = labels_table(4, missing, text)
+    pq.write_table(pa.concat_tables([table] * 3), tmp_path / "labels.parquet")
+    how = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
+    found = {}
+    for path, few in (("grouped", 1.0), ("streamed", 0.0)):
+        monkeypatch.setattr(table_consensus, "_FEW_TUPLES", few)
+        out = tmp_path / f"{path}.parquet"
+        found[path] = consensus_table(tmp_path / "labels.parquet", out=out, **how)
+        assert found[path].path == path and path in found[path].in_words()
+    one, other = found.values()
+    by = [("id", "ascending"), ("label", "ascending")]
+    assert pq.read_table(one.out).sort_by(by).equals(pq.read_table(other.out).sort_by(by))
+    assert one.sweeps == other.sweeps and one.objective == other.objective
+    assert one.sizes.tolist() == other.sizes.tolist() and one.n_unplaced == other.n_unplaced
+    assert one.mean_confidence == pytest.approx(other.mean_confidence)
+    written_mean = pq.read_table(one.out)["confidence"].to_numpy().mean()
+    assert one.mean_confidence == pytest.approx(written_mean)
+
+
+def test_the_path_depends_on_how_often_rows_repeat(source):
+    """With at most a quarter as many tuples as rows, tuples are swept; the reason says so."""
+    pq.write_table(pa.concat_tables([labels_table()] * 8), source)
+    how = {"n_clusters": 3, "ids": "id", "sample_size": 100}
+    found = consensus_table(source, max_tuples=40, **how)
+    assert found.path == "grouped" and found.seconds.keys() >= {"keep", "sweeps"}
+    assert found.reason == (
+        "more than max_tuples=40 distinct tuples, at most a quarter as many as rows"
+    )
+    pq.write_table(labels_table(), source)
+    found = consensus_table(source, max_tuples=40, **how)
+    assert found.path == "streamed" and "more than a quarter as many as rows" in found.reason
+    assert consensus_table(source, **how).path == "tuples"
+
+
+def test_an_engine_that_keeps_no_tables_is_swept_by_rows(source, monkeypatch):
+    """A read-only database may refuse temporary tables; the result is the same."""
+    pq.write_table(pa.concat_tables([labels_table()] * 8), source)
+    how = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
+    expected = consensus_table(source, **how)
+
+    def refuse(*_):
+        raise TableError("no temporary tables here")
+
+    monkeypatch.setattr(table_consensus.PackedTable, "grouped", refuse)
+    found = consensus_table(source, **how)
+    assert (found.path, expected.path) == ("streamed", "grouped")
+    assert "no temporary table" in found.reason and found.sweeps == expected.sweeps
 
 
 def test_labels_that_the_sample_lacks_count_as_missing(tmp_path):

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
-import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from coterie import planted_partitions
-from coterie.engines.label_tables import consensus_table, table_outputs
+from coterie.engines.label_tables import consensus_table, table_consensus, table_outputs
 from coterie.engines.label_tables.table_outputs import PartWriter, TableOutput, plan_output
 from coterie.errors import OutputError
+from engine_tables import engine_with_table
 
 STREAMED = {"max_tuples": 40, "sample_size": 100}
+GROUPED = {"max_tuples": 39, "sample_size": 100}
 
 
 @pytest.fixture
@@ -177,20 +176,22 @@ def test_a_machine_is_known_by_more_than_its_name(monkeypatch):
 @pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 @pytest.mark.parametrize(
     ("engine", "how", "name"),
-    [("polars", {}, "out"), ("polars", STREAMED, "out"), ("sqlite", STREAMED, "out.parquet")],
+    [
+        ("polars", {}, "out"),
+        ("polars", STREAMED, "out"),
+        ("sqlite", STREAMED, "out.parquet"),
+        ("polars", GROUPED, "out"),
+        ("sqlite", GROUPED, "out"),
+    ],
 )
-def test_a_table_of_another_engine_is_written_too(engine, how, name, source, tmp_path):
-    """Rows are written by Arrow batches to one file or a folder."""
+def test_a_table_of_another_engine_is_written_too(engine, how, name, source, tmp_path, monkeypatch):
+    """Rows are written by Arrow batches to one file or a folder, on every path."""
+    monkeypatch.setattr(table_consensus, "_FEW_TUPLES", 1.0 if how is GROUPED else 0.25)
     rows = pq.read_table(source)
-    if engine == "sqlite":
-        with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as database:
-            rows.to_pandas().to_sql("labels", database, index=False)
-        connection = ibis.sqlite.connect(tmp_path / "t.db")
-    else:
-        connection = ibis.polars.connect()
-        connection.create_table("labels", rows)
+    connection = engine_with_table(engine, rows, tmp_path)
     settings = {"n_clusters": 3, "ids": "id", **how}
-    found = consensus_table(connection.table("labels"), out=tmp_path / name, **settings)
+    found = consensus_table(connection.table("t"), out=tmp_path / name, **settings)
+    assert found.path == ("tuples" if not how else "grouped" if how is GROUPED else "streamed")
     out = pq.read_table(found.out).sort_by("id")
     predicted = found.estimator.predict(rows.drop_columns("id"))
     assert out["id"].to_pylist() == list(range(600))

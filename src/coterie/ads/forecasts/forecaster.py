@@ -70,7 +70,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
     ----------
     n_segments : int or sequence of int
         Their number, or the numbers to choose from by backtest.
-    alphas, strengths, max_observations, tolerance, wins_over, consensus, origins
+    alphas, strengths, max_observations, tolerance, n_neighbors, wins_over, consensus, origins
         See :class:`~coterie.ads.segments.settings.SegmentSettings`.
     random_state : int
 
@@ -109,6 +109,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         strengths: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
         max_observations: float | None = 2000.0,
         tolerance: float = 0.0,
+        n_neighbors: int | None = 50,
         wins_over: str = "wins",
         consensus: Any = None,
         origins: int = 2,
@@ -119,6 +120,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.strengths = strengths
         self.max_observations = max_observations
         self.tolerance = tolerance
+        self.n_neighbors = n_neighbors
         self.wins_over = wins_over
         self.consensus = consensus
         self.origins = origins

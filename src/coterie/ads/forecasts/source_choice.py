@@ -113,6 +113,7 @@ def training_on(
         alphas=settings.alphas,
         max_observations=settings.max_observations,
         tolerance=settings.tolerance,
+        n_neighbors=settings.n_neighbors,
         wins_over=settings.wins_over,
         random_state=settings.random_state,
     )

@@ -197,6 +197,24 @@ class BidHistograms:
             prices=kept(self.prices),
         )
 
+    def for_advertisers(self, rows: ArrayLike) -> BidHistograms:
+        """Return the histograms of some advertisers, given by increasing indices, on all days."""
+        index = np.asarray(rows, dtype=np.int64)
+        row = np.full(len(self.advertisers), -1, dtype=np.int64)
+        row[index] = np.arange(len(index))
+
+        def kept(cells: Any) -> Any:
+            some = row[cells.advertiser] >= 0
+            parts = {name: part[some] for name, part in vars(cells).items()}
+            return type(cells)(**parts | {"advertiser": row[parts["advertiser"]]})
+
+        return replace(
+            self,
+            advertisers=self.advertisers[index],
+            bids=kept(self.bids),
+            prices=kept(self.prices),
+        )
+
     def daily(self, name: str) -> NDArray[np.float64]:
         """Return one sum of :class:`BidCells` by advertiser and day, (A, D)."""
         a, d, _ = self.shape

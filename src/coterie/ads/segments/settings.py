@@ -33,7 +33,10 @@ class SegmentSettings:
         its segment.
     tolerance : float
         Curves with at most this distance are similar even if the test rejects. The paper has
-        neither a limit nor a tolerance: None and 0 give its graphs.
+        neither a limit nor a tolerance: None and 0 give its graphs, with ``n_neighbors`` None.
+    n_neighbors : int or None
+        The number of nearest similar advertisers that each is joined to in the graphs of the
+        test; None joins all that are similar, whose number grows with the square of advertisers.
     wins_over : {"wins", "bids"}
         Denominator of the paper's win-rate c.d.f.
     consensus : consensus function, optional
@@ -48,6 +51,7 @@ class SegmentSettings:
     strengths: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
     max_observations: float | None = 2000.0
     tolerance: float = 0.0
+    n_neighbors: int | None = 50
     wins_over: str = "wins"
     consensus: Any = None
     origins: int = 2
@@ -76,6 +80,10 @@ class SegmentSettings:
             "tolerance": (
                 _is_number(self.tolerance) and 0 <= self.tolerance <= 1,
                 "it must be a distance from 0 to 1",
+            ),
+            "n_neighbors": (
+                self.n_neighbors is None or _is_whole(self.n_neighbors, 1),
+                "it must be a whole number from 1 up, or None for all",
             ),
             "wins_over": (self.wins_over in ("wins", "bids"), "it must be 'wins' or 'bids'"),
             "consensus": (

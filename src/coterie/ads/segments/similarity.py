@@ -8,27 +8,41 @@ not reject equality: √(m_i m_j / (m_i + m_j)) · D_ij ≤ C_α.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import kolmogi, kolmogorov
+from scipy.special import kolmogi
 
 from coterie.ads.segments import similarity_kernels as kernels
+from coterie.ads.segments.similar_pairs import (
+    BLOCK,
+    CurveTest,
+    all_true,
+    count_leaders,
+    find_all_pairs,
+    find_nearest_pairs,
+    graph_of,
+    in_steps,
+    p_values_of,
+)
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import available_memory, map_in_threads, readable_bytes
 
-__all__ = ["kolmogorov_critical_value", "ks_distances", "ks_graph", "ks_graphs"]
+__all__ = [
+    "SimilarCurves",
+    "compare_curves",
+    "kolmogorov_critical_value",
+    "ks_distances",
+    "ks_graph",
+    "ks_graphs",
+]
 
 Floats = NDArray[np.float64]
-_Weigh = Callable[[int, NDArray[np.int64], NDArray[np.int32]], NDArray[Any]]
 
 _WEIGHTS = {"binary": np.bool_, "pvalue": np.float32}
-_BLOCK = 64  # rows of pairs per task
-_SIEVE = 32  # columns of the sieve
-_PANEL = 2048  # rows of a graph per task
 _MOST_LEVELS = 255  # a level is stored in a byte
 
 
@@ -82,13 +96,13 @@ def ks_distances(curves: ArrayLike) -> NDArray[np.float32]:
             f"the distances of {A:,} curves need {readable_bytes(needed)}, but "
             f"{readable_bytes(free)} are free; ks_graph stores only similar pairs"
         )
-    fine = _in_steps(F, kernels.FINE, np.int32)
+    fine = in_steps(F, kernels.FINE, np.int32)
     distances = np.zeros((A, A), dtype=np.float32)
 
     def fill(start: int) -> None:
-        kernels.fill_distances(fine, start, min(start + _BLOCK, A), distances)
+        kernels.fill_distances(fine, start, min(start + BLOCK, A), distances)
 
-    map_in_threads(fill, range(0, A, _BLOCK))
+    map_in_threads(fill, range(0, A, BLOCK))
     return distances
 
 
@@ -100,6 +114,7 @@ def ks_graph(
     max_observations: float | None = None,
     tolerance: float = 0.0,
     weights: str = "binary",
+    n_neighbors: int | None = None,
 ) -> sp.csr_array:
     """Compute the graph of similar advertisers at one level; see :func:`ks_graphs`.
 
@@ -111,11 +126,56 @@ def ks_graph(
            [1, 0, 0],
            [0, 0, 0]])
     """
-    limits: dict[str, Any] = {"max_observations": max_observations, "tolerance": tolerance}
-    return ks_graphs(curves, observations, [alpha], weights=weights, **limits)[0]
+    how: dict[str, Any] = {"max_observations": max_observations, "tolerance": tolerance}
+    how |= {"weights": weights, "n_neighbors": n_neighbors}
+    return ks_graphs(curves, observations, [alpha], **how)[0]
 
 
 def ks_graphs(
+    curves: ArrayLike, observations: ArrayLike, alphas: Sequence[float], **how: Any
+) -> list[sp.csr_array]:
+    """Compute the graphs of similar advertisers at several levels, in one pass over the pairs.
+
+    Parameters are those of :func:`compare_curves`.
+
+    Examples
+    --------
+    >>> curves = [[0.1, 0.5, 1.0], [0.2, 0.6, 1.0], [0.35, 0.6, 1.0]]
+    >>> [graph.nnz for graph in ks_graphs(curves, [100, 100, 100], [0.01, 0.05, 0.5])]
+    [4, 4, 2]
+    """
+    return compare_curves(curves, observations, alphas, **how).graphs
+
+
+class SimilarCurves:
+    """Which advertisers are similar at each of L levels.
+
+    Attributes
+    ----------
+    graphs : list of L (A, A) csr_array
+    pairs : list of L int
+        Numbers of similar pairs, also of those that ``n_neighbors`` leaves out of the graphs.
+    """
+
+    def __init__(
+        self,
+        graphs: list[sp.csr_array],
+        degrees: list[NDArray[np.int64]],
+        count: Callable[[int, NDArray[np.int64]], int],
+    ) -> None:
+        self.graphs = graphs
+        self.pairs = [int(of_level.sum()) // 2 for of_level in degrees]
+        self._degrees, self._count = degrees, count
+
+    def leaders(self) -> list[int]:
+        """Return the number of clusters of the leader rule at each level, by all similar pairs.
+
+        See :func:`~coterie.ads.segments.graph_clusters.leader_clusters`.
+        """
+        return [self._count(level, of_level) for level, of_level in enumerate(self._degrees)]
+
+
+def compare_curves(
     curves: ArrayLike,
     observations: ArrayLike,
     alphas: Sequence[float],
@@ -123,16 +183,21 @@ def ks_graphs(
     max_observations: float | None = None,
     tolerance: float = 0.0,
     weights: str = "binary",
-) -> list[sp.csr_array]:
-    """Compute the graphs of similar advertisers at several levels, in one pass over the pairs.
+    n_neighbors: int | None = None,
+) -> SimilarCurves:
+    """Compare all pairs of curves at several levels.
 
-    i and j ≠ i are joined if
+    i and j ≠ i are similar, and joined in the graph of a level α, if
 
         D_ij ≤ max(C_α · √(1/m_i + 1/m_j), tolerance),   m = min(observations, max_observations)
 
     With the default settings this is the two-sample test. With enough data the test separates any
     two advertisers. ``max_observations`` limits its power. Pairs within ``tolerance`` are joined
     even if the test rejects. The edges are exactly those of float64 arithmetic.
+
+    With few observations an advertiser is similar to most others, and the number of edges grows
+    with the square of A. ``n_neighbors`` limits it: i and j are joined only if one of them is
+    among the nearest of the other, by D and then by the number of observations.
 
     Parameters
     ----------
@@ -148,11 +213,14 @@ def ks_graphs(
     weights : {"binary", "pvalue"}, default="binary"
         An edge holds True or the p-value of the test: 1 for equal curves, α at the threshold and
         for edges due to the tolerance. With few observations, clusters are better with p-values.
+    n_neighbors : int, optional
+        The number of nearest similar advertisers of each, at the lowest level, that may be
+        joined; by default all, as in the paper.
 
     Returns
     -------
-    list of (A, A) csr_array of bool or float32
-        One graph per level: symmetric, without loops, columns sorted.
+    SimilarCurves
+        Its graphs, of bool or float32, are symmetric, without loops, columns sorted.
 
     Raises
     ------
@@ -161,123 +229,45 @@ def ks_graphs(
 
     Examples
     --------
-    >>> curves = [[0.1, 0.5, 1.0], [0.2, 0.6, 1.0], [0.35, 0.6, 1.0]]
-    >>> [graph.nnz for graph in ks_graphs(curves, [100, 100, 100], [0.01, 0.05, 0.5])]
-    [4, 4, 2]
+    Each of four curves is similar to all others; only the two nearest pairs are joined.
+
+    >>> curves = [[0.1, 1.0], [0.11, 1.0], [0.2, 1.0], [0.21, 1.0]]
+    >>> found = compare_curves(curves, [20] * 4, [0.05], n_neighbors=1)
+    >>> found.pairs, found.graphs[0].nnz // 2, found.leaders()
+    ([6], 2, [1])
     """
     m = _checked_observations(observations, max_observations)
-    if weights not in _WEIGHTS:
-        raise InvalidParameterError(f"weights={weights!r}: it must be {' or '.join(_WEIGHTS)}")
-    if not 0 <= tolerance <= 1:
-        raise InvalidParameterError(f"tolerance={tolerance}: it must be a distance from 0 to 1")
+    _check_settings(weights, tolerance, n_neighbors)
     criticals = np.array([kolmogorov_critical_value(alpha) for alpha in alphas], dtype=np.float64)
     known = np.flatnonzero(m > 0)
     F = _known_curves(curves, known, len(m))
     if not len(criticals):
-        return []
+        return SimilarCurves([], [], lambda *_: 0)
     descending, rank = np.unique(-criticals, return_inverse=True)
     if len(descending) > _MOST_LEVELS:
         raise InvalidParameterError(
             f"alphas has {len(descending)} distinct levels; the limit is {_MOST_LEVELS}"
         )
-    # a pair has two entries, each with a column and a weight
-    bytes_per_pair = 2 * (4 + np.dtype(_WEIGHTS[weights]).itemsize)
-    most = available_memory() // (bytes_per_pair * (1 + len(criticals)))
-    pairs = _similar_pairs(F, 1.0 / m[known], -descending, tolerance, weights, most)
-    return [
-        _graph(pairs, int(level) + 1, alpha, known, len(m))
+    test = CurveTest(F, 1.0 / m[known], -descending, tolerance)
+    weigh = p_values_of(test) if weights == "pvalue" else all_true
+    if n_neighbors is None:
+        # a pair has two entries, each with a column and a weight
+        bytes_per_pair = 2 * (4 + np.dtype(_WEIGHTS[weights]).itemsize)
+        most = available_memory() // (bytes_per_pair * (1 + len(criticals)))
+        pairs, similar = find_all_pairs(test, weigh, most), None
+    else:
+        pairs, similar = find_nearest_pairs(test, weigh, n_neighbors)
+    graphs = [
+        graph_of(pairs, int(level) + 1, alpha, known, len(m))
         for level, alpha in zip(rank, alphas, strict=True)
     ]
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Similar pairs i < j, row by row."""
-
-    counts: NDArray[np.int64]  # (A,), number of pairs of each i
-    columns: NDArray[np.int32]  # (E,), j
-    levels: NDArray[np.uint8]  # (E,), number of critical values that are not exceeded
-    weights: NDArray[Any]  # (E,)
-
-
-def _similar_pairs(
-    F: Floats, inverse: Floats, criticals: Floats, tolerance: float, weights: str, most: int
-) -> _Pairs:
-    """Find all similar pairs, in blocks of rows; raise if there are more than ``most``."""
-    A, G = F.shape
-    coarse = _in_steps(F, kernels.STEPS, np.int16)
-    spaced = np.linspace(0, G - 1, _SIEVE).round().astype(np.intp)
-    sieve = np.ascontiguousarray(coarse[:, spaced].T)
-    weigh = _p_values_of(F, inverse) if weights == "pvalue" else _all_true
-    found: list[int] = []
-
-    def of_block(start: int) -> tuple[NDArray[Any], ...]:
-        if sum(found) > most:
-            raise InvalidParameterError(
-                f"more than {most:,} pairs of {A:,} advertisers are similar and do not fit "
-                "in memory: raise alpha or max_observations, or lower tolerance"
-            )
-        stop = min(start + _BLOCK, A)
-        counts, columns, levels = kernels.similar_pairs(
-            F, coarse, sieve, inverse, criticals, tolerance, start, stop
-        )
-        found.append(len(columns))
-        return counts, columns, levels, weigh(start, counts, columns)
-
-    blocks = map_in_threads(of_block, range(0, max(A, 1), _BLOCK))
-    return _Pairs(*(np.concatenate(part) for part in zip(*blocks, strict=True)))
-
-
-def _all_true(
-    _start: int, _counts: NDArray[np.int64], columns: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    return np.ones(len(columns), dtype=bool)
-
-
-def _p_values_of(F: Floats, inverse: Floats) -> _Weigh:
-    """Return a function that computes the p-values of the pairs of a block of rows."""
-    fine = _in_steps(F, kernels.FINE, np.int32)
-
-    def weigh(
-        start: int, counts: NDArray[np.int64], columns: NDArray[np.int32]
-    ) -> NDArray[np.float32]:
-        distances = kernels.pair_distances(fine, start, counts, columns)
-        rows = np.repeat(np.arange(start, start + len(counts)), counts)
-        p = kolmogorov(distances / np.sqrt(inverse[rows] + inverse[columns]))
-        return np.asarray(p, dtype=np.float32)
-
-    return weigh
-
-
-def _graph(
-    pairs: _Pairs, level: int, alpha: float, known: NDArray[np.intp], A: int
-) -> sp.csr_array:
-    """Build the graph of A advertisers from the pairs of known ones that pass ``level``."""
-    parts = pairs.columns, pairs.levels
-    pointers = kernels.count_both(pairs.counts, *parts, level)
-    neighbours = np.empty(pointers[-1], dtype=np.int32)
-    weights = np.empty(pointers[-1], dtype=pairs.weights.dtype)
-    starts = np.concatenate([[0], np.cumsum(pairs.counts)])
-
-    def fill(first: int) -> None:
-        last = min(first + _PANEL, len(known))
-        kernels.fill_both(
-            starts, *parts, pairs.weights, level, pointers, first, last, neighbours, weights
-        )
-
-    map_in_threads(fill, range(0, len(known), _PANEL))
-    if weights.dtype != bool:
-        np.maximum(weights, np.float32(alpha), out=weights)
-    if len(known) < A:
-        neighbours = known[neighbours].astype(np.int32)
-        degrees = np.zeros(A, dtype=np.int64)
-        degrees[known] = np.diff(pointers)
-        pointers = np.concatenate([[0], np.cumsum(degrees)])
-    if pointers[-1] <= np.iinfo(np.int32).max:
-        pointers = pointers.astype(np.int32)
-    graph = sp.csr_array((weights, neighbours, pointers), shape=(A, A))
-    graph.has_canonical_format = True
-    return graph
+    degrees = (
+        [np.diff(graph.indptr)[known] for graph in graphs]
+        if similar is None
+        else [similar[:, level] for level in rank]
+    )
+    weight = np.asarray(observations, dtype=np.float64)[known]
+    return SimilarCurves(graphs, degrees, partial(count_leaders, test, rank, weight))
 
 
 def _known_curves(curves: ArrayLike, known: NDArray[np.intp], A: int) -> Floats:
@@ -331,5 +321,14 @@ def _checked_observations(observations: ArrayLike, max_observations: float | Non
     return np.minimum(m, max_observations)
 
 
-def _in_steps(F: Floats, steps: int, dtype: Any) -> NDArray[Any]:
-    return np.rint(np.clip(F, 0.0, 1.0) * steps).astype(dtype)
+def _check_settings(weights: str, tolerance: float, n_neighbors: int | None) -> None:
+    if weights not in _WEIGHTS:
+        raise InvalidParameterError(f"weights={weights!r}: it must be {' or '.join(_WEIGHTS)}")
+    if not 0 <= tolerance <= 1:
+        raise InvalidParameterError(f"tolerance={tolerance}: it must be a distance from 0 to 1")
+    if n_neighbors is not None and not (
+        isinstance(n_neighbors, int | np.integer) and n_neighbors >= 1
+    ):
+        raise InvalidParameterError(
+            f"n_neighbors={n_neighbors!r}: it must be a whole number from 1 up, or None for all"
+        )

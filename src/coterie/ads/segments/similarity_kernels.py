@@ -18,21 +18,30 @@ from coterie.runtime.compiled_code import njit
 __all__ = [
     "FINE",
     "STEPS",
+    "TILE",
+    "WIDE",
     "count_both",
     "fill_both",
     "fill_distances",
     "first_fault",
+    "keep_near",
+    "level_of",
     "pair_distances",
+    "sieve_gaps",
     "similar_pairs",
+    "widest_fine",
 ]
 
 #: Scales of the integer curves: 15 bits to decide pairs, 24 bits to measure distances.
 STEPS = 2**15 - 1
 FINE = 2**24
 
+#: Allows for float32 rounding of the bound in :func:`keep_near`.
+WIDE = 1.0 + 1e-5
+#: Columns j per tile: their part of the sieve stays in the cache.
+TILE = 512
+
 _MARGIN = 1.01  # rounding of two curves is at most one step; the rest is for float32
-_WIDE = 1.0 + 1e-5  # allows for float32 rounding of the bound in _keep_near
-_TILE = 512  # columns j per tile: their part of the sieve stays in the cache
 _SQUARE = 64  # columns per square: mirrored writes stay close together
 _SLIP = 1e-9  # allowed rounding of c.d.f. values
 
@@ -79,21 +88,21 @@ def similar_pairs(
     columns = np.empty((stop - start, A - start), np.int32)
     levels = np.empty((stop - start, A - start), np.uint8)
     # entry j − j0 of these is the gap in the sieve of (i, j), and whether the pair may be similar
-    gaps = np.empty(_TILE, np.int16)
-    kept = np.empty(_TILE, np.bool_)
+    gaps = np.empty(TILE, np.int16)
+    kept = np.empty(TILE, np.bool_)
     # bound[i] + bound[j] is the square of the largest threshold of (i, j), in steps
-    largest = np.float32((criticals[0] * STEPS) ** 2 * _WIDE)
+    largest = np.float32((criticals[0] * STEPS) ** 2 * WIDE)
     bound = largest * inverse.astype(np.float32)
-    for first in range(start, A, _TILE):
-        last = min(first + _TILE, A)
+    for first in range(start, A, TILE):
+        last = min(first + TILE, A)
         for i in range(start, min(stop, last - 1)):
             j0 = max(first, i + 1)
-            _sieve_gaps(sieve, i, j0, last, gaps)
-            _keep_near(gaps, bound[i], bound[j0:last], np.float32(tolerance * STEPS), kept)
+            sieve_gaps(sieve, i, j0, last, gaps)
+            keep_near(gaps, bound[i], bound[j0:last], np.float32(tolerance * STEPS), kept)
             row = i - start
             for j in range(j0, last):
                 if kept[j - j0]:
-                    level = _level(curves, coarse, inverse, criticals, tolerance, i, j)
+                    level = level_of(curves, coarse, inverse, criticals, tolerance, i, j)
                     if level > 0:
                         columns[row, counts[row]] = j
                         levels[row, counts[row]] = level
@@ -111,7 +120,7 @@ def pair_distances(fine: Any, start: Any, counts: Any, columns: Any) -> Any:
     entry = 0  # index into columns
     for row in range(len(counts)):
         for _ in range(counts[row]):
-            gap = _widest_fine(fine[start + row], fine[columns[entry]])
+            gap = widest_fine(fine[start + row], fine[columns[entry]])
             distances[entry] = gap / FINE
             entry += 1
     return distances
@@ -207,7 +216,7 @@ def fill_distances(fine: Any, start: Any, stop: Any, out: Any) -> None:
         last = min(first + _SQUARE, A)
         for i in range(start, stop):
             for j in range(max(first, i + 1), last):
-                distance = np.float32(_widest_fine(fine[i], fine[j])) / np.float32(FINE)
+                distance = np.float32(widest_fine(fine[i], fine[j])) / np.float32(FINE)
                 out[i, j] = distance
                 out[j, i] = distance
 
@@ -227,7 +236,7 @@ def first_fault(curves: Any) -> Any:
 
 
 @njit(nogil=True)
-def _sieve_gaps(sieve: Any, i: Any, first: Any, last: Any, gaps: Any) -> None:
+def sieve_gaps(sieve: Any, i: Any, first: Any, last: Any, gaps: Any) -> None:
     """Write the gaps of i and first … last − 1 in the columns of the sieve to ``gaps``."""
     gaps.fill(0)
     for s in range(len(sieve)):
@@ -239,7 +248,7 @@ def _sieve_gaps(sieve: Any, i: Any, first: Any, last: Any, gaps: Any) -> None:
 
 
 @njit(nogil=True)
-def _keep_near(gaps: Any, own_bound: Any, bounds: Any, tolerance: Any, kept: Any) -> None:
+def keep_near(gaps: Any, own_bound: Any, bounds: Any, tolerance: Any, kept: Any) -> None:
     """Mark pairs that may be similar: gap² ≤ c²(1/m_i + 1/m_j) or gap ≤ tolerance.
 
     ``bounds[j]`` and ``own_bound`` are c²/m in squared steps, ``tolerance`` is in steps, and gaps
@@ -251,7 +260,7 @@ def _keep_near(gaps: Any, own_bound: Any, bounds: Any, tolerance: Any, kept: Any
 
 
 @njit(nogil=True)
-def _level(
+def level_of(
     curves: Any, coarse: Any, inverse: Any, criticals: Any, tolerance: Any, i: Any, j: Any
 ) -> Any:
     """Return the number of thresholds that the distance of i and j does not exceed."""
@@ -280,7 +289,8 @@ def _widest_coarse(a: Any, b: Any) -> Any:
 
 
 @njit(nogil=True)
-def _widest_fine(a: Any, b: Any) -> Any:
+def widest_fine(a: Any, b: Any) -> Any:
+    """Return the gap of two rows of fine integers."""
     widest = np.int32(0)
     for g in range(len(a)):
         apart = np.int32(a[g] - b[g])

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import Evidence, share_of_cost, share_of_wins
 from coterie.ads.histograms.bid_histograms import DenseCounts
-from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cuts
+from coterie.ads.segments.graph_clusters import normalised_cuts
 from coterie.ads.segments.memberships import learn_memberships
-from coterie.ads.segments.similarity import ks_graphs
+from coterie.ads.segments.similarity import compare_curves
 from coterie.ads.segments.text_view import text_clusters
 
 __all__ = ["VIEWS", "View", "make_views"]
@@ -43,8 +43,9 @@ class View:
     name: str
     partitions: Labels  # (A, V), −1 for an advertiser without text, win or bid
     settings: list[dict[str, object]]  # of each partition: k, and alpha or start
-    edges: dict[float, int] = field(default_factory=dict)  # similar pairs at each alpha
-    leaders: dict[float, int] = field(default_factory=dict)  # leader clusters at each alpha
+    # similar pairs at each alpha, and leader clusters of all of them
+    edges: dict[float, int] = field(default_factory=dict)
+    leaders: dict[float, int] = field(default_factory=dict)
 
     def column(self, **wanted: object) -> Labels:
         """Return the first partition with these settings."""
@@ -63,6 +64,7 @@ def make_views(
     alphas: Sequence[float] = (0.01, 0.05, 0.1),
     max_observations: float | None = 2000,
     tolerance: float = 0.0,
+    n_neighbors: int | None = 50,
     wins_over: str = "wins",
     random_state: int = 0,
 ) -> dict[str, View]:
@@ -70,10 +72,11 @@ def make_views(
 
     ``counts`` and ``evidence`` are of the same days. ``vectors`` (A, d) of the texts have rows of
     length 1, or zeros for a missing text; without them there is no text view. ``ks`` are the
-    numbers of clusters, ``alphas`` the levels of the test. For ``max_observations`` and
-    ``tolerance`` see :func:`~coterie.ads.segments.similarity.ks_graphs`; the paper has neither, but
-    with many observations the test separates advertisers whose forecasts are equal. For
-    ``wins_over`` see :func:`~coterie.ads.curves.landscapes.share_of_wins`.
+    numbers of clusters, ``alphas`` the levels of the test. For ``max_observations``,
+    ``tolerance`` and ``n_neighbors`` see
+    :func:`~coterie.ads.segments.similarity.compare_curves`; the paper has none of them, but with
+    many observations the test separates advertisers whose forecasts are equal, and with few it
+    joins all. For ``wins_over`` see :func:`~coterie.ads.curves.landscapes.share_of_wins`.
     """
     views: dict[str, View] = {}
     if vectors is not None and np.any(vectors):
@@ -89,18 +92,21 @@ def make_views(
     both = {"win": share_of_wins(counts, wins_over), "cost": share_of_cost(counts)}
     for name, curves in both.items() if (wins > 0).sum() > 1 else ():
         _LOG.info("Comparing the %s curves of all pairs of advertisers", name)
-        graphs = ks_graphs(
-            curves, wins, list(alphas), max_observations=max_observations, tolerance=tolerance
+        found = compare_curves(
+            curves,
+            wins,
+            list(alphas),
+            max_observations=max_observations,
+            tolerance=tolerance,
+            n_neighbors=n_neighbors,
         )
+        cuts = [normalised_cuts(g, list(ks), random_state=random_state) for g in found.graphs]
         views[name] = View(
             name,
-            np.hstack([normalised_cuts(g, list(ks), random_state=random_state) for g in graphs]),
+            np.hstack(cuts),
             [{"alpha": alpha, "k": k} for alpha in alphas for k in ks],
-            {alpha: int(g.nnz // 2) for alpha, g in zip(alphas, graphs, strict=True)},
-            {
-                alpha: int(leader_clusters(g, wins).max(initial=-1)) + 1
-                for alpha, g in zip(alphas, graphs, strict=True)
-            },
+            dict(zip(alphas, found.pairs, strict=True)),
+            dict(zip(alphas, found.leaders(), strict=True)),
         )
     if views and (evidence.observations > 0).sum() > 1:
         views["market"] = _market_view(evidence, views, ks, max_observations)

@@ -1,29 +1,31 @@
 """Consensus of a table with too many distinct tuples: fit a sample, then sweep over all rows.
 
-A sweep reads all rows in batches and keeps only cluster tables N. Every row joins the cluster with
-the largest gain at the threshold τ under the tables of the clustering G before; the rows counted
-in their new clusters give the next tables and the cost of the new clustering,
+A sweep reads all rows, or all distinct tuples, and keeps only cluster tables N. Every row joins the
+cluster with the largest gain at the threshold τ under the tables of the clustering G before; the
+rows counted in their new clusters give the next tables and the cost of the new clustering,
 
     J_τ(G) = Σ_v α_v [2τ · #(together in G, not in v) + 2(1 − τ) · #(together in v, not in G)] / Σ α
 
-over ordered pairs. The gains at τ lower this cost; at τ = ½ it is J. The result of a sweep depends
-neither on the size nor on the order of the batches.
+over ordered pairs. The gains at τ lower this cost; at τ = ½ it is J. Counts are sums of integers,
+so they depend neither on the order of the rows nor on how these are divided into batches.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.engines.label_tables.packed_keys import KeyLayout
-from coterie.engines.label_tables.packed_table import PackedTable, TupleCounts
+from coterie.engines.label_tables.packed_table import TupleCounts
+from coterie.engines.label_tables.table_outputs import TableOutput
 from coterie.errors import InvalidParameterError
 from coterie.labels.label_matrix import MISSING, LabelMatrix
 from coterie.labels.tuples import LabelTuples
@@ -32,15 +34,14 @@ from coterie.runtime.short_reprs import short_repr
 __all__ = [
     "AssignmentRule",
     "RowCoder",
+    "RowPasses",
     "StreamedConsensus",
+    "SweepCounts",
     "SweepResult",
-    "count_assigned",
     "fit_tuples",
     "sweep_until_converged",
     "threshold_cost",
 ]
-
-Batches = Iterable[NDArray[Any]]
 
 _log = logging.getLogger(__name__)
 
@@ -65,31 +66,28 @@ class StreamedConsensus:
         return cls(estimator, coder, AssignmentRule(tuples, tables, estimator.threshold_))
 
     def swept(
-        self, table: PackedTable, sample: TupleCounts, max_sweeps: int
-    ) -> tuple[StreamedConsensus, ClusterTables, list[float]]:
-        """Sweep over all rows; return the new rule, the tables of all rows, and the costs.
+        self, passes: RowPasses, sample: TupleCounts, max_sweeps: int
+    ) -> tuple[StreamedConsensus, SweepCounts, list[float]]:
+        """Sweep over all rows; return the new rule, the counts of all rows, and the costs.
 
         The clusters after the sweeps are numbered by falling size and stored in the estimator.
         """
-
-        def batches() -> Iterator[NDArray[Any]]:
-            return (self.coder.codes(batch) for batch in table.batches())
-
-        found = _by_falling_size(sweep_until_converged(batches, self.rule, max_sweeps))
+        count = partial(passes.count, self.coder)
+        found = _by_falling_size(sweep_until_converged(count, self.rule, max_sweeps))
         _store(self.estimator, found, self.coder.codes_of_keys(sample.keys))
         return replace(self, rule=found.rule), found.counted, found.costs
 
-    def label_rows(self, table: PackedTable, write: Callable[[pa.RecordBatch], None]) -> float:
-        """Write carried columns, label and confidence of all rows; return the mean confidence."""
-        total, n = 0.0, 0
-        for batch in table.batches(table.carried):
-            labels, confidence = self.rule.assign(self.coder.codes(batch))
-            columns = {name: batch[name] for name in table.carried}
-            columns["label"] = pa.array(labels.astype(np.int32))
-            columns["confidence"] = pa.array(confidence)
-            write(pa.RecordBatch.from_pydict(columns))
-            total, n = total + float(confidence.sum()), n + len(labels)
-        return total / n
+
+class RowPasses(Protocol):
+    """Passes over all rows of a table, where the rows are."""
+
+    def count(self, coder: RowCoder, rule: AssignmentRule) -> SweepCounts:
+        """Count all rows in the clusters that a rule assigns: one sweep."""
+
+    def write(
+        self, coder: RowCoder, rule: AssignmentRule, output: TableOutput, folder: Path
+    ) -> None:
+        """Write carried columns, label and confidence of all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,11 +119,6 @@ class RowCoder:
         unknown = any((columns[1:] == MISSING).any() for columns in self.codes_of)
         return unknown or self.layout.has_missing
 
-    def codes(self, batch: pa.RecordBatch) -> NDArray[Any]:
-        """Return the indicator columns (n, V) of a batch of rows."""
-        keys = [batch[name].to_numpy(zero_copy_only=False) for name in self.layout.key_names]
-        return self.codes_of_keys(keys)
-
     def codes_of_keys(self, keys: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
         """Return the indicator columns (n, V) of rows given by their keys."""
         return self.layout.unpacked(keys, self.codes_of, self.places)
@@ -153,20 +146,45 @@ class AssignmentRule:
             labels[unweighted] = equal_votes.assign(rows, self.threshold)[0]
         return labels, confidence
 
-    def count(self, codes: NDArray[Any], labels: NDArray[np.int64]) -> ClusterTables:
-        """Return the tables of rows in their clusters."""
-        rows = replace(self.tuples, codes=codes, weights=np.ones(len(codes)))
-        counted = ClusterTables.of(rows, labels, self.tables.alpha, len(self.tables.size))
+    def count(self, codes: NDArray[Any], weights: NDArray[np.float64] | None = None) -> SweepCounts:
+        """Assign rows, each of which stands for ``weights`` rows, and count them."""
+        labels, confidence = self.assign(codes)
+        weights = np.ones(len(codes)) if weights is None else weights
+        rows = replace(self.tuples, codes=codes, weights=weights)
+        tables = ClusterTables.of(rows, labels, self.tables.alpha, len(self.tables.size))
         # rows of other batches may have missing labels even if these have none
-        return replace(counted, complete=self.tables.complete)
+        tables = replace(tables, complete=self.tables.complete)
+        return SweepCounts(tables, int(weights.sum()), float(confidence @ weights))
+
+
+@dataclass(frozen=True, eq=False)
+class SweepCounts:
+    """The tables of rows in their clusters, the number of rows, and their summed confidence."""
+
+    tables: ClusterTables
+    n_rows: int
+    confidence: float
+
+    __repr__ = short_repr
+
+    def __add__(self, other: SweepCounts) -> SweepCounts:
+        """Return the counts of the rows of both."""
+        tables = replace(
+            self.tables,
+            table=self.tables.table + other.tables.table,
+            present=self.tables.present + other.tables.present,
+            size=self.tables.size + other.tables.size,
+        )
+        n_rows, confidence = self.n_rows + other.n_rows, self.confidence + other.confidence
+        return SweepCounts(tables, n_rows, confidence)
 
 
 @dataclass(frozen=True, eq=False)
 class SweepResult:
-    """The best rule found, the tables of all rows under it, and J_τ after each sweep."""
+    """The best rule found, the counts of all rows under it, and J_τ after each sweep."""
 
     rule: AssignmentRule
-    counted: ClusterTables
+    counted: SweepCounts
     costs: list[float]
 
 
@@ -182,36 +200,29 @@ def fit_tuples(estimator: Any, layout: KeyLayout, tuples: TupleCounts) -> Any:
     return estimator.fit(matrix, sample_weight=tuples.counts)
 
 
-def count_assigned(batches: Batches, rule: AssignmentRule) -> ClusterTables:
-    """Return the tables of all rows in the clusters that a rule assigns: one sweep."""
-    counted = None
-    for codes in batches:
-        of_batch = rule.count(codes, rule.assign(codes)[0])
-        counted = of_batch if counted is None else _sum(counted, of_batch)
-    assert counted is not None
-    return counted
-
-
 def sweep_until_converged(
-    batches: Callable[[], Batches], rule: AssignmentRule, max_sweeps: int = 3, tol: float = 1e-4
+    count: Callable[[AssignmentRule], SweepCounts],
+    rule: AssignmentRule,
+    max_sweeps: int = 3,
+    tol: float = 1e-4,
 ) -> SweepResult:
     """Sweep while J_τ falls by more than a share ``tol``, at most ``max_sweeps`` times.
 
-    ``batches`` is called for every sweep and returns all rows in batches of indicator columns
-    (n_b, V). J_τ of the result is at most that of the clustering by ``rule``.
+    ``count`` is one sweep: it counts all rows in the clusters that a rule assigns. J_τ of the
+    result is at most that of the clustering by ``rule``.
     """
     costs: list[float] = []
-    best: tuple[AssignmentRule, ClusterTables] | None = None
+    best: tuple[AssignmentRule, SweepCounts] | None = None
     for sweep in range(max_sweeps):
         _log.info("sweep %d over all rows", sweep + 1)
-        counted = count_assigned(batches(), rule)
-        costs.append(threshold_cost(counted, rule.threshold))
+        counted = count(rule)
+        costs.append(threshold_cost(counted.tables, rule.threshold))
         least = min(costs[:-1], default=np.inf)
         if costs[-1] < least:
             best = rule, counted
         if best is None or costs[-1] >= least * (1 - tol):
             break
-        rule = replace(rule, tables=counted)
+        rule = replace(rule, tables=counted.tables)
     assert best is not None
     return SweepResult(*best, costs)
 
@@ -223,21 +234,13 @@ def threshold_cost(counted: ClusterTables, threshold: float) -> float:
     return float(costs @ counted.alpha / counted.alpha.sum())
 
 
-def _sum(one: ClusterTables, other: ClusterTables) -> ClusterTables:
-    return replace(
-        one,
-        table=one.table + other.table,
-        present=one.present + other.present,
-        size=one.size + other.size,
-    )
-
-
 def _by_falling_size(found: SweepResult) -> SweepResult:
     """Sort the clusters by falling size and drop empty ones."""
-    size = found.counted.size
+    size = found.counted.tables.size
     order = np.argsort(-size, kind="stable")[: int((size > 0).sum())]
     rule = replace(found.rule, tables=_columns(found.rule.tables, order))
-    return replace(found, rule=rule, counted=_columns(found.counted, order))
+    counted = replace(found.counted, tables=_columns(found.counted.tables, order))
+    return replace(found, rule=rule, counted=counted)
 
 
 def _columns(tables: ClusterTables, order: NDArray[np.int64]) -> ClusterTables:
@@ -251,7 +254,7 @@ def _columns(tables: ClusterTables, order: NDArray[np.int64]) -> ClusterTables:
 
 def _store(estimator: Any, found: SweepResult, fitted: NDArray[Any]) -> None:
     """Store the clusters of all rows in the estimator, so that it predicts what is written."""
-    tuples, counted = estimator._tuples, found.counted
+    tuples, counted = estimator._tuples, found.counted.tables
     labels, estimator.confidence_ = found.rule.assign(fitted)
     estimator.labels_ = labels.astype(np.int32)
     estimator._tuple_labels = found.rule.assign(tuples.codes)[0]

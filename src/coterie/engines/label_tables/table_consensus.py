@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,11 @@ from coterie.engines.label_tables.label_sources import (
 )
 from coterie.engines.label_tables.packed_keys import KeyLayout, lay_out
 from coterie.engines.label_tables.packed_table import PackedTable, TupleCounts
+from coterie.engines.label_tables.row_passes import BatchPasses
+from coterie.engines.label_tables.spark_passes import SparkPasses
 from coterie.engines.label_tables.streamed_consensus import StreamedConsensus, fit_tuples
-from coterie.engines.label_tables.table_outputs import (
-    PartWriter,
-    TableOutput,
-    check_carried,
-    plan_output,
-)
-from coterie.engines.label_tables.table_result import TableConsensus, peak_memory
+from coterie.engines.label_tables.table_outputs import TableOutput, check_carried, plan_output
+from coterie.engines.label_tables.table_result import TableConsensus, TablePath, peak_memory
 from coterie.engines.queries import LocalTables
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError, LabelWarning, TableError
@@ -50,6 +47,9 @@ _log = logging.getLogger(__name__)
 # A column with so many different labels is reported as a possible id.
 _FEWEST_ROWS = 20
 _NEARLY_ALL = 0.9
+
+# Tuples are kept in the engine if there are at most so many per row: writing them has to pay off.
+_FEW_TUPLES = 0.25
 
 
 def consensus_table(
@@ -75,8 +75,9 @@ def consensus_table(
     The engine counts the u distinct label tuples of the n rows (``GROUP BY``). The consensus of
     the tuples, weighted by their counts, equals that of all rows. A join writes label and
     confidence of every row. Only the tuples are held in memory: O(uV). If u exceeds
-    ``max_tuples``, a sample of tuples is fitted instead and improved by sweeps over all rows,
-    which are streamed in batches.
+    ``max_tuples``, a sample of tuples is fitted instead and improved by sweeps over all rows.
+    These run on the executors of Spark; from other engines rows are streamed in batches. If
+    u ≤ n/4, the sweeps read the distinct tuples, kept in the engine, instead of the rows.
 
     Parameters
     ----------
@@ -141,7 +142,6 @@ def consensus_table(
     least = n_clusters if isinstance(n_clusters, int) else 0
     check_whole("sample_size", sample_size, least=max(2, least))
     check_whole("max_sweeps", max_sweeps)
-    run = TableRun(estimator, max_tuples, sample_size, max_sweeps)
     carried = [ids] if isinstance(ids, str) else list(ids or [])
     columns = [columns] if isinstance(columns, str) else columns
     check_carried(carried, are_ids=True)
@@ -150,6 +150,7 @@ def consensus_table(
         _connected(source, engine, memory_limit, threads) as connection,
         LocalTables(connection) as local,
     ):
+        run = TableRun(local, estimator, max_tuples, sample_size, max_sweeps)
         if out is not None:
             run.output = plan_output(out, connection.name, local_files(source))
         with run.stage("profile", "looking at the columns"):
@@ -174,6 +175,7 @@ def consensus_table(
 class TableRun:
     """The settings of a run, its output, and the time of its stages."""
 
+    local: LocalTables  # of the engine
     estimator: Any  # fitted by the run
     max_tuples: int
     sample_size: int
@@ -230,7 +232,8 @@ class TableRun:
             with self.stage("write", "writing %d rows", table.n_rows):
                 self.output.write(table.labelled(tuples, fitted), folder)
         sizes = np.bincount(fitted.labels_, weights=tuples.counts)
-        return self._result("tuples", table, tuples, sizes)
+        reason = f"at most max_tuples={self.max_tuples:,} distinct tuples"
+        return self._result("tuples", reason, table, tuples, sizes)
 
     def _streamed(
         self, table: PackedTable, sample: TupleCounts, folder: Path | None
@@ -238,31 +241,47 @@ class TableRun:
         with self.stage("fit", "consensus of a sample of %d tuples", sample.n_tuples):
             fitted = fit_tuples(self.estimator, table.layout, sample)
             consensus = StreamedConsensus.of(fitted, table.layout)
-        with table.cached() as cached:
+        on_spark = table.rows.get_backend().name == "pyspark"
+        passes = SparkPasses if on_spark else BatchPasses
+        with contextlib.ExitStack() as stack:
+            swept, path, why = self._swept_rows(table, sample, stack)
             with self.stage("sweeps", "sweeping over %d rows", table.n_rows):
-                consensus, counted, costs = consensus.swept(cached, sample, self.max_sweeps)
-            result = self._result("streamed", table, sample, counted.size)
-            if folder is not None and self.output is not None:
-                with self.stage("write", "writing %d rows", table.n_rows):
-                    writer = PartWriter(self.output, folder)
-                    confidence = consensus.label_rows(cached, writer.write)
-                    writer.close()
-                result = replace(result, mean_confidence=confidence)
-        return replace(result, sweeps=tuple(costs))
+                consensus, counted, costs = consensus.swept(passes(swept), sample, self.max_sweeps)
+        reason = f"more than max_tuples={self.max_tuples:,} distinct tuples, {why}"
+        result = self._result(path, reason, table, sample, counted.tables.size)
+        if folder is not None and self.output is not None:
+            with self.stage("write", "writing %d rows", table.n_rows):
+                passes(table).write(consensus.coder, consensus.rule, self.output, folder)
+        confidence = counted.confidence / table.n_rows
+        return replace(result, sweeps=tuple(costs), mean_confidence=confidence)
+
+    def _swept_rows(
+        self, table: PackedTable, sample: TupleCounts, stack: contextlib.ExitStack
+    ) -> tuple[PackedTable, TablePath, str]:
+        """Return what to sweep over, all tuples or all rows, the name of the path, and why."""
+        if sample.estimate > table.n_rows * _FEW_TUPLES:
+            return table, "streamed", "more than a quarter as many as rows"
+        try:
+            with self.stage("keep", "keeping about %d tuples in the engine", sample.estimate):
+                grouped = stack.enter_context(table.grouped(self.local))
+        except TableError as error:  # for example because the database is read-only
+            _log.info("%s; sweeping over rows instead", error)
+            return table, "streamed", "the engine keeps no temporary table of them"
+        return grouped, "grouped", "at most a quarter as many as rows"
 
     def _result(
         self,
-        path: Literal["tuples", "streamed"],
+        path: TablePath,
+        reason: str,
         table: PackedTable,
         tuples: TupleCounts,
         sizes: NDArray[Any],
     ) -> TableConsensus:
-        number = "at most" if path == "tuples" else "more than"
         fitted = self.estimator
         return TableConsensus(
             estimator=fitted,
             path=path,
-            reason=f"{number} max_tuples={self.max_tuples:,} distinct tuples",
+            reason=reason,
             engine=table.rows.get_backend().name,
             source="",
             partitions=tuple(column.name for column in table.layout.columns),

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from coterie.runtime.devices import readable_bytes
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["TableConsensus", "peak_memory"]
+__all__ = ["TableConsensus", "TablePath", "peak_memory"]
+
+TablePath = Literal["tuples", "grouped", "streamed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +29,9 @@ class TableConsensus:
         Fitted on the distinct tuples, weighted by their counts, or on a sample of them; the
         clusters of a sample are then changed by sweeps over all rows. ``predict`` returns the
         labels that were written.
-    path : {"tuples", "streamed"}
-        All distinct tuples were counted and fitted, or a sample was fitted and all rows streamed.
+    path : {"tuples", "grouped", "streamed"}
+        All distinct tuples were fitted; or a sample was fitted and then improved by sweeps over all
+        distinct tuples, kept in the engine; or by sweeps over all rows.
     reason : str
         Why this path was taken.
     engine : str
@@ -48,10 +51,10 @@ class TableConsensus:
     n_unplaced : int
         Number of rows without a label that the estimator knows; their label is −1.
     mean_confidence : float
-        Mean over all rows; over the sample if rows were streamed but not written.
+        Mean over all rows.
     objective : float
         J over the rows in clusters and the labels that the estimator knows. On the tuples path
-        these are all rows and labels; on the streamed path a label outside the sample counts as
+        these are all rows and labels; on the other paths a label outside the sample counts as
         missing.
     partition_agreement : (V,) array
         Adjusted Rand index of each partition with the consensus, over the same rows and labels.
@@ -60,7 +63,7 @@ class TableConsensus:
         cost is J with pairs joined against a partition weighted by 2τ, and pairs separated
         against a partition by 2(1 − τ), where τ is ``estimator.threshold_``. At τ = ½ it is J.
     seconds : dict of str to float
-        Time of each stage: profile, group, fit, sweeps, write.
+        Time of each stage: profile, group, fit, keep, sweeps, write.
     peak_memory : int
         Largest number of bytes this process, with DuckDB, has used; workers of a cluster are not
         included.
@@ -69,7 +72,7 @@ class TableConsensus:
     """
 
     estimator: Any
-    path: Literal["tuples", "streamed"]
+    path: TablePath
     reason: str
     engine: str
     source: str
