@@ -63,7 +63,7 @@ def test_a_file_that_is_not_a_database_is_refused(tmp_path):
         connect(f"duckdb://{tmp_path}/logs.db")
 
 
-@pytest.mark.parametrize("url", ["", "duckdb", "sqlite://x.db", "postgres://me@host/db", "://x"])
+@pytest.mark.parametrize("url", ["", "duckdb", "sqlite://x.db", "mysql://me@host/db", "://x"])
 def test_an_unknown_engine_is_refused_with_a_list_of_the_known(url):
     """The message lists the URLs that work."""
     with pytest.raises(InvalidParameterError, match=r"(?s)duckdb://.*pyspark://local\[2\]"):

@@ -100,7 +100,11 @@ def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
             # the method of SQLite itself would read all rows at once
             yield from SQLBackend.to_pyarrow_batches(backend, expression, chunk_size=rows)
         else:
-            yield from backend.to_pyarrow_batches(expression, chunk_size=rows)
+            yield from backend.to_pyarrow_batches(_adapted(expression), chunk_size=rows)
+
+
+def _adapted(expression: ir.Table) -> ir.Table:
+    return in_postgres(expression) if expression.get_backend().name == "postgres" else expression
 
 
 class LocalTables:
@@ -186,7 +190,7 @@ class LocalTables:
                     connection.con.execute(query)
                     kept = connection.table(name, database=("temp", "main"))
                 else:
-                    kept = connection.create_table(name, rows, temp=True)
+                    kept = connection.create_table(name, _adapted(rows), temp=True)
             yield kept
         finally:
             with contextlib.suppress(Exception):  # __exit__ tries again

@@ -37,6 +37,7 @@ __all__ = ["PartWriter", "TableOutput", "check_carried", "plan_output"]
 
 _RESULT_COLUMNS = ("label", "confidence")
 _ROWS_A_PART = 1 << 23
+_ROWS_A_BATCH = 1 << 17
 _LONGEST_STEM = 40
 _WEEK = 7 * 24 * 3600.0
 
@@ -88,7 +89,7 @@ class TableOutput:
             else:
                 writer = PartWriter(self, folder)
                 rows = in_postgres(rows) if connection.name == "postgres" else rows
-                for batch in connection.to_pyarrow_batches(rows):
+                for batch in connection.to_pyarrow_batches(rows, chunk_size=_ROWS_A_BATCH):
                     writer.write(batch)
                 writer.close()
 
