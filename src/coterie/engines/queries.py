@@ -103,10 +103,6 @@ def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
             yield from backend.to_pyarrow_batches(_adapted(expression), chunk_size=rows)
 
 
-def _adapted(expression: ir.Table) -> ir.Table:
-    return in_postgres(expression) if expression.get_backend().name == "postgres" else expression
-
-
 class LocalTables:
     """Temporary tables and views of an engine, dropped at the end of a ``with`` block.
 
@@ -317,6 +313,10 @@ def _java_message(stack: Sequence[str]) -> str:
         return next((found[1] for line in stack if (found := re.fullmatch(f": {named}", line))), "")
     root = causes[-1].partition(": ")[0]
     return causes[0] if len(causes) == 1 else f"{causes[0]} {root}"
+
+
+def _adapted(expression: ir.Table) -> ir.Table:
+    return in_postgres(expression) if expression.get_backend().name == "postgres" else expression
 
 
 def _fetch_from_postgres(expression: ir.Table, backend: Any) -> pa.Table:
