@@ -287,7 +287,7 @@ def _postgres(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:
     user, host, port, database = (unquote(part or "") or None for part in parts.groups())
     wait = environ.get("PGCONNECT_TIMEOUT", _SECONDS_TO_CONNECT)
     where = masked(url).partition("?")[0]
-    with engine_errors(f"{where}: PostgreSQL does not let us in", InvalidParameterError):
+    with engine_errors(f"{where}: cannot connect to PostgreSQL", InvalidParameterError):
         connection = ibis.postgres.connect(
             host=host and host.strip("[]"),
             # without a port libpq looks into its environment, where Ibis has a default
