@@ -30,14 +30,29 @@ class LocalSpark(NamedTuple):
 
     url: str  # of the engine
     workers: tuple[subprocess.Popen[bytes], ...]
+    events: Path | None = None  # folder of Spark's event logs
 
     def kill_worker(self) -> None:
         """Kill a worker with its executor, as a machine that fails."""
         os.killpg(self.workers[-1].pid, signal.SIGKILL)
 
+    def task_result_bytes(self) -> int:
+        """Return the size of the results that tasks of the last application sent to its driver."""
+        assert self.events is not None
+        logs = sorted(self.events.glob("app-*"), key=_age)
+        total = 0
+        with logs[-1].open(encoding="utf-8") as lines:
+            for line in lines:
+                if '"SparkListenerTaskEnd"' in line:
+                    metrics = json.loads(line).get("Task Metrics") or {}
+                    total += metrics.get("Result Size", 0)
+        return total
+
 
 @contextlib.contextmanager
-def local_spark(folder: Path, seconds: float = 120.0) -> Iterator[LocalSpark]:
+def local_spark(
+    folder: Path, seconds: float = 120.0, *, event_log: bool = False
+) -> Iterator[LocalSpark]:
     """Start a standalone cluster that listens on loopback only.
 
     A master and two workers must start within ``seconds``. They write to ``folder``, and are killed
@@ -72,13 +87,26 @@ def local_spark(folder: Path, seconds: float = 120.0) -> Iterator[LocalSpark]:
             "spark.local.dir": str(folder),
             "spark.pyspark.python": str(_bare_python(folder / "python")),
         }
+        events = folder / "events"
+        if event_log:
+            events.mkdir()
+            settings |= {
+                "spark.eventLog.enabled": "true",
+                "spark.eventLog.dir": events.as_uri(),
+                "spark.eventLog.compress": "false",
+                "spark.eventLog.rolling.enabled": "false",
+            }
         url = f"pyspark://{_HOST}:{port}?{urllib.parse.urlencode(settings)}"
-        yield LocalSpark(url, tuple(processes[1:]))
+        yield LocalSpark(url, tuple(processes[1:]), events if event_log else None)
     finally:
         for process in reversed(processes):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _age(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def _bare_python(folder: Path) -> Path:

@@ -74,23 +74,31 @@ class PlantedTables:
         return path
 
     def accuracy(self, out: Path, n_rows: int) -> float:
-        """Return the share of rows in the right cluster, clusters matched best.
+        """Return the share of rows in the right cluster, clusters matched best."""
+        return self._accuracy(out, n_rows, "id", "truth", _OF_PROTOTYPES)
 
-        Every id must occur once. Count, bounds and three sums are compared, which needs no table
-        of ids.
+    def accuracy_by_id(self, out: Path, n_rows: int, n_clusters: int) -> float:
+        """Return the same for a table of :mod:`benchmarks.many_tuples`."""
+        return self._accuracy(out, n_rows, f"id // {n_clusters}", f"id % {n_clusters}")
+
+    def _accuracy(self, out: Path, n_rows: int, row: str, truth: str, join: str = "") -> float:
+        """Compare labels with the truth, after a check that every row occurs once.
+
+        Count, bounds and three sums are compared, which needs no table of ids.
         """
-        ids = "SELECT count(*), min(id), max(id), sum(id), bit_xor(id), sum(mixed(id)) FROM "
-        every = self._duckdb.execute(f"{ids} (SELECT range AS id FROM range({n_rows}))").fetchone()
+        ids = "SELECT count(*), min(i), max(i), sum(i), bit_xor(i), sum(mixed(i)) FROM "
+        every = self._duckdb.execute(f"{ids} (SELECT range AS i FROM range({n_rows}))").fetchone()
         with engine_errors("the written table cannot be read"):
-            found = self._duckdb.execute(f"{ids} {_parquet(out)}").fetchone()
+            rows = f"(SELECT {row} AS i FROM {_parquet(out)})"
+            found = self._duckdb.execute(f"{ids} {rows}").fetchone()
             if found != every:
                 raise TableError(f"{found[0]:,} rows, which are not the {n_rows:,} ids, each once")
             cells = self._duckdb.execute(
-                f"SELECT truth, label, count(*) AS n FROM {_parquet(out)} "
-                "JOIN prototypes ON prototype = prototype_of(id) GROUP BY truth, label"
+                f"SELECT {truth} AS truth, label, count(*) AS n FROM {_parquet(out)} {join} "
+                "GROUP BY ALL"
             ).fetchnumpy()
         labels, columns = np.unique(cells["label"], return_inverse=True)
-        table = np.zeros((N_CLUSTERS, len(labels)), dtype=np.int64)
+        table = np.zeros((int(cells["truth"].max()) + 1, len(labels)), dtype=np.int64)
         table[cells["truth"], columns] = cells["n"]
         return float(table[linear_sum_assignment(table, maximize=True)].sum() / n_rows)
 
@@ -110,6 +118,8 @@ class PlantedTables:
             row = self._duckdb.execute(sql.format(*map(_parquet, paths))).fetchone()
         return int(row[0])
 
+
+_OF_PROTOTYPES = "JOIN prototypes ON prototype = prototype_of(id)"
 
 # no product of two numbers below the prime exceeds 62 bits
 _MACROS = f"""

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,14 +19,16 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.engines.label_tables import executor_scoring
 from coterie.engines.label_tables.executor_scoring import (
     COUNT_COLUMN,
+    batches_of_low_hash,
     count_batches,
     label_batches,
     n_counts,
 )
 from coterie.engines.label_tables.label_profile import LabelColumn
-from coterie.engines.label_tables.packed_keys import KeyLayout
+from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout
 from coterie.engines.label_tables.spark_passes import row_scorer, sweep_counts
 from coterie.engines.label_tables.streamed_consensus import AssignmentRule, RowCoder
+from coterie.engines.queries import fetch
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import compress_labels
 
@@ -112,6 +115,20 @@ def test_counts_are_those_of_the_kernels(seed, V, missing, weights, is_grouped, 
         assert np.array_equal(getattr(found.tables, name), getattr(expected.tables, name))
     assert found.n_rows == expected.n_rows == times.sum()
     assert found.confidence == pytest.approx(expected.confidence, rel=1e-12)
+
+
+def test_hashes_are_those_of_the_engine():
+    """The same rows are below a bound in NumPy and in DuckDB, also of keys near 2⁶³."""
+    keys = {f"coterie_key_{g}": np.random.default_rng(g).integers(0, 2**63, 2000) for g in range(2)}
+    layout = KeyLayout((), (), ((0,), (1,)))
+    table = ibis.memtable(pa.table(keys))
+    below = HASH_RANGE // 3
+    expected = fetch(table.filter(layout.key_hash(table) < below))
+    batches = pa.table(keys).to_batches(700)
+    found = batches_of_low_hash(layout.hash_factors, HASH_RANGE, below, batches)
+    rows = pa.Table.from_batches(found)
+    assert 500 < rows.num_rows < 800
+    assert rows.sort_by("coterie_key_0").equals(expected.sort_by("coterie_key_0"))
 
 
 def test_tables_larger_than_a_batch_are_counted():

@@ -1,4 +1,4 @@
-"""Clusters of packed rows by NumPy, for the executors of Spark.
+"""Hashes and clusters of packed rows by NumPy, for the executors of Spark.
 
 Spark sends the functions of this module to the executors by value, so coterie need not be installed
 there: the module imports NumPy and PyArrow only. Labels and confidences equal those of the
@@ -20,6 +20,7 @@ __all__ = [
     "PLACE_COLUMN",
     "VALUE_COLUMN",
     "RowScorer",
+    "batches_of_low_hash",
     "count_batches",
     "label_batches",
     "n_counts",
@@ -182,6 +183,24 @@ def label_batches(
         columns = [batch[name] for name in carried]
         columns += [pa.array(labels.astype(np.int32)), pa.array(confidence)]
         yield pa.RecordBatch.from_arrays(columns, [*carried, "label", "confidence"])
+
+
+def batches_of_low_hash(
+    factors: dict[str, tuple[tuple[int, int], ...]],
+    prime: int,
+    below: int,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows whose hash is below a bound; ``KeyLayout.key_hash`` defines the hash."""
+    for batch in batches:
+        total = np.zeros(batch.num_rows, dtype=np.int64)
+        for name, of_key in factors.items():
+            key = batch[name].to_numpy(zero_copy_only=False)
+            total += sum(key % modulus * factor for modulus, factor in of_key) % prime
+        mixed = total % prime
+        square = mixed * mixed % prime
+        hashed = square * square % prime * mixed % prime
+        yield batch.filter(pa.array(hashed < below))
 
 
 def _add(counts: Array, cells: Array, weights: Array | None) -> None:

@@ -77,6 +77,17 @@ class KeyLayout:
         """Whether any label of the table is missing."""
         return any(column.has_missing for column in self.columns)
 
+    @property
+    def hash_factors(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """For each key, the moduli of its remainders and the factors m_j of :meth:`key_hash`."""
+        return {
+            name: tuple(
+                (modulus, pow(_MULTIPLIER, 3 * g + j + 1, HASH_RANGE))
+                for j, modulus in enumerate(_MODULI)
+            )
+            for g, name in enumerate(self.key_names)
+        }
+
     def packed(
         self, table: ir.Table, carried: Sequence[str], put: Callable[[pa.Table], ir.Table]
     ) -> ir.Table:
@@ -107,12 +118,9 @@ class KeyLayout:
         that breaks the linear structure of the sum.
         """
         total: Any = None
-        for g, name in enumerate(self.key_names):
+        for name, factors in self.hash_factors.items():
             # all products are below 2⁵⁵, and every engine computes remainders of integers exactly
-            terms = [
-                packed[name] % modulus * pow(_MULTIPLIER, 3 * g + j + 1, HASH_RANGE)
-                for j, modulus in enumerate(_MODULI)
-            ]
+            terms = [packed[name] % modulus * factor for modulus, factor in factors]
             part = (terms[0] + terms[1] + terms[2]) % HASH_RANGE
             total = part if total is None else total + part
         mixed = total % HASH_RANGE

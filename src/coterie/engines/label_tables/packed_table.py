@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from coterie.engines.label_tables.executor_scoring import COUNT_COLUMN
 from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout
+from coterie.engines.label_tables.spark_frames import count_keys_of_low_hash
 from coterie.engines.queries import LocalTables, fetch, stream
 from coterie.errors import TableError
 from coterie.runtime.short_reprs import short_repr
@@ -61,7 +62,7 @@ class PackedTable:
 
     def count_tuples(self, at_most: int) -> TupleCounts | None:
         """Count all distinct tuples; return None if there are more than ``at_most``."""
-        found = self._counts(self._keys(), at_most + 1)
+        found = self._in_order(fetch(_counted(self._keys()).limit(at_most + 1)))
         if found.n_tuples > at_most:
             return None
         self.check_row_count(int(found.counts.sum()))
@@ -76,8 +77,11 @@ class PackedTable:
         """
         keys = self._keys()
         below = max(1, round(share * HASH_RANGE))
-        found = self._counts(keys.filter(self.layout.key_hash(keys) < below))
-        return replace(found, share=below / HASH_RANGE)
+        if keys.get_backend().name == "pyspark":
+            found = count_keys_of_low_hash(keys, self.layout, below)
+        else:
+            found = fetch(_counted(keys.filter(self.layout.key_hash(keys) < below)))
+        return replace(self._in_order(found), share=below / HASH_RANGE)
 
     def is_repetitive(self, n_rows: int) -> bool:
         """Return whether ``n_rows`` rows hold at most half as many distinct tuples."""
@@ -127,8 +131,7 @@ class PackedTable:
     def _keys(self) -> ir.Table:
         return self.rows.select(*self.layout.key_names)
 
-    def _counts(self, keys: ir.Table, limit: int | None = None) -> TupleCounts:
-        found = fetch(_counted(keys).limit(limit))
+    def _in_order(self, found: pa.Table) -> TupleCounts:
         columns = [found[name].to_numpy() for name in self.layout.key_names]
         order = np.lexsort(columns)
         counts = found[COUNT_COLUMN].to_numpy()

@@ -2,24 +2,20 @@
 
 The driver sends the placing rule (:class:`~.executor_scoring.RowScorer`) with the code that applies
 it. A sweep returns m·K + K + 2 sums that Spark adds up over all partitions, and labelled rows are
-written by Spark: no row of the table comes to the driver. The code is pickled by value, so the
-executors need NumPy and PyArrow but not coterie. Both passes are queries of Spark without side
-effects, so a task that is lost with its executor is repeated and counted once.
+written by Spark: no row of the table comes to the driver. Both passes are queries of Spark without
+side effects, so a task that is lost with its executor is repeated and counted once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from coterie.engines.label_tables import executor_scoring
 from coterie.engines.label_tables.executor_scoring import (
     PLACE_COLUMN,
     VALUE_COLUMN,
@@ -29,14 +25,12 @@ from coterie.engines.label_tables.executor_scoring import (
     n_counts,
 )
 from coterie.engines.label_tables.packed_table import PackedTable
+from coterie.engines.label_tables.spark_frames import mapped, spark_frame
 from coterie.engines.label_tables.streamed_consensus import AssignmentRule, RowCoder, SweepCounts
 from coterie.engines.label_tables.table_outputs import TableOutput
 from coterie.engines.queries import engine_errors
 from coterie.errors import OutputError
 from coterie.runtime.short_reprs import short_repr
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 __all__ = ["SparkPasses", "row_scorer", "sweep_counts"]
 
@@ -53,8 +47,8 @@ class SparkPasses:
         """Count all rows in the clusters that a rule assigns: one sweep."""
         scorer = row_scorer(coder, rule)
         with engine_errors("Spark cannot count the rows"):
-            counts = _mapped(
-                self._frame(),
+            counts = mapped(
+                spark_frame(self.table.read()),
                 partial(count_batches, scorer),
                 f"{PLACE_COLUMN} long, {VALUE_COLUMN} double",
             )
@@ -71,20 +65,14 @@ class SparkPasses:
         from pyspark.sql.types import DoubleType, IntegerType, StructType
 
         carried, place = self.table.carried, output.rows_in(folder).absolute()
-        frame = self._frame(carried)
+        frame = spark_frame(self.table.read(carried))
         schema = StructType([frame.schema[name] for name in carried])
         schema = schema.add("label", IntegerType()).add("confidence", DoubleType())
         label = partial(label_batches, row_scorer(coder, rule), carried)
         with engine_errors(f"cannot write {output.path}", OutputError):
-            _mapped(frame, label, schema).write.parquet(place.as_uri())
+            mapped(frame, label, schema).write.parquet(place.as_uri())
         parts = place.rglob("*.parquet")
         self.table.check_row_count(sum(pq.read_metadata(part).num_rows for part in parts))
-
-    def _frame(self, carried: Sequence[str] = ()) -> DataFrame:
-        import ibis
-
-        session = self.table.rows.get_backend()._session
-        return session.sql(ibis.to_sql(self.table.read(carried)))
 
 
 def row_scorer(coder: RowCoder, rule: AssignmentRule) -> RowScorer:
@@ -133,12 +121,3 @@ def sweep_counts(sums: NDArray[np.float64], rule: AssignmentRule) -> SweepCounts
     present = np.add.reduceat(table, rule.tables.offsets[:-1], axis=0)
     tables = replace(rule.tables, table=table, present=present, size=size)
     return SweepCounts(tables, round(sums[-2]), float(sums[-1]))
-
-
-def _mapped(frame: DataFrame, function: Callable[..., Any], schema: Any) -> DataFrame:
-    """Apply a function of :mod:`.executor_scoring` to the batches of every partition."""
-    import pyspark.cloudpickle
-
-    cloudpickle: Any = pyspark.cloudpickle
-    cloudpickle.register_pickle_by_value(executor_scoring)
-    return frame.mapInArrow(function, schema)
