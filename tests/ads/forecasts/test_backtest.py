@@ -160,13 +160,15 @@ def test_wide_errors_widen_intervals():
 
 
 def test_rates_of_events_are_shrunk_to_the_segments():
-    """Of the wins of these days; None where nobody clicked."""
+    """By the wins of each; None where nobody clicked."""
     made = market(EASY)
     log, shares = made.histograms, np.eye(3)[made.segments]
-    found = event_rates(log, [0, 1], shares)
-    clicks, wins = (log.daily(name)[:, :2].sum(axis=1) for name in ("clicks", "wins"))
+    wins, clicks, conversions = (
+        log.daily(name)[:, :2].sum(axis=1) for name in ("wins", "clicks", "conversions")
+    )
+    found = event_rates(wins, {"clicks": clicks, "conversions": conversions}, shares)
     for one, other in zip(found["clicks"], shrunk_shares(clicks, wins, shares), strict=True):
         np.testing.assert_array_equal(one, other)
-    silent = replace(log, bids=replace(log.bids, clicks=0 * log.bids.clicks))
-    assert event_rates(silent, [0, 1], shares)["clicks"] == (None, None)
-    assert event_rates(silent, [0, 1], shares)["conversions"][0] is not None
+    silent = event_rates(wins, {"clicks": 0 * clicks, "conversions": conversions}, shares)
+    assert silent["clicks"] == (None, None)
+    assert silent["conversions"][0] is not None

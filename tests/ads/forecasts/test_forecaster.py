@@ -17,16 +17,12 @@ from bid_tables import HOSTILE
 from coterie.ads.curves.landscapes import curve_at, evidence_of
 from coterie.ads.curves.supply import fit_supply
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
-from coterie.ads.forecasts.forecaster import (
-    FEWEST_BIDS,
-    FEWEST_MEMBERS,
-    AdForecaster,
-    load_forecaster,
-)
+from coterie.ads.forecasts.forecaster import AdForecaster, load_forecaster
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import unpack_days
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
+from coterie.ads.segments.memberships import FEWEST_BIDS, FEWEST_MEMBERS
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.consensus import L2Consensus
 from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError

@@ -11,11 +11,18 @@ from coterie.ads.logs.simulation.simulated_traits import THEMES, theme_names
 from coterie.ads.segments.memberships import Memberships, hard_memberships
 from coterie.ads.segments.segment_profiles import (
     describe_segments,
+    distances_from_segments,
     doubtful_members,
     outlying_members,
     segment_curves,
 )
 from markets import EASY, QUICK, log_of, market
+
+
+def outliers_of(evidence, memberships):
+    """The outliers among advertisers that their segments were found from."""
+    curves = segment_curves(evidence, memberships)
+    return outlying_members(distances_from_segments(evidence, memberships, curves))
 
 
 def evidence_at(prices, n=400):
@@ -97,7 +104,7 @@ def test_a_segment_that_never_wins_half_has_the_last_edge():
     assert [profile.median_price for profile in found] == [10]
     none = hard_memberships(evidence, np.array([-1, -1]))
     assert describe_segments(evidence, none, ["shoes", "boots"]) == []
-    assert [part.tolist() for part in outlying_members(evidence, none)] == [[], []]
+    assert [part.tolist() for part in outliers_of(evidence, none)] == [[], []]
 
 
 def test_segment_curves_are_made_of_the_segments_rates():
@@ -126,12 +133,12 @@ def test_outliers_differ_significantly_from_their_segment():
         )
     )
     memberships = hard_memberships(evidence, np.zeros(33, dtype=np.int64))
-    outliers, distances = outlying_members(evidence, memberships)
+    outliers, distances = outliers_of(evidence, memberships)
     assert outliers.tolist() == [31, 30]
     gap = np.abs(own_curves(evidence) - segment_curves(evidence, memberships)[0]).max(axis=1)
     np.testing.assert_allclose(distances, gap[[31, 30]])
     alike = evidence_at([50] * 5)
-    nobody, _ = outlying_members(alike, hard_memberships(alike, np.zeros(5, dtype=np.int64)))
+    nobody, _ = outliers_of(alike, hard_memberships(alike, np.zeros(5, dtype=np.int64)))
     assert nobody.tolist() == []
 
 
@@ -150,7 +157,7 @@ def test_random_deviations_are_no_outliers():
         )
     )
     memberships = hard_memberships(evidence, np.zeros(12, dtype=np.int64), 400)
-    assert outlying_members(evidence, memberships)[0].tolist() == [11]
+    assert outliers_of(evidence, memberships)[0].tolist() == [11]
 
 
 def test_doubtful_members_have_small_shares():

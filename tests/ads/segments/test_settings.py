@@ -19,6 +19,7 @@ BAD = {
     "wins_over": ["all", "", None, ["wins"]],
     "consensus": ["robust", L2Consensus, object(), 3],
     "origins": [-1, 1.5, "two", None, True],
+    "max_representatives": [0, 1, 2.5, None, "all", True],
     "random_state": [-1, 0.5, None, "now", 2**31, np.random.default_rng(0)],
 }
 

@@ -167,6 +167,6 @@ def _summed(
     A, _, G = histograms.shape
     kept = weight[cells.day] > 0
     day, value = cells.day[kept], values[kept] * weight[cells.day[kept]]
-    row = cells.advertiser[kept] * G
+    row = cells.advertiser[kept].astype(np.int64) * G
     at = moved_along(histograms.edges, shift)[day, cells.bin[kept]]
     return sums_between_bins(value, at, G, row, A).reshape(A, G)

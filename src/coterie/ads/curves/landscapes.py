@@ -21,6 +21,7 @@ the minimum to win has the rate form only.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,7 +60,7 @@ class Evidence:
     price: Floats  # (G,), mean price in micros over all advertisers
     observations: Floats  # (A,), effective number of bids of each advertiser
 
-    @property
+    @cached_property
     def pooled(self) -> Evidence:
         """Evidence of all advertisers added up, one row."""
         return replace(
@@ -68,6 +69,11 @@ class Evidence:
             trials=self.trials.sum(axis=0, keepdims=True),
             observations=self.observations.sum(keepdims=True),
         )
+
+    @cached_property
+    def failures(self) -> Floats:
+        """Trials without success, (A, G)."""
+        return np.maximum(self.trials - self.successes, 0)
 
     def rows(self, index: ArrayLike) -> Evidence:
         """Return the evidence of some advertisers."""

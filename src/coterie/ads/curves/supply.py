@@ -25,7 +25,7 @@ from coterie.ads.curves.auction_counts import day_weights
 from coterie.ads.curves.day_levels import DayLevels, fit_levels, weekday_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 
-__all__ = ["Supply", "fit_supply", "shrunk_shares", "supply_of"]
+__all__ = ["Supply", "SupplyRule", "fit_supply", "fit_supply_rule", "shrunk_shares", "supply_of"]
 
 Floats = NDArray[np.float64]
 _LARGEST_CONCENTRATION = 1e6
@@ -58,18 +58,46 @@ def fit_supply(histograms: BidHistograms, days: list[int]) -> Supply:
 
 def supply_of(daily: Floats, dates: NDArray[np.datetime64]) -> Supply:
     """Estimate levels, factors and variation from daily numbers (A, D)."""
+    return fit_supply_rule(daily, dates).supply(daily)
+
+
+@dataclass(frozen=True)
+class SupplyRule:
+    """What is common to all advertisers: the factors of days, and how levels are estimated."""
+
+    dates: NDArray[np.datetime64]  # (D,)
+    factor: Floats  # (D,)
+    factors: DayLevels  # of their logarithms
+    half_life: float
+    kappa: float
+    variation: float  # φ of advertisers in general
+
+    def supply(self, daily: Floats) -> Supply:
+        """Estimate the supply of any advertisers from their daily numbers (A, D)."""
+        series = _Series(daily, np.cumsum(daily, axis=1) > 0, self.factor, self.dates)
+        weekday = _own_weekdays(series, self.kappa)
+        level, weight = _levels(series, weekday, self.half_life)
+        expected = level[:, None] * weekday[:, weekday_of(self.dates)] * self.factor
+        own, trust, _ = _own_variation(series, expected)
+        pooled = (trust * own + _VARIATION_DAYS * self.variation) / (trust + _VARIATION_DAYS)
+        variation = np.clip(pooled, 0.25 * self.variation, _MOST_VARIATION)
+        chance = np.divide(1.0, level, out=np.ones_like(level), where=level > 1)
+        error = (variation + chance) * weight
+        return Supply(level, error, variation, weekday, self.factors, self.half_life)
+
+
+def fit_supply_rule(daily: Floats, dates: NDArray[np.datetime64]) -> SupplyRule:
+    """Estimate what is common to advertisers from the daily numbers (A, D) of some."""
     started = np.cumsum(daily, axis=1) > 0
     log_factor, error = _day_factors(daily, started)
     factors = fit_levels(dates, log_factor, error, scales=(0.005, 0.1, 0.03))
     series = _Series(daily, started, np.exp(log_factor), dates)
     half_life, kappa = _choose_settings(series)
     weekday = _own_weekdays(series, kappa)
-    level, weight = _levels(series, weekday, half_life)
+    level, _ = _levels(series, weekday, half_life)
     expected = level[:, None] * weekday[:, weekday_of(dates)] * series.factor
-    variation = _variation(daily, started, expected)
-    chance = np.divide(1.0, level, out=np.ones_like(level), where=level > 1)
-    error = (variation + chance) * weight
-    return Supply(level, error, variation, weekday, factors, half_life)
+    common = _common_variation(*_own_variation(series, expected))
+    return SupplyRule(dates, series.factor, factors, half_life, kappa, common)
 
 
 def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:
@@ -190,8 +218,9 @@ def _choose_settings(series: _Series) -> tuple[float, float]:
     return best if errors[best] < 0.999 * errors[np.inf, np.inf] else (np.inf, np.inf)
 
 
-def _variation(daily: Floats, started: NDArray[np.bool_], expected: Floats) -> Floats:
-    """Return φ of each advertiser, (A,), drawn to that of advertisers in general."""
+def _own_variation(series: _Series, expected: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return φ of each advertiser by its own days, its weight in days, and if it is known."""
+    daily, started = series.daily, series.started
     square = np.where(started, (daily - expected) ** 2 - expected, 0.0)
     size = np.where(started, expected**2, 0.0)
     n_days = started.sum(axis=1)
@@ -201,11 +230,13 @@ def _variation(daily: Floats, started: NDArray[np.bool_], expected: Floats) -> F
     own = np.divide(excess, size.sum(axis=1), out=np.zeros(len(daily)), where=known)
     # small numbers say little: their weight is that of chance against variation
     trust = n_days * expected.mean(axis=1) / (expected.mean(axis=1) + 1 / _TYPICAL_VARIATION)
-    common = _TYPICAL_VARIATION
-    if known.sum() > 10:
-        common = float(np.clip(_trimmed_mean(own[known], trust[known]), 1e-4, _MOST_VARIATION))
-    pooled = (trust * own + _VARIATION_DAYS * common) / (trust + _VARIATION_DAYS)
-    return np.clip(pooled, 0.25 * common, _MOST_VARIATION)
+    return own, trust, known
+
+
+def _common_variation(own: Floats, trust: Floats, known: NDArray[np.bool_]) -> float:
+    if known.sum() <= 10:
+        return _TYPICAL_VARIATION
+    return float(np.clip(_trimmed_mean(own[known], trust[known]), 1e-4, _MOST_VARIATION))
 
 
 def _trimmed_mean(values: Floats, weights: Floats) -> float:

@@ -10,6 +10,7 @@ calibrate the intervals.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,18 +100,16 @@ def plan_forecasts(
 
 
 def event_rates(
-    histograms: BidHistograms, days: list[int], shares: Floats
+    wins: Floats, events: Mapping[str, Floats], shares: Floats
 ) -> dict[str, tuple[Floats | None, Floats | None]]:
-    """Return the rates of clicks and conversions per impression, and their worth, (A,) each.
+    """Return the rates of events per impression, and their worth, (A,) each.
 
-    None where the log has no such events.
+    ``events`` are numbers of clicks and conversions, (A,) each; where all are 0 there is None.
     """
-    wins = histograms.daily("wins")[:, days].sum(axis=1)
-    found: dict[str, tuple[Floats | None, Floats | None]] = {}
-    for name in ("clicks", "conversions"):
-        number = histograms.daily(name)[:, days].sum(axis=1)
-        found[name] = shrunk_shares(number, wins, shares) if number.any() else (None, None)
-    return found
+    return {
+        name: shrunk_shares(number, wins, shares) if number.any() else (None, None)
+        for name, number in events.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,9 @@ def _trial(histograms: BidHistograms, trial: SourceTrial, n_segments: int) -> _F
     memberships = _memberships(trial, n_segments)
     K = memberships.shares.shape[1] - 1
     fit = fit_market(histograms, trial.before, memberships.labels, K)
-    rates = event_rates(histograms, trial.before, memberships.shares)
+    outcome = outcome_of(histograms, trial.before)
+    events = {"clicks": outcome.clicks, "conversions": outcome.conversions}
+    rates = event_rates(outcome.impressions, events, memberships.shares)
     n = len(histograms.advertisers)
     known = trial.evidence.observations > 0
     plans = plans_of(histograms, [trial.day])

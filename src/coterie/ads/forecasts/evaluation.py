@@ -31,8 +31,9 @@ from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
 from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.forecasts.held_out_plans import HeldOutPlans
 from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of, plans_of
+from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of
 from coterie.ads.forecasts.source_choice import (
     SourceChoice,
     SourceTrial,
@@ -62,6 +63,7 @@ _LOG = logging.getLogger("coterie")
 DEFAULT = "dictionary"
 #: The targets of the tables; conversions are too rare for an error to say much.
 _SHOWN = ("impressions", "spend", "clicks")
+_PLACED_TOGETHER = 256
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,10 @@ class Evaluation:
     # (A,), bids in the training days; 0 for one that first bid in the held-out ones
     observations: Floats
     bids: Floats  # (A,), in the days held out; who made none there has nothing to forecast
+    compared: Mask  # (A,), whom all sources forecast: the representatives of the model
     truth: Outcome
-    forecasts: dict[str, Outcome]  # keys as in "dictionary", "robust" and "robust+pooled"
+    # keys as in "dictionary", "robust" and "robust+pooled"; the default forecasts everybody
+    forecasts: dict[str, Outcome]
     intervals: list[Interval]  # of the default source
     choices: dict[str, SourceChoice]
     model: AdForecaster  # fitted to the training days
@@ -92,15 +96,15 @@ class Evaluation:
 
     @property
     def segments(self) -> NDArray[np.int64]:
-        """The segment of each advertiser of the training days."""
-        return self.model.labels_
+        """The segment of each advertiser that the views of the training days place."""
+        return self.model.labels_[self.model.representatives_]
 
     def measures(self, name: str, target: str, rows: Mask | None = None) -> Measures:
         """Errors of one source; by default over the advertisers seen in training and held out."""
         chosen = self._seen if rows is None else rows
         if name != DEFAULT:
             # other sources say nothing of new advertisers
-            chosen = chosen & (self.observations > 0)
+            chosen = chosen & (self.observations > 0) & self.compared
         truth = getattr(self.truth, target)[chosen]
         value = getattr(self.forecasts[name], target)[chosen]
         if name != DEFAULT:
@@ -117,8 +121,8 @@ class Evaluation:
         return float(((truth >= low) & (truth <= high)).mean()) if is_known else None
 
     def difference(self, first: str, second: str, target: str) -> Difference:
-        """WAPE of one source less that of another, over the advertisers seen in training."""
-        seen = self._seen
+        """WAPE of one source less that of another, over the advertisers that both forecast."""
+        seen = self._seen & self.compared
         one, other = (getattr(self.forecasts[name], target)[seen] for name in (first, second))
         return paired_difference(one, other, getattr(self.truth, target)[seen])
 
@@ -219,30 +223,32 @@ def evaluate(
     settings = settled(before, train, settings or SegmentSettings())
     model = AdForecaster(**vars(settings))
     texts = texts_of(before.advertisers, descriptions)
-    model.text_view_ = model._fitted_text_view(texts, None)
-    model.vectors_ = model._vectors(texts, None)
+    sample, vectors = model._begin(before, texts)
+    settings = settled(sample, train, settings)
     paper = [source for source in sources if source in SOURCES]
-    trials = trials_on(
-        before, train, model.vectors_, settings, [*dict.fromkeys([*paper, "robust"])]
-    )
-    training = training_on(before, train, model.vectors_, settings)
+    trials = trials_on(sample, train, vectors, settings, [*dict.fromkeys([*paper, "robust"])])
+    training = training_on(sample, train, vectors, settings)
     model._fit(before, texts, settings, trials, training)
     _LOG.info("Forecasting the held-out days by every source")
-    asked = _Asked(histograms, before, held, dict(descriptions or {}))
-    choices, pairs = _by_sources(training, trials, settings, paper, asked.known_plans)
+    asked = HeldOutPlans(histograms, before, held, dict(descriptions or {}), model.representatives_)
+    plans = asked.compared_plans
+    choices, pairs = _by_sources(training, trials, settings, paper, plans)
     for name in BASELINES:
         if name in sources:
-            pairs[name] = _baseline(name, before, training.evidence, asked.known_plans, model)
+            seed = settings.random_state
+            pairs[name] = _baseline(name, sample, training.evidence, plans, vectors, seed)
     full = {name: asked.spread(pair) for name, pair in pairs.items()}
-    evidence = evidence_of(histograms, train)
-    for name, curves in (known_curves or {}).items():
-        full[name] = forecast_by_curves(curves, evidence, asked.plans)
+    if known_curves:
+        evidence = evidence_of(histograms, train)
+        for name, curves in known_curves.items():
+            full[name] = forecast_by_curves(curves, evidence, asked.plans)
     figures, intervals = _of_model(model, asked)
     return Evaluation(
         days=[str(day) for day in histograms.days[held]],
         advertisers=histograms.advertisers,
-        observations=evidence.observations,
+        observations=asked.of_known(model.observations_),
         bids=histograms.daily("count")[:, held].sum(axis=1),
+        compared=asked.is_compared,
         truth=outcome_of(histograms, held),
         forecasts=_with_events(full, figures),
         intervals=intervals,
@@ -263,31 +269,6 @@ def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int],
             f"held out: nothing is left to learn from; bring at least {holdout_days + 1} days"
         )
     return list(range(n_days - holdout_days)), list(range(n_days - holdout_days, n_days))
-
-
-class _Asked:
-    """The bids of the held-out days, of all advertisers and of those that the model knows."""
-
-    def __init__(
-        self, histograms: BidHistograms, before: BidHistograms, held: list[int], texts: Any
-    ) -> None:
-        self.plans = plans_of(histograms, held)
-        self.n = len(histograms.advertisers)
-        row = np.searchsorted(before.advertisers, histograms.advertisers)
-        row = np.minimum(row, len(before.advertisers) - 1)
-        self.is_known = before.advertisers[row] == histograms.advertisers
-        self._row = row
-        known = self.plans.of_rows(self.is_known)
-        self.known_plans = Plans(row[known.rows], *list(vars(known).values())[1:])
-        self.new_plans = self.plans.of_rows(~self.is_known)
-        self.new_texts = [
-            texts.get(str(histograms.advertisers[one]), "") for one in self.new_plans.rows
-        ]
-
-    def spread(self, pair: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-        """Return figures of known advertisers for all of them; 0 for the others."""
-        of_all = [np.where(self.is_known, part[self._row], 0.0) for part in pair]
-        return of_all[0], of_all[1]
 
 
 def _by_sources(
@@ -312,20 +293,31 @@ def _by_sources(
 
 
 def _baseline(
-    name: str, before: BidHistograms, evidence: Evidence, plans: Plans, model: AdForecaster
+    name: str,
+    before: BidHistograms,
+    evidence: Evidence,
+    plans: Plans,
+    vectors: Floats | None,
+    seed: int,
 ) -> tuple[Floats, Floats]:
     if name == "lognormal":
         return lognormal_forecast(before, evidence, plans)
-    return boosted_forecast(before, plans, model.vectors_, model.random_state)
+    return boosted_forecast(before, plans, vectors, seed)
 
 
-def _of_model(model: AdForecaster, asked: _Asked) -> tuple[Floats, list[Interval]]:
+def _of_model(model: AdForecaster, asked: HeldOutPlans) -> tuple[Floats, list[Interval]]:
     """Return the figures (A, 14) of the model with given supply, and all intervals."""
     tables = tables_of(model)
+    of_new = _of_new(tables, asked)
     intervals, stated = [], np.zeros((asked.n, 14))
+    known = asked.plans.of_rows(asked.is_known).rows
     for supply in ("given", "forecast"):
         for level in LEVELS:
-            figures = _figures(tables, asked, supply == "given", level)
+            figures = np.zeros((asked.n, 14))
+            given = supply == "given"
+            figures[known] = tables.of_plans(asked.known_plans, given=given, level=level)
+            # nothing is known of the supply of a new advertiser
+            figures[asked.new_plans.rows] = of_new[level]
             ends = [
                 {name: figures[:, column + side] for name, column in COLUMNS.items()}
                 for side in (1, 2)
@@ -336,16 +328,17 @@ def _of_model(model: AdForecaster, asked: _Asked) -> tuple[Floats, list[Interval
     return stated, intervals
 
 
-def _figures(tables: ForecastTables, asked: _Asked, given: bool, level: float) -> Floats:
-    figures = np.zeros((asked.n, 14))
-    known = asked.plans.of_rows(asked.is_known).rows
-    figures[known] = tables.of_plans(asked.known_plans, given=given, level=level)
-    if len(asked.new_plans.rows):
-        # nothing is known of the supply of a new advertiser
-        placements = tables.placer.placed_by_texts(asked.new_texts)
-        new = tables.of_placed_plans(placements, asked.new_plans, level=level)
-        figures[asked.new_plans.rows] = new
-    return figures
+def _of_new(tables: ForecastTables, asked: HeldOutPlans) -> dict[float, Floats]:
+    """Return the figures of new advertisers at each level, (N, 14), by their texts.
+
+    A placement has a weight for every advertiser, so some are placed at a time.
+    """
+    found: dict[float, list[Floats]] = {level: [np.empty((0, 14))] for level in LEVELS}
+    for plans, texts in asked.new_blocks(_PLACED_TOGETHER):
+        placements = tables.placer.placed_by_texts(texts)
+        for level in LEVELS:
+            found[level].append(tables.of_placed_plans(placements, plans, level=level))
+    return {level: np.concatenate(parts) for level, parts in found.items()}
 
 
 def _with_events(

@@ -124,17 +124,18 @@ class FittedMarket:
     vectors_: Floats | None
     stored_days_: StoredDays | None
     targets_: TargetEffects | None = None  # which models of logs without dimensions lack
+    representatives_: Indices  # the advertisers that what is common to all was fitted to
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers, by index; by default of all."""
         index = np.arange(len(self.advertisers_)) if rows is None else np.atleast_1d(rows)
-        told = self.trials_by_bin_[index].toarray()
+        told = self.trials_by_bin_[index].toarray().astype(np.float64)
         hazard = self.form_ == "hazard"
         return Evidence(
             self.form_,
             "price" if self.pays_ == "price" else "bid",
             self.edges_,
-            self.successes_[index].toarray(),
+            self.successes_[index].toarray().astype(np.float64),
             np.cumsum(told[:, ::-1], axis=1)[:, ::-1] if hazard else told,
             self.price_,
             self.observations_[index],

@@ -5,21 +5,33 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from coterie.ads.curves.landscapes import Evidence
-from coterie.ads.curves.supply import fit_supply
+from coterie.ads.curves.supply import fit_supply_rule
+from coterie.ads.forecasts.all_advertisers import (
+    KnownAdvertisers,
+    find_curves,
+    look_at_all,
+    text_votes,
+)
 from coterie.ads.forecasts.backtest import backtest_market, event_rates
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
 from coterie.ads.forecasts.market_fit import fit_market
 from coterie.ads.forecasts.model_warnings import model_warnings
 from coterie.ads.forecasts.plan_forecasts import pays_of
+from coterie.ads.forecasts.representatives import (
+    batches_of,
+    choose_representatives,
+    histograms_of,
+    refuse_too_many,
+)
 from coterie.ads.forecasts.source_choice import (
     SourceTrial,
     Training,
@@ -31,16 +43,17 @@ from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
 from coterie.ads.histograms.target_counts import TargetCounts, merge_targets, unpack_targets
-from coterie.ads.segments.memberships import Memberships
+from coterie.ads.segments.memberships import Memberships, sizable_segments
 from coterie.ads.segments.segment_profiles import (
     describe_segments,
     doubtful_members,
     outlying_members,
+    segment_curves,
 )
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships
 from coterie.ads.segments.text_view import TextView, texts_of, unit_rows
-from coterie.ads.segments.view_agreement import compare_views
+from coterie.ads.segments.view_agreement import compare_views, spread_agreement
 from coterie.ads.targets.target_effects import Market, TargetEffects, fit_targets
 from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError
 from coterie.files.model_files import load_model
@@ -50,9 +63,6 @@ from coterie.runtime.user_warnings import warn_user
 __all__ = ["AdForecaster", "load_forecaster"]
 
 Floats = NDArray[np.float64]
-
-#: A segment with fewer advertisers or bids is neither named nor shown.
-FEWEST_MEMBERS, FEWEST_BIDS = 3, 100.0
 
 _LOG = logging.getLogger("coterie")
 
@@ -70,13 +80,16 @@ class AdForecaster(FittedMarket, BaseEstimator):
     ----------
     n_segments : int or sequence of int
         Their number, or the numbers to choose from by backtest.
-    alphas, strengths, max_observations, tolerance, n_neighbors, wins_over, consensus, origins
+    alphas, strengths, max_observations, tolerance, n_neighbors, wins_over, consensus, origins, \
+    max_representatives
         See :class:`~coterie.ads.segments.settings.SegmentSettings`.
     random_state : int
 
     Attributes
     ----------
     advertisers_ : (A,) array of str
+    representatives_ : int array
+        The advertisers that what is common to all was fitted to; see ``max_representatives``.
     labels_ : (A,) int
         The segment of each advertiser.
     shares_ : (A, K + 1) array
@@ -113,6 +126,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         wins_over: str = "wins",
         consensus: Any = None,
         origins: int = 2,
+        max_representatives: int = 20_000,
         random_state: int = 0,
     ) -> None:
         self.n_segments = n_segments
@@ -124,6 +138,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.wins_over = wins_over
         self.consensus = consensus
         self.origins = origins
+        self.max_representatives = max_representatives
         self.random_state = random_state
 
     @on_one_thread()  # many small steps: handing them to other threads costs more than it gains
@@ -151,12 +166,11 @@ class AdForecaster(FittedMarket, BaseEstimator):
         settings = SegmentSettings(**self.get_params(deep=False))
         histograms = on_price_grid(histograms)
         texts = texts_of(histograms.advertisers, descriptions)
-        self.text_view_ = self._fitted_text_view(texts, embeddings)
-        self.vectors_ = self._vectors(texts, embeddings)
+        sample, vectors = self._begin(histograms, texts, embeddings)
         days = list(range(len(histograms.days)))
-        settings = settled(histograms, days, settings)
-        trials = trials_on(histograms, days, self.vectors_, settings, ("robust",))
-        training = training_on(histograms, days, self.vectors_, settings)
+        settings = settled(sample, days, settings)
+        trials = trials_on(sample, days, vectors, settings, ("robust",))
+        training = training_on(sample, days, vectors, settings)
         self._fit(histograms, texts, settings, trials, training)
         self.targets_ = None if targets is None else self._fitted_targets(targets)
         return self
@@ -199,6 +213,20 @@ class AdForecaster(FittedMarket, BaseEstimator):
             together, texts | dict(descriptions or {}), embeddings=embeddings, targets=counts
         )
 
+    def _begin(
+        self, histograms: BidHistograms, texts: list[str], embeddings: ArrayLike | None = None
+    ) -> tuple[BidHistograms, Floats | None]:
+        """Choose the representatives; return their histograms and the vectors of their texts."""
+        refuse_too_many(histograms, self.max_representatives)
+        rows = choose_representatives(histograms, self.max_representatives, self.random_state)
+        self.representatives_, self.text_view_ = rows, None
+        if embeddings is None and any(texts[row] for row in rows.tolist()):
+            view = TextView(random_state=self.random_state)
+            self.text_view_ = view.fit([texts[row] for row in rows.tolist()])
+        self.vectors_ = self._vectors(texts, embeddings)
+        sample = histograms_of(histograms, rows)
+        return sample, None if self.vectors_ is None else self.vectors_[rows]
+
     def _fit(
         self,
         histograms: BidHistograms,
@@ -207,27 +235,61 @@ class AdForecaster(FittedMarket, BaseEstimator):
         trials: list[SourceTrial],
         training: Training,
     ) -> Self:
-        """Fit with the trials of the backtest and the views of all days already made."""
-        choice, calibration = backtest_market(histograms, trials, settings)
-        evidence, views = training.evidence, training.informative_views
-        labels, weights = np.full(len(texts), -1, dtype=np.int64), None
+        """Fit with the trials of the backtest and the views of all days already made.
+
+        Trials and views are of the representatives.
+        """
+        rows, evidence = self.representatives_, training.evidence
+        sample = histograms_of(histograms, rows)
+        choice, calibration = backtest_market(sample, trials, settings)
+        views, weights = training.informative_views, None
+        labels = np.full(len(rows), -1, dtype=np.int64)
         if views and choice.n_segments:
             _LOG.info("Finding the segments the views agree on")
             function = consensus_function(self.consensus, choice.n_segments, self.random_state)
             labels, weights = consensus_labels(views, function)
-        memberships = robust_memberships(views, evidence, labels, self.max_observations)
-        memberships = _sizable_segments(memberships, evidence.observations)
-        self._keep_segments(evidence, memberships, texts)
-        self.agreement_ = compare_views(views, self.labels_, weights)
-        self._keep_evidence(histograms, evidence)
-        self._keep_curves(histograms, evidence, choice, calibration)
-        self._keep_rates(histograms)
+        learned = robust_memberships(views, evidence, labels, self.max_observations)
+        batches = batches_of(histograms, self.max_representatives)
+        known = self._look_at_all(histograms, batches, sample, training, learned)
+        found = replace(learned, shares=known.shares, rule=None)
+        found = sizable_segments(found, known.observations)
+        self._keep_segments(evidence, found, [texts[row] for row in rows.tolist()])
+        self.agreement_ = spread_agreement(
+            compare_views(views, self.labels_[rows], weights), rows, len(texts)
+        )
+        self._keep_evidence(histograms, evidence, known)
+        self._keep_curves(histograms, batches, evidence, found, choice, calibration)
+        self._keep_rates(known)
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
         self.stored_days_ = pack_days(histograms, named)
         self.warnings_ = model_warnings(self.price_levels_, choice, calibration)
         for sentence in self.warnings_:
             warn_user(sentence, CoterieWarning)
         return self
+
+    def _look_at_all(
+        self,
+        histograms: BidHistograms,
+        batches: list[NDArray[np.int64]],
+        sample: BidHistograms,
+        training: Training,
+        learned: Memberships,
+    ) -> KnownAdvertisers:
+        """Return what is known of all advertisers, by rules of the representatives."""
+        if learned.rule is None:
+            raise AssertionError("memberships that were learned have a rule")
+        text = training.informative_views.get("text")
+        votes = []
+        if text is not None and self.vectors_ is not None:
+            votes = [text_votes(self.vectors_, self.representatives_, text.partitions)]
+        return look_at_all(
+            histograms,
+            batches,
+            training.evidence.price,
+            learned.rule,
+            lambda rows: [vote(rows) for vote in votes],
+            fit_supply_rule(sample.daily("count"), histograms.days),
+        )
 
     def _fitted_targets(self, counts: TargetCounts) -> TargetEffects:
         rates = self.click_rate_, self.conversion_rate_
@@ -247,66 +309,77 @@ class AdForecaster(FittedMarket, BaseEstimator):
             )
         return merge_targets(unpack_targets(self.targets_.counts, self.advertisers_), added)
 
-    def _fitted_text_view(self, texts: list[str], embeddings: ArrayLike | None) -> TextView | None:
-        if embeddings is not None or not any(texts):
-            return None
-        return TextView(random_state=self.random_state).fit(texts)
-
     def _vectors(self, texts: list[str], embeddings: ArrayLike | None) -> Floats | None:
         if embeddings is not None:
             return unit_rows(embeddings, len(texts))
-        return None if self.text_view_ is None else np.asarray(self.text_view_.transform(texts))
+        if self.text_view_ is None:
+            return None
+        transform, size = self.text_view_.make_transform(), self.max_representatives
+        blocks = (texts[at : at + size] for at in range(0, len(texts), size))
+        return np.concatenate([transform(block) for block in blocks])
 
     def _keep_segments(
         self, evidence: Evidence, memberships: Memberships, texts: list[str]
     ) -> None:
+        """Keep the segments; evidence and texts are of the representatives."""
         self.shares_, self.labels_ = memberships.shares, memberships.labels
-        self.segments_ = describe_segments(evidence, memberships, texts)
-        self.outliers_, distance = outlying_members(evidence, memberships)
-        self.doubtful_ = doubtful_members(memberships, evidence.observations)
-        self.confidence_ = memberships.shares[:, :-1].max(axis=1, initial=0.0)
-        # half the distance of all curves leaves no confidence
-        self.confidence_[self.outliers_] *= np.maximum(1.0 - 2.0 * distance, 0.0)
+        mine = replace(memberships, shares=memberships.shares[self.representatives_])
+        self.segments_ = describe_segments(evidence, mine, texts)
 
-    def _keep_evidence(self, histograms: BidHistograms, evidence: Evidence) -> None:
+    def _keep_evidence(
+        self, histograms: BidHistograms, evidence: Evidence, known: KnownAdvertisers
+    ) -> None:
         self.advertisers_ = histograms.advertisers
         self.days_ = histograms.days
         self.auction_, self.currency_ = histograms.auction, histograms.currency
         self.form_, self.pays_ = evidence.form, pays_of(evidence)
         self.edges_, self.price_ = evidence.edges, evidence.price
-        self.observations_ = evidence.observations
-        told = evidence.trials
-        if evidence.form == "hazard":
-            told = -np.diff(evidence.trials, axis=1, append=0.0)
-        self.successes_, self.trials_by_bin_ = sp.csr_array(evidence.successes), sp.csr_array(told)
+        self.observations_ = known.observations
+        self.successes_, self.trials_by_bin_ = known.successes, known.told
+        K = len(self.segments_)
+        inside = self.labels_ >= 0
+        sizes = np.bincount(self.labels_[inside], minlength=K)
+        bids = np.bincount(self.labels_[inside], known.observations[inside], K)
+        self.segments_ = [
+            replace(profile, size=int(size), observations=float(number))
+            for profile, size, number in zip(self.segments_, sizes, bids, strict=True)
+        ]
 
     def _keep_curves(
         self,
         histograms: BidHistograms,
+        batches: list[NDArray[np.int64]],
         evidence: Evidence,
+        memberships: Memberships,
         choice: Choice,
         calibration: Calibration,
     ) -> None:
         _LOG.info("Fitting the market curves")
-        days = list(range(len(histograms.days)))
-        groups = np.where(evidence.observations > 0, self.labels_, -1)
-        found = fit_market(
-            histograms, days, groups, len(self.segments_), half_life=choice.half_life
+        rows, days = self.representatives_, list(range(len(histograms.days)))
+        groups = np.where(evidence.observations > 0, self.labels_[rows], -1)
+        sample = histograms_of(histograms, rows)
+        fit = fit_market(sample, days, groups, len(self.segments_), half_life=choice.half_life)
+        mine = replace(memberships, shares=memberships.shares[rows])
+        by_segment = segment_curves(evidence, mine)
+        found = find_curves(
+            histograms, batches, fit, choice.strength, memberships, evidence.price, by_segment
         )
-        self.price_levels_ = found.levels
-        self.win_, self.spread_ = found.curves(choice.strength)
-        self.segment_win_, self.segment_spread_ = found.segment_curves()
+        self.price_levels_ = fit.levels
+        self.win_, self.spread_ = found.win, found.spread
+        self.segment_win_, self.segment_spread_ = fit.segment_curves()
         self.choice_, self.calibration_ = choice, calibration
+        self.outliers_, distance = outlying_members(found.distances)
+        self.doubtful_ = doubtful_members(memberships, self.observations_)
+        self.confidence_ = memberships.shares[:, :-1].max(axis=1, initial=0.0)
+        # half the distance of all curves leaves no confidence
+        self.confidence_[self.outliers_] *= np.maximum(1.0 - 2.0 * distance, 0.0)
 
-    def _keep_rates(self, histograms: BidHistograms) -> None:
-        days = list(range(len(histograms.days)))
-        count, bid, wins, cost = (
-            histograms.daily(name).sum(axis=1) for name in ("count", "bid", "wins", "cost")
-        )
-        self.supply_ = fit_supply(histograms, days)
+    def _keep_rates(self, known: KnownAdvertisers) -> None:
+        count, bid, wins, cost, clicks, conversions = known.sums.values()
+        self.supply_ = known.supply
         self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
         self.wins_, self.cost_, self.rows_ = wins, cost, float(count.sum())
-        rates = event_rates(histograms, days, self.shares_)
+        rates = event_rates(wins, {"clicks": clicks, "conversions": conversions}, self.shares_)
         self.click_rate_, self.click_worth_ = rates["clicks"]
         self.conversion_rate_, self.conversion_worth_ = rates["conversions"]
 
@@ -321,30 +394,3 @@ def load_forecaster(path: str | os.PathLike[str]) -> AdForecaster:
         )
     refuse_former(model, path)
     return model
-
-
-def _sizable_segments(memberships: Memberships, observations: Floats) -> Memberships:
-    """Return the segments with enough members and bids, the largest first.
-
-    The members of others go to the segment of their next largest share. A smaller segment would
-    show the figures of single advertisers.
-    """
-    while True:
-        labels = memberships.labels
-        K = memberships.shares.shape[1] - 1
-        sizes = np.bincount(labels[labels >= 0], minlength=K)
-        bids = np.bincount(labels[labels >= 0], observations[labels >= 0], K)
-        order = [
-            int(s)
-            for s in np.argsort(-sizes, kind="stable")
-            if sizes[s] >= FEWEST_MEMBERS and bids[s] >= FEWEST_BIDS
-        ]
-        shares = memberships.shares[:, [*order, K]]
-        total = shares.sum(axis=1, keepdims=True)
-        shares = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
-        shares[total[:, 0] <= 0, -1] = 1.0
-        rates = memberships.rates[[*order, K]]
-        kept = Memberships(shares, rates, memberships.form, memberships.n_iter)
-        if len(order) == K:
-            return kept
-        memberships = kept

@@ -7,7 +7,8 @@ auctions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,19 +37,29 @@ class MarketFit:
     segments: Labels  # (A,), −1 for none
     dictionary: MarketDictionary
     counts: AuctionCounts  # at level 0, days weighted by age
-    mean: Floats  # (A, G + 1), curves under the dictionary's posterior
-    variance: Floats  # (A, G + 1)
+    half_life: float
 
     def with_half_life(self, half_life: float) -> MarketFit:
         """Return the curves by the same atoms, with days weighted by their age."""
         counts = _counts(self.histograms, self.days, self.levels, half_life)
-        return _described(
-            self.histograms, self.days, self.levels, self.segments, self.dictionary, counts
+        return replace(self, counts=counts, half_life=half_life)
+
+    def of_others(self, histograms: BidHistograms, segments: Labels) -> MarketFit:
+        """Return what the same dictionary says of other advertisers, on the same days."""
+        counts = _counts(histograms, self.days, self.levels, self.half_life)
+        return replace(self, histograms=histograms, segments=segments, counts=counts)
+
+    @cached_property
+    def prior(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the curves under the dictionary's posterior, (A, G + 1) each."""
+        parents = self.histograms.parents
+        return self.dictionary.curves(
+            self.dictionary.posterior(self.counts, self.segments, parents)
         )
 
     def curves(self, strength: float) -> tuple[Curves, Curves]:
         """Return W at the upper edges of the bins and its standard deviation, (A, G) each."""
-        win, variance = complete_curves(self.counts, self.mean, self.variance, strength)
+        win, variance = complete_curves(self.counts, *self.prior, strength)
         return win.astype(np.float32), np.sqrt(variance).astype(np.float32)
 
     def segment_curves(self) -> tuple[Floats, Floats]:
@@ -74,7 +85,7 @@ def fit_market(
     levels = price_levels(histograms, days) if levels is None else levels
     counts = _counts(histograms, days, levels, half_life)
     dictionary = fit_dictionary(counts, segments, n_segments)
-    return _described(histograms, days, levels, segments, dictionary, counts)
+    return MarketFit(histograms, days, levels, segments, dictionary, counts, half_life)
 
 
 def _counts(
@@ -86,16 +97,3 @@ def _counts(
     )
     weights = day_weights(histograms.days[days], half_life)
     return count_auctions(histograms, days, weights=weights, shifts=shifts)
-
-
-def _described(
-    histograms: BidHistograms,
-    days: list[int],
-    levels: DayLevels,
-    segments: Labels,
-    dictionary: MarketDictionary,
-    counts: AuctionCounts,
-) -> MarketFit:
-    posterior = dictionary.posterior(counts, segments, histograms.parents)
-    mean, variance = dictionary.curves(posterior)
-    return MarketFit(histograms, days, levels, segments, dictionary, counts, mean, variance)

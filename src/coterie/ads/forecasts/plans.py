@@ -76,13 +76,13 @@ def plans_of(histograms: BidHistograms, days: list[int]) -> Plans:
     kept = np.flatnonzero(np.isin(cells.day, days) & (cells.count > 0))
     advertiser = cells.advertiser[kept]
     rows, starts = np.unique(advertiser, return_index=True)
-    number = cells.count[kept]
+    number = cells.count[kept].astype(np.float64)
     return Plans(
-        rows,
+        rows.astype(np.int64),
         np.append(starts, len(kept)).astype(np.int64),
         cells.bid[kept] / number / _MICROS,
         number,
-        np.searchsorted(days, cells.day[kept]),
+        np.searchsorted(days, cells.day[kept]).astype(np.int64),
         histograms.days[days],
     )
 

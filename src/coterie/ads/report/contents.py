@@ -24,18 +24,17 @@ from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.paper_tables import paper_tables
 from coterie.ads.forecasts.profiles import (
     bid_shares,
-    dissenting_views,
-    own_on_grid,
     segments_on_grid,
     shown_grid,
     typical_members,
 )
-from coterie.ads.report.chart_points import (
-    day_points,
-    forecast_points,
-    shares_below,
-    shares_beside_segment,
+from coterie.ads.report.advertiser_rows import (
+    AdvertiserRow,
+    CurvesOnGrid,
+    advertiser_rows,
+    shown_advertisers,
 )
+from coterie.ads.report.chart_points import day_points, forecast_points, shares_below
 from coterie.ads.report.evaluation_tables import evaluation_contents
 from coterie.ads.segments.segment_profiles import SegmentProfile
 from coterie.errors import InvalidParameterError
@@ -50,29 +49,16 @@ __all__ = [
     "report_payload",
 ]
 
-Floats = NDArray[np.float64]
 Grid = NDArray[np.int64]
 
 _MICROS = 1_000_000
-#: In so many auctions chance plays no part.
-_MANY_AUCTIONS = 1e12
 #: The level of all intervals.
 _LEVEL = 0.9
 _SEVERITIES = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
-class _Curves:
-    """Win rate with its interval, and mean price paid, at each of the P bids of the grid."""
-
-    win: list[float]
-    win_low: list[float]
-    win_high: list[float]
-    cost: list[float]
-
-
-@dataclass(frozen=True)
-class SegmentCard(_Curves):
+class SegmentCard(CurvesOnGrid):
     """One segment; ``members`` are its most typical advertisers."""
 
     name: str
@@ -85,35 +71,6 @@ class SegmentCard(_Curves):
     # shares of wins and of cost with a bid of at most each of the grid; None if not known
     wins_below: list[float] | None
     cost_below: list[float] | None
-
-
-@dataclass(frozen=True)
-class AdvertiserRow(_Curves):
-    """One advertiser; ``own`` is its own win-rate curve, None if it has no bids.
-
-    The intervals are those of impressions and of spend on an average day, divided by the expected
-    auctions of that day. They include that the number of auctions is uncertain, so that
-    ``win_high`` may be above 1.
-    """
-
-    spend_low: list[float]  # in currency units per auction
-    spend_high: list[float]
-    id: str
-    segment: int | None
-    confidence: float
-    observations: float
-    own: list[float] | None
-    bid: float
-    supply: float
-    supply_by_weekday: list[float]
-    click_rate: float | None
-    outlier: bool
-    dissent: list[str]
-    source: str
-    wins_below: list[float] | None
-    cost_below: list[float] | None
-    # of wins and of cost: the Kolmogorov–Smirnov distance from the segment, and its bid
-    gaps: list[list[float]] | None
 
 
 @dataclass(frozen=True)
@@ -156,6 +113,10 @@ class Report:
         The level of all intervals.
     grid : list of P floats
         The bids of all curves, increasing.
+    advertisers : list of AdvertiserRow
+        Those of the log; of very many, the ones with the most bids.
+    left_out : int
+        The number of the others.
     outliers, low_confidence : list of int
         Advertisers unlike their segment, and those without a clear segment.
     warnings : list of str
@@ -195,6 +156,7 @@ class Report:
     tables: list[dict[str, Any]]
     quality: list[QualityNote]
     how: list[Step]
+    left_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the contents as plain values, ready for JSON."""
@@ -235,7 +197,7 @@ def report_payload(
         ``Report.as_dict`` gives it as JSON would hold it.
     """
     _check_arguments(model, evaluation, {"source": source, "engine": engine, "title": title})
-    grid = shown_grid(model.edges_)
+    grid, shown = shown_grid(model.edges_), shown_advertisers(model)
     return Report(
         title=title,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -252,11 +214,11 @@ def report_payload(
         spend=float(model.cost_.sum()) / PER_UNIT,
         interval=_LEVEL,
         grid=(grid / _MICROS).tolist(),
-        segments=_segments(model, grid),
-        advertisers=_advertisers(model, grid),
+        segments=_segments(model, grid, shown),
+        advertisers=advertiser_rows(model, grid, shown, _LEVEL),
         views=_views(model),
-        outliers=model.outliers_.tolist(),
-        low_confidence=model.doubtful_.tolist(),
+        outliers=_numbered(model.outliers_, shown),
+        low_confidence=_numbered(model.doubtful_, shown),
         warnings=list(model.warnings_),
         days=day_points(model.price_levels_, model.supply_.factors, _LEVEL),
         evaluation=None
@@ -266,6 +228,7 @@ def report_payload(
         tables=[] if evaluation is None else paper_tables(evaluation, model.agreement_),
         quality=[_quality_note(note) for note in quality],
         how=[Step(step, detail) for step, detail in steps],
+        left_out=len(model.advertisers_) - len(shown),
     )
 
 
@@ -297,7 +260,13 @@ def _quality_note(note: Mapping[str, Any]) -> QualityNote:
     return made
 
 
-def _segments(model: AdForecaster, grid: Grid) -> list[SegmentCard]:
+def _numbered(rows: Sequence[int] | Grid, shown: Grid) -> list[int]:
+    """Return the indices in the report of those rows of the model that it shows."""
+    number = {int(row): index for index, row in enumerate(shown)}
+    return [number[int(row)] for row in rows if int(row) in number]
+
+
+def _segments(model: AdForecaster, grid: Grid, shown: Grid) -> list[SegmentCard]:
     """Return one card per segment; a model without segments has one card of all advertisers."""
     on_grid = segments_on_grid(tables_of(model), len(model.segments_), grid)
     places = range(len(model.segments_)) if model.segments_ else [-1]
@@ -306,7 +275,7 @@ def _segments(model: AdForecaster, grid: Grid) -> list[SegmentCard]:
         SegmentCard(
             **_profile(model, s),
             **{name: curve[s].tolist() for name, curve in on_grid.items()},
-            members=typical_members(model, s),
+            members=_numbered(typical_members(model, s), shown),
             **shares_below(None if shares is None else shares.of_segment(s)),
         )
         for s in places
@@ -323,65 +292,6 @@ def _profile(model: AdForecaster, s: int) -> dict[str, Any]:
         n, n_bids = len(model.advertisers_), float(model.observations_.sum())
         profile = SegmentProfile("all advertisers", [], "", price, n, n_bids)
     return asdict(profile) | {"median_price": profile.median_price / _MICROS}
-
-
-def _advertisers(model: AdForecaster, grid: Grid) -> list[AdvertiserRow]:
-    supply = _supplies(model)
-    on_grid = _forecasts_on_grid(model, supply, grid)
-    by_weekday = np.exp(model.supply_.factors.by_weekday())
-    has_bids = model.observations_ > 0
-    is_outlier = np.isin(np.arange(len(supply)), model.outliers_)
-    shares = bid_shares(model, grid)
-    return [
-        AdvertiserRow(
-            **{curve: values[a].tolist() for curve, values in on_grid.items()},
-            id=str(name),
-            segment=max(int(model.labels_[a]), 0),
-            confidence=float(np.clip(model.confidence_[a], 0, 1)),
-            observations=float(model.observations_[a]),
-            own=own_on_grid(model, a, grid)["win"] if has_bids[a] else None,
-            bid=float(model.bid_[a]) / _MICROS,
-            supply=float(supply[a]),
-            supply_by_weekday=(model.supply_.level[a] * by_weekday).tolist(),
-            click_rate=None if model.click_rate_ is None else float(model.click_rate_[a]),
-            outlier=bool(is_outlier[a]),
-            dissent=dissenting_views(model, a),
-            source="pooled" if has_bids[a] else "segment",
-            **shares_beside_segment(None if shares is None else shares.of_advertiser(a)),
-        )
-        for a, name in enumerate(model.advertisers_)
-    ]
-
-
-def _supplies(model: AdForecaster) -> Floats:
-    """Return the auctions to expect of each advertiser on an average day, (A,)."""
-    tables = tables_of(model)
-    return np.array([tables.supply(row) for row in range(len(model.advertisers_))])
-
-
-def _forecasts_on_grid(model: AdForecaster, supply: Floats, grid: Grid) -> dict[str, Floats]:
-    """Return the forecasts of an average day at P bids, per expected auction, (A, P) each.
-
-    They are those that ``model.forecast(advertiser, bid)`` gives. An advertiser without supply has
-    the intervals of very many auctions.
-    """
-    tables, n_bids = tables_of(model), len(grid)
-    rows = np.repeat(np.arange(len(supply)), n_bids)
-    bids = np.tile(np.maximum(grid, 1) / _MICROS, len(supply))
-    is_expected = supply > 0
-    auctions = np.repeat(np.where(is_expected, supply, _MANY_AUCTIONS), n_bids)
-    days = [tables.days()] * len(rows)
-    given = np.repeat(~is_expected, n_bids)
-    figures = tables.at(rows, bids, auctions, days, given, _LEVEL)
-    columns = {
-        "win": figures[:, 0],
-        "win_low": figures[:, 3] / auctions,
-        "win_high": figures[:, 4] / auctions,
-        "cost": figures[:, 1],
-        "spend_low": figures[:, 6] / auctions,
-        "spend_high": figures[:, 7] / auctions,
-    }
-    return {name: column.reshape(len(supply), n_bids) for name, column in columns.items()}
 
 
 def _views(model: AdForecaster) -> ViewTable:

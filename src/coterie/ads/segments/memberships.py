@@ -24,15 +24,50 @@ from numpy.typing import NDArray
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.pooling import mixed_rates, overall_rate, segment_rates
 
-__all__ = ["Memberships", "hard_memberships", "learn_memberships"]
+__all__ = [
+    "FEWEST_BIDS",
+    "FEWEST_MEMBERS",
+    "MembershipRule",
+    "Memberships",
+    "hard_memberships",
+    "learn_memberships",
+    "sizable_segments",
+]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
+
+#: A segment with fewer advertisers or bids is neither named nor shown.
+FEWEST_MEMBERS, FEWEST_BIDS = 3, 100.0
 
 _LEAST_RATE = 1e-9
 _LEAST_SHARE = 1e-6
 _LEAST_SIZE_OF_LAST = 0.02
 _MOST_OBSERVATIONS = 200.0
+
+
+@dataclass(frozen=True)
+class MembershipRule:
+    """The right side of the formula: what the shares of any advertiser follow from."""
+
+    rates: Floats  # (K + 1, G), q
+    log_sizes: Floats  # (K + 1,), log p
+    # for each view and each of its partitions, log P of every cluster, (C, K + 1)
+    log_votes: list[list[Floats]]
+
+    def shares(self, evidence: Evidence, votes: Sequence[Labels] = ()) -> Floats:
+        """Return the shares π of advertisers, (A, K + 1).
+
+        ``votes`` has a matrix (A, V) of labels for each view that the rule was learned with.
+        """
+        score = self.log_sizes + _log_likelihood(evidence, self.rates)
+        for partitions, tables in zip(votes, self.log_votes, strict=True):
+            total = np.zeros_like(score)
+            for column, table in zip(partitions.T, tables, strict=True):
+                voting = column >= 0
+                total[voting] += table[column[voting]]
+            score += total / max(len(tables), 1)
+        return _normalised(score)
 
 
 @dataclass(frozen=True)
@@ -43,6 +78,7 @@ class Memberships:
     rates: Floats  # (K + 1, G), rates of success; the last row is that of all advertisers
     form: str  # "hazard" or "rate", see coterie.ads.curves.landscapes
     n_iter: int = 0
+    rule: MembershipRule | None = None  # that gave the shares; None if they were given
 
     @property
     def labels(self) -> Labels:
@@ -79,7 +115,7 @@ def hard_memberships(
 def learn_memberships(
     evidence: Evidence,
     labels: Labels,
-    votes: Sequence[NDArray[np.int64]] = (),
+    votes: Sequence[Labels] = (),
     *,
     max_observations: float | None = None,
     max_iter: int = 30,
@@ -99,18 +135,47 @@ def learn_memberships(
         unknown = labels < 0
         sizes = shares[~unknown, :-1].mean(axis=0) if (~unknown).any() else 1 / n_segments
         shares[unknown, :-1], shares[unknown, -1] = sizes, 0.0
-    n_iter = 0
+    n_iter, rule = 0, None
     for n_iter in range(1, max_iter + 1):  # noqa: B007 (part of the result)
-        rates = _rates(evidence, shares, max_observations)
-        score = _log_sizes(shares[informed]) + _log_likelihood(evidence, rates)
-        for partitions in votes:
-            score += _log_votes(partitions, shares, informed)
-        updated = _normalised(score)
+        rule = MembershipRule(
+            _rates(evidence, shares, max_observations),
+            _log_sizes(shares[informed]),
+            [[_log_votes(column, shares, informed) for column in view.T] for view in votes],
+        )
+        updated = rule.shares(evidence, votes)
         change = np.abs(updated - shares).sum(axis=1).mean()
         shares = updated
         if change < tol:
             break
-    return Memberships(shares, _rates(evidence, shares, max_observations), evidence.form, n_iter)
+    rates = _rates(evidence, shares, max_observations)
+    return Memberships(shares, rates, evidence.form, n_iter, rule)
+
+
+def sizable_segments(memberships: Memberships, observations: Floats) -> Memberships:
+    """Return the segments with enough members and bids, the largest first.
+
+    The members of others go to the segment of their next largest share. A smaller segment would
+    show the figures of single advertisers.
+    """
+    while True:
+        labels = memberships.labels
+        K = memberships.shares.shape[1] - 1
+        sizes = np.bincount(labels[labels >= 0], minlength=K)
+        bids = np.bincount(labels[labels >= 0], observations[labels >= 0], K)
+        order = [
+            int(s)
+            for s in np.argsort(-sizes, kind="stable")
+            if sizes[s] >= FEWEST_MEMBERS and bids[s] >= FEWEST_BIDS
+        ]
+        shares = memberships.shares[:, [*order, K]]
+        total = shares.sum(axis=1, keepdims=True)
+        shares = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+        shares[total[:, 0] <= 0, -1] = 1.0
+        rates = memberships.rates[[*order, K]]
+        kept = Memberships(shares, rates, memberships.form, memberships.n_iter)
+        if len(order) == K:
+            return kept
+        memberships = kept
 
 
 def _rates(evidence: Evidence, shares: Floats, max_observations: float | None) -> Floats:
@@ -132,25 +197,17 @@ def _log_likelihood(evidence: Evidence, rates: Floats) -> Floats:
     """
     success = np.log(np.maximum(rates, _LEAST_RATE))
     failure = np.log(np.maximum(1 - rates, _LEAST_RATE))
-    failures = np.maximum(evidence.trials - evidence.successes, 0)
     scale = np.minimum(1.0, _MOST_OBSERVATIONS / np.maximum(evidence.observations, 1.0))
-    return scale[:, None] * (evidence.successes @ success.T + failures @ failure.T)
+    return scale[:, None] * (evidence.successes @ success.T + evidence.failures @ failure.T)
 
 
-def _log_votes(
-    partitions: NDArray[np.int64], shares: Floats, informed: NDArray[np.bool_]
-) -> Floats:
-    """Return the mean of log P(cluster | segment) over the partitions of a view, (A, K + 1)."""
-    total = np.zeros_like(shares)
-    for column in partitions.T:
-        voting = column >= 0
-        known = voting & informed
-        table = np.zeros((int(column.max(initial=-1)) + 1, shares.shape[1]))
-        np.add.at(table, column[known], shares[known])
-        # one is added to each count, so that no probability is 0
-        table = (table + 1) / (table + 1).sum(axis=0) if len(table) else table
-        total[voting] += np.log(table[column[voting]])
-    return total / max(partitions.shape[1], 1)
+def _log_votes(column: Labels, shares: Floats, informed: NDArray[np.bool_]) -> Floats:
+    """Return log P(cluster | segment) of the clusters of a partition, (C, K + 1)."""
+    known = (column >= 0) & informed
+    table = np.zeros((int(column.max(initial=-1)) + 1, shares.shape[1]))
+    np.add.at(table, column[known], shares[known])
+    # one is added to each count, so that no probability is 0
+    return np.log((table + 1) / (table + 1).sum(axis=0)) if len(table) else table
 
 
 def _normalised(score: Floats) -> Floats:

@@ -12,7 +12,14 @@ from coterie.ads.curves.landscapes import Evidence, own_curves, win_curves
 from coterie.ads.curves.pooling import win_variance
 from coterie.ads.segments.memberships import Memberships
 
-__all__ = ["SegmentProfile", "describe_segments", "doubtful_members", "outlying_members"]
+__all__ = [
+    "SegmentProfile",
+    "describe_segments",
+    "distances_from_segments",
+    "doubtful_members",
+    "outlying_members",
+    "segment_curves",
+]
 
 Floats = NDArray[np.float64]
 
@@ -73,23 +80,28 @@ def segment_curves(evidence: Evidence, memberships: Memberships) -> Floats:
     return win_curves(memberships.rates, trials + 1.0, evidence.form)
 
 
-def outlying_members(
-    evidence: Evidence, memberships: Memberships
-) -> tuple[NDArray[np.int64], Floats]:
-    """Return the advertisers whose own curve differs from their segment's, and by how much.
+def distances_from_segments(evidence: Evidence, memberships: Memberships, curves: Floats) -> Floats:
+    """Return how far the own curve of each advertiser is from its segment's, (A,).
 
-    The farthest is first. The difference in some bin must be above 0.15, and above four standard
-    deviations of a curve with the advertiser's trials.
+    ``curves`` are those of :func:`segment_curves`, perhaps of other advertisers. Only differences
+    above four standard deviations of a curve with the advertiser's trials count.
     """
     own = own_curves(evidence)
-    expected = segment_curves(evidence, memberships)[memberships.labels]
     deviation = np.sqrt(win_variance(evidence, memberships.prior, 1.0))
-    distance = np.where(evidence.trials >= _FEWEST_TRIALS, np.abs(own - expected), 0.0)
+    difference = np.abs(own - curves[memberships.labels])
+    distance = np.where(evidence.trials >= _FEWEST_TRIALS, difference, 0.0)
     distance[distance < _LEAST_DEVIATIONS * deviation] = 0.0
-    farthest = distance.max(axis=1, initial=0.0)
-    outliers = np.flatnonzero(farthest > _LEAST_DISTANCE)
-    outliers = outliers[np.argsort(-farthest[outliers], kind="stable")]
-    return outliers, farthest[outliers]
+    return np.asarray(distance.max(axis=1, initial=0.0))
+
+
+def outlying_members(distances: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Return the advertisers farther than 0.15 from their segment, the farthest first, and how far.
+
+    ``distances`` (A,) are those of :func:`distances_from_segments`.
+    """
+    outliers = np.flatnonzero(distances > _LEAST_DISTANCE)
+    outliers = outliers[np.argsort(-distances[outliers], kind="stable")]
+    return outliers, distances[outliers]
 
 
 def doubtful_members(memberships: Memberships, observations: Floats) -> NDArray[np.int64]:

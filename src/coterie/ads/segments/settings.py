@@ -43,6 +43,10 @@ class SegmentSettings:
         Any unfitted consensus function of the library; by default ``RobustConsensus``.
     origins : int
         The largest number of training days to forecast in the backtest.
+    max_representatives : int
+        What is common to all advertisers is fitted to at most so many, a random sample; the
+        others are placed by it. Memory and time for the fit depend on this number, not on that
+        of advertisers.
     random_state : int
     """
 
@@ -55,6 +59,7 @@ class SegmentSettings:
     wins_over: str = "wins"
     consensus: Any = None
     origins: int = 2
+    max_representatives: int = 20_000
     random_state: int = 0
 
     def __post_init__(self) -> None:
@@ -91,6 +96,10 @@ class SegmentSettings:
                 "it must be an unfitted consensus function with the parameter n_clusters",
             ),
             "origins": (_is_whole(self.origins, 0), "it must be a whole number from 0 up"),
+            "max_representatives": (
+                _is_whole(self.max_representatives, 2),
+                "it must be a whole number from 2 up",
+            ),
             "random_state": (
                 _is_whole(self.random_state, 0) and self.random_state <= _LARGEST_SEED,
                 f"it must be a whole number from 0 to {_LARGEST_SEED:,}",

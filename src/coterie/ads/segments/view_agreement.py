@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from coterie.ads.segments.views import View
 
-__all__ = ["ViewAgreement", "compare_views", "paper_table_of_clusters"]
+__all__ = ["ViewAgreement", "compare_views", "paper_table_of_clusters", "spread_agreement"]
 
 Labels = NDArray[np.int64]
 #: Below this adjusted Rand index a view is taken as unrelated to the segments.
@@ -66,6 +66,16 @@ def compare_views(
         dissenting,
         _sentence(names, with_segments, weights, dissenting),
     )
+
+
+def spread_agreement(agreement: ViewAgreement, rows: Labels, n_advertisers: int) -> ViewAgreement:
+    """Return the agreement of views of some advertisers, ``rows``, as one of all.
+
+    The views do not place the others.
+    """
+    placed = np.full((n_advertisers, len(agreement.names)), -1, dtype=np.int64)
+    placed[rows] = agreement.placed
+    return replace(agreement, placed=placed)
 
 
 def paper_table_of_clusters(views: Mapping[str, View]) -> list[list[Any]]:

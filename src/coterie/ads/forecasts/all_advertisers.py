@@ -1,0 +1,202 @@
+"""All advertisers: what a model knows of each, found batch by batch by rules of representatives."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from coterie.ads.curves.landscapes import Evidence, evidence_of
+from coterie.ads.curves.supply import Supply, SupplyRule
+from coterie.ads.forecasts.market_fit import MarketFit
+from coterie.ads.forecasts.representatives import histograms_of
+from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.segments.memberships import MembershipRule, Memberships
+from coterie.ads.segments.segment_profiles import distances_from_segments
+
+__all__ = ["KnownAdvertisers", "OwnCurves", "find_curves", "look_at_all", "text_votes"]
+
+Floats = NDArray[np.float64]
+Curves = NDArray[np.float32]
+Indices = NDArray[np.int64]
+Labels = NDArray[np.int64]
+
+_LOG = logging.getLogger("coterie")
+_SUMS = ("count", "bid", "wins", "cost", "clicks", "conversions")
+
+
+@dataclass(frozen=True)
+class KnownAdvertisers:
+    """What is known of A advertisers before their curves."""
+
+    shares: Floats  # (A, K + 1), in the segments
+    observations: Floats  # (A,)
+    successes: sp.csr_array  # (A, G), float32
+    told: sp.csr_array  # (A, G), float32: trials, and in the hazard form those that end in a bin
+    sums: dict[str, Floats]  # of the cells of bids, (A,) each
+    supply: Supply
+
+
+@dataclass(frozen=True)
+class OwnCurves:
+    """The curves of A advertisers."""
+
+    win: Curves  # (A, G)
+    spread: Curves  # (A, G)
+    distances: Floats  # (A,), of the own curve from the segment's
+
+
+def look_at_all(
+    histograms: BidHistograms,
+    batches: Sequence[Indices],
+    price: Floats,
+    rule: MembershipRule,
+    votes: Callable[[Indices], list[Labels]],
+    supply: SupplyRule,
+) -> KnownAdvertisers:
+    """Place all advertisers in the segments, and count what each has.
+
+    ``price`` (G,) is the mean price in each bin. ``votes`` gives the labels of some advertisers
+    by the views that the rule knows.
+    """
+    A = len(histograms.advertisers)
+    shares, observations = np.empty((A, len(rule.rates))), np.empty(A)
+    sums = {name: np.empty(A) for name in _SUMS}
+    successes, told, supplies = [], [], []
+    for number, rows in enumerate(batches):
+        _tell("Placing", number, batches)
+        some = histograms_of(histograms, rows)
+        evidence = replace(evidence_of(some), price=price)
+        shares[rows] = rule.shares(evidence, votes(rows))
+        observations[rows] = evidence.observations
+        successes.append(_sparse(evidence.successes))
+        told.append(_sparse(_ended(evidence)))
+        for name in _SUMS:
+            sums[name][rows] = some.daily(name).sum(axis=1)
+        supplies.append(supply.supply(some.daily("count")))
+    order = np.concatenate(batches) if batches else np.empty(0, dtype=np.int64)
+    return KnownAdvertisers(
+        shares,
+        observations,
+        _joined(successes, order),
+        _joined(told, order),
+        sums,
+        _joined_supply(supplies, order),
+    )
+
+
+def find_curves(
+    histograms: BidHistograms,
+    batches: Sequence[Indices],
+    fit: MarketFit,
+    strength: float,
+    memberships: Memberships,
+    price: Floats,
+    segment_curves: Floats,
+) -> OwnCurves:
+    """Complete the curves of all advertisers by a dictionary that was fitted to some.
+
+    ``segment_curves`` (K + 1, G) are by own auctions; the distances are from these.
+    """
+    A, _, G = histograms.shape
+    win, spread = np.empty((A, G), np.float32), np.empty((A, G), np.float32)
+    distances = np.empty(A)
+    for number, rows in enumerate(batches):
+        _tell("Completing the curves of", number, batches)
+        some = histograms_of(histograms, rows)
+        evidence = replace(evidence_of(some), price=price)
+        mine = replace(memberships, shares=memberships.shares[rows])
+        distances[rows] = distances_from_segments(evidence, mine, segment_curves)
+        groups = np.where(evidence.observations > 0, mine.labels, -1)
+        win[rows], spread[rows] = fit.of_others(some, groups).curves(strength)
+    return OwnCurves(win, spread, distances)
+
+
+def text_votes(
+    vectors: Floats, representatives: Indices, partitions: Labels
+) -> Callable[[Indices], Labels]:
+    """Return a function that gives the text clusters of any advertisers, (n, V).
+
+    A representative has the cluster it got, another the one with the nearest centre.
+
+    Parameters
+    ----------
+    vectors : (A, d) array
+        Of length 1, or zeros for a missing text.
+    representatives : (R,) int array
+    partitions : (R, V) int array
+        Clusters of the representatives; −1 without a text.
+    """
+    known = np.full(len(vectors), -1, dtype=np.int64)
+    known[representatives] = np.arange(len(representatives))
+    fitted = vectors[representatives]
+    centres = [_centres(fitted, column) for column in partitions.T]
+
+    def votes(rows: Indices) -> Labels:
+        found = np.full((len(rows), partitions.shape[1]), -1, dtype=np.int64)
+        is_known = known[rows] >= 0
+        found[is_known] = partitions[known[rows[is_known]]]
+        others = np.flatnonzero(~is_known & vectors[rows].any(axis=1))
+        for column, middle in enumerate(centres):
+            if len(middle) and len(others):
+                # the nearest centre c of a vector x has the largest x·c − |c|²/2
+                near = vectors[rows[others]] @ middle.T - (middle**2).sum(axis=1) / 2
+                found[others, column] = near.argmax(axis=1)
+        return found
+
+    return votes
+
+
+def _centres(vectors: Floats, labels: Labels) -> Floats:
+    """Return the mean vector of each cluster, (C, d)."""
+    inside = np.flatnonzero(labels >= 0)
+    n = int(labels.max(initial=-1)) + 1
+    member = sp.csr_array((np.ones(len(inside)), (labels[inside], inside)), shape=(n, len(labels)))
+    sizes = np.bincount(labels[inside], minlength=n)
+    return np.asarray(member @ vectors) / np.maximum(sizes, 1)[:, None]
+
+
+def _ended(evidence: Evidence) -> Floats:
+    """Return trials by bin; in the hazard form those of which it is the last bin."""
+    if evidence.form != "hazard":
+        return evidence.trials
+    return -np.diff(evidence.trials, axis=1, append=0.0)
+
+
+def _sparse(counts: Floats) -> sp.csr_array:
+    return sp.csr_array(counts.astype(np.float32))
+
+
+def _joined(parts: list[sp.csr_array], order: Indices) -> sp.csr_array:
+    """Join the rows of batches, and put them in the order of advertisers."""
+    if len(parts) == 1:
+        return parts[0]
+    together = sp.vstack(parts, format="csr")
+    parts.clear()
+    return together if _is_in_order(order) else together[np.argsort(order)]
+
+
+def _joined_supply(parts: Iterable[Supply], order: Indices) -> Supply:
+    some = list(parts)
+    back = np.argsort(order, kind="stable")
+    rows: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in some])[back]
+        for name in ("level", "error", "variation", "weekday")
+    }
+    return replace(some[0], **rows)
+
+
+def _is_in_order(order: Indices) -> bool:
+    return bool((np.diff(order) > 0).all())
+
+
+def _tell(what: str, number: int, batches: Sequence[Indices]) -> None:
+    if len(batches) > 1:
+        done = sum(len(rows) for rows in batches[:number])
+        total = done + sum(len(rows) for rows in batches[number:])
+        _LOG.info("%s advertisers, %s of %s done", what, f"{done:,}", f"{total:,}")
