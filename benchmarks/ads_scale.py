@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -76,8 +77,7 @@ def run(
     kept, load = context.trials("ads_scale"), os.getloadavg()[0]
     trials: list[Trial] = []
     with ExitStack() as stack:
-        temporary = tempfile.TemporaryDirectory(prefix="coterie-ads-scale-")
-        place = Path(folder) if folder else Path(stack.enter_context(temporary))
+        place = Path(folder or stack.enter_context(_temporary_folder()))
         for auction in context.track(AUCTIONS, "running the program"):
             for n in _sizes(auction, most):
                 key: dict[str, Any] = {"auction": auction, "advertisers": n, "rows": SIZES[n]}
@@ -107,11 +107,12 @@ def run_trial(place: Path, limit: float, settings: MarketSettings) -> Trial:
     """Simulate a market or find it, run the program on its first days, and score the model."""
     market = simulated(place, settings)
     files = sorted((market / "bids").iterdir())
-    with tempfile.TemporaryDirectory(prefix="coterie-ads-scale-") as folder:
+    with _temporary_folder() as folder:
         model = Path(folder) / "model.coterie"
         words = [*map(str, files[:DAYS]), "--advertisers", str(market / "advertisers.parquet")]
         command = ["-P", "-c", _WITH_STAGES, "ads", "segment", *words, "-o", str(model)]
-        run, first_seconds = run_compiled(command, limit, place / "kernels")
+        kernels = Path(os.environ.get("NUMBA_CACHE_DIR") or place / "kernels")
+        run, first_seconds = run_compiled(command, limit, kernels)
         found = {
             "seconds": run.seconds,
             "processor_seconds": run.processor_seconds,
@@ -131,6 +132,7 @@ def simulated(place: Path, settings: MarketSettings) -> Path:
     """Return the folder of a market; it is simulated if it is not there."""
     folder = place / f"{settings.auction}-{settings.advertisers}"
     if not folder.exists():
+        place.mkdir(parents=True, exist_ok=True)
         simulate_logs(settings, folder)
     metadata = pq.read_schema(folder / "truth.parquet").metadata
     if json.loads(metadata[b"settings"]) != asdict(settings):
@@ -139,12 +141,16 @@ def simulated(place: Path, settings: MarketSettings) -> Path:
 
 
 def stages_of(run: ProgramRun, market: Path) -> dict[str, float]:
-    """Return the seconds of the stages that the program logged, in the order of their start."""
+    """Return the seconds of the stages that the program logged, in the order of their start.
+
+    Paths and numbers in their names are left out, so that equal stages are added.
+    """
     starts: list[tuple[str, float]] = []
     for line in run.error.splitlines():
         if line.startswith("stage "):
             _, time, message = line.split(" ", 2)
-            starts.append((message.split(str(market))[0].strip(), float(time) / 1000))
+            name = re.sub(r"\d[\d,]*", "n", message.split(str(market))[0]).strip()
+            starts.append((name, float(time) / 1000))
     ends = [*(start for _, start in starts[1:]), run.seconds]
     found: dict[str, float] = {}
     for (name, start), end in zip(starts, ends, strict=False):
@@ -284,6 +290,10 @@ def draw(trials: Sequence[Trial]) -> Figure:
     figure, _ = line_plot(panels, (9.5, 4.2), xscale="log", yscale="log", xlabel="advertisers")
     add_legend(figure)
     return figure
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="coterie-ads-scale-")
 
 
 def _sizes(auction: str, most: int) -> list[int]:

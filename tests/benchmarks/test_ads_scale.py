@@ -15,28 +15,24 @@ from coterie.errors import InvalidParameterError
 
 @pytest.fixture
 def few(monkeypatch):
-    """Markets of sixty advertisers."""
+    """One market of sixty advertisers."""
     monkeypatch.setattr(ads_scale, "SIZES", {60: 12_000})
+    monkeypatch.setattr(ads_scale, "AUCTIONS", {"second": ("blue", "o")})
 
 
 def test_the_smallest_run_finds_segments_and_forecasts(few, tmp_path):
-    """Both auctions are measured and scored; a second run reads the kept trials."""
+    """It is measured and scored; a second run reads the kept trial."""
     context = Context(quick=True, keep=tmp_path / "trials")
     result = ads_scale.run(context, folder=str(tmp_path / "logs"))
     data = check_result(result)
-    assert [trial["auction"] for trial in data["trials"]] == ["second", "first"]
-    for trial in data["trials"]:
-        assert (trial["status"], trial["scored"]) == ("done", pytest.approx(59, abs=1))
-        assert trial["ari"] > 0.3 and trial["peak_bytes"] > 0
-        errors = trial["wape"]
-        assert errors["model"]["impressions"] < errors["own mean"]["impressions"] < 1
-        assert errors["model"]["spend"] < 0.5 and errors["own curve"]["spend"] < 1
-        assert any(stage.startswith("Counting bids") for stage in trial["stages"])
-    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
-        "first-60",
-        "kernels",
-        "second-60",
-    ]
+    (trial,) = data["trials"]
+    assert (trial["status"], trial["scored"]) == ("done", pytest.approx(59, abs=1))
+    assert trial["ari"] > 0.1 and trial["peak_bytes"] > 10**8
+    errors = trial["wape"]
+    assert errors["model"]["impressions"] < errors["own mean"]["impressions"] < 1
+    assert errors["model"]["spend"] < 0.5 and errors["own curve"]["spend"] < 1
+    assert any(stage.startswith("Counting bids") for stage in trial["stages"])
+    assert (tmp_path / "logs" / "second-60" / "truth.parquet").exists()
     assert ads_scale.run(context).data["trials"] == data["trials"]
 
 
@@ -50,15 +46,19 @@ def test_a_market_with_other_settings_is_not_used(few, tmp_path):
 
 
 def test_stages_last_until_the_next_one(tmp_path):
-    """Paths are left out; the last stage ends with the run."""
+    """Paths and numbers are left out; the last stage ends with the run."""
     lines = [
         f"stage 500 Opening {tmp_path}/bids",
         "a warning",
-        "stage 2000 Counting bids",
+        "stage 2000 Comparing 1,268 curves",
+        "stage 2500 Comparing 90 curves",
         "stage 3000 Opening",
     ]
     run = ProgramRun(0, True, 10.0, 9.0, 1, "", "\n".join(lines))
-    assert ads_scale.stages_of(run, tmp_path) == {"Opening": 8.5, "Counting bids": 1.0}
+    assert ads_scale.stages_of(run, tmp_path) == {
+        "Opening": 8.5,
+        "Comparing n curves": 1.0,
+    }
 
 
 def test_growth_is_the_slope_of_the_logarithms():
