@@ -147,6 +147,18 @@ def test_a_master_other_than_that_of_the_active_session_is_refused(monkeypatch):
         connect("pyspark://host:7077")
 
 
+def test_the_python_of_the_executors(monkeypatch):
+    """It is named in the URL or the environment; a local session has that of this process."""
+    named = {"spark.pyspark.python": "/opt/python"}
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert backends._executor_python("spark://host:7077", named) == "/opt/python"
+    assert backends._executor_python("spark://host:7077", {}) is None
+    assert backends._executor_python("local[2]", {}) == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3.12")
+    assert backends._executor_python("local[2]", {}) is None
+    assert backends._executor_python("local[2]", named) == "/opt/python"
+
+
 def test_missing_packages_are_named_with_their_extra(monkeypatch):
     """Every engine needs Ibis; Spark needs PySpark and Java."""
     monkeypatch.setattr(backends, "_active_session", lambda: None)

@@ -258,13 +258,18 @@ def _new_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     with engine_errors(f"Spark does not start on {master}", InvalidParameterError):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+    # PySpark reads this setting only when a program is submitted
+    context = session.sparkContext
+    context.pythonExec = _executor_python(master, settings) or context.pythonExec
+    return session
+
+
+def _executor_python(master: str, settings: Mapping[str, str]) -> str | None:
+    """Return the Python of the executors, or None for that of PySpark."""
     python = settings.get("spark.pyspark.python")
     if python is None and master.startswith("local") and "PYSPARK_PYTHON" not in environ:
-        python = sys.executable  # PySpark would use any python3 on the PATH
-    if python is not None:
-        # PySpark reads the setting only when a program is submitted
-        session.sparkContext.pythonExec = python
-    return session
+        return sys.executable  # PySpark would use any python3 on the PATH
+    return python
 
 
 def _postgres(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:

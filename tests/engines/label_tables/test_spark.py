@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import venv
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -174,6 +175,31 @@ def test_a_table_that_changes_is_refused(spark, tmp_path):
         with pytest.raises(TableError, match="had 401 rows"), output.unfinished() as folder:
             SparkPasses(table).write(found.coder, found.rule, output, folder)
         assert not output.path.exists()
+
+
+def test_ids_of_any_type_are_copied(spark, tmp_path):
+    """Values go through the executors unchanged, NULL included."""
+    rng = np.random.default_rng(0)
+    P, _ = planted_partitions([120, 80], 6, 1, 0.2, random_state=0)
+    n = len(P)
+    ids = {
+        "id": pa.array(range(n)),
+        "name of it's": pa.array([None if i % 7 == 0 else f"ü{i}" for i in range(n)]),
+        "at": pa.array(rng.integers(0, 10**15, n), pa.timestamp("us", "UTC")),
+        "day": pa.array(rng.integers(0, 10**4, n).astype(np.int32), pa.date32()),
+        "price": pa.array([Decimal(i) / 8 for i in range(n)], pa.decimal128(12, 3)),
+        "is.new": pa.array(rng.random(n) < 0.5),
+        "tags": pa.array([["a", str(i)] for i in range(n)]),
+        "raw": pa.array([bytes([i % 256]) for i in range(n)]),
+    }
+    rows = pa.table(ids | {f"p{v}": P[:, v] for v in range(6)})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    how = {"n_clusters": 2, "ids": list(ids), "max_tuples": 5, "sample_size": 50}
+    found = consensus_table(tmp_path / "t.parquet", engine=spark, out=tmp_path / "out", **how)
+    out = pq.read_table(found.out).sort_by("id")
+    assert out.column_names == [*ids, "label", "confidence"]
+    for name in ids:
+        assert out[name].cast(rows[name].type).equals(rows[name]), name
 
 
 def test_a_python_without_numpy_is_named(spark, table, tmp_path, monkeypatch):

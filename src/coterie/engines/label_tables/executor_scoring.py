@@ -32,6 +32,7 @@ COUNT_COLUMN = "coterie_count"
 PLACE_COLUMN, VALUE_COLUMN = "place", "value"
 
 _CELLS_AT_ONCE = 1 << 15
+_ROWS_A_BATCH = 1 << 16
 
 Array = Any  # of NumPy; names of array types are not needed on the executors
 
@@ -169,9 +170,8 @@ def count_batches(scorer: RowScorer, batches: Iterable[pa.RecordBatch]) -> Itera
                 cells, some = cells[~has_gap], None if weights is None else weights[~has_gap]
             _add(counts[first * K : last * K], cells, some)
     places = np.flatnonzero(counts)
-    yield pa.RecordBatch.from_arrays(
-        [pa.array(places.astype(np.int64)), pa.array(counts[places])], [PLACE_COLUMN, VALUE_COLUMN]
-    )
+    columns = {PLACE_COLUMN: places.astype(np.int64), VALUE_COLUMN: counts[places]}
+    yield from pa.table(columns).to_batches(_ROWS_A_BATCH)
 
 
 def label_batches(

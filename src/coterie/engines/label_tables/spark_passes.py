@@ -65,12 +65,15 @@ class SparkPasses:
         from pyspark.sql.types import DoubleType, IntegerType, StructType
 
         carried, place = self.table.carried, output.rows_in(folder).absolute()
-        frame = spark_frame(self.table.read(carried))
-        schema = StructType([frame.schema[name] for name in carried])
+        # Spark cannot map columns whose names have dots
+        safe = tuple(f"carried_{i}" for i in range(len(carried)))
+        frame = spark_frame(self.table.read(carried)).toDF(*safe, *self.table.layout.key_names)
+        schema = StructType([frame.schema[name] for name in safe])
         schema = schema.add("label", IntegerType()).add("confidence", DoubleType())
-        label = partial(label_batches, row_scorer(coder, rule), carried)
+        label = partial(label_batches, row_scorer(coder, rule), safe)
         with engine_errors(f"cannot write {output.path}", OutputError):
-            mapped(frame, label, schema).write.parquet(place.as_uri())
+            rows = mapped(frame, label, schema).toDF(*carried, "label", "confidence")
+            rows.write.parquet(place.as_uri())
         parts = place.rglob("*.parquet")
         self.table.check_row_count(sum(pq.read_metadata(part).num_rows for part in parts))
 
