@@ -193,7 +193,7 @@ UNSOUND = [
     ("trials_by_bin_", lambda model: model.trials_by_bin_[1:], "trials_by_bin_ must be of"),
     (
         "trials_by_bin_",
-        lambda model: model.trials_by_bin_.astype(np.float32),
+        lambda model: model.trials_by_bin_.astype(np.int64),
         "counts of trials_by_bin_",
     ),
     ("win_", lambda model: model.win_[:, ::-1], "win_ must not fall"),
