@@ -123,8 +123,9 @@ class FittedMarket:
     text_view_: TextVectors | None
     vectors_: Floats | None
     stored_days_: StoredDays | None
-    targets_: TargetEffects | None = None  # which models of logs without dimensions lack
-    representatives_: Indices  # the advertisers that what is common to all was fitted to
+    # which files of earlier versions lack
+    targets_: TargetEffects | None = None
+    representatives_: Indices | None = None
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers, by index; by default of all."""

@@ -114,6 +114,8 @@ class AdForecaster(FittedMarket, BaseEstimator):
         What should be known before the forecasts are trusted.
     """
 
+    representatives_: NDArray[np.int64]
+
     def __init__(
         self,
         n_segments: int | Sequence[int] = (8, 12, 16),

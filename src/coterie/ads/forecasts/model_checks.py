@@ -193,7 +193,7 @@ def _check_counts(name: str, matrix: Any, sizes: dict[str, int], has_data: bool)
     known = sizes | {"cells": A * G, "N": np.size(columns)}
     for row, part in (
         (_Row(f"the columns of {name}", "whole", "≤cells", 0, "G+-1"), columns),
-        (_Row(f"the counts of {name}", "float32", "N"), counts),
+        (_Row(f"the counts of {name}", "floats", "N"), counts),
         (_Row(f"the rows of {name}", "whole", "A+1", 0, "N", (_IN_ORDER,)), starts),
     ):
         _check_row(row, row.path, part, known, has_data)
@@ -266,7 +266,8 @@ _SINGLE: dict[Any, _Rule] = {
     ),
 }
 #: Arrays by the kinds of their types, and what their values are; others are of one type.
-_ARRAYS = {"whole": ("i", "whole numbers"), "texts": ("OU", "texts"), "datetime64[D]": ("", "days")}
+_ARRAYS = {"whole": ("i", "whole numbers"), "floats": ("f", "numbers"), "texts": ("OU", "texts")}
+_ARRAYS["datetime64[D]"] = ("", "days")
 _IN_ORDER: _Rule = ("be in order", lambda x: (x[1:] >= x[:-1]).all())
 _RISING: _Rule = ("not fall along the grid", _is_rising)
 _SUM_TO_1: _Rule = ("sum to 1", lambda x: (np.abs(x.sum(axis=-1) - 1) <= _ROUNDING).all())
@@ -317,7 +318,7 @@ _TABLE = (
     _Row("shares_", "float64", "A × K+1", 0.0, _ONE, (_SUM_TO_1,)),
     _Row("confidence_", "float64", "A", 0.0, _ONE),
     _Row("labels_", "whole", "A", -1, "K+-1"),
-    _Row("representatives_", "whole", "≤A", 0, "A+-1"),
+    _Row("representatives_", "whole", "≤A", 0, "A+-1", optional=True),
     _Row("outliers_", "whole", "≤A", 0, "A+-1"),
     _Row("doubtful_", "whole", "≤A", 0, "A+-1"),
     _Row("segments_[]", SegmentProfile),

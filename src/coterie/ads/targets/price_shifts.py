@@ -39,6 +39,7 @@ _UNLIKE = 0.02
 #: of 1.27.
 _SMOOTH_BINS = 10.0
 _ADVERTISERS_AT_ONCE = 1_000
+_PAIRS_AT_ONCE = 100_000
 
 Floats = NDArray[np.float64]
 Curves = NDArray[np.float32]
@@ -58,15 +59,11 @@ class ShiftLikelihood(NamedTuple):
         The prior is normal, of these means and variances (P,). The variance is that of a parabola
         through the three best points.
         """
-        total = self.values - (SHIFTS - mean[:, None]) ** 2 / (2 * variance[:, None])
-        best = np.clip(total.argmax(axis=1), 1, len(SHIFTS) - 2)
-        rows = np.arange(len(best))
-        left, middle, right = (total[rows, best + step] for step in (-1, 0, 1))
-        step = SHIFTS[1] - SHIFTS[0]
-        # never flatter than the prior alone: rounding and kinks of the curve may suggest it
-        curvature = np.maximum((2 * middle - left - right) / step**2, 1 / variance)
-        move = (right - left) / (2 * step) / curvature
-        return SHIFTS[best] + np.clip(move, -step, step), 1 / curvature
+        found = np.empty((2, len(self.values)))
+        for first in range(0, len(self.values), _PAIRS_AT_ONCE):
+            some = slice(first, first + _PAIRS_AT_ONCE)
+            found[:, some] = _modes(self.values[some], mean[some], variance[some])
+        return found[0], found[1]
 
 
 def shift_likelihood(
@@ -78,7 +75,7 @@ def shift_likelihood(
     """
     cells = counts.cells
     kept = np.flatnonzero(np.isin(cells.value, columns))
-    pair = cells.advertiser[kept] * len(counts.values) + cells.value[kept]
+    pair = cells.advertiser[kept].astype(np.int64) * len(counts.values) + cells.value[kept]
     found, first = np.unique(pair, return_index=True)
     values = np.empty((len(found), len(SHIFTS)), dtype=np.float32)
     scale = _bids_per_weight(counts)
@@ -97,6 +94,18 @@ def shift_likelihood(
             values[pairs] = np.add.reduceat(sums, first[pairs] - start, axis=0)
     advertiser, value = np.divmod(found, len(counts.values))
     return ShiftLikelihood(advertiser, value, values)
+
+
+def _modes(values: Curves, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    total = values - (SHIFTS - mean[:, None]) ** 2 / (2 * variance[:, None])
+    best = np.clip(total.argmax(axis=1), 1, len(SHIFTS) - 2)
+    rows = np.arange(len(best))
+    left, middle, right = (total[rows, best + step] for step in (-1, 0, 1))
+    step = SHIFTS[1] - SHIFTS[0]
+    # never flatter than the prior alone: rounding and kinks of the curve may suggest it
+    curvature = np.maximum((2 * middle - left - right) / step**2, 1 / variance)
+    move = (right - left) / (2 * step) / curvature
+    return SHIFTS[best] + np.clip(move, -step, step), 1 / curvature
 
 
 def _blocks(advertiser: Indices, n: int) -> Iterator[tuple[slice, slice, int]]:
