@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks import feature_scale
 from benchmarks.feature_sets import HALVES, LISTS
 from benchmarks.results import (
     OKABE_ITO,
@@ -80,8 +81,11 @@ def make_result(data: dict[str, Any]) -> Result:
         Table.of("Calibration of confidence_", data["summary"].values(), calibration),
         Table.of("Several views: accuracy, mean of the seeds", data["views"], views),
         Table.of("Time of one fit", data["times"], times, n_named=2),
+        *feature_scale.tables_of(data["sizes"]),
     ]
     plots = {"": partial(_plot, sets), "calibration": partial(_plot_calibration, data["summary"])}
+    if data["sizes"]["trials"]:
+        plots["sizes"] = partial(feature_scale.draw_sizes, data["sizes"]["trials"])
     tables = [table for table in tables if table.rows]
     return Result("features", tables, data, _notes(data), plots)
 
@@ -177,6 +181,7 @@ def _notes(data: Found) -> list[str]:
         for method, found in one["methods"].items()
         for message in found["messages"]
     ]
+    notes += data["sizes"]["notes"]
     return notes + [f"Not run: {name}; {why}" for name, why in data["missing"].items()]
 
 

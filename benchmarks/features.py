@@ -2,7 +2,8 @@
 
 For each set (:mod:`benchmarks.feature_sets`): the adjusted Rand index with the true number of
 clusters, the number of clusters that is chosen without it, and whether ``confidence_`` is the
-probability that a label is right. Beside them: several views, and time.
+probability that a label is right. Beside them: several views, time, and growing size
+(:mod:`benchmarks.feature_scale`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy import Cell, Score, run_cells, summarise
+from benchmarks.feature_scale import run_sizes
 from benchmarks.feature_sets import HALVES, LISTS, FeatureSet
 from benchmarks.feature_tables import FLAGSHIP, METHODS, NUMBER, OURS, Found, Sets, make_result
 from benchmarks.harness import Context
@@ -42,11 +44,13 @@ _TIMED = {
 _QUICK_TIMED = {(1_000, 16): (FLAGSHIP, "kmeans")}
 
 
-def run(context: Context, *, seeds: int | None = None, jobs: int = 2) -> Result:
+def run(
+    context: Context, *, seeds: int | None = None, jobs: int = 2, most: int | None = None
+) -> Result:
     """Measure clusterers on both lists of sets; a quick run has five small sets.
 
     ``seeds`` are 0, 1, …: 3 by default, 1 in a quick run. ``jobs`` is the number of worker
-    processes, each on one thread.
+    processes, each on one thread. ``most`` is the largest number of rows of growing data: 10⁷.
     """
     n_seeds = seeds or (1 if context.quick else 3)
     listed = [
@@ -64,6 +68,7 @@ def run(context: Context, *, seeds: int | None = None, jobs: int = 2) -> Result:
     data["sets"] = _run_sets(listed, n_seeds, context, jobs)
     data["views"] = _run_views([v for v in views if v not in missing], context, jobs)
     data["times"] = _run_times(context)
+    data["sizes"] = run_sizes(context, most)
     return make_result(data)
 
 

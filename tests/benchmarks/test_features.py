@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_blobs
 
-from benchmarks import feature_tables, features
+from benchmarks import feature_scale, feature_tables, features
 from benchmarks.feature_sets import LISTS, FeatureSet
 from benchmarks.feature_tables import FLAGSHIP, METHODS
 from benchmarks.features import is_right, reliability
@@ -34,6 +34,8 @@ def small_lists(monkeypatch):
         monkeypatch.setattr(module, "LISTS", lists)
     monkeypatch.setattr(features, "_VIEWS", {"msrc_v1": 0.5})
     monkeypatch.setattr(features, "_TIMED", {})
+    monkeypatch.setattr(feature_scale, "SIZES", {"features": (600,), "views": (600,)})
+    monkeypatch.setattr(feature_scale, "REAL_SETS", {})
 
 
 def test_a_run_reports_every_method(small_lists, tmp_path):
@@ -52,6 +54,9 @@ def test_a_run_reports_every_method(small_lists, tmp_path):
     assert np.array(found["bins"])[:, 0].sum() == pytest.approx(1.0)
     assert (found["half"], found["n"], found["p"], found["K"]) == ("develop", 60, 2, 3)
     assert any("msrc_v1" in note for note in first.notes)
+    trials = first.data["sizes"]["trials"]
+    assert [(t["kind"], t["n"]) for t in trials[::2]] == [("features", 600), ("views", 600)]
+    assert all(0 < t["nmi"] <= 1 and t["peak_bytes"] > 10**7 for t in trials)
     assert features.run(context, seeds=2, jobs=1).data == first.data
     assert json.loads(first.json_text())["summary"]["first list"]["n_sets"] == 1
     assert all(len(row) == len(t.headings) for t in first.tables for row in t.rows)

@@ -29,11 +29,10 @@ from coterie.ensembles.row_blocks import RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["LandmarkGraph", "SpectralMember", "fit_landmark_spectral", "share_graphs"]
+__all__ = ["LandmarkGraph", "SpectralMember", "fit_landmark_spectral", "share_graph"]
 
 _LANDMARKS = 300
-#: Graphs that the runs on large data share, in turn, and their numbers of landmarks.
-N_SHARED_GRAPHS = 1
+#: Number of landmarks that the runs on large data share.
 SHARED_LANDMARKS = 1_000
 _NEIGHBOURS = 5
 # The landmarks need not be optimal centres: few steps on a sample are enough.
@@ -81,12 +80,9 @@ class LandmarkGraph(NamedTuple):
     axes: Floats
 
 
-def share_graphs(Z: Any, n_axes: int, seed: int) -> tuple[LandmarkGraph, ...]:
-    """Return graphs of the rows Z (n, q) with up to ``n_axes`` axes, for runs to share."""
-    rng = np.random.RandomState(seed)
-    return tuple(
-        _link_to_landmarks(Z, n_axes, rng, SHARED_LANDMARKS)[0] for _ in range(N_SHARED_GRAPHS)
-    )
+def share_graph(Z: Any, n_axes: int, seed: int) -> LandmarkGraph:
+    """Return a graph of the rows Z (n, q) with up to ``n_axes`` axes, for runs to share."""
+    return _link_to_landmarks(Z, n_axes, np.random.RandomState(seed), SHARED_LANDMARKS)[0]
 
 
 def _link_to_landmarks(

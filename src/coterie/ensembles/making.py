@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from coterie.ensembles.execution import execute_runs, is_sampled
 from coterie.ensembles.gaussian_mixtures import principal_axes
 from coterie.ensembles.input_checks import check_features, check_row_weights, check_whole
-from coterie.ensembles.landmark_spectral import share_graphs
+from coterie.ensembles.landmark_spectral import share_graph
 from coterie.ensembles.members import Member, label_rows
 from coterie.ensembles.plans import Plan, check_ensemble, check_share, check_sizes
 from coterie.ensembles.runs import MOST_FITTED, draw_rows
@@ -266,8 +266,8 @@ def _with_shared_parts(
     """Add what runs share, computed from a sample of the rows: principal axes, and landmarks."""
     methods = {kind.method for kind in plan.kinds if plan.subspace is None}
     has_mixtures = bool(methods & {"mixture", "diagonal mixture"})
-    shares_graphs = "spectral" in methods and is_sampled("spectral", X.shape[0])
-    if not (has_mixtures or shares_graphs):
+    shares_graph = "spectral" in methods and is_sampled("spectral", X.shape[0])
+    if not (has_mixtures or shares_graph):
         return plan
     random = np.random.default_rng(seed)
     rows = draw_rows(X.shape[0], MOST_FITTED["spectral"], weights, random)
@@ -277,7 +277,7 @@ def _with_shared_parts(
         return replace(
             plan,
             axes=principal_axes(Z, number) if has_mixtures else None,
-            graphs=share_graphs(Z, plan.most_clusters, number) if shares_graphs else (),
+            graph=share_graph(Z, plan.most_clusters, number) if shares_graph else None,
         )
 
 

@@ -16,7 +16,6 @@ from coterie.ensembles.landmark_spectral import LandmarkGraph
 from coterie.ensembles.runs import MOST_FITTED, Run
 from coterie.ensembles.scalings import Floats, Scaling
 from coterie.errors import InvalidParameterError
-from coterie.runtime.wording import number_of
 
 __all__ = ["ENSEMBLES", "MIXED", "Kind", "Plan", "check_ensemble", "check_share", "check_sizes"]
 
@@ -89,7 +88,7 @@ class Plan:
     subsample: float | None = None
     subspace: float | None = None
     axes: Floats | None = field(default=None, repr=False)
-    graphs: tuple[LandmarkGraph, ...] = field(default=(), repr=False)
+    graph: LandmarkGraph | None = field(default=None, repr=False)
 
     def runs(
         self, scalings: Sequence[Scaling], seeds: Iterable[np.random.SeedSequence]
@@ -126,7 +125,7 @@ class Plan:
                 seed=int(random.integers(2**31 - 1)),
                 clusterer=kind.clusterer,
                 axes=self.axes if subspace is None else None,
-                graph=self.graphs[cycle % len(self.graphs)] if self.graphs else None,
+                graph=self.graph if subspace is None else None,
             )
 
     @property
@@ -147,9 +146,8 @@ class Plan:
             )
             if batches:
                 text += " by mini-batch k-means"
-            if kind.method == "spectral" and self.graphs:
-                sizes = [graph.landmarks.shape[0] for graph in self.graphs]
-                text += f" and share {number_of(len(sizes), 'graph')} of {max(sizes):,} landmarks"
+            if kind.method == "spectral" and self.graph is not None:
+                text += f" and share {self.graph.landmarks.shape[0]:,} landmarks"
             told.append(text)
         return tuple(told)
 
