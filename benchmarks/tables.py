@@ -39,6 +39,7 @@ _DUCKDB = "duckdb://"
 _MOST_SECONDS = 3600.0
 _MOST_KILLED, _MOST_SPARK = 10**7, 10**6
 _N_MANY_PARTITIONS = 40
+_STAGES = ("profile", "group", "fit", "keep", "sweeps", "write")
 #: The program fits up to so many tuples without a sample.
 _FEWEST_MANY = 2_000_000
 
@@ -279,7 +280,8 @@ def _tables(runs: list[Run], kills: list[dict[str, Any]]) -> list[Table]:
         "driver": lambda run: readable_bytes(_driver_bytes(run)) if "task_bytes" in run else "–",
         "accuracy": item("accuracy", form=".4f"),
     }
-    stages = dict.fromkeys(stage for run in runs for stage in run["stages"])
+    measured = {stage for run in runs for stage in run["stages"]}
+    stages = [stage for stage in _STAGES if stage in measured]
     stage_columns = {stage: item("stages", stage, form=seconds_text) for stage in stages}
     kill_columns = {
         "killed after": item("when"),
