@@ -46,7 +46,7 @@ TITLES = {
 #: Real sets, and whether the numbers of landmarks and graphs were chosen on them.
 REAL_SETS = {
     "penbased": ("PenDigits", "report"),
-    "letter": ("Letter", "develop"),
+    "letter": ("Letter", "report"),
     "optdigits": ("OptDigits", "develop"),
     "satimage": ("Satimage", "develop"),
     "texture": ("Texture", "develop"),
