@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -64,7 +63,8 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def full_for_files(writer: Any, *given: Any, **options: Any) -> None:
         # a model packs its days in memory
-        (write_table if isinstance(writer.where, io.BytesIO) else full)(writer, *given, **options)
+        in_memory = isinstance(writer.where, pa.BufferOutputStream)
+        (write_table if in_memory else full)(writer, *given, **options)
 
     def fill() -> None:
         monkeypatch.setattr(Path, "write_text", full)

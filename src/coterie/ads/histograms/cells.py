@@ -119,9 +119,14 @@ def compact(cells: Cells) -> Cells:
         largest = int(values.max(initial=0))
         return values.astype(np.int32 if name == "advertiser" else index_type(largest), copy=False)
 
-    columns = {name: narrowed(name, values) for name, values in vars(cells).items()}
-    if "square" in columns and np.array_equal(columns["square"], columns["count"]):
-        columns["square"] = columns["count"]
+    columns = dict(vars(cells))
+    square = columns.pop("square", None)
+    is_count = square is not None and (
+        square is columns["count"] or np.array_equal(square, columns["count"])
+    )
+    columns = {name: narrowed(name, values) for name, values in columns.items()}
+    if square is not None:
+        columns["square"] = columns["count"] if is_count else narrow_counts(square)
     return type(cells)(**columns)
 
 

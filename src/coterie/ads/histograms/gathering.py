@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from coterie.ads.histograms.cells import (
     COUNTS,
-    KEYS,
     BidCells,
     PriceCells,
     columns_of,
@@ -74,7 +73,7 @@ def gather_cells(
     def cells_of(wanted: Any) -> Any:
         found = columns[wanted]
         found["advertiser"] = _renumbered(advertiser_rank, found["advertiser"])
-        found["day"] = _renumbered(day_rank.astype(np.int16), found["day"])
+        found["day"] = _renumbered(day_rank, found["day"])
         return _in_order(wanted(**found), shape)
 
     return advertisers, dates, cells_of(BidCells), cells_of(PriceCells)
@@ -101,42 +100,56 @@ class _Numbers:
         return values[order], rank
 
 
+class _Column:
+    """An array that grows at its end; what is not yet used takes no memory.
+
+    Pieces that are joined at the end would take as much again, because the allocator keeps small
+    arrays that are freed.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self._held, self._n = np.empty(0, dtype=kind), 0
+
+    def append(self, values: NDArray[Any]) -> None:
+        end = self._n + len(values)
+        kind = np.promote_types(self._held.dtype, values.dtype)
+        if end > len(self._held) or kind != self._held.dtype:
+            grown = np.empty(max(end, 3 * len(self._held) // 2), dtype=kind)
+            grown[: self._n] = self._held[: self._n]
+            self._held = grown
+        self._held[self._n : end] = values
+        self._n = end
+
+    def array(self, n: int) -> NDArray[Any]:
+        """Return the array; zeros if nothing was appended."""
+        return self._held[:n] if self._n else np.zeros(n, dtype=self._held.dtype)
+
+
 def _columns(
     batches: Batches, wanted: type[Any], names: _Numbers, days: _Numbers, n_bins: int
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of the cells, with numbers of names and days in order of appearance."""
-    pieces: dict[str, list[NDArray[Any]]] = {name: [] for name in (*KEYS, *columns_of(wanted))}
+    kinds: dict[str, Any] = {"advertiser": np.int32, "day": np.int16, "bin": index_type(n_bins)}
+    kinds |= {name: np.int32 if name in COUNTS else np.float64 for name in columns_of(wanted)}
+    found = {name: _Column(kind) for name, kind in kinds.items()}
+    n, is_weighted = 0, False
     for batch in map(_with_keys, batches):
         if not len(batch):
             continue
+        n += len(batch)
         runs = _runs_of_names(batch["advertiser_id"])
-        pieces["advertiser"].append(np.repeat(names.of(runs[0]), runs[1]))
-        pieces["day"].append(_day_numbers(batch["day"], days))
-        pieces["bin"].append(batch["bin"].to_numpy().astype(index_type(n_bins), copy=False))
+        found["advertiser"].append(np.repeat(names.of(runs[0]), runs[1]))
+        found["day"].append(_day_numbers(batch["day"], days))
+        found["bin"].append(batch["bin"].to_numpy().astype(kinds["bin"], copy=False))
         for name in columns_of(wanted):
             if name in batch.schema.names:
                 values = batch[name].to_numpy(zero_copy_only=False)
-                # a copy, because a view would keep the whole batch
-                narrow = narrow_counts(values) if name in COUNTS else values
-                pieces[name].append(narrow.copy() if narrow is values else narrow)
-    return _joined(pieces)
-
-
-def _joined(pieces: dict[str, list[NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Join the pieces of each column, and let go of them one column after another."""
-    n = sum(map(len, pieces["bin"]))
-    is_weighted = bool(pieces.get("square"))
-    found = {}
-    for name in list(pieces):
-        parts = pieces.pop(name)
-        if parts:
-            found[name] = np.concatenate(parts)
-        else:
-            kind = np.int32 if name in COUNTS or name == "advertiser" else np.float64
-            found[name] = np.zeros(n, dtype=np.int16 if name in {"day", "bin"} else kind)
-    if "square" in found and not is_weighted:
-        found["square"] = found["count"]
-    return found
+                found[name].append(narrow_counts(values) if name in COUNTS else values)
+                is_weighted |= name == "square"
+    arrays = {name: column.array(n) for name, column in found.items()}
+    if "square" in arrays and not is_weighted:
+        arrays["square"] = arrays["count"]
+    return arrays
 
 
 def _in_order(cells: Any, shape: tuple[int, int, int]) -> Any:
@@ -158,10 +171,10 @@ def _is_sorted(cells: Any, shape: tuple[int, int, int]) -> bool:
     return True
 
 
-def _renumbered(rank: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
-    if numbers.dtype == rank.dtype and np.array_equal(rank, np.arange(len(rank))):
+def _renumbered(rank: NDArray[np.int32], numbers: NDArray[Any]) -> NDArray[Any]:
+    if np.array_equal(rank, np.arange(len(rank))):
         return numbers
-    return looked_up(rank, numbers)
+    return looked_up(rank.astype(numbers.dtype), numbers)
 
 
 def _with_keys(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -172,13 +185,14 @@ def _with_keys(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch if all_have else batch.filter(has_both)
 
 
-def _day_numbers(column: pa.Array, days: _Numbers) -> NDArray[np.int32]:
+def _day_numbers(column: pa.Array, days: _Numbers) -> NDArray[np.int16] | NDArray[np.int32]:
     since = column.cast(pa.date32()).cast(pa.int32()).to_numpy().astype(np.int64)
     first = int(since.min())
     since -= first
     met = np.flatnonzero(np.bincount(since))
-    number = np.empty(int(met[-1]) + 1, dtype=np.int32)
-    number[met] = days.of((met + first).tolist())
+    found = days.of((met + first).tolist())
+    number = np.empty(int(met[-1]) + 1, dtype=index_type(len(days.values)))
+    number[met] = found
     return number[since]
 
 
