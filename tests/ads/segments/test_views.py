@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.landscapes import evidence_of, share_of_cost, share_of_wins
+from coterie.ads.segments import views as views_module
 from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cuts
 from coterie.ads.segments.similarity import ks_graph, ks_graphs
 from coterie.ads.segments.text_view import description_vectors, text_clusters
@@ -91,6 +92,18 @@ def test_win_and_cost_views_are_cuts_of_the_graphs(over):
             cut = normalised_cuts(nearest, [3], random_state=0)[:, 0]
             np.testing.assert_array_equal(found[name].column(alpha=alpha, k=3), cut)
         assert found[name].edges[0.01] >= found[name].edges[0.1]
+
+
+@pytest.mark.parametrize(("most", "expected"), [(90, None), (89, 6)])
+def test_many_advertisers_are_joined_to_their_nearest(monkeypatch, most, expected):
+    """Up to a number of advertisers all similar pairs are kept, above it the nearest."""
+    monkeypatch.setattr(views_module, "_MOST_IN_ALL_PAIRS", most)
+    monkeypatch.setattr(views_module, "_NEAREST", 6)
+    histograms = market(EASY).histograms
+    assert (histograms.dense().wins.sum(axis=1) > 0).sum() == 90
+    found, wanted = views_of(histograms), views_of(histograms, n_neighbors=expected)
+    for name, view in found.items():
+        np.testing.assert_array_equal(view.partitions, wanted[name].partitions)
 
 
 def test_texts_are_clustered_once_for_each_level(views):

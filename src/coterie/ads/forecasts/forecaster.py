@@ -124,7 +124,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         strengths: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
         max_observations: float | None = 2000.0,
         tolerance: float = 0.0,
-        n_neighbors: int | None = 50,
+        n_neighbors: int | str | None = "auto",
         wins_over: str = "wins",
         consensus: Any = None,
         origins: int = 2,

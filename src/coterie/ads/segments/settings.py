@@ -34,9 +34,10 @@ class SegmentSettings:
     tolerance : float
         Curves with at most this distance are similar even if the test rejects. The paper has
         neither a limit nor a tolerance: None and 0 give its graphs, with ``n_neighbors`` None.
-    n_neighbors : int or None
+    n_neighbors : int, "auto" or None
         The number of nearest similar advertisers that each is joined to in the graphs of the
         test; None joins all that are similar, whose number grows with the square of advertisers.
+        "auto" joins all of up to 5,000 advertisers, and the nearest 50 of more.
     wins_over : {"wins", "bids"}
         Denominator of the paper's win-rate c.d.f.
     consensus : consensus function, optional
@@ -55,7 +56,7 @@ class SegmentSettings:
     strengths: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
     max_observations: float | None = 2000.0
     tolerance: float = 0.0
-    n_neighbors: int | None = 50
+    n_neighbors: int | str | None = "auto"
     wins_over: str = "wins"
     consensus: Any = None
     origins: int = 2
@@ -87,8 +88,8 @@ class SegmentSettings:
                 "it must be a distance from 0 to 1",
             ),
             "n_neighbors": (
-                self.n_neighbors is None or _is_whole(self.n_neighbors, 1),
-                "it must be a whole number from 1 up, or None for all",
+                self.n_neighbors in (None, "auto") or _is_whole(self.n_neighbors, 1),
+                "it must be a whole number from 1 up, 'auto', or None for all",
             ),
             "wins_over": (self.wins_over in ("wins", "bids"), "it must be 'wins' or 'bids'"),
             "consensus": (

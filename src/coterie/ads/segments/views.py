@@ -33,6 +33,8 @@ __all__ = ["VIEWS", "View", "make_views"]
 Labels = NDArray[np.int64]
 
 VIEWS = ("text", "win", "cost", "market")
+#: Up to so many advertisers all similar pairs are kept, of more the nearest of each.
+_MOST_IN_ALL_PAIRS, _NEAREST = 5000, 50
 _LOG = logging.getLogger("coterie")
 
 
@@ -64,7 +66,7 @@ def make_views(
     alphas: Sequence[float] = (0.01, 0.05, 0.1),
     max_observations: float | None = 2000,
     tolerance: float = 0.0,
-    n_neighbors: int | None = 50,
+    n_neighbors: int | str | None = "auto",
     wins_over: str = "wins",
     random_state: int = 0,
 ) -> dict[str, View]:
@@ -74,9 +76,10 @@ def make_views(
     length 1, or zeros for a missing text; without them there is no text view. ``ks`` are the
     numbers of clusters, ``alphas`` the levels of the test. For ``max_observations``,
     ``tolerance`` and ``n_neighbors`` see
-    :func:`~coterie.ads.segments.similarity.compare_curves`; the paper has none of them, but with
-    many observations the test separates advertisers whose forecasts are equal, and with few it
-    joins all. For ``wins_over`` see :func:`~coterie.ads.curves.landscapes.share_of_wins`.
+    :func:`~coterie.ads.segments.similarity.compare_curves`; "auto" is None for up to 5,000
+    advertisers, and 50 for more. The paper has none of them, but with many observations the test
+    separates advertisers whose forecasts are equal, and with few it joins all. For ``wins_over``
+    see :func:`~coterie.ads.curves.landscapes.share_of_wins`.
     """
     views: dict[str, View] = {}
     if vectors is not None and np.any(vectors):
@@ -98,7 +101,7 @@ def make_views(
             list(alphas),
             max_observations=max_observations,
             tolerance=tolerance,
-            n_neighbors=n_neighbors,
+            n_neighbors=_neighbors(n_neighbors, int((wins > 0).sum())),
         )
         cuts = [normalised_cuts(g, list(ks), random_state=random_state) for g in found.graphs]
         views[name] = View(
@@ -111,6 +114,12 @@ def make_views(
     if views and (evidence.observations > 0).sum() > 1:
         views["market"] = _market_view(evidence, views, ks, max_observations)
     return views
+
+
+def _neighbors(wanted: int | str | None, n_advertisers: int) -> int | None:
+    if isinstance(wanted, str):
+        return _NEAREST if n_advertisers > _MOST_IN_ALL_PAIRS else None
+    return wanted
 
 
 def _market_view(
