@@ -52,7 +52,7 @@ _ENSEMBLES = {"fixed K": "kmeans", "diverse K": "diverse"}
 class Drawn(NamedTuple):
     """Label matrix (n, V), classes (n,) and the number of clusters to ask for."""
 
-    P: NDArray[np.int32]
+    P: NDArray[np.signedinteger]
     y: NDArray[Any]
     n_clusters: int
 

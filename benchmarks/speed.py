@@ -176,7 +176,7 @@ def write_kmeans_labels(
 
     X, y = make_blobs(n_rows, N_FEATURES, centers=n_clusters, cluster_std=SPREAD, random_state=0)
     P = make_partitions(X, n_clusters, n_partitions, ensemble=strategy, n_jobs=-1, random_state=0)
-    np.savez(path, P=P, y=y.astype(np.int32))
+    np.savez(path, P=P.astype(np.int32), y=y.astype(np.int32))
 
 
 def write_planted_labels(
