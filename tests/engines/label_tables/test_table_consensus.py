@@ -299,8 +299,8 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(how, error, message,
     assert [path.name for path in source.parent.iterdir()] == ["labels.parquet"]
 
 
-@pytest.mark.parametrize("name", ["label", "Confidence"])
-def test_columns_named_as_those_of_the_result_are_refused(name, tmp_path):
+@pytest.mark.parametrize("name", ["label", "Confidence", "coterie_value_0", "COTERIE_KEY_0"])
+def test_columns_named_as_those_of_the_result_or_of_packing_are_refused(name, tmp_path):
     """Ids, and partitions if they are copied, are checked in any letter case."""
     pq.write_table(pa.table({name: [0, 1, 1], "p": [0, 1, 1]}), tmp_path / "t.parquet")
     for ids in (name, None):

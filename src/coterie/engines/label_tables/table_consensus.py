@@ -162,8 +162,9 @@ def consensus_table(
             profile = profile_labels(table, partitions, found.name)
             layout = lay_out(profile, table)
             _warn_of_ids(layout, profile.n_rows)
-        check_carried([] if out is None or carried else partitions, are_ids=False)
-        carried = carried or partitions
+        if out is not None and not carried:
+            check_carried(partitions, are_ids=False)
+            carried = partitions
         rows = layout.packed(table, carried, local.add)
         packed = PackedTable(rows, layout, profile.n_rows, tuple(carried), local.add)
         may_configure = isinstance(engine, str) and not is_ibis_table(source)
