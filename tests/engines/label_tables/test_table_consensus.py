@@ -263,6 +263,15 @@ def test_another_method_and_its_settings(source):
         consensus_table(source, n_clusters=3, refined=True)
 
 
+@pytest.mark.parametrize("sample_size", [3, 8])
+def test_small_samples_have_about_the_size_that_was_asked_for(sample_size, source):
+    """The number of tuples may be estimated badly from a few; there are enough for K clusters."""
+    how = {"n_clusters": 3, "ids": "id", "max_tuples": 2}
+    found = consensus_table(source, sample_size=sample_size, **how)
+    assert found.n_fitted >= max(3, sample_size / 4)
+    assert found.path != "tuples"
+
+
 def test_one_row_is_a_cluster(tmp_path):
     """A table may have one row."""
     pq.write_table(pa.table({"p": [4], "q": ["x"]}), tmp_path / "t.parquet")

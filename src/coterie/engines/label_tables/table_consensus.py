@@ -222,6 +222,11 @@ class TableRun:
         enough = min(1.0, self.sample_size / max(sample.estimate, self.max_tuples))
         if enough > 2 * sample.share:
             sample = table.sample_tuples(enough)
+        # an estimate from a few tuples can be far too high
+        K = getattr(self.estimator, "n_clusters", None)
+        least = max(self.sample_size / 4, K if isinstance(K, int) else 2)
+        while sample.n_tuples < least and sample.share < 1:
+            sample = table.sample_tuples(min(1.0, 4 * sample.share))
         return sample, False
 
     def _by_tuples(
