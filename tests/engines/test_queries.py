@@ -104,6 +104,16 @@ def test_a_kept_table_is_dropped_at_the_end(name, tmp_path):
     connection.disconnect()
 
 
+def test_tables_copied_to_sqlite_are_dropped_at_the_end(tmp_path):
+    """A connection of the user keeps only its own tables."""
+    connection = engine_with_table("sqlite", pa.table({"a": [1, 2]}), tmp_path)
+    with LocalTables(connection) as local:
+        rows = connection.table("t").inner_join(local.add(pa.table({"b": [2]})), [("a", "b")])
+        assert fetch(rows)["a"].to_pylist() == [2]
+    assert connection.list_tables() == ["t"]
+    connection.disconnect()
+
+
 def test_the_error_of_a_python_worker_is_its_last_line():
     """Spark says only that there was one; the stack trace follows."""
     error = RuntimeError(

@@ -1,5 +1,7 @@
 """Execution of runs: sampled runs get only their rows, and labels have the smallest type."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_blobs
@@ -77,7 +79,7 @@ def test_many_rows_have_mini_batches():
 
 @pytest.mark.parametrize(("K", "dtype"), [(100, np.int8), (140, np.int16)])
 def test_labels_have_the_smallest_type(K, dtype):
-    """127 clusters fit in one byte; more labels need two, also beside smaller runs."""
+    """128 clusters fit in one byte; more labels need two, also beside smaller runs."""
     X = np.arange(150.0)[:, None]
     found = fit_ensemble(X, [K], 4, ensemble=["kmeans", "spectral"], random_state=0)
     assert found.labels.dtype == found.predict(X).dtype == dtype
@@ -93,3 +95,23 @@ def test_features_may_be_a_memory_map(tmp_path):
     mapped = fit_ensemble(np.load(tmp_path / "X.npy", mmap_mode="r"), 3, n_jobs=2, **settings)
     here = fit_ensemble(IRIS.astype(np.float32), 3, n_jobs=1, **settings)
     np.testing.assert_array_equal(mapped.labels, here.labels)
+
+
+def test_rows_are_left_out_while_labels_grow():
+    """Threads of joblib mark rows of later runs while labels of earlier ones are stored."""
+    n, V = 20_000, 24
+    table = execution._LabelTable(n, V)
+    drawn = np.random.default_rng(0).random((n, V)) < 0.5
+    with ThreadPoolExecutor(4) as threads:
+        marked = [threads.submit(table.leave_out, ~drawn[:, v], v) for v in range(V)]
+        for largest in (100, 200, 40_000):
+            table.put(slice(None), [0], np.full((n, 1), largest))
+        for one in marked:
+            one.result()
+    np.testing.assert_array_equal(table.labels[:, 1:] < 0, ~drawn[:, 1:])
+
+
+def test_labels_of_a_block_come_back_in_the_smallest_type():
+    """They may come from another machine."""
+    members = fit_ensemble(IRIS, 3, 2, ensemble="kmeans", random_state=0).members
+    assert execution._label_on_one_thread(members, IRIS).dtype == np.int8

@@ -163,3 +163,26 @@ def test_what_is_no_clusterer_is_refused(entry):
             check_ensemble(ensemble)
         assert repr(entry) in str(error.value)
         assert ", ".join(ENSEMBLES) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_rows", "subsample", "shortcuts"),
+    [
+        ("kmeans", 60_000, 0.5, ()),
+        ("kmeans", 60_000, 0.9, ("kmeans runs are fitted to 54,000 of 60,000 rows by mini-batch",)),
+        ("mixture", 5_000, 0.8, ()),
+        ("mixture", 9_000, 0.8, ("mixture runs are fitted to 4,000 of 9,000 rows",)),
+    ],
+)
+def test_shortcuts_count_the_rows_that_are_drawn(name, n_rows, subsample, shortcuts):
+    """A sample that is fitted completely is no shortcut."""
+    plan = Plan(
+        n_rows=n_rows,
+        n_features=2,
+        sizes=(3,),
+        kinds=check_ensemble(name),
+        subsample=subsample,
+    )
+    assert len(plan.shortcuts()) == len(shortcuts)
+    for found, expected in zip(plan.shortcuts(), shortcuts, strict=True):
+        assert found.startswith(expected)

@@ -30,3 +30,21 @@ def test_equal_parts_are_computed_once():
     assert block.once(add, np.ones(2, dtype=np.float32), 2.0) is not first
     assert block.once(add, np.array([1.0, 5.0]), 2.0) is not first
     assert calls == [2.0, 3.0, 2.0, 2.0]
+
+
+def test_results_that_were_not_used_for_long_are_forgotten():
+    """Memory does not grow with the number of members; what is used again and again stays."""
+    calls = []
+
+    def times(X, factor):
+        calls.append(factor)
+        return X * factor
+
+    block = RowBlock(np.ones((3, 2)))
+    for factor in range(1, 50):
+        block.once(times, 0.0)
+        block.once(times, float(factor))
+    assert len(block._kept) < 10
+    assert calls.count(0.0) == 1
+    block.once(times, 1.0)
+    assert calls.count(1.0) == 2

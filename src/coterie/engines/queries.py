@@ -149,7 +149,9 @@ class LocalTables:
 
         connection = self.connection
         if connection.name not in {"duckdb", "pyspark", "postgres"}:
-            return ibis.memtable(rows)
+            table = ibis.memtable(rows)
+            self._names.append(("TABLE", table.get_name()))
+            return table
         if connection.name == "postgres":
             return self._copied_to_postgres(rows)
         with engine_errors(f"{connection.name} cannot create a temporary table"):

@@ -111,18 +111,22 @@ class _LabelTable:
 
     def __init__(self, n_rows: int, n_runs: int) -> None:
         self.labels: npt.NDArray[Any] = np.zeros((n_rows, n_runs), dtype=np.int8)
+        # joblib prepares further runs in other threads while labels are stored
+        self._changing = threading.Lock()
 
     def leave_out(self, rows: npt.NDArray[np.bool_], v: int) -> None:
         """Mark rows as left out by run v."""
-        self.labels[rows, v] = -1
+        with self._changing:
+            self.labels[rows, v] = -1
 
     def put(self, rows: slice, runs: Sequence[int], labels: npt.NDArray[Any]) -> None:
         """Store labels (n', V'), except for rows that a run left out."""
-        largest = int(labels.max(initial=0))
-        if largest > np.iinfo(self.labels.dtype).max:
-            self.labels = self.labels.astype(np.min_scalar_type(-largest - 1))
-        left_out = self.labels[rows][:, runs] < 0
-        self.labels[rows, runs] = np.where(left_out, self.labels.dtype.type(-1), labels)
+        needed = _smallest_type(labels)
+        with self._changing:
+            if needed.itemsize > self.labels.itemsize:
+                self.labels = self.labels.astype(needed)
+            left_out = self.labels[rows][:, runs] < 0
+            self.labels[rows, runs] = np.where(left_out, self.labels.dtype.type(-1), labels)
 
 
 def _task(X: Any, run: Run, weights: Any, table: _LabelTable, v: int) -> tuple[Any, ...]:
@@ -163,9 +167,15 @@ def _label_all_rows(
             table.put(slice(a, a + _ROWS_PER_TASK), sampled, labels)
 
 
-def _label_on_one_thread(members: Sequence[Member], X: Any) -> npt.NDArray[np.int32]:
+def _label_on_one_thread(members: Sequence[Member], X: Any) -> npt.NDArray[Any]:
     with on_one_thread():
-        return label_rows(members, X)
+        labels = label_rows(members, X)
+    return labels.astype(_smallest_type(labels))
+
+
+def _smallest_type(labels: npt.NDArray[Any]) -> np.dtype[Any]:
+    """Return the smallest integer type that holds labels and −1."""
+    return np.min_scalar_type(-int(labels.max(initial=0)) - 1)
 
 
 def _results(

@@ -25,6 +25,8 @@ _MOST_AXES = 10
 _LEAST_VARIANCE = 0.01
 # The runs differ on purpose, so they need not converge.
 _STEPS = 50
+#: In smallest standard deviations: squares of this number of them lose 6 of 16 digits.
+_FAR = 1e3
 _TINY = float(np.finfo(np.float64).tiny) ** 0.5
 
 
@@ -51,8 +53,7 @@ class MixtureMember(Member):
         mixtures with the same axes share, and the coefficients.
         """
         Z = self.coordinates(block, self.axes.dtype)
-        # rows without a shift may be far from 0, where the digits of squares would cancel
-        centre = self.means.mean(axis=0) if self.shift is None else np.zeros(len(self.means[0]))
+        centre = self._centre()
         powers = block.once(_powers, Z, self.axes, centre)
         precisions = self.factors @ self.factors.transpose(0, 2, 1)
         means = self.means - centre
@@ -68,6 +69,16 @@ class MixtureMember(Member):
         """Return the same run with some of its clusters only."""
         parts = {name: getattr(self, name)[kept] for name in ("means", "factors", "offsets")}
         return replace(self, **parts)
+
+    def _centre(self) -> Floats:
+        """Return 0, which mixtures share, or the mean of means that are far from 0.
+
+        There the digits of squares would cancel. Features without a shift can be far from 0, and
+        an outlier that was not fitted can shift all others.
+        """
+        centre: Floats = self.means.mean(axis=0)
+        is_far = np.abs(centre).max() * np.abs(self.factors).max() > _FAR
+        return centre if is_far else np.zeros_like(centre)
 
 
 def principal_axes(Z: Any, seed: int) -> Floats:

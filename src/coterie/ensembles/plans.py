@@ -137,16 +137,17 @@ class Plan:
         """Say in words which runs are not fitted to all rows, or not in the usual way."""
         told = []
         for kind in dict.fromkeys(self.kinds):
-            most = MOST_FITTED.get(kind.method, self.n_rows)
-            batches = kind.method == "kmeans" and self.n_rows > MOST_LLOYD
-            if self.n_rows <= most and not batches:
+            share = self._share(kind)
+            drawn = self.n_rows if share is None else self._n_drawn(share)
+            fitted = min(MOST_FITTED.get(kind.method, drawn), drawn)
+            batches = kind.method == "kmeans" and fitted > MOST_LLOYD
+            shares_graph = kind.method == "spectral" and self.graph is not None
+            if fitted == drawn and not (batches or shares_graph):
                 continue
-            text = (
-                f"{kind.name} runs are fitted to {min(most, self.n_rows):,} of {self.n_rows:,} rows"
-            )
+            text = f"{kind.name} runs are fitted to {fitted:,} of {self.n_rows:,} rows"
             if batches:
                 text += " by mini-batch k-means"
-            if kind.method == "spectral" and self.graph is not None:
+            if shares_graph and self.graph is not None:
                 text += f" and share {self.graph.landmarks.shape[0]:,} landmarks"
             told.append(text)
         return tuple(told)

@@ -13,6 +13,8 @@ __all__ = ["RowBlock", "row_blocks"]
 _MOST_ROWS = 1 << 14
 _MOST_CELLS = 1 << 22
 _FEWEST_ROWS = 256
+#: A block remembers so many results. Runs on columns of their own share none of them.
+_MOST_KEPT = 6
 
 
 class RowBlock:
@@ -29,16 +31,17 @@ class RowBlock:
         self._kept: list[tuple[Any, tuple[Any, ...], Any]] = []
 
     def once(self, compute: Callable[..., Any], *parts: Any) -> Any:
-        """Return ``compute(X, *parts)``; the same function of equal parts is computed once.
+        """Return ``compute(X, *parts)``, or the result of an earlier call with equal parts.
 
-        Parts are compared by value: members that were fitted in other processes hold equal copies
-        of what they share.
+        The results that were used last are kept. Parts are compared by value: members that were
+        fitted in other processes hold equal copies of what they share.
         """
-        for known, arguments, result in self._kept:
+        for place, (known, arguments, result) in enumerate(self._kept):
             if known is compute and all(map(_equal, arguments, parts)):
+                self._kept.append(self._kept.pop(place))
                 return result
         result = compute(self.X, *parts)
-        self._kept.append((compute, parts, result))
+        self._kept = [*self._kept[1 - _MOST_KEPT :], (compute, parts, result)]
         return result
 
 

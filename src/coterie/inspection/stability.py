@@ -67,7 +67,7 @@ def resampled_ensembles(
 
     Returns
     -------
-    dict of k to (n, n_resamples) int32 array
+    dict of k to (n, n_resamples) array, as of :func:`~coterie.make_partitions`
         Input for :func:`~coterie.choose_k`.
 
     Examples

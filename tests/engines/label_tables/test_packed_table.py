@@ -15,6 +15,7 @@ from coterie.engines.label_tables.packed_keys import lay_out
 from coterie.engines.label_tables.packed_table import PackedTable
 from coterie.engines.queries import LocalTables
 from coterie.errors import TableError
+from engine_tables import engine_with_table
 
 
 def pack(rows: pa.Table) -> PackedTable:
@@ -103,6 +104,24 @@ def test_a_sample_has_whole_tuples_and_estimates_their_number(table):
     spread = 4 * np.sqrt(sample.n_tuples) / sample.share
     assert abs(sample.estimate - everything.n_tuples) < spread
     assert table.sample_tuples(1.0).n_tuples == everything.n_tuples
+
+
+# Ibis asks pandas for an option that is going away
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "polars"])
+def test_every_engine_samples_the_same_tuples(engine, table, labels, tmp_path):
+    """Keys have more digits than floats, with which SQLite computes remainders."""
+    rows = pa.table({f"p{v}": labels[:, v] for v in range(25)})
+    connection = engine_with_table(engine, rows, tmp_path)
+    with LocalTables(connection) as local:
+        there = connection.table("t")
+        layout = lay_out(profile_labels(there, rows.column_names, "t"), there)
+        packed = layout.packed(there, [], local.add)
+        found = PackedTable(packed, layout, len(labels), (), local.add).sample_tuples(0.1)
+    expected = table.sample_tuples(0.1)
+    assert np.array_equal(found.keys, expected.keys)
+    assert np.array_equal(found.counts, expected.counts)
+    connection.disconnect()
 
 
 @pytest.mark.parametrize(("n_labels", "repetitive"), [(3, True), (10**9, False)])

@@ -263,6 +263,15 @@ def test_another_method_and_its_settings(source):
         consensus_table(source, n_clusters=3, refined=True)
 
 
+@pytest.mark.parametrize("sample_size", [3, 8])
+def test_small_samples_have_about_the_size_that_was_asked_for(sample_size, source):
+    """The number of tuples may be estimated badly from a few; there are enough for K clusters."""
+    how = {"n_clusters": 3, "ids": "id", "max_tuples": 2}
+    found = consensus_table(source, sample_size=sample_size, **how)
+    assert found.n_fitted >= max(3, sample_size / 4)
+    assert found.path != "tuples"
+
+
 def test_one_row_is_a_cluster(tmp_path):
     """A table may have one row."""
     pq.write_table(pa.table({"p": [4], "q": ["x"]}), tmp_path / "t.parquet")
@@ -299,8 +308,8 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(how, error, message,
     assert [path.name for path in source.parent.iterdir()] == ["labels.parquet"]
 
 
-@pytest.mark.parametrize("name", ["label", "Confidence"])
-def test_columns_named_as_those_of_the_result_are_refused(name, tmp_path):
+@pytest.mark.parametrize("name", ["label", "Confidence", "coterie_value_0", "COTERIE_KEY_0"])
+def test_columns_named_as_those_of_the_result_or_of_packing_are_refused(name, tmp_path):
     """Ids, and partitions if they are copied, are checked in any letter case."""
     pq.write_table(pa.table({name: [0, 1, 1], "p": [0, 1, 1]}), tmp_path / "t.parquet")
     for ids in (name, None):

@@ -111,15 +111,16 @@ class KeyLayout:
         return rows.select(*carried, **keys).view()
 
     def key_hash(self, packed: ir.Table) -> ir.IntegerColumn:
-        """Return a hash of the keys of each row in 0..HASH_RANGE − 1, the same in every engine.
+        """Return a hash of the keys of each row in 0..HASH_RANGE − 1.
 
         It is (Σ_j m_j ρ_j)⁵ mod p with p = HASH_RANGE. The ρ_j are the remainders of all keys by
         three primes each, the m_j are powers of a primitive root of p. x ↦ x⁵ is a permutation
-        that breaks the linear structure of the sum.
+        that breaks the linear structure of the sum. It is the same in every engine that computes
+        remainders of integers exactly, that is in all but SQLite.
         """
         total: Any = None
         for name, factors in self.hash_factors.items():
-            # all products are below 2⁵⁵, and every engine computes remainders of integers exactly
+            # all products are below 2⁵⁵
             terms = [packed[name] % modulus * factor for modulus, factor in factors]
             part = (terms[0] + terms[1] + terms[2]) % HASH_RANGE
             total = part if total is None else total + part

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coterie.engines.label_tables.executor_scoring import COUNT_COLUMN
+from coterie.engines.label_tables.executor_scoring import COUNT_COLUMN, batches_of_low_hash
 from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout
 from coterie.engines.label_tables.spark_frames import count_keys_of_low_hash
 from coterie.engines.queries import LocalTables, fetch, stream
@@ -79,6 +79,8 @@ class PackedTable:
         below = max(1, round(share * HASH_RANGE))
         if keys.get_backend().name == "pyspark":
             found = count_keys_of_low_hash(keys, self.layout, below)
+        elif keys.get_backend().name == "sqlite":
+            found = _counted_here(keys, self.layout, below)
         else:
             found = fetch(_counted(keys.filter(self.layout.key_hash(keys) < below)))
         return replace(self._in_order(found), share=below / HASH_RANGE)
@@ -136,6 +138,19 @@ class PackedTable:
         order = np.lexsort(columns)
         counts = found[COUNT_COLUMN].to_numpy()
         return TupleCounts([column[order] for column in columns], counts[order])
+
+
+def _counted_here(keys: ir.Table, layout: KeyLayout, below: int) -> pa.Table:
+    """Count the distinct keys whose hash is below a bound, by NumPy.
+
+    Ibis writes remainders for SQLite as its function MOD, which computes with floats and so loses
+    digits of large integers.
+    """
+    read = stream(keys, _MOST_ROWS)
+    rows = batches_of_low_hash(layout.hash_factors, HASH_RANGE, below, read)
+    some = pa.Table.from_batches(rows, keys.schema().to_pyarrow())
+    counted = some.group_by(list(layout.key_names)).aggregate([([], "count_all")])
+    return counted.rename_columns({"count_all": COUNT_COLUMN})
 
 
 def _counted(keys: ir.Table) -> ir.Table:

@@ -162,8 +162,9 @@ def consensus_table(
             profile = profile_labels(table, partitions, found.name)
             layout = lay_out(profile, table)
             _warn_of_ids(layout, profile.n_rows)
-        check_carried([] if out is None or carried else partitions, are_ids=False)
-        carried = carried or partitions
+        if out is not None and not carried:
+            check_carried(partitions, are_ids=False)
+            carried = partitions
         rows = layout.packed(table, carried, local.add)
         packed = PackedTable(rows, layout, profile.n_rows, tuple(carried), local.add)
         may_configure = isinstance(engine, str) and not is_ibis_table(source)
@@ -221,6 +222,11 @@ class TableRun:
         enough = min(1.0, self.sample_size / max(sample.estimate, self.max_tuples))
         if enough > 2 * sample.share:
             sample = table.sample_tuples(enough)
+        # an estimate from a few tuples can be far too high
+        K = getattr(self.estimator, "n_clusters", None)
+        least = max(self.sample_size / 4, K if isinstance(K, int) else 2)
+        while sample.n_tuples < least and sample.share < 1:
+            sample = table.sample_tuples(min(1.0, 4 * sample.share))
         return sample, False
 
     def _by_tuples(

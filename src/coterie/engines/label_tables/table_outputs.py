@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["PartWriter", "TableOutput", "check_carried", "plan_output"]
 
 _RESULT_COLUMNS = ("label", "confidence")
+#: Names that are used while labels are packed.
+_OWN_COLUMNS = re.compile(r"coterie_(value|label|digit|key)_\d+", re.IGNORECASE)
 _ROWS_A_PART = 1 << 23
 _ROWS_A_BATCH = 1 << 17
 _LONGEST_STEM = 40
@@ -168,12 +170,14 @@ def plan_output(out: Any, engine: str, sources: Sequence[Path]) -> TableOutput:
 
 
 def check_carried(carried: Sequence[str], are_ids: bool) -> None:
-    """Refuse carried columns with the name of a result column; engines ignore upper case."""
+    """Refuse carried columns with names that are used here; engines ignore upper case."""
     for name in carried:
-        if name.casefold() in _RESULT_COLUMNS:
+        is_own = _OWN_COLUMNS.fullmatch(name)
+        if is_own or name.casefold() in _RESULT_COLUMNS:
             what = "an id" if are_ids else "a partition, which is copied because there are no ids,"
+            like = "that coterie adds to the table" if is_own else "of the result"
             raise InvalidParameterError(
-                f"{what} is named {name!r}, like a column of the result; rename it in the input"
+                f"{what} is named {name!r}, like a column {like}; rename it in the input"
                 f"{'' if are_ids else ', or name ids'}"
             )
 
