@@ -92,8 +92,8 @@ def refuse_too_many(histograms: BidHistograms, most: int) -> None:
     if needed > free:
         raise InvalidParameterError(
             f"a model of {A:,} advertisers needs about {readable_bytes(needed)} of memory, but "
-            f"{readable_bytes(free)} are free; fit fewer advertisers or days, or lower "
-            f"max_representatives={most:,}"
+            f"{readable_bytes(free)} are free; fit fewer advertisers or days, or, in Python, set "
+            f"max_representatives below {most:,}"
         )
     if most < A:
         told = readable_bytes(needed)
