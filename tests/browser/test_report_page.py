@@ -258,6 +258,29 @@ def test_search_by_keyboard(report, opened):
     assert "No advertiser" in page.inner_text("#advertisers-found")
 
 
+def test_search_among_some_says_that_others_are_left_out(tmp_path, opened):
+    """Who is not in the report may be in the log, and is not a link in the table of points."""
+    whole = make_payload()
+    absent = whole.advertisers[-1].id
+    some = replace(whole, advertisers=whole.advertisers[:-1], left_out=1200)
+    indices = range(len(some.advertisers))
+    lists = {
+        n: [i for i in getattr(some, n) if i in indices] for n in ("outliers", "low_confidence")
+    }
+    cards = [replace(s, members=[i for i in s.members if i in indices]) for s in some.segments]
+    write_report(replace(some, segments=cards, **lists), tmp_path / "report.html")
+    page = opened(tmp_path / "report.html").page
+    page.fill("#advertiser", absent)
+    said = page.inner_text("#advertisers-found")
+    assert "None of those in this report" in said and "1,200 others are left out" in said
+    page.keyboard.press("Escape")
+    page.locator("summary", has_text="largest misses").click()
+    page.locator("#point-list input").fill(absent)
+    row = page.locator("#point-list tbody tr", has_text=absent)
+    row.wait_for()
+    assert row.locator("a").count() == 0
+
+
 def test_search_copes_with_many(page):
     """Among 20,000 ids those that begin with the query come first, and only some are listed."""
     found = page.evaluate(

@@ -150,4 +150,18 @@ def test_sources_are_compared_on_representatives():
     own = found.measures("own", "impressions").wape
     assert found.measures("dictionary", "impressions").wape < own < 1
     assert len(found.segments) == 40
-    assert found.as_dict()["sources"]["own"]["impressions"]["wape"] == own
+    facts = found.as_dict()
+    assert facts["sources"]["own"]["impressions"]["wape"] == own
+    # errors are of the same advertisers, so that they differ by what is told as the difference
+    errors = [facts["sources"][name]["impressions"]["wape"] for name in ("dictionary", "own")]
+    (told,) = (
+        row["difference"]
+        for row in facts["differences"]
+        if (row["b"], row["target"]) == ("own", "impressions")
+    )
+    assert errors[0] - errors[1] == pytest.approx(told)
+    assert facts["advertisers"] == (known & found.compared).sum()
+    assert facts["placed"]["advertisers"] == (known & ~found.compared).sum()
+    assert 0 < facts["placed"]["impressions"]["wape"] < 1
+    new = facts["strata"][0]["advertisers"]
+    assert sum(one["advertisers"] for one in facts["strata"]) == facts["advertisers"] + new

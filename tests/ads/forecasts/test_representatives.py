@@ -87,6 +87,23 @@ def test_campaigns_stay_together(sizes, most, seed):
     assert all(len(batch) <= max(most, *sizes) for batch in batches)
 
 
+def test_an_advertiser_with_very_many_campaigns_leaves_room_for_others():
+    """It is passed over wherever it is drawn; alone, it is the sample."""
+    log = campaigns(50, *[1] * 40)
+    for seed in range(20):
+        assert len(choose_representatives(log, 30, seed)) == 30
+    assert len(choose_representatives(campaigns(50, 60), 30, 0)) in (50, 60)
+
+
+def test_new_advertisers_leave_most_of_the_sample():
+    """Each of them takes the place of at most one other, whatever its place among the names."""
+    log = market().histograms
+    before = log.for_advertisers(np.arange(5, 90))
+    old = set(before.advertisers[choose_representatives(before, 30, 0)].tolist())
+    new = set(log.advertisers[choose_representatives(log, 30, 0)].tolist())
+    assert len(old & new) >= 25
+
+
 @pytest.mark.parametrize("size", [1, 7, 90, 1000])
 def test_batches_of_advertisers(size):
     """They follow each other, and each has so many but the last."""

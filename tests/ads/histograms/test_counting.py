@@ -250,6 +250,15 @@ def test_ready_made_histograms_may_have_prices_and_all_sums():
     assert found.dense().clicks.tolist() == [2, 1]
 
 
+def test_ready_made_histograms_may_have_bids_and_prices_in_rows_of_their_own():
+    """What a row does not have counts as 0, also where sums are taken from the upper edges."""
+    bids, prices = [3.0, None, 5.0, None], [None, 2.0, None, 3.0]
+    rows = histogram_rows(bids=bids, wins=[1, None, 3, None], prices=prices)
+    found = read_histograms(open_logs(ibis.memtable(rows)), [10, 20, 1_234_567])
+    assert found.dense().bid.tolist() == [[0, 100, 0], [0, 0, 3 * 1_234_567]]
+    assert found.dense().price.tolist() == [[20, 60, 0], [0, 0, 0]]
+
+
 def test_ready_made_histograms_are_counted_on_the_grid():
     """A bin goes to that of the grid which holds its upper edge; sums stay as they are."""
     found = read_histograms(open_logs(ibis.memtable(histogram_rows())))

@@ -16,7 +16,7 @@ from coterie.ads.histograms.price_grid import on_price_grid, price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, TableError
 from markets import EASY, log_of, market
 
 KINDS = [{}, {"auction": "first"}, {"minimum_logged": True}]
@@ -152,6 +152,14 @@ def test_other_logs_are_refused(change, words):
     log = market(SMALL).histograms
     with pytest.raises(InvalidParameterError, match=words):
         merge_histograms(log.for_days([0]), replace(log.for_days([1]), **change))
+
+
+def test_more_days_than_a_log_may_have_are_refused():
+    """Their numbers would not fit into the cells, and begin again below 0."""
+    how = {"bid": 5, "won": 1, "price": 3, "edges": [9], "day": np.arange(20_000)}
+    first, second = log_of(**how), log_of(**how, first_day=np.datetime64("2126-01-01"))
+    with pytest.raises(TableError, match="together: it has 40,000 different days"):
+        merge_histograms(first, second)
 
 
 def test_a_log_without_a_currency_has_that_of_the_other():

@@ -50,3 +50,6 @@ def test_a_report_of_some_advertisers(most, monkeypatch):
     page = render_report(part)
     assert f"leaves out {part.left_out} others" in page
     assert f"{len(whole.advertisers)} advertisers" in page
+    # a search that finds nothing must not say that an advertiser does not exist
+    assert f'"left_out":{part.left_out}' in page
+    assert "among those shown" in page and "among those shown" not in render_report(whole)

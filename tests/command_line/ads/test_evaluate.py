@@ -85,6 +85,16 @@ def test_summary_fits_80_columns(evaluated, capsys):
         assert unwrapped(contents["note"]) in said
 
 
+def test_errors_of_placed_advertisers_are_told(evaluated, capsys):
+    """Only of a market so large that other sources do not forecast everybody."""
+    print_evaluation(evaluated)
+    assert "further advertiser" not in unwrapped(capsys.readouterr().out)
+    placed = {"advertisers": 1200, "impressions": {"wape": 0.125}}
+    print_evaluation(evaluated | {"placed": placed})
+    said = unwrapped(capsys.readouterr().out)
+    assert "places 1,200 further advertisers" in said and "for them is 12.5%" in said
+
+
 def test_coverage_is_shown_by_level_and_stratum(evaluated, capsys):
     """A row has the coverage at four levels, with given and with forecast supply."""
     print_evaluation(evaluated)

@@ -100,8 +100,8 @@ class Evaluation:
         return self.model.labels_[self.model.representatives_]
 
     def measures(self, name: str, target: str, rows: Mask | None = None) -> Measures:
-        """Errors of one source; by default over the advertisers seen in training and held out."""
-        chosen = self._seen if rows is None else rows
+        """Errors of one source; by default over the advertisers that all sources forecast."""
+        chosen = self._common if rows is None else rows
         if name != DEFAULT:
             # other sources say nothing of new advertisers
             chosen = chosen & (self.observations > 0) & self.compared
@@ -113,8 +113,8 @@ class Evaluation:
         return measure(value, truth, stated.low[target][chosen], stated.high[target][chosen])
 
     def coverage(self, interval: Interval, target: str, rows: Mask | None = None) -> float | None:
-        """Share of advertisers whose actual value lies in the interval."""
-        chosen = self._seen if rows is None else rows
+        """Share of advertisers whose actual value lies in the interval; by default as above."""
+        chosen = self._common if rows is None else rows
         truth = getattr(self.truth, target)[chosen]
         low, high = interval.low[target][chosen], interval.high[target][chosen]
         is_known = len(truth) > 0 and not np.isnan(low).any()  # NaN if the log has no such events
@@ -122,26 +122,26 @@ class Evaluation:
 
     def difference(self, first: str, second: str, target: str) -> Difference:
         """WAPE of one source less that of another, over the advertisers that both forecast."""
-        seen = self._seen & self.compared
+        seen = self._common
         one, other = (getattr(self.forecasts[name], target)[seen] for name in (first, second))
         return paired_difference(one, other, getattr(self.truth, target)[seen])
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything that is reported, ready for JSON."""
-        strata = strata_of(self.observations)
+        """Everything that is reported, ready for JSON.
+
+        Errors are of the advertisers that all sources forecast, so that they can be compared.
+        ``placed`` has those of the model for the others that it knows, None if there are none.
+        """
         return {
             "holdout": self.days,
             "default": DEFAULT,
-            "advertisers": int(self._seen.sum()),
+            "advertisers": int(self._common.sum()),
             "new_advertisers": int(((self.observations <= 0) & (self.bids > 0)).sum()),
             "sources": self._sources(None),
+            "placed": self._placed(),
             "strata": [
-                {
-                    "name": name,
-                    "advertisers": int((rows & (self.bids > 0)).sum()),
-                    "sources": self._sources(rows & (self.bids > 0)),
-                }
-                for name, rows in strata.items()
+                {"name": name, "advertisers": int(rows.sum()), "sources": self._sources(rows)}
+                for name, rows in self._strata().items()
             ],
             "intervals": [row for one in self.intervals for row in self._coverages(one)],
             "differences": [
@@ -155,8 +155,21 @@ class Evaluation:
         }
 
     @property
-    def _seen(self) -> Mask:
-        return (self.observations > 0) & (self.bids > 0)
+    def _common(self) -> Mask:
+        """Those whom all sources forecast, and who bid in the held-out days, (A,)."""
+        return (self.observations > 0) & (self.bids > 0) & self.compared
+
+    def _strata(self) -> dict[str, Mask]:
+        """Return who bid in the held-out days by bids in training; new ones are a stratum."""
+        kept = (self.bids > 0) & (self.compared | (self.observations <= 0))
+        return {name: rows & kept for name, rows in strata_of(self.observations).items()}
+
+    def _placed(self) -> dict[str, Any] | None:
+        rows = (self.observations > 0) & (self.bids > 0) & ~self.compared
+        if not rows.any():
+            return None
+        errors = {target: self.measures(DEFAULT, target, rows).as_dict() for target in _SHOWN}
+        return {"advertisers": int(rows.sum()), **errors}
 
     def _sources(self, rows: Mask | None) -> dict[str, Any]:
         return {
@@ -166,9 +179,7 @@ class Evaluation:
 
     def _coverages(self, interval: Interval) -> list[dict[str, Any]]:
         """Return the coverage of one interval, of all and by stratum, for every target."""
-        groups = {"all": None} | {
-            name: rows & (self.bids > 0) for name, rows in strata_of(self.observations).items()
-        }
+        groups = {"all": None} | self._strata()
         return [
             {
                 "target": target,

@@ -9,6 +9,7 @@ them are those of one batch after the other.
 from __future__ import annotations
 
 import logging
+from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
@@ -43,7 +44,11 @@ def choose_representatives(histograms: BidHistograms, most: int, random_state: i
 
     Every advertiser with bids has the same probability, because the weights of the dictionary and
     the calibration are those of advertisers, not of bids. Of campaigns, all of an advertiser are
-    chosen or none, because they inform each other.
+    chosen or none, because they inform each other; an advertiser with more than there is room for
+    is passed over, unless there is no other.
+
+    The order of the draw depends on names alone, so that later days, which bring some new
+    advertisers, leave most of the sample as it is.
     """
     A = len(histograms.advertisers)
     if most >= A:
@@ -51,11 +56,18 @@ def choose_representatives(histograms: BidHistograms, most: int, random_state: i
     bidding = np.zeros(A, dtype=bool)
     bidding[histograms.bids.advertiser] = True
     rows = np.flatnonzero(bidding)
-    family = _families(histograms)[rows]
-    sizes = np.bincount(family)
-    order = np.random.default_rng(random_state).permutation(np.flatnonzero(sizes))
-    n_families = max(1, int(np.searchsorted(np.cumsum(sizes[order]), most, side="right")))
-    chosen = rows[np.isin(family, order[:n_families])]
+    parents = histograms.parents
+    names = histograms.advertisers[rows] if parents is None else parents[rows]
+    owners, family, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    drawn: list[int] = []
+    room = most
+    for owner in _drawn_order(owners, random_state).tolist():
+        if sizes[owner] <= room or (not drawn and (sizes > most).all()):
+            drawn.append(owner)
+            room -= int(sizes[owner])
+        if room <= 0:
+            break
+    chosen = rows[np.isin(family, drawn)]
     _LOG.info(
         "Fitting on %s of %s advertisers; the others are placed", f"{len(chosen):,}", f"{A:,}"
     )
@@ -80,8 +92,8 @@ def refuse_too_many(histograms: BidHistograms, most: int) -> None:
     if needed > free:
         raise InvalidParameterError(
             f"a model of {A:,} advertisers needs about {readable_bytes(needed)} of memory, but "
-            f"{readable_bytes(free)} are free; fit fewer advertisers or days, or lower "
-            f"max_representatives={most:,}"
+            f"{readable_bytes(free)} are free; fit fewer advertisers or days, or, in Python, set "
+            f"max_representatives below {most:,}"
         )
     if most < A:
         told = readable_bytes(needed)
@@ -109,6 +121,14 @@ def histograms_of(histograms: BidHistograms, rows: Indices) -> BidHistograms:
     if len(rows) == len(histograms.advertisers):
         return histograms
     return histograms.for_advertisers(rows)
+
+
+def _drawn_order(names: NDArray[np.str_], random_state: int) -> Indices:
+    """Return the indices of names in a random order, that of hashes with the seed as the key."""
+    key = int(random_state).to_bytes(8, "little")
+    texts = (name.encode(errors="surrogatepass") for name in names.tolist())
+    hashes = b"".join(blake2b(text, digest_size=8, key=key).digest() for text in texts)
+    return np.argsort(np.frombuffer(hashes, dtype="<u8"), kind="stable")
 
 
 def _families(histograms: BidHistograms) -> Indices:

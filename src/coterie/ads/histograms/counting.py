@@ -266,7 +266,8 @@ def _sums_of_histograms(rows: ir.Table, part: str) -> dict[str, Any]:
         return rows[name].fill_null(0.0).sum()
 
     column, name = {"prices": ("price_micros", "price"), "bids": ("bid_micros", "bid")}[part]
-    amount = total(column) if column in rows.columns else (rows[part] * rows.amount).sum()
+    has_sums = column in rows.columns
+    amount = total(column) if has_sums else (rows[part].fill_null(0.0) * rows.amount).sum()
     sums = {"count": total(part), name: amount}
     if part == "prices":
         return sums

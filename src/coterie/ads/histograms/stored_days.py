@@ -27,6 +27,7 @@ from coterie.ads.histograms.cells import (
     index_type,
     keys_in_order,
     looked_up,
+    refuse_many_days,
 )
 from coterie.ads.histograms.price_grid import on_price_grid, price_grid
 from coterie.errors import InvalidParameterError, ModelFileError
@@ -133,11 +134,13 @@ def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistogra
     """Put the days of two logs together.
 
     The logs must have the same auction type, kind of prices and currency, and no day in common.
+    Together they may have as many days as one log.
     """
     first, second = on_price_grid(first), on_price_grid(second)
     _refuse_different(first, second)
     advertisers = np.union1d(first.advertisers, second.advertisers)
     days = np.union1d(first.days, second.days)
+    refuse_many_days(len(days), "the model and the new log together")
     edges = price_grid(min(first.edges[0], second.edges[0]), max(first.edges[-1], second.edges[-1]))
     parts = (first, second)
     return BidHistograms(

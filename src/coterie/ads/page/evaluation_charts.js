@@ -18,7 +18,7 @@ const coterieEvaluationCharts = (() => {
 
   function evaluationCharts({ data, money, symbol, onPick }) {
     if (data.errors?.length) errorCharts(data.errors);
-    if (data.points?.advertisers.length) forecastCharts(data.points, { money, symbol, onPick });
+    if (data.points?.advertisers.length) forecastCharts(data.points, { money, symbol, onPick, shown: new Set(data.advertisers.id) });
     if (data.coverage?.rows.length) coverageCharts(data.coverage);
     if (data.days.length > 1) dayCharts(data.days);
   }
@@ -47,7 +47,7 @@ const coterieEvaluationCharts = (() => {
 
   // ------------------------------------------------- forecasts and what happened
 
-  function forecastCharts(given, { money, symbol, onPick }) {
+  function forecastCharts(given, { money, symbol, onPick, shown }) {
     const formats = { impressions: count, spend: money };
     const points = given.advertisers.map((id, i) => {
       const at = (target) => Object.fromEntries(Object.entries(given[target]).map(([end, all]) => [end, all[i]]));
@@ -62,12 +62,13 @@ const coterieEvaluationCharts = (() => {
         onPick,
       });
     }
-    forecastList(points, formats, onPick);
+    // an advertiser that the report leaves out cannot be picked
+    forecastList(points, formats, (id) => (shown.has(id) ? link(id, onPick) : idText(id)));
   }
 
   /** The same as a table, the largest misses of impressions first. */
-  function forecastList(points, formats, onPick) {
-    const columns = [{ title: "Advertiser", text: true, key: ({ id }) => id, cell: ({ id }) => link(id, onPick) }];
+  function forecastList(points, formats, named) {
+    const columns = [{ title: "Advertiser", text: true, key: ({ id }) => id, cell: ({ id }) => named(id) }];
     for (const target of TARGETS) {
       const format = formats[target];
       const gap = (point) => point[target].forecast - point[target].actual;

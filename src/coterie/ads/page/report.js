@@ -206,7 +206,9 @@
   const panel = coterieWhatIf({ grid, symbol, interval, answers });
   const searching = {
     find: (query) => coterieCombobox.search(items, query, 40),
-    nothing: "No advertiser has that in its id",
+    nothing: data.left_out
+      ? `None of those in this report has that in its id; ${data.left_out.toLocaleString("en")} others are left out`
+      : "No advertiser has that in its id",
     describe: ({ index, name }) => [idText(name), element("small", {}, aboutAdvertiser(index))],
   };
   const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {

@@ -39,6 +39,7 @@ def evaluation_contents(found: Mapping[str, Any], level: float) -> dict[str, Any
         "default": default,
         "targets": shown_targets(found),
         "sources": {default: sources[default]} | sources,  # the default comes first
+        "placed": found.get("placed"),
         "strata": errors_by_stratum(found),
         "coverage": coverage_by_level(found),
         "coverage_by_stratum": coverage_by_stratum(found, level),

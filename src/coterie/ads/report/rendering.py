@@ -197,6 +197,7 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
         "curves": list(curves),
         "segments": segments,
         "advertisers": {k: [one[k] for one in advertisers] for k in advertisers[0]},
+        "left_out": report.left_out,
         "errors": errors and errors["by_source"],
         "days": report.days,
         "points": report.evaluation and report.evaluation["points"],

@@ -111,7 +111,7 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
     console.print(
         "* the default: what a saved model serves. WAPE: sum of absolute errors / sum of actual "
         "values; the lowest is bold. MAPE: mean of absolute error / actual value. Bias: sum of "
-        "errors / sum of actual values. New advertisers are not included."
+        f"errors / sum of actual values. New advertisers are not included.{_of_placed(facts)}"
     )
     console.print()
     console.print("WAPE of impressions, by the number of bids before", style="bold")
@@ -133,6 +133,18 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
     for sentence in verdicts(facts):
         console.print(sentence)
     layout.print_files(console, [] if output is None else [output])
+
+
+def _of_placed(facts: dict[str, Any]) -> str:
+    """Return a sentence on advertisers that the model knows and other sources do not forecast."""
+    placed = facts.get("placed")
+    if not placed:
+        return ""
+    return (
+        f" The default places {counted(placed['advertisers'], 'further advertiser')} that it was "
+        "not fitted to and that other sources do not forecast; its WAPE of impressions for them "
+        f"is {_percent(placed['impressions']['wape'])}."
+    )
 
 
 def verdicts(facts: dict[str, Any]) -> list[str]:

@@ -311,3 +311,11 @@ def test_histograms_without_losses_are_found():
     everything = everywhere(good_cells(), wins=lambda row: row["bids"])
     assert list(faults_of(everything)) == ["no_losses_at_all"]
     assert list(faults_of(everywhere(everything, bids=2, wins=2, cost_micros=0))) == ["all_wins"]
+
+
+def test_bins_far_too_large_are_found():
+    """They do not overflow, either: 2^63 micros is the largest amount that an engine knows."""
+    rows = good_cells()
+    rows[0]["bin_micros"] = 2**63 - 1
+    fault = faults_of(rows)["bid_too_large"]
+    assert fault.count == 1 and fault.examples[0]["bin_micros"] == 2**63 - 1

@@ -182,7 +182,8 @@ def cells_query(
     values = _values(rows, logs)
     amount, bids = values.pop("amount"), values["bids"]
     values["with_bid"] = (amount > 0).ifelse(1, 0)
-    values["low"] = (amount * UNIT_FACTOR <= median_bid).ifelse(bids, 0)
+    # amounts are whole; a product with one that is far too large would overflow
+    values["low"] = (amount <= median_bid // UNIT_FACTOR).ifelse(bids, 0)
     values["high"] = (amount >= median_bid * UNIT_FACTOR).ifelse(bids, 0)
     if logs.kind == "histograms":
         keys["amount"] = amount

@@ -180,3 +180,4 @@ def _histogram_rules(rows: ir.Table, missing: _IsMissing) -> Iterator[RowRule]:
         yield RowRule(code, broken, ("bin_micros", *columns))
     is_wrong = missing("bin_micros") | (top <= 0)
     yield RowRule("bin_not_positive", is_wrong, ("bin_micros",), leaves_out=True)
+    yield RowRule("bid_too_large", top > MOST_MICROS, ("bin_micros",), leaves_out=True)
