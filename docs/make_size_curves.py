@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullLocator
 from PIL import Image
 
 from coterie.runtime.devices import readable_bytes
@@ -89,6 +90,9 @@ def draw(points: list[Point]) -> plt.Figure:
             sizes, values = [one.size for one in own], [value(one) for one in own]
             axes.plot(sizes, values, marker, color=colour, linestyle=line, label=curve)
         axes.set(xscale="log", yscale="log", xlabel="rows, or advertisers", title=title)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
         axes.grid(color="0.9", linewidth=0.8)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
