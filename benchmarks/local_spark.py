@@ -51,12 +51,13 @@ class LocalSpark(NamedTuple):
 
 @contextlib.contextmanager
 def local_spark(
-    folder: Path, seconds: float = 120.0, *, event_log: bool = False
+    folder: Path, seconds: float = 120.0, *, event_log: bool = False, python: str | None = None
 ) -> Iterator[LocalSpark]:
     """Start a standalone cluster that listens on loopback only.
 
     A master and two workers must start within ``seconds``. They write to ``folder``, and are killed
-    at the end of the block. The Python of the executors has NumPy and PyArrow, but not coterie.
+    at the end of the block. The executors use ``python``, by default one with NumPy and PyArrow and
+    without coterie.
     """
     spec = importlib.util.find_spec("pyspark")
     java = shutil.which("java") or os.environ.get("JAVA_HOME")
@@ -85,7 +86,7 @@ def local_spark(
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
-            "spark.pyspark.python": str(_bare_python(folder / "python")),
+            "spark.pyspark.python": python or str(_bare_python(folder / "python")),
         }
         events = folder / "events"
         if event_log:

@@ -27,10 +27,8 @@ X, _ = make_blobs(200, 4, centers=5, cluster_std=3, random_state=0)
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """A cluster whose executors use this Python."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        with connected_cluster(tmp_path_factory.mktemp("spark")) as connection:
-            yield connection
+    with connected_cluster(tmp_path_factory.mktemp("spark"), sys.executable) as connection:
+        yield connection
 
 
 @pytest.mark.usefixtures("cluster")

@@ -19,15 +19,16 @@ WORKERS = N_WORKERS
 
 
 @contextlib.contextmanager
-def connected_cluster(folder: Path) -> Iterator[Any]:
+def connected_cluster(folder: Path, python: str | None = None) -> Iterator[Any]:
     """Yield a connection to a cluster, and stop both afterwards.
 
-    Its attributes ``workers`` and ``kill_worker`` are those of the cluster.
+    Its attributes ``workers`` and ``kill_worker`` are those of the cluster. The executors use
+    ``python``, by default one without coterie.
     """
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     if not shutil.which("java"):
         pytest.skip("Java is not installed")
-    with local_spark(folder) as cluster:
+    with local_spark(folder, python=python) as cluster:
         connection = connect(cluster.url)
         connection.workers, connection.kill_worker = cluster.workers, cluster.kill_worker
         try:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from coterie.ensembles.row_blocks import RowBlock, row_blocks
 from coterie.ensembles.scalings import Labels, Scaling
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["Member", "label_rows"]
 
@@ -19,6 +20,8 @@ __all__ = ["Member", "label_rows"]
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Member(Scaling):
     """A fitted clustering, with the scaling that is applied before it."""
+
+    __repr__ = short_repr
 
     def predict(self, X: Any) -> Labels:
         """Return labels of the rows of ``X``, from 0 to K_v − 1; −1 is noise."""

@@ -37,7 +37,7 @@ _ROWS_A_BATCH = 1 << 16
 Array = Any  # of NumPy; names of array types are not needed on the executors
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RowScorer:
     """The placing rule of packed rows, as arrays.
 
