@@ -25,7 +25,16 @@ from numpy.typing import NDArray
 from benchmarks.ads_speed import market_of
 from benchmarks.harness import Context
 from benchmarks.program_runs import ProgramRun, busy_notes, failure_text, run_compiled
-from benchmarks.results import Marks, Result, Table, add_legend, item, line_plot, seconds_text
+from benchmarks.results import (
+    Marks,
+    Result,
+    Table,
+    add_legend,
+    exponents,
+    item,
+    line_plot,
+    seconds_text,
+)
 from coterie.ads import AdForecaster, MarketSettings, open_logs, read_histograms, simulate_logs
 from coterie.ads.curves.landscapes import PER_UNIT, own_curves
 from coterie.ads.forecasts.error_measures import measure
@@ -79,13 +88,13 @@ def run(
     with ExitStack() as stack:
         place = Path(folder or stack.enter_context(_temporary_folder()))
         for auction in context.track(AUCTIONS, "running the program"):
-            for n in _sizes(auction, most):
-                key: dict[str, Any] = {"auction": auction, "advertisers": n, "rows": SIZES[n]}
-                trial = kept.find(key) or {**key, **run_trial(place, seconds, settings_of(**key))}
-                trials.append(trial)
-                if trial["status"] != "done":
-                    break
-                kept.add(key, trial)
+            growing = [
+                {"auction": auction, "advertisers": n, "rows": SIZES[n]}
+                for n in _sizes(auction, most)
+            ]
+            trials += kept.run_growing(
+                growing, lambda one: run_trial(place, seconds, settings_of(**one))
+            )
     notes = [
         f"{t['auction']} price, {t['advertisers']:,} advertisers: {t['status']}: {t['message']}"
         for t in trials
@@ -208,16 +217,8 @@ def _forecasts(model: AdForecaster, batch: BidHistograms) -> Iterator[tuple[str,
 
 def growth_of(trials: Sequence[Trial]) -> dict[str, float]:
     """Return least-squares slopes of log(seconds) and log(memory) on log(advertisers)."""
-    large = [
-        t for t in done_of(trials, "second") if t["advertisers"] >= GROWTH_FROM
-    ]  # fmt: skip
-    if len(large) < 2:
-        return {}
-    log_n = np.log([trial["advertisers"] for trial in large])
-    return {
-        what: float(np.polyfit(log_n, np.log([trial[what] for trial in large]), 1)[0])
-        for what in ("seconds", "processor_seconds", "peak_bytes")
-    }
+    large = [t for t in done_of(trials, "second") if t["advertisers"] >= GROWTH_FROM]
+    return exponents(large, "advertisers", ("seconds", "processor_seconds", "peak_bytes"))
 
 
 def done_of(trials: Sequence[Trial], auction: str) -> list[Trial]:

@@ -147,6 +147,20 @@ class KeptTrials:
         found = self.find(trial)
         return self.add(trial, run()) if found is None else found
 
+    def run_growing(
+        self, trials: Iterable[Mapping[str, Any]], run: Callable[[Any], Mapping[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield trials with their outcomes until one fails; only those that are done are kept.
+
+        ``run`` takes a trial and returns its outcome, with a ``status``.
+        """
+        for trial in trials:
+            found = self.find(trial) or {**trial, **run(trial)}
+            yield found
+            if found["status"] != "done":
+                return
+            self.add(trial, found)
+
 
 def run_benchmark(name: str, context: Context, settings: Sequence[str] = ()) -> Result:
     """Run a benchmark by name.

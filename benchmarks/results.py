@@ -306,6 +306,25 @@ def dot_plot(
     return figure
 
 
+def exponents(
+    trials: Sequence[Mapping[str, Any]], size: str, figures: Iterable[str]
+) -> dict[str, float]:
+    """Return the least-squares slope of the logarithm of each figure on that of the size.
+
+    It is empty for fewer than two trials.
+
+    >>> exponents([{"n": 10, "s": 3.0}, {"n": 100, "s": 300.0}], "n", ["s"])["s"].__round__(6)
+    2.0
+    """
+    if len(trials) < 2:
+        return {}
+    log_n = np.log([trial[size] for trial in trials])
+    return {
+        what: float(np.polyfit(log_n, np.log([trial[what] for trial in trials]), 1)[0])
+        for what in figures
+    }
+
+
 def line_plot(
     panels: Mapping[str, Sequence[Marks]],
     size: tuple[float, float],

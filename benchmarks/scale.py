@@ -31,6 +31,7 @@ from benchmarks.results import (
     Result,
     Table,
     add_legend,
+    exponents,
     item,
     line_plot,
     seconds_text,
@@ -70,13 +71,15 @@ def run(context: Context, *, most: int | None = None, seconds: float = 600.0) ->
     trials: list[Trial] = []
     with tempfile.TemporaryDirectory(prefix="coterie-scale-") as folder:
         for family in context.track(FAMILIES, "running the program"):
-            for n in (size for size in SIZES if size <= most):
-                key = {"family": family, "title": FAMILIES[family], "n_points": n}
-                trial = kept.find(key) or {**key, **run_trial(Path(folder), seconds, family, n)}
-                trials.append(trial)
-                if trial["status"] != "done":
-                    break
-                kept.add(key, trial)
+            growing = [
+                {"family": family, "title": FAMILIES[family], "n_points": n}
+                for n in SIZES
+                if n <= most
+            ]
+            trials += kept.run_growing(
+                growing,
+                lambda one: run_trial(Path(folder), seconds, one["family"], one["n_points"]),
+            )
     notes = [
         f"{t['title']}, {t['n_points']:,} points: {t['status']}: {t['message']}"
         for t in trials
@@ -90,13 +93,7 @@ def run(context: Context, *, most: int | None = None, seconds: float = 600.0) ->
 def growth_of(trials: Sequence[Trial], family: str) -> dict[str, Any]:
     """Return least-squares slopes of log(seconds) and log(memory) on log(n)."""
     large = [trial for trial in done_of(trials, family) if trial["n_points"] >= GROWTH_FROM]
-    growth: dict[str, Any] = {"title": FAMILIES[family]}
-    if len(large) > 1:
-        log_n = np.log([trial["n_points"] for trial in large])
-        for what in ("seconds", "peak_bytes"):
-            log_figures = np.log([trial[what] for trial in large])
-            growth[what] = float(np.polyfit(log_n, log_figures, 1)[0])
-    return growth
+    return {"title": FAMILIES[family], **exponents(large, "n_points", ("seconds", "peak_bytes"))}
 
 
 def done_of(trials: Sequence[Trial], family: str) -> list[Trial]:

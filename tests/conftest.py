@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # how long an example takes, and how long it takes to draw, is the machine's and not the test's
@@ -15,3 +16,20 @@ settings.load_profile("repeatable" if os.environ.get("CI") else "patient")
 def pytest_make_parametrize_id(config, val, argname):
     """Name raw bytes by their number: some hold the time, and all workers must agree on names."""
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A PostgreSQL server, one for all tests of a module."""
+    from postgres_server import postgres_server  # few modules need it
+
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture
+def database(server):
+    """A connection to the PostgreSQL server as other programs make it."""
+    connection = server.connect()
+    yield connection
+    connection.disconnect()

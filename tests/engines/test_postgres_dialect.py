@@ -11,24 +11,9 @@ import pytest
 from coterie.engines.backends import connect
 from coterie.engines.queries import LocalTables, fetch
 from coterie.errors import InvalidParameterError, MissingExtraError, TableError
-from postgres_server import load, postgres_server
+from postgres_server import load
 
 pytestmark = pytest.mark.xdist_group("postgres")
-
-
-@pytest.fixture(scope="module")
-def server():
-    """One server for all tests."""
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture
-def database(server):
-    """A connection as other programs make it."""
-    connection = server.connect()
-    yield connection
-    connection.disconnect()
 
 
 def same(rows: pa.Table, database, make) -> list:

@@ -70,8 +70,8 @@ def _in_steps(project: Any, first: int = 0) -> Any:
     """Let PostgreSQL compute what is slow, and used several times, once per row.
 
     It would copy an expression to every place where it is used, but for a limit in between. The
-    kinds of slow expressions from ``first`` on are computed in a step of their own, each of which
-    uses those after it.
+    kinds of slow expressions from ``first`` on are computed one step each, and a step uses those
+    after it.
     """
     from ibis.expr import operations as ops
 

@@ -13,7 +13,7 @@ __all__ = ["RowBlock", "row_blocks"]
 _MOST_ROWS = 1 << 14
 _MOST_CELLS = 1 << 22
 _FEWEST_ROWS = 256
-#: A block remembers so many results. Runs on columns of their own share none of them.
+#: A block remembers so many results. Runs on different columns share none of them.
 _MOST_KEPT = 6
 
 

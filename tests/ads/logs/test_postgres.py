@@ -26,26 +26,17 @@ from coterie.engines.backends import connect
 from coterie.engines.queries import fetch
 from coterie.errors import TableError
 from foreign_logs import SHAPES, auctions
-from postgres_server import load, postgres_server
+from postgres_server import load
 
 pytestmark = pytest.mark.xdist_group("postgres")
 
 
-@pytest.fixture(scope="module")
-def server():
-    """One server for all tests."""
-    with postgres_server() as running:
-        yield running
-
-
 @pytest.fixture
-def database(server):
-    """A connection as other programs make it; in the end, nothing of ours is in the database."""
-    connection = server.connect()
-    yield connection
+def database(database):
+    """In the end, nothing of ours is in the database."""
+    yield database
     left = "SELECT relname FROM pg_class WHERE relname LIKE '%coterie%' OR relname LIKE '%ibis%'"
-    assert connection.raw_sql(left).fetchall() == []
-    connection.disconnect()
+    assert database.raw_sql(left).fetchall() == []
 
 
 @pytest.fixture(scope="module")

@@ -12,24 +12,9 @@ from coterie import RobustConsensus, planted_partitions
 from coterie.command_line.program import app
 from coterie.engines.label_tables import consensus_table
 from coterie.errors import InvalidLabelsError, TableError
-from postgres_server import load, postgres_server
+from postgres_server import load
 
 pytestmark = pytest.mark.xdist_group("postgres")
-
-
-@pytest.fixture(scope="module")
-def server():
-    """One server for all tests."""
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture
-def database(server):
-    """A connection as other programs make it."""
-    connection = server.connect()
-    yield connection
-    connection.disconnect()
 
 
 @pytest.fixture(scope="module")

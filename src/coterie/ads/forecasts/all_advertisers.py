@@ -48,7 +48,7 @@ class OwnCurves:
 
     win: Curves  # (A, G)
     spread: Curves  # (A, G)
-    distances: Floats  # (A,), of the own curve from the segment's
+    distances: Floats  # (A,), between the curve of an advertiser and that of its segment
 
 
 def look_at_all(

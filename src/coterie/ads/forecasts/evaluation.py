@@ -113,7 +113,7 @@ class Evaluation:
         return measure(value, truth, stated.low[target][chosen], stated.high[target][chosen])
 
     def coverage(self, interval: Interval, target: str, rows: Mask | None = None) -> float | None:
-        """Share of advertisers whose actual value lies in the interval; by default as above."""
+        """Share of advertisers whose actual value is in the interval; by default as above."""
         chosen = self._common if rows is None else rows
         truth = getattr(self.truth, target)[chosen]
         low, high = interval.low[target][chosen], interval.high[target][chosen]

@@ -29,7 +29,7 @@ __all__ = [
 
 Indices = NDArray[np.int64]
 
-#: Arrays of a row of float64 for each bin that a batch needs at once, and of each atom.
+#: Number of (A, bins) and of (A, atoms) float64 arrays that a batch needs, and of atoms.
 _ROWS_OF_BINS, _ROWS_OF_ATOMS, _ATOMS = 20, 5, 600
 #: Bytes of what is kept of an advertiser beside its curves: shares, supply, vectors of texts.
 _BYTES_OF_ONE = 800
@@ -47,8 +47,8 @@ def choose_representatives(histograms: BidHistograms, most: int, random_state: i
     chosen or none, because they inform each other; an advertiser with more than there is room for
     is passed over, unless there is no other.
 
-    The order of the draw depends on names alone, so that later days, which bring some new
-    advertisers, leave most of the sample as it is.
+    The order of the draw depends on names alone, so that most of the sample stays the same
+    if later days bring some new advertisers.
     """
     A = len(histograms.advertisers)
     if most >= A:

@@ -1,7 +1,7 @@
 """Cells: sums over the bids or prices of an advertiser, a day and a bin, in the smallest types.
 
-With few bids of each advertiser nearly every row of a log is a cell of its own, so that a log of
-10⁸ rows has almost as many cells. A cell of bids takes 40 bytes and one of prices 20.
+If advertisers have few bids, most cells hold one row, and a log of 10⁸ rows has almost as many
+cells. A cell of bids takes 40 bytes and one of prices 20.
 
 ===========================  ==========================================================
 advertiser                   int32

@@ -18,7 +18,10 @@ const coterieEvaluationCharts = (() => {
 
   function evaluationCharts({ data, money, symbol, onPick }) {
     if (data.errors?.length) errorCharts(data.errors);
-    if (data.points?.advertisers.length) forecastCharts(data.points, { money, symbol, onPick, shown: new Set(data.advertisers.id) });
+    if (data.points?.advertisers.length) {
+      const shown = new Set(data.advertisers.id);
+      forecastCharts(data.points, { money, symbol, onPick, shown });
+    }
     if (data.coverage?.rows.length) coverageCharts(data.coverage);
     if (data.days.length > 1) dayCharts(data.days);
   }

@@ -40,17 +40,7 @@ from coterie.ads.logs.checks.log_checks import check_logs
 def test_medians_are_those_of_the_bids_to_two_digits(bids):
     """Medians of all bids and by advertiser equal those of rows repeated by weight."""
     names, amount, weight = (list(part) for part in zip(*bids, strict=True))
-    log = {
-        "advertiser_id": names,
-        "day": [DAYS[0].date()] * len(bids),
-        "bid_micros": amount,
-        "won": [False] * len(bids),
-        "price_micros": pa.nulls(len(bids), pa.int64()),
-        "weight": [float(w) for w in weight],
-    }
-    logs = open_logs(ibis.memtable(pa.table(log)))
-    table = checked_rows(logs)
-    rules = row_rules(table, logs)
+    logs, table, rules = weighted_bids(names, amount, weight)
     assert median_amount(read_amounts(table, rules, logs)) == lower_median(amount, weight)
     for name in set(names):
         chosen = [(v, w) for n, v, w in bids if n == name]
@@ -70,17 +60,7 @@ def test_advertisers_in_other_units_are_those_whose_median_is_far(bids):
     """Bids far below and above the median of all are enough to know it."""
     names, unit, weight = (list(part) for part in zip(*bids, strict=True))
     amount = [1000 * one for one in unit]
-    log = {
-        "advertiser_id": names,
-        "day": [DAYS[0].date()] * len(bids),
-        "bid_micros": amount,
-        "won": [False] * len(bids),
-        "price_micros": pa.nulls(len(bids), pa.int64()),
-        "weight": [float(w) for w in weight],
-    }
-    logs = open_logs(ibis.memtable(pa.table(log)))
-    table = checked_rows(logs)
-    rules = row_rules(table, logs)
+    logs, table, rules = weighted_bids(names, amount, weight)
     median = lower_median(amount, weight)
     cells = check_queries.read_cells(table, rules, logs, median)
     amounts = read_amounts(table, rules, logs)
@@ -92,6 +72,21 @@ def test_advertisers_in_other_units_are_those_whose_median_is_far(bids):
     }  # fmt: skip
     far = [name for name, m in own.items() if m >= 300 * median or 300 * m <= median]
     assert sums.in_other_units() == sorted(far)
+
+
+def weighted_bids(names, amounts, weights):
+    """A log of lost bids with weights, its rows as they are checked, and the rules for them."""
+    log = {
+        "advertiser_id": names,
+        "day": [DAYS[0].date()] * len(names),
+        "bid_micros": amounts,
+        "won": [False] * len(names),
+        "price_micros": pa.nulls(len(names), pa.int64()),
+        "weight": [float(w) for w in weights],
+    }
+    logs = open_logs(ibis.memtable(pa.table(log)))
+    table = checked_rows(logs)
+    return logs, table, row_rules(table, logs)
 
 
 def lower_median(values, weights) -> int:
