@@ -49,6 +49,10 @@ BENCHMARKS = {
     "ads-real": ("ads_real", "Segments and forecasts on real advertising data."),
     "serve": ("serve", "Throughput and latency of the forecast service, also during reloads."),
     "soak": ("soak", "Memory, open files and failures of the service in an hour of mixed load."),
+    "kills": (
+        "kills",
+        "What outputs are after a command was killed, and whether a rerun succeeds.",
+    ),
 }
 
 
