@@ -48,26 +48,22 @@ def run(
         inputs.mkdir()
         make_inputs(inputs)
         tasks = [
-            (
-                writing,
-                share,
-                inputs,
-                Path(name) / f"place{number}",
-                np.random.default_rng([seed, number]),
-            )
+            (writing, share, inputs, Path(name) / f"place{number}", [seed, number])
             for number, (writing, share) in enumerate(_shares(chosen, times))
         ]
+        kept, found = context.trials("kills"), []
         with ThreadPoolExecutor(jobs) as threads:
             done = threads.map(lambda task: kill_often(*task), tasks)
-            found = list(context.track(done, "Killing", total=len(tasks)))
+            for one in context.track(done, "Killing", total=len(tasks)):
+                found.append(kept.add({"command": one["command"], "seed": seed}, one))
     return _result(found)
 
 
 def kill_often(
-    writing: Writing, times: int, inputs: Path, place: Path, rng: Generator
+    writing: Writing, times: int, inputs: Path, place: Path, seed: Sequence[int]
 ) -> dict[str, Any]:
     """Kill a command at random moments, every second time over earlier outputs."""
-    whole = place.with_name(f"{place.name}-whole")
+    whole, rng = place.with_name(f"{place.name}-whole"), np.random.default_rng(seed)
     for _ in range(2):  # the second has compiled kernels
         _prepare(writing, inputs, whole, None)
         begun = time.perf_counter()
@@ -94,7 +90,7 @@ def kill_often(
 
 def _shares(chosen: Sequence[Writing], times: int) -> list[tuple[Writing, int]]:
     """Divide the kills between the commands."""
-    weights = np.array([0.4 if one.slow else 1.0 for one in chosen])
+    weights = np.array([0.2 if one.slow else 1.0 for one in chosen])
     ends = np.concatenate([[0.0], np.cumsum(weights)]) / weights.sum() * times
     counts = np.diff(ends.round().astype(int)).tolist()
     return list(zip(chosen, counts, strict=True))
