@@ -60,8 +60,8 @@ def make_inputs(folder: Path) -> None:
         words = ("ads", "simulate", str(folder / f"market{number}"), *_MARKET)
         run_whole([*PROGRAM, *words, "--start", start, "--dimensions", "2", "--quiet"])
     dimensions = ("--dimension", "device", "--dimension", "country")
-    words = ["ads", "segment", str(folder / "market0"), "-o", str(folder / "model.coterie")]
-    run_whole([*PROGRAM, *words, *dimensions, "--quiet"])
+    segment = ("ads", "segment", str(folder / "market0"), "-o", str(folder / "model.coterie"))
+    run_whole([*PROGRAM, *segment, *dimensions, "--quiet"])
 
 
 def run_whole(command: Sequence[str]) -> None:

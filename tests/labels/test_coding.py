@@ -2,9 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from numpy.testing import assert_array_equal
 
-from coterie.labels.coding import code_array, code_columns, drop_categories
+from coterie.errors import InvalidLabelsError
+from coterie.labels.coding import arrow_column, code_array, code_columns, drop_categories
 
 
 def test_lookup_and_hashing_agree():
@@ -41,3 +43,17 @@ def test_dropped_categories_are_missing():
     )
     assert codes.tolist() == [0, -1, 1, -1]
     assert names.tolist() == [10, 30]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [np.datetime64("2026-03-02"), 1],
+        [np.timedelta64(1, "D"), np.timedelta64(2, "D")],
+        ["a", np.timedelta64(1, "D")],
+    ],
+)
+def test_times_among_labels_are_refused(cells):
+    """Times are no labels, also where numpy or arrow count them among the numbers."""
+    with pytest.raises(InvalidLabelsError, match="partition 'run'"):
+        arrow_column(np.array(cells, dtype=object), "run")

@@ -84,7 +84,7 @@ def arrow_column(values: Any, name: str) -> Any:
         if hasattr(values, "to_arrow"):
             return values.to_arrow()
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
         raise InvalidLabelsError(_unreadable_message(values, name, error)) from None
 
 
@@ -197,6 +197,8 @@ def _kind(cell: Any) -> str:
         return "text"
     if isinstance(cell, bool | np.bool_):
         return "truth value"
+    if isinstance(cell, np.timedelta64):
+        return type(cell).__name__  # numpy counts its spans of time among the integers
     if isinstance(cell, Real):
         return "" if np.isnan(float(cell)) else "number"
     return type(cell).__name__
