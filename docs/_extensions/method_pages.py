@@ -2,7 +2,8 @@
 
 Before the build, ``reference/methods/generated/KEY.md`` is written for every entry of
 :mod:`coterie.consensus.registry`, from the entry, the measured figures and the docstring of the
-class. ``reference/methods/index.md`` includes the tables of all methods, ``generated/overview.inc``.
+class. ``reference/methods/index.md`` includes ``generated/overview.inc``, the tables of all
+methods.
 """
 
 from __future__ import annotations
