@@ -27,6 +27,7 @@ displays       :class:`PointsDisplay`, :class:`CoassociationDisplay`,
                :class:`ChooseKDisplay`, :class:`ConsensusCDFDisplay`,
                :class:`TrackingDisplay`
 … in numbers   :func:`coassociation`, :func:`cluster_consensus`, :func:`item_consensus`
+known factors  :func:`factor_tests`
 scores         :func:`clustering_accuracy`, :func:`mirkin_objective`,
                :mod:`coterie.inspection.scores`
 model files    :func:`save_model`, :func:`load_model`
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from coterie.inspection.displays import PartitionAgreementDisplay as PartitionAgreementDisplay
     from coterie.inspection.displays import PointsDisplay as PointsDisplay
     from coterie.inspection.displays import TrackingDisplay as TrackingDisplay
+    from coterie.inspection.factor_tests import factor_tests as factor_tests
     from coterie.inspection.report.consensus_page import write_report as write_report
     from coterie.inspection.scores import clustering_accuracy as clustering_accuracy
     from coterie.inspection.scores import mirkin_objective as mirkin_objective
