@@ -68,8 +68,8 @@ def choose_k(
 
     Parameters
     ----------
-    P : (n, V) labels, or mapping of k to (n, V_k) labels
-        A mapping holds one resampled ensemble for each k, as made by
+    P : labels as in :class:`~coterie.RobustConsensus`, or mapping of k to (n, V_k) labels
+        A mapping with numbers as keys holds one resampled ensemble for each k, as made by
         :func:`~coterie.inspection.stability.resampled_ensembles`. PAC and CDF of k come from
         the ensemble of k, everything else from all partitions together. A single matrix gives
         PAC and CDF for each k of which it has at least ten partitions with exactly k clusters
@@ -94,7 +94,7 @@ def choose_k(
     >>> choice.best_k, choice.by_criterion["confidence"]
     (4, 4)
     """
-    if isinstance(P, Mapping):
+    if isinstance(P, Mapping) and not (P and all(isinstance(name, str) for name in P)):
         tuples, resampled = _pooled(P)
         default: Any = P
     else:
