@@ -6,7 +6,7 @@ READY  := $(VENV)/ready
 SPARK  := $(VENV)/spark
 PARTITIONERS := $(VENV)/partitioners
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench docs links clean
 
 demo: $(READY)            ## simulate a week of auctions, find segments, forecast: demo-output/report.html
 	$(BIN)/coterie demo --output demo-output
@@ -14,11 +14,12 @@ demo: $(READY)            ## simulate a week of auctions, find segments, forecas
 test: $(READY) $(SPARK) $(PARTITIONERS)  ## the tests and the examples in the docstrings
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: $(READY)           ## format, lint, types, layers
+check: $(READY)           ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
 # gpu needs a GPU and tables some hours: name them to run them
 BENCH ?= features noise regret table2 table3 peers speed relaxation divided growing scale ads \
@@ -28,6 +29,9 @@ bench: $(READY)           ## the figures of docs/benchmarks; one with: make benc
 
 docs: $(READY)            ## HTML documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+links: $(READY)           ## links of the documentation to other sites; needs the network
+	$(BIN)/python -m sphinx -D plot_gallery=0 -b linkcheck docs docs/_build/links
 
 clean:
 	rm -rf $(VENV) docs/_build docs/gallery docs/reference/api/generated docs/reference/methods/generated demo-output

@@ -63,6 +63,13 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_line_continuation_character = "\\"
 
+# Links to other sites: python -m sphinx -b linkcheck docs docs/_build/links ---------------------
+linkcheck_ignore = [r"https?://(127\.0\.0\.1|localhost|[\w.]*example\.com)([:/].*)?"]
+linkcheck_timeout = 20
+linkcheck_retries = 2
+# pages that make their anchors with scripts
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*"]
+
 # HTML ----------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
 html_title = "coterie"
