@@ -19,7 +19,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
     "numpydoc",
-    "myst_parser",
+    "myst_nb",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "formula_docstrings",
@@ -28,12 +28,20 @@ extensions = [
     "native_mathml",
 ]
 templates_path = ["_templates"]
-# generated tables are included by the pages of the benchmarks
-exclude_patterns = ["_build", "_templates", "benchmarks/generated"]
+# generated tables are included by the pages of the benchmarks; pages of the gallery can be
+# downloaded as notebooks, which are no pages of their own
+exclude_patterns = ["_build", "_templates", "benchmarks/generated", "gallery/*.ipynb"]
 
 # Markdown ------------------------------------------------------------------------------------
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+
+# Notebooks: the tutorials have no stored output, so every build runs them ----------------------
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
 
 # API -----------------------------------------------------------------------------------------
 autosummary_generate = True
