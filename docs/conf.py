@@ -86,6 +86,7 @@ html_css_files = ["coterie.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
+toc_object_entries_show_parents = "hide"
 html_sidebars = {"index": [], "changelog": []}
 html_theme_options = {
     "navbar_align": "left",
