@@ -17,8 +17,10 @@ version = release = coterie.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_nb",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "formula_docstrings",
     "method_pages",
@@ -63,6 +65,11 @@ sphinx_gallery_conf = {
     "image_srcset": ["2x"],
 }
 
+# Copy buttons: prompts and output are left out -------------------------------------------------
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
+
 # HTML ----------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
 html_title = "coterie"
@@ -74,6 +81,7 @@ html_show_sourcelink = False
 html_sidebars = {"index": [], "changelog": []}
 html_theme_options = {
     "navbar_align": "left",
+    "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "show_prev_next": True,

@@ -23,6 +23,7 @@ __all__ = [
     "Summary",
     "dissent_of",
     "fitted_consensus",
+    "indices_in_words",
     "k_choice_of",
     "meaning_of_confidence",
     "partition_names",
@@ -298,6 +299,19 @@ def meaning_of_confidence(estimator: Any) -> str:
     return "0 undecided, 1 certain"
 
 
+def indices_in_words(indices: Mapping[str, float]) -> str:
+    """Return the indices of clusters on features as a text.
+
+    >>> indices_in_words({"silhouette": 0.551, "davies_bouldin": 0.6, "calinski_harabasz": np.nan})
+    'silhouette 0.551, Davies-Bouldin 0.6'
+    """
+    names = {name: name.replace("_", "-").title() for name in indices} | {
+        "silhouette": "silhouette"
+    }
+    known = [f"{names[name]} {value:.3g}" for name, value in indices.items() if np.isfinite(value)]
+    return ", ".join(known) or "no index, because there is one cluster or one point in each"
+
+
 def row_index(estimator: Any) -> Any:
     """Return the index of the fitted table, or None if it has none."""
     index = getattr(estimator, "index_", None)
@@ -349,6 +363,8 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
     lines["confidence"] = f"{mean:.2f} on average ({meaning_of_confidence(estimator)})"
     if uncertain := _uncertain_points(estimator, consensus):
         lines["uncertain"] = uncertain
+    if indices := getattr(estimator, "feature_indices_", None):
+        lines["features"] = indices_in_words(indices)
     lines["objective"] = (
         f"J = {consensus.objective_:,.1f}: on average a partition differs on {share:.1%} of the "
         "pairs"
