@@ -48,6 +48,7 @@ BENCHMARKS = {
     "ads-speed": ("ads_speed", "Time of histograms and similarities beside plain code."),
     "ads-real": ("ads_real", "Segments and forecasts on real advertising data."),
     "serve": ("serve", "Throughput and latency of the forecast service, also during reloads."),
+    "soak": ("soak", "Memory, open files and failures of the service in an hour of mixed load."),
 }
 
 

@@ -232,12 +232,20 @@ def test_ks_are_taken_in_any_order_once(spoilt: np.ndarray, choice: KChoice) -> 
     np.testing.assert_allclose(found.objective, choice.objective[:3])
 
 
+def test_named_partitions_are_compared_like_a_matrix(spoilt: np.ndarray) -> None:
+    """A mapping of names to label vectors, which every consensus takes, is no set of ensembles."""
+    named = {f"run {v}": labels for v, labels in enumerate(spoilt.T)}
+    found, expected = (choose_k(P, range(2, 6), random_state=0) for P in (named, spoilt))
+    assert found.best_k == expected.best_k
+    np.testing.assert_array_equal(found.objective, expected.objective)
+
+
 def test_ensembles_of_different_points_are_refused() -> None:
     """All ensembles of a mapping must label the same points; its keys must be K."""
     with pytest.raises(InvalidLabelsError, match="k=3 has 3 points, that of k=2 has 2"):
         choose_k({2: [[0, 0], [1, 1]], 3: [[0, 0], [1, 1], [2, 2]]})
     with pytest.raises(InvalidParameterError, match="'a'"):
-        choose_k({"a": [[0, 0], [1, 1]]})
+        choose_k({2: [[0, 0], [1, 1]], "a": [[0, 0], [1, 1]]})
     with pytest.raises(InvalidParameterError, match="empty"):
         choose_k({})
 

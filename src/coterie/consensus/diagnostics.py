@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from html import escape
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,8 @@ __all__ = [
     "summary_lines",
 ]
 
+#: Width of the names before the lines of a summary.
+_NAMES = 12
 _MOST_SIZES = 12
 _MOST_UNCERTAIN = 5
 _MOST_CHARACTERS = 40
@@ -96,12 +99,26 @@ class PointRow:
 
 
 class Summary(str):
-    """A text whose repr is the text itself, so that a notebook shows its lines."""
+    """The lines of a summary: its repr is the text itself, and a notebook shows a table."""
 
     __slots__ = ()
 
+    @classmethod
+    def of(cls, head: str, lines: Mapping[str, str]) -> Self:
+        """Return the first line and the named lines as one text."""
+        return cls("\n".join([head, *(f"{name:<{_NAMES}}{text}" for name, text in lines.items())]))
+
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        head, *lines = self.splitlines()
+        left = 'style="text-align: left; vertical-align: top"'
+        rows = "".join(
+            f"<tr><th {left}>{escape(line[:_NAMES])}</th><td {left}>{escape(line[_NAMES:])}</td></tr>"
+            for line in lines
+        )
+        return f"<table><caption {left}>{escape(head)}</caption><tbody>{rows}</tbody></table>"
 
 
 def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list[PartitionRow]:
@@ -202,8 +219,7 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> Summary:
     partitions  3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2...
     answer      least squares: ...
     """
-    head, lines = summary_lines(estimator, names)
-    return Summary("\n".join([head, *(f"{name:<12}{text}" for name, text in lines.items())]))
+    return Summary.of(*summary_lines(estimator, names))
 
 
 def summary_lines(

@@ -71,8 +71,8 @@ def choose_k(
 
     Parameters
     ----------
-    P : (n, V) labels, or mapping of k to (n, V_k) labels
-        A mapping holds one resampled ensemble for each k, as made by
+    P : labels as in :class:`~coterie.RobustConsensus`, or mapping of k to (n, V_k) labels
+        A mapping with numbers as keys holds one resampled ensemble for each k, as made by
         :func:`~coterie.inspection.stability.resampled_ensembles`. PAC and CDF of k come from
         the ensemble of k, everything else from all partitions together. A single matrix gives
         PAC and CDF for each k of which it has at least ten partitions with exactly k clusters
@@ -102,7 +102,7 @@ def choose_k(
     (4, 4)
     """
     labelled = None
-    if isinstance(P, Mapping):
+    if isinstance(P, Mapping) and not (P and all(isinstance(name, str) for name in P)):
         tuples, resampled = _pooled(P)
         default: Any = P
     else:

@@ -55,6 +55,13 @@ class ChooseKDisplay:
     def from_choice(cls, choice: KChoice, *, ax: Any = None) -> Self:
         """Draw a choice of K.
 
+        Parameters
+        ----------
+        choice : KChoice
+            The result of :func:`~coterie.choose_k`.
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+
         Examples
         --------
         >>> from coterie import ChooseKDisplay, choose_k, planted_partitions
@@ -101,7 +108,13 @@ class ChooseKDisplay:
         return cls(found).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the panels in place of ``ax`` or on a new figure."""
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+        """
         ks, best = np.asarray(self.choice.ks), self.choice.best_k
         curves = {name: getattr(self.choice, name) for name in CRITERIA}
         curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
