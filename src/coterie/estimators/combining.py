@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults
 from coterie.consensus.robust.estimator import RobustConsensus
+from coterie.consensus.robust.feature_indices import FeatureSample
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.making import Ensemble, fit_ensemble
 from coterie.labels.label_matrix import as_label_matrix
@@ -71,9 +72,9 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         return RobustConsensus()
 
     def _fit_runs(
-        self, ensemble: Any, X: Any, rng: np.random.RandomState, sample_weight: Any
+        self, ensemble: Any, X: Any, rng: np.random.RandomState, sample_weight: Any, **odds: Any
     ) -> Ensemble:
-        """Cluster X by the settings of this clusterer."""
+        """Cluster X by the settings of this clusterer; ``odds`` are weights for drawing."""
         return fit_ensemble(
             X,
             self.n_clusters,
@@ -82,6 +83,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
             subsample=self.subsample,
             subspace=self.subspace,
             sample_weight=sample_weight,
+            **odds,
             n_jobs=self.n_jobs,
             verbose=bool(self.verbose),
             random_state=rng,
@@ -93,11 +95,13 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         names: tuple[str, ...],
         rng: np.random.RandomState,
         sample_weight: Any,
+        features: FeatureSample | None = None,
+        **constraints: Any,
     ) -> None:
         """Fit the consensus of the runs and set the attributes that come from it."""
         consensus = self._default_consensus() if self.consensus is None else self.consensus
         self.consensus_ = fit_consensus(
-            consensus, labels, names, self.n_clusters, rng, sample_weight
+            consensus, labels, names, self.n_clusters, rng, sample_weight, features, **constraints
         )
         self.labels_ = self.consensus_.labels_
         self.n_clusters_ = self.consensus_.n_clusters_
@@ -115,6 +119,8 @@ def fit_consensus(
     n_clusters: int | None,
     rng: np.random.RandomState,
     sample_weight: Any = None,
+    features: FeatureSample | None = None,
+    **constraints: Any,
 ) -> Any:
     """Fit a consensus function to partitions (n, V).
 
@@ -126,6 +132,9 @@ def fit_consensus(
     n_clusters : int or None
     rng : RandomState
     sample_weight : (n,), optional
+    features : FeatureSample, optional
+        Features of the points, to describe the choice of K.
+    **constraints : ``must_link`` and ``cannot_link`` of the consensus function
 
     Returns
     -------
@@ -144,8 +153,13 @@ def fit_consensus(
     }
     with ignore_label_warnings():
         P = as_label_matrix(labels, names=names, allow_unlabelled_rows=True)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return function.set_params(**missing).fit(P, **weights)
+        given = {"sample_weight": sample_weight, **constraints}
+        # a consensus function of the user may not know these parameters
+        given = {name: value for name, value in given.items() if value is not None}
+        function.set_params(**missing)._features = features
+        function.fit(P, **given)
+    del function._features  # it may be large, and is needed only by the fit
+    return function
 
 
 def rows_with_weight(X: Any, sample_weight: Any) -> Any:

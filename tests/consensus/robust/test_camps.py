@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from coterie import planted_partitions
 from coterie.consensus.robust.camps import (
-    _GroupMoments,
+    GroupMoments,
     chance_scores,
     find_camps,
     partition_agreement,
@@ -199,7 +199,7 @@ def test_score_of_groups_is_that_of_random_permutations():
         return np.corrcoef(mean_coassociation(first), mean_coassociation(second[order]))[0, 1]
 
     drawn = [correlation(rng.permutation(80)) for _ in range(600)]
-    moments = _GroupMoments.of(counts_of(np.hstack([first, second])))
+    moments = GroupMoments.of(counts_of(np.hstack([first, second])))
     order = as_label_tuples(np.hstack([first, second])).partition_order
     score = moments.score(np.flatnonzero(order < 4), np.flatnonzero(order >= 4))
     expected = correlation(np.arange(80)) / np.clip(np.std(drawn), 0.0025, 0.05)
