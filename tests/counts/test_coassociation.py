@@ -11,11 +11,13 @@ from coterie.counts.coassociation import (
     coassociation,
     coassociation_bytes,
     pairwise_lower_bound,
+    self_coassociation,
     tuple_coassociation,
 )
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, pair_votes, weights_for
+from soft_memberships import clustered, pair_matrices, soft_partitions
 
 properties = settings(deadline=None, max_examples=25)
 
@@ -157,3 +159,29 @@ def test_bad_weights_are_refused(weights, message):
     """Invalid weights are refused; the message names them."""
     with pytest.raises(InvalidParameterError, match=message):
         coassociation([[0, 0], [1, 1]], weights)
+
+
+@given(P=soft_partitions(), seed=st.integers(0, 99))
+@properties
+def test_coassociation_of_soft_partitions_follows_its_formula(P, seed):
+    """M is the ratio of the weighted sums, also on the diagonal, and exactly symmetric."""
+    tuples, alpha, _ = clustered(P, seed)
+    a, b = (np.tensordot(alpha, x, 1) for x in pair_matrices(P))
+    expected = np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+    M = coassociation(P, alpha)
+    assert M == pytest.approx(expected, abs=1e-12) and (M == M.T).all()
+    ordered = alpha[tuples.partition_order]
+    dense = tuple_coassociation(tuples, ordered).dense()
+    assert dense.diagonal() == pytest.approx(self_coassociation(tuples, ordered))
+
+
+@given(P=soft_partitions(), seed=st.integers(0, 99))
+@properties
+def test_the_bound_of_soft_partitions_is_a_sum_over_pairs(P, seed):
+    """Each pair of different points costs at least the smaller of its two sums of votes."""
+    tuples, alpha, _ = clustered(P, seed)
+    a, b = (np.tensordot(alpha / alpha.sum(), x, 1) for x in pair_matrices(P))
+    smaller = np.minimum(a, b - a)
+    np.fill_diagonal(smaller, 0)
+    bound = pairwise_lower_bound(tuples, alpha[tuples.partition_order])
+    assert bound == pytest.approx(smaller.sum(), abs=1e-9)

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.cluster import pair_confusion_matrix
 
+from all_partitions import all_partitions
 from coterie.counts import contingency
 from coterie.counts.contingency import agreement_lower_bound, all_contingencies, count_pairs
 from coterie.errors import TooManyPointsError
 from coterie.inspection.scores import mirkin_distance, mirkin_objective
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, weights_for
+from soft_memberships import clustered, pair_matrices, soft_objectives, soft_partitions
 
 properties = settings(deadline=None, max_examples=25)
 few_points = label_matrices(max_points=7, max_partitions=4)
@@ -131,3 +133,46 @@ def test_tables_beyond_the_memory_are_refused(monkeypatch):
     with pytest.raises(TooManyPointsError, match=r"205 clusters .* partition 'pair' .*, 200:"):
         all_contingencies(tuples)
     assert all_contingencies(as_label_tuples((ids % 7)[:, None])).shape == (7, 7)
+
+
+@given(P=soft_partitions())
+@properties
+def test_contingencies_of_memberships_are_products(P):
+    """C = Zᵀ Z in the order of the given columns."""
+    tuples, given_columns = as_label_tuples(P), np.hstack(P)
+    Z = given_columns[:, given_columns.any(axis=0)]
+    C = all_contingencies(tuples)
+    assert C[np.ix_(tuples.recode, tuples.recode)] == pytest.approx(Z.T @ Z)
+
+
+@given(P=soft_partitions(most=7), seed=st.integers(0, 9))
+@properties
+def test_pairs_of_soft_partitions_are_counted(P, seed):
+    """All pair counts are sums over pairs of different points."""
+    tuples, _, _ = clustered(P, seed)
+    counts = counts_of(tuples)
+    together, both = pair_matrices(P)
+    n = len(P[0])
+    together[:, np.arange(n), np.arange(n)] = both[:, np.arange(n), np.arange(n)] = 0
+    mass = np.array([m.sum(axis=1) for m in P])[tuples.partition_order]
+    a, b = together[tuples.partition_order], both[tuples.partition_order]
+    for v in range(len(P)):
+        for w in range(len(P)):
+            row = a[v] * b[w]
+            assert counts.in_row[v, w] == pytest.approx(row.sum(), abs=1e-9)
+            assert counts.together[v, w] == pytest.approx((a[v] * a[w]).sum(), abs=1e-9)
+            if counts.row_squares is not None:  # chance may draw nothing but labels
+                assert counts.row_squares[v, w] == pytest.approx((row**2).sum(), abs=1e-9)
+            assert counts.row_cubes[v, w] == pytest.approx((row.sum(axis=1) ** 2).sum(), abs=1e-9)
+            assert counts.n_points[v, w] == pytest.approx(mass[v] @ mass[w])
+            assert counts.n_pairs[v, w] == pytest.approx((b[v] * b[w]).sum(), abs=1e-9)
+
+
+@given(P=soft_partitions(most=6), seed=st.integers(0, 99))
+@properties
+def test_no_soft_objective_is_below_the_bound(P, seed):
+    """No partition of the points has a J below the bound by agreement."""
+    tuples, alpha, _ = clustered(P, seed)
+    least = soft_objectives(P, np.array(list(all_partitions(len(P[0])))), alpha).min()
+    bound = agreement_lower_bound(counts_of(tuples), alpha[tuples.partition_order])
+    assert bound <= least + 1e-9

@@ -15,6 +15,7 @@ from coterie.consensus.robust.camps import (
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
+from soft_memberships import pair_matrices, random_memberships
 
 
 def counts_of(P):
@@ -212,3 +213,22 @@ def test_camp_scores_tell_how_far_the_dissenters_are():
     dissent = partition_agreement(P)
     assert dissent.camp_scores[0] == np.inf and dissent.camp_scores[1:].max() < 4
     assert f"score at most {dissent.camp_scores[1:].max():.1f}" in dissent.in_words()
+
+
+def test_scores_of_soft_partitions_are_those_of_random_permutations():
+    """Agreement is in standard deviations over random permutations of the rows."""
+    rng = np.random.default_rng(3)
+    P = random_memberships(rng, 60, [3, 4], missing=False)
+    P[1][:30, :3] = (P[1][:30, :3] + P[0][:30]) / 2
+    P[1] /= P[1].sum(axis=1, keepdims=True)
+    agreement, scores = chance_scores(counts_of(P))
+    a, b = pair_matrices(P)[0]
+    np.fill_diagonal(a, 0)
+    np.fill_diagonal(b, 0)
+    orders = [rng.permutation(60) for _ in range(1_000)]
+    draws = np.array([(a * b[np.ix_(p, p)]).sum() for p in orders])
+    mean, span = a.sum() * b.sum() / (60 * 59), (a.sum() + b.sum()) / 2
+    assert draws.mean() == pytest.approx(mean, rel=0.01)
+    deviation = draws.std() / (span - mean)
+    assert agreement[0, 1] == pytest.approx(((a * b).sum() - mean) / (span - mean))
+    assert scores[0, 1] == pytest.approx(agreement[0, 1] / deviation, rel=0.05)
