@@ -7,7 +7,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from coterie import planted_partitions
 from coterie.consensus.robust.camps import (
+    CUT,
     _GroupMoments,
+    _joined_to_largest,
     chance_scores,
     find_camps,
     partition_agreement,
@@ -15,6 +17,7 @@ from coterie.consensus.robust.camps import (
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
+from coterie.runtime.sampling import sample_multiplicities
 from soft_memberships import pair_matrices, random_memberships
 
 
@@ -232,3 +235,78 @@ def test_scores_of_soft_partitions_are_those_of_random_permutations():
     deviation = draws.std() / (span - mean)
     assert agreement[0, 1] == pytest.approx(((a * b).sum() - mean) / (span - mean))
     assert scores[0, 1] == pytest.approx(agreement[0, 1] / deviation, rel=0.05)
+
+
+def test_camps_follow_the_order_of_the_partitions():
+    """Partitions in another order have the same agreement, scores, camps and names."""
+    P, _ = planted_partitions([60, 40, 20], 7, 3, 0.2, random_state=0)
+    table = pd.DataFrame(P, columns=list("abcdefg"))
+    order = np.random.default_rng(0).permutation(7)
+    found, moved = partition_agreement(table), partition_agreement(table[table.columns[order]])
+    assert (moved.agreement == found.agreement[np.ix_(order, order)]).all()
+    assert (moved.scores == found.scores[np.ix_(order, order)]).all()
+    assert (moved.weights == found.weights[order]).all()
+    assert moved.names == tuple("abcdefg"[v] for v in order)
+
+
+@pytest.mark.parametrize(("common", "decided"), [(3, False), (4, True)])
+def test_partitions_need_four_common_points(common, decided):
+    """With fewer common points neither partitions nor groups of them can show disagreement."""
+    P = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0, 0], [0, 0]])
+    P[common:, 1] = -1
+    counts = counts_of(P)
+    assert (chance_scores(counts)[1][0, 1] == CUT) != decided
+    score = _GroupMoments.of(counts).score(np.array([0]), np.array([1]))
+    assert (score == CUT) != decided
+
+
+def test_a_sample_is_counted_as_its_points_are():
+    """The agreement of a sample is that of the points that were drawn."""
+    P = np.random.default_rng(0).integers(0, 2, (400, 3))
+    tuples = as_label_tuples(P)
+    drawn = sample_multiplicities(tuples.weights, 150, 5).astype(int)
+    points = in_users_order(tuples)[np.repeat(np.arange(tuples.n_tuples), drawn)]
+    sampled, expected = partition_agreement(P, 150, 5), partition_agreement(points)
+    assert len(points) == 150
+    np.testing.assert_allclose(sampled.scores, expected.scores)
+
+
+def in_users_order(tuples):
+    """Return the codes of the tuples, with the partitions in the user's order."""
+    return tuples.codes[:, np.argsort(tuples.partition_order)]
+
+
+def test_words_say_who_agrees():
+    """One partition, all equal, all different, and camps of several dissenters."""
+    y = np.repeat(np.arange(3), 40)
+    alike = np.column_stack([y, y, y])
+    assert partition_agreement(y[:, None]).in_words() == "one partition: nothing to agree on"
+    found = partition_agreement(alike)
+    assert found.in_words() == "all 3 partitions agree beyond chance" and found.all_same
+    assert not partition_agreement(alike[:, :2]).all_same
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 3, (120, 3))
+    found = partition_agreement(noise)
+    assert found.in_words().startswith("no two of the 3 partitions agree beyond chance, so all")
+    assert found.tied and not found.all_same
+    z = rng.permutation(y)
+    found = partition_agreement(np.column_stack([alike, z, z]))
+    words = "3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2, and"
+    assert found.in_words().startswith(words)
+    assert f"at most {found.camp_scores[1]:.1f}; 4 is agreement" in found.in_words()
+    found = partition_agreement(np.column_stack([alike, noise[:, :2]]))
+    assert "2 dissent (a, b): no two of them agree, and" in found.in_words(["", "", "", "a", "b"])
+    found = partition_agreement(np.column_stack([alike, z]))
+    assert found.in_words() == "3 of 4 partitions agree; 1 dissents (3)"
+
+
+def test_camps_join_the_largest_while_they_agree_with_it():
+    """A camp may agree with the largest one only after another camp has joined it."""
+
+    class Moments:
+        def score(self, first, second):
+            return CUT if len(first) >= {3: 3, 4: 5, 6: 9}[int(second[0])] else 0.0
+
+    camps = [np.array([0, 1, 2]), np.array([4]), np.array([6]), np.array([3, 5])]
+    largest, *others = _joined_to_largest(Moments(), camps, CUT)
+    assert largest.tolist() == [0, 1, 2, 3, 5, 4] and [c.tolist() for c in others] == [[6]]
