@@ -310,3 +310,20 @@ def test_new_points_get_the_slots_of_their_tuples():
     labels = np.array([[0, 1], [1, 0], [2, 2], [0, 1]])
     assert_same_tuples(as_label_tuples([np.eye(3)[y] for y in labels.T]), as_label_tuples(labels))
     assert repr(as_label_tuples(labels)).startswith("LabelTuples(codes=int16 (3, 2), offsets=")
+
+
+@properties
+@given(P=soft_partitions(), seed=seeds)
+def test_soft_tuples_do_not_depend_on_the_order_of_input(P, seed):
+    """Permuting points, partitions and columns changes nothing where all colours differ."""
+    rng, one = np.random.default_rng(seed), as_label_tuples(P)
+    assume(one.memberships is not None)
+    points, partitions = rng.permutation(len(P[0])), rng.permutation(len(P))
+    Q = [P[v][points][:, rng.permutation(P[v].shape[1])] for v in partitions]
+    other = as_label_tuples(Q)
+    seeds_of_colours = one.weights.astype(np.uint64)
+    colours = refine_colours(one.codes, one.offsets, seeds_of_colours, 30, one.memberships)
+    assume(len(np.unique(colours[0])) == one.n_tuples)
+    for field in ("codes", "offsets", "memberships", "weights"):
+        assert_array_equal(getattr(one, field), getattr(other, field))
+    assert_array_equal(one.inverse[points], other.inverse)
