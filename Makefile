@@ -30,7 +30,7 @@ docs: $(READY)            ## HTML documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) docs/_build docs/gallery docs/api/generated docs/methods/generated demo-output
+	rm -rf $(VENV) docs/_build docs/gallery docs/reference/api/generated docs/reference/methods/generated demo-output
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

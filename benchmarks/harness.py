@@ -49,6 +49,7 @@ BENCHMARKS = {
     "ads-real": ("ads_real", "Segments and forecasts on real advertising data."),
     "mutation": ("mutation", "Which small changes of the core do its tests notice?"),
     "serve": ("serve", "Throughput and latency of the forecast service, also during reloads."),
+    "soak": ("soak", "Memory, open files and failures of the service in an hour of mixed load."),
 }
 
 

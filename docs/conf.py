@@ -17,20 +17,30 @@ version = release = coterie.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "numpydoc",
-    "myst_parser",
+    "myst_nb",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "formula_docstrings",
     "method_pages",
     "native_mathml",
 ]
 templates_path = ["_templates"]
-# generated tables are included by the pages of the benchmarks
-exclude_patterns = ["_build", "_templates", "benchmarks/generated"]
+# generated tables are included by the pages of the benchmarks; pages of the gallery can be
+# downloaded as notebooks, which are no pages of their own
+exclude_patterns = ["_build", "_templates", "benchmarks/generated", "gallery/*.ipynb"]
 
 # Markdown ------------------------------------------------------------------------------------
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+
+# Notebooks: the tutorials have no stored output, so every build runs them ----------------------
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
 
 # API -----------------------------------------------------------------------------------------
 autosummary_generate = True
@@ -55,6 +65,11 @@ sphinx_gallery_conf = {
     "image_srcset": ["2x"],
 }
 
+# Copy buttons: prompts and output are left out -------------------------------------------------
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
+
 # HTML ----------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
 html_title = "coterie"
@@ -66,6 +81,7 @@ html_show_sourcelink = False
 html_sidebars = {"index": [], "changelog": []}
 html_theme_options = {
     "navbar_align": "left",
+    "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "show_prev_next": True,

@@ -1,79 +1,100 @@
-"""Draw docs/images/spoiled_votes.png: accuracy of consensus methods by the share of wrong votes."""
+"""Draw docs/images/beside_packages.png: coterie beside packages that people know.
+
+The scores are those of ``python -m benchmarks features peers -o docs/benchmarks/generated``.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
 
-from coterie import (
-    CoassociationDisplay,
-    OneHotKMeans,
-    RobustConsensus,
-    clustering_accuracy,
-    planted_partitions,
-)
-
-PICTURE = Path(__file__).parent / "images" / "spoiled_votes.png"
-N_WRONG = (0, 2, 4, 6, 7, 8, 9, 11, 12)
-N_DRAWS = 5
-
-_equal_votes = {"refine": False, "partition_weights": None, "random_state": 0}
-METHODS = {
-    "RobustConsensus": (RobustConsensus(3, random_state=0), "D-", "#0072B2"),
-    "one-hot k-means": (OneHotKMeans(3, random_state=0), "o:", "#999999"),
-    "ℓ2 relaxation": (RobustConsensus(3, relaxation="l2", **_equal_votes), "s--", "#E69F00"),
-    "ADMM alone (the paper's RCC)": (RobustConsensus(3, **_equal_votes), "^-.", "#009E73"),
+DOCS = Path(__file__).parent
+SCORES = DOCS / "benchmarks" / "generated"
+PICTURE = DOCS / "images" / "beside_packages.png"
+BLUE, GREY = "#0072B2", "#8A8A8A"
+CLUSTERERS = {
+    "hdbscan": "HDBSCAN",
+    "ward": "agglomerative (Ward)",
+    "kmeans": "k-means",
+    "mixture": "Gaussian mixture",
+    "spectral": "spectral",
+    "consensus": "coterie",
+}
+#: Colour, marker and line of each package.
+PACKAGES = {
+    "coterie": (BLUE, "D", "-"),
+    "scikit-learn": ("#CC79A7", "o", ":"),
+    "ensembleclustering": ("#E69F00", "s", "--"),
+    "OpenEnsembles": ("#D55E00", "^", "-."),
+    "scikit-network": ("#009E73", "v", ":"),
 }
 
 
-def main() -> None:
-    """Measure and draw."""
-    figure, (matrix, curves) = plt.subplots(
-        1, 2, figsize=(9.6, 4.0), layout="constrained", width_ratios=(1, 1.45)
+def main(scores: Path = SCORES, picture: Path = PICTURE) -> None:
+    """Read the scores and draw."""
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9.6, 3.9), layout="constrained", width_ratios=(1, 1.1)
     )
-    _draw_votes(matrix)
-    _draw_accuracy(curves)
-    figure.savefig(PICTURE, dpi=110, facecolor="white")
-    # a palette looks the same and needs a third of the space
-    Image.open(PICTURE).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(
-        PICTURE, optimize=True
-    )
+    _draw_clusterers(left, _read(scores / "features.json")["sets"])
+    _draw_wrong_votes(right, _read(scores / "peers.json")["wrong_votes"])
+    figure.savefig(picture, dpi=110, facecolor="white")
+    # a palette needs a third of the space; maximum coverage keeps colours of few pixels
+    Image.open(picture).convert("RGB").quantize(
+        128, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+    ).save(picture, optimize=True)
 
 
-def _votes(n_wrong: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    return planted_partitions([200, 60, 40], 20, n_wrong, 0.2, random_state=seed)
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
-def _draw_votes(ax: plt.Axes) -> None:
-    P, _ = _votes(8, 0)
-    est = RobustConsensus(3, random_state=0).fit(P)
-    display = CoassociationDisplay.from_labels(P, est.labels_, ax=ax, colorbar=False)
-    ax.set_title("20 partitions, 8 of them wrong", loc="left", fontsize=10)
-    ax.set(xlabel="300 points, by the clusters found", ylabel="")
-    bar = ax.figure.colorbar(display.image_, ax=ax, shrink=0.7, location="left")
-    bar.set_label("share of partitions")
-
-
-def _draw_accuracy(ax: plt.Axes) -> None:
-    share = 100 * np.array(N_WRONG) / 20
-    for name, (est, style, colour) in METHODS.items():
-        accuracy = [
-            np.mean([_accuracy(est, *_votes(wrong, seed)) for seed in range(N_DRAWS)])
-            for wrong in N_WRONG
-        ]
-        ax.plot(share, accuracy, style, color=colour, label=name, linewidth=2, markersize=5)
-    ax.axvline(50, color="0.8", linewidth=1, zorder=0)
-    ax.set_title(f"Planted clusters recovered (accuracy, {N_DRAWS} draws)", loc="left", fontsize=10)
-    ax.set(xlabel="partitions that are wrong in the same way (%)", ylim=(0.28, 1.03))
+def _draw_clusterers(ax: plt.Axes, sets: list[dict[str, Any]]) -> None:
+    """Draw the score of each clusterer on each set, and the mean."""
+    # defaults were chosen on the other sets
+    sets = [one for one in sets if one["half"] == "report"]
+    spread = np.linspace(-0.2, 0.2, len(sets))
+    for y, (key, name) in enumerate(CLUSTERERS.items()):
+        colour = BLUE if name == "coterie" else GREY
+        found = np.array([one["methods"][key]["mean"] or 0.0 for one in sets])
+        ax.plot(found, y + spread, "o", color=colour, alpha=0.35, markersize=4, mew=0)
+        ax.plot(found.mean(), y, "|", color=colour, markersize=20, mew=3)
+        ax.annotate(
+            f"{found.mean():.2f}", (found.mean(), y + 0.38), ha="center", fontsize=9, color=colour
+        )
+    ax.set_yticks(range(len(CLUSTERERS)), list(CLUSTERERS.values()))
+    ax.set_ylim(-0.5, len(CLUSTERERS) - 0.35)
+    ax.set_xlabel(f"adjusted Rand index: {len(sets)} sets (dots) and mean")
+    ax.set_title("From features: beside scikit-learn's clusterers", loc="left", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, loc="lower left")
 
 
-def _accuracy(est: RobustConsensus, P: np.ndarray, y: np.ndarray) -> float:
-    return clustering_accuracy(y, est.fit(P).labels_)
+def _draw_wrong_votes(ax: plt.Axes, trials: list[dict[str, Any]]) -> None:
+    """Draw the accuracy of the best method of each package by the share of wrong partitions."""
+    for package, (colour, marker, line) in PACKAGES.items():
+        methods: dict[str, dict[int, list[float]]] = {}
+        for one in trials:
+            if one["package"] == package:
+                by_wrong = methods.setdefault(one["method"], {})
+                by_wrong.setdefault(one["wrong"], []).append(one.get("accuracy") or 0.0)
+        curves = {
+            name: np.array([np.mean(draws) for draws in by_wrong.values()])
+            for name, by_wrong in methods.items()
+        }
+        best = max(curves, key=lambda name: curves[name].mean())
+        share = 5 * np.array(list(methods[best]))
+        style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 5}
+        label = package if package == "coterie" else f"{package}: {best}"
+        ax.plot(share, curves[best], **style, linewidth=2, label=label, clip_on=False)
+    ax.set(xlabel="partitions that are wrong in the same way (%)", ylabel="accuracy")
+    ax.set_title("From labels: beside the best method of each package", loc="left", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, loc="lower left", fontsize=9)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     page
-    for folder in ("guide", "method", "contributing")
+    for folder in ("tutorials", "how_to", "reference", "explanation", "contributing")
     for page in (DOCS / folder).glob("*.md")
     if "```pycon" in page.read_text(encoding="utf-8")
     # service needs a running service, see test_service_guide; tutorial has commands between
@@ -33,7 +33,7 @@ def test_sessions_print_what_the_page_shows(
 
 def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     """The commands of the command line page print what the page shows, except for times."""
-    session = "".join(fenced(DOCS / "guide" / "command_line.md", "console"))
+    session = "".join(fenced(DOCS / "reference" / "command_line.md", "console"))
     commands = list(commands_in(session))
     assert commands
     for command, shown in commands:
@@ -44,7 +44,7 @@ def test_the_tutorial_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.M
     """Python sessions and commands, in the order of the page."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    page = DOCS / "guide" / "tutorial.md"
+    page = DOCS / "tutorials" / "tutorial.md"
     for language, block in fenced_in_order(page, "console", "pycon"):
         if language == "pycon":
             run_python(block, names, page)

@@ -63,7 +63,7 @@ def test_links_point_to_files() -> None:
 
 def test_pictures_are_small() -> None:
     """The pictures load quickly."""
-    for name, limit in {"spoiled_votes": 150_000, "house": 150_000}.items():
+    for name, limit in {"beside_packages": 150_000, "house": 150_000}.items():
         assert (ROOT / "docs" / "images" / f"{name}.png").stat().st_size < limit
 
 

@@ -20,8 +20,8 @@ from running_service import running_service
 # one worker runs all these tests, so that each service is started once
 pytestmark = pytest.mark.xdist_group("the service's guide")
 
-GUIDE = Path(__file__).parents[1] / "docs" / "guide"
-USING, RUNNING = GUIDE / "service.md", GUIDE / "running_the_service.md"
+HOW_TO = Path(__file__).parents[1] / "docs" / "how_to"
+USING, RUNNING = HOW_TO / "service.md", HOW_TO / "running_the_service.md"
 USUAL_ADDRESS = "http://127.0.0.1:8400"
 HOST = "forecasts.example.com"
 TOKEN = "a-token-of-24-characters"
@@ -80,8 +80,8 @@ def test_page_shows_the_files_that_are_tested() -> None:
     """Units and configurations are included from the folder packaging, all of them."""
     page = RUNNING.read_text(encoding="utf-8")
     shown = re.findall(r"^```\{literalinclude\} (\S+)$", page, re.MULTILINE)
-    files = {(GUIDE / one).resolve() for one in shown}
-    assert files == set((GUIDE.parents[1] / "packaging").iterdir())
+    files = {(HOW_TO / one).resolve() for one in shown}
+    assert files == set((HOW_TO.parents[1] / "packaging").iterdir())
 
 
 def test_page_states_the_defaults() -> None:
@@ -93,4 +93,4 @@ def test_page_states_the_defaults() -> None:
 
 def test_picture_of_the_page_is_small() -> None:
     """The picture, which the README shows too, loads quickly."""
-    assert (GUIDE.parent / "images" / "what_if.png").stat().st_size < 300_000
+    assert (HOW_TO.parent / "images" / "what_if.png").stat().st_size < 300_000

@@ -8,7 +8,7 @@ method exceeds its limits or fails. Every trial is a fresh process (:mod:`benchm
 from __future__ import annotations
 
 import functools
-import json
+import math
 import os
 import shutil
 import tempfile
@@ -17,18 +17,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from benchmarks.environment import set_variables
 from benchmarks.harness import Context, KeptTrials
+from benchmarks.peers.tasks import (
+    WRONG_OF_20,
+    Task,
+    fixed_tasks,
+    growing_task,
+    write_task,
+    wrong_vote_tasks,
+)
 from benchmarks.peers.trials import Environment, Limits, Material, find_or_make, run_trial
 from benchmarks.program_runs import busy_notes
 from benchmarks.results import Marks, Result, Table, best_cells, item, line_plot, seconds_text
-from coterie.datasets import load_views
 from coterie.datasets.dataset_files import cache_folder
-from coterie.ensembles.making import make_partitions
-from coterie.ensembles.planted import planted_partitions
 from coterie.errors import DatasetUnavailableError
 from coterie.runtime.devices import readable_bytes
 
@@ -38,11 +40,6 @@ if TYPE_CHECKING:
 OURS = "coterie"
 #: What a method takes.
 KINDS = ("labels", "features", "views")
-N_RUNS, RUNS_PER_VIEW = 40, 10
-#: Shares of the planted clusters, in percent.
-PLANTED = (40, 25, 15, 12, 8)
-BAD_VOTES, NOISE = 16, 0.2
-BLOBS, N_FEATURES, SPREAD = 8, 10, 6.0
 
 _COLOURS = {
     OURS: "blue",
@@ -92,18 +89,6 @@ PEERS = (
 )
 
 
-class Task(NamedTuple):
-    """A problem for all methods of a kind: n, K, number of runs (a view), and its arrays."""
-
-    name: str
-    title: str
-    kind: str
-    n_points: int
-    n_clusters: int
-    n_runs: int
-    make: Callable[[], Material]
-
-
 def run(
     context: Context,
     *,
@@ -137,8 +122,10 @@ def run(
                 trials += bench.try_all(task, [peer for peer in PEERS if peer.kind == task.kind])
             except DatasetUnavailableError as error:
                 notes.append(f"{task.title} was left out: {error}")
+        votes = [] if context.quick else bench.try_wrong_votes()
     data = {
         "trials": trials,
+        "wrong_votes": votes,
         "reach": reach_of(trials),
         "environments": [{"package": p, **e._asdict()} for p, e in made.items()],
         "limits": limits._asdict(),
@@ -152,38 +139,6 @@ def run(
     ]
     plots = {"": lambda: _plot(trials, limits.seconds)}
     return Result("peers", _tables(data, shown), data, [*notes, *busy_notes(load)], plots)
-
-
-def growing_task(kind: str, n: int) -> Task:
-    """Return the task of a kind that can have any number of points.
-
-    >>> growing_task("labels", 1000).title
-    '1,000 × 40 planted labels, 16 of 40 votes wrong together, 20% noise'
-    """
-    if kind == "labels":
-        votes = f"{BAD_VOTES} of {N_RUNS} votes wrong together, {NOISE:.0%} noise"
-        title = f"{n:,} × {N_RUNS} planted labels, {votes}"
-        return Task(f"planted-{n}", title, kind, n, len(PLANTED), N_RUNS, partial(_planted, n))
-    blobs = f"{n:,} points of {BLOBS} overlapping blobs"
-    if kind == "features":
-        title = f"{blobs}, {N_RUNS} runs"
-        return Task(f"blobs-{n}", title, kind, n, BLOBS, N_RUNS, partial(_blobs, n, "X"))
-    title = f"{blobs} in two views, {RUNS_PER_VIEW} runs a view"
-    return Task(f"two-views-{n}", title, kind, n, BLOBS, RUNS_PER_VIEW, partial(_two_views, n))
-
-
-def fixed_tasks(n: int) -> list[Task]:
-    """Return digits (labels, features), n blobs (labels) and numerals in six views."""
-    runs, views = f"labels of {N_RUNS} k-means runs", f"6 views, {RUNS_PER_VIEW} runs a view"
-    blobs = f"{n:,} points of {BLOBS} overlapping blobs, {runs}"
-    return [
-        Task("digits-labels", f"digits, {runs}", "labels", 1797, 10, N_RUNS, partial(_digits, "P")),
-        Task(f"blobs-labels-{n}", blobs, "labels", n, BLOBS, N_RUNS, partial(_blobs, n, "P")),
-        Task("digits-features", f"digits, {N_RUNS} runs", "features", 1797, 10, N_RUNS,
-             partial(_digits, "X")),
-        Task("mfeat-views", f"handwritten numerals, {views}", "views", 2000, 10, RUNS_PER_VIEW,
-             _mfeat),
-    ]  # fmt: skip
 
 
 class _Bench(NamedTuple):
@@ -221,6 +176,19 @@ class _Bench(NamedTuple):
         shutil.rmtree(folder, ignore_errors=True)
         return found
 
+    def try_wrong_votes(self) -> list[Trial]:
+        """Try methods of labels on partitions of which more and more are wrong.
+
+        Only accuracy counts here, so the limits are wide.
+        """
+        # one method of ours beside those of others
+        peers = [p for p in PEERS if p.kind == "labels" and p.package != OURS]
+        return [
+            {"wrong": wrong, **one}
+            for (wrong, _), task in wrong_vote_tasks().items()
+            for one in self._replace(limits=Limits()).try_all(task, [PEERS[0], *peers])
+        ]
+
     def _try(self, peer: Peer, task: Task, folder: Path, make: Callable[[], Material]) -> Trial:
         environment = self.environments[peer.package]
         if environment.error:
@@ -249,6 +217,28 @@ def reach_of(trials: Iterable[Trial]) -> list[Trial]:
     return list(found.values())
 
 
+def accuracy_by_wrong_votes(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the mean accuracy of each method by the number of wrong partitions.
+
+    It is None where a draw gave no answer.
+    """
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for one in trials:
+        by_wrong = found.setdefault((one["package"], one["method"]), {})
+        by_wrong.setdefault(str(one["wrong"]), []).append(one.get("accuracy", math.nan))
+    return [
+        {
+            "package": package,
+            "method": method,
+            "accuracy": {
+                wrong: None if math.isnan(sum(draws)) else sum(draws) / len(draws)
+                for wrong, draws in by_wrong.items()
+            },
+        }
+        for (package, method), by_wrong in found.items()
+    ]
+
+
 def _tables(data: Mapping[str, Any], shown: Sequence[Trial]) -> list[Table]:
     named = {"package": item("package"), "method": item("method")}
     used = {
@@ -271,6 +261,15 @@ def _tables(data: Mapping[str, Any], shown: Sequence[Trial]) -> list[Table]:
         )
         bold = best_cells([[one.get("accuracy")] for one in own], 2, by="column")
         tables.append(Table.of(heading, own, columns, n_named=2, bold=bold))
+    if data["wrong_votes"]:
+        rows = accuracy_by_wrong_votes(data["wrong_votes"])
+        by_wrong = {
+            f"{wrong} wrong": item("accuracy", str(wrong), form=".3f", missing="none")
+            for wrong in WRONG_OF_20
+        }
+        title = "Labels in: accuracy when so many of 20 partitions are wrong in the same way"
+        bold = best_cells([list(row["accuracy"].values()) for row in rows], 2, by="column")
+        tables.append(Table.of(title, rows, {**named, **by_wrong}, n_named=2, bold=bold))
     reach = {"given": item("kind"), **named, "largest n": item("n", form=",", missing="none")}
     reach |= {**used, "accuracy": accuracy, "then": item("then")}
     title = f"Largest n within {data['limits']['seconds']:g} s"
@@ -308,77 +307,3 @@ def _plot(trials: Sequence[Trial], limit: float) -> Figure:
         axes.legend(**below, fontsize=7, frameon=False, ncols=2)
     all_axes[0].set_ylabel("seconds")
     return figure
-
-
-def write_task(task: Task, folder: Path) -> Material:
-    """Write the input of a task for ``runner.py``; the classes are not written."""
-    material = task.make()
-    folder.mkdir(parents=True)
-    described = {"n_clusters": task.n_clusters, "n_runs": task.n_runs}
-    (folder / "task.json").write_text(json.dumps(described), encoding="utf-8")
-    for name, rows in material.given.items():
-        np.save(folder / f"{name}.npy", rows)
-    return material
-
-
-def _planted(n: int) -> Material:
-    sizes = [n * share // 100 for share in PLANTED]
-    sizes[0] += n - sum(sizes)
-    P, y = planted_partitions(sizes, N_RUNS, BAD_VOTES, NOISE, random_state=0)
-    return Material(y, {"P": P}, P)
-
-
-def _blobs(n: int, given: str) -> Material:
-    from sklearn.datasets import make_blobs
-
-    X, y = make_blobs(n, N_FEATURES, centers=BLOBS, cluster_std=SPREAD, random_state=0)
-    if given == "X":
-        return Material(y, {"X": X})
-    P = _runs([X], BLOBS, N_RUNS)
-    return Material(y, {"P": P}, P)
-
-
-def _digits(given: str) -> Material:
-    from sklearn.datasets import load_digits
-
-    X, y = load_digits(return_X_y=True)
-    # random order of the rows: partitioners break ties by position
-    order = np.random.default_rng(0).permutation(len(y))
-    X, y = X[order], y[order]
-    P = _runs([X], 10, N_RUNS)
-    return Material(y, {"P": P} if given == "P" else {"X": X}, P)
-
-
-def _two_views(n: int) -> Material:
-    rng = np.random.default_rng(0)
-    y = rng.integers(BLOBS, size=n)
-    views = []
-    for _ in range(2):
-        centres = rng.uniform(-10, 10, size=(BLOBS, N_FEATURES))
-        views.append(_standardised(centres[y] + SPREAD * rng.standard_normal((n, N_FEATURES))))
-    return Material(y, _named(views))
-
-
-def _mfeat() -> Material:
-    views, y = load_views("uci_mfeat")
-    order = np.random.default_rng(0).permutation(len(y))
-    rows = [_standardised(np.asarray(view)[order]) for view in views]
-    return Material(y[order], _named(rows), _runs(rows, 10, RUNS_PER_VIEW))
-
-
-def _runs(views: Sequence[NDArray[Any]], K: int, n_runs: int) -> NDArray[np.int32]:
-    return np.hstack(
-        [make_partitions(X, K, n_runs, ensemble="kmeans", random_state=0) for X in views]
-    )
-
-
-def _standardised(X: NDArray[Any]) -> NDArray[np.float64]:
-    """Standardise the columns, so that no package gains by scaling on its own."""
-    from sklearn.preprocessing import StandardScaler
-
-    scaled: NDArray[np.float64] = StandardScaler().fit_transform(X)
-    return scaled
-
-
-def _named(views: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {f"view_{v}": view for v, view in enumerate(views)}

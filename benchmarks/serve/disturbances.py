@@ -129,6 +129,16 @@ def measure_kill(
     }
 
 
+def wait_for_version(port: int, version: str, since: float) -> float | None:
+    """Return the seconds until the service names a version; None after half a minute."""
+    while time.perf_counter() < since + 30:
+        found = get(port, "/v1/model")
+        if found is not None and found["version"] == version:
+            return time.perf_counter() - since
+        time.sleep(0.05)
+    return None
+
+
 def _replaced_workers(service: RunningService, before: Sequence[int]) -> int:
     """Return how many workers are new, once there are as many as before or half a minute passed."""
     end = time.perf_counter() + 30
@@ -149,18 +159,8 @@ def _replace(
         os.link(files[number % 2], following)
         replaced = time.perf_counter()
         following.replace(served)
-        waits.append(_wait_for(service.port, file_version(files[number % 2]), replaced))
+        waits.append(wait_for_version(service.port, file_version(files[number % 2]), replaced))
     return waits
-
-
-def _wait_for(port: int, version: str, since: float) -> float | None:
-    """Return the seconds until the service names a version; None after half a minute."""
-    while time.perf_counter() < since + 30:
-        found = get(port, "/v1/model")
-        if found is not None and found["version"] == version:
-            return time.perf_counter() - since
-        time.sleep(0.05)
-    return None
 
 
 def _latencies(ask: Callable[[int], float], seconds: float) -> list[float]:

@@ -1,8 +1,9 @@
 """Write a page for each method of the registry, and tables that link to them.
 
-Before the build, ``methods/generated/KEY.md`` is written for every entry of
+Before the build, ``reference/methods/generated/KEY.md`` is written for every entry of
 :mod:`coterie.consensus.registry`, from the entry, the measured figures and the docstring of the
-class. ``methods/index.md`` includes ``methods/generated/overview.inc``, the tables of all methods.
+class. ``reference/methods/index.md`` includes ``generated/overview.inc``, the tables of all
+methods.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def write_pages(docs: Path) -> None:
     """Write the pages that changed, and delete pages of methods that no longer exist."""
-    folder = docs / "methods" / "generated"
+    folder = docs / "reference" / "methods" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     figures = measured_figures(docs / "benchmarks" / "generated")
     methods = [*CONSENSUS_METHODS.values(), *MULTIVIEW_METHODS.values()]
@@ -90,7 +91,7 @@ def overview() -> str:
             _overview_table(CONSENSUS_METHODS),
             "## Several views, from features",
             _overview_table(MULTIVIEW_METHODS),
-            "\n".join(["```{toctree}", ":hidden:", "", "which_method_when", *pages, "```"]),
+            "\n".join(["```{toctree}", ":hidden:", "", *pages, "```"]),
         ]
     )
 

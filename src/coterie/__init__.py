@@ -13,6 +13,7 @@ consensus      :class:`RobustConsensus`; for a similarity matrix :class:`RobustS
 … by factors   :class:`NMFConsensus`, :class:`WeightedConsensus`, :class:`KLConsensus`
 … by linkage   :class:`EvidenceAccumulation`, :class:`LocallyWeightedConsensus`,
                :class:`PropagatedConsensus`
+… of trees     :func:`consensus_linkage`
 from features  :class:`ConsensusClusterer`
 several views  :class:`MultiViewClusterer`, :class:`SpectralView`, :class:`ConcatenatedSpectral`,
                :class:`MultiViewKMeans`, :class:`MultiViewAffinityPropagation`,
@@ -27,6 +28,7 @@ displays       :class:`PointsDisplay`, :class:`CoassociationDisplay`,
                :class:`ChooseKDisplay`, :class:`ConsensusCDFDisplay`,
                :class:`TrackingDisplay`
 … in numbers   :func:`coassociation`, :func:`cluster_consensus`, :func:`item_consensus`
+known factors  :func:`factor_tests`
 scores         :func:`clustering_accuracy`, :func:`mirkin_objective`,
                :mod:`coterie.inspection.scores`
 model files    :func:`save_model`, :func:`load_model`
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from coterie.consensus.diagnostics import partition_report as partition_report
     from coterie.consensus.diagnostics import point_report as point_report
     from coterie.consensus.diagnostics import summary as summary
+    from coterie.consensus.linkage.hierarchies import consensus_linkage as consensus_linkage
     from coterie.consensus.robust.estimator import RobustConsensus as RobustConsensus
     from coterie.counts.coassociation import coassociation as coassociation
     from coterie.datasets.loading import load_dataset as load_dataset
@@ -88,6 +91,7 @@ if TYPE_CHECKING:
     from coterie.inspection.displays import PartitionAgreementDisplay as PartitionAgreementDisplay
     from coterie.inspection.displays import PointsDisplay as PointsDisplay
     from coterie.inspection.displays import TrackingDisplay as TrackingDisplay
+    from coterie.inspection.factor_tests import factor_tests as factor_tests
     from coterie.inspection.report.consensus_page import write_report as write_report
     from coterie.inspection.scores import clustering_accuracy as clustering_accuracy
     from coterie.inspection.scores import mirkin_objective as mirkin_objective

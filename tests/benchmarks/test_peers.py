@@ -15,7 +15,8 @@ import pytest
 from benchmark_results import check_result
 from benchmarks import peers
 from benchmarks.harness import Context
-from benchmarks.peers import KINDS, Task, growing_task, runner, trials, write_task
+from benchmarks.peers import KINDS, accuracy_by_wrong_votes, runner, trials
+from benchmarks.peers.tasks import WRONG_OF_20, Task, growing_task, write_task, wrong_vote_tasks
 from benchmarks.peers.trials import Limits, Material, find_or_make, run_trial
 from coterie.ensembles.planted import planted_partitions
 from coterie.inspection.scores import clustering_accuracy, mirkin_objective
@@ -182,3 +183,25 @@ def test_a_run_doubles_n_until_methods_fail(monkeypatch, tmp_path):
     assert any("broken" in note for note in result.notes)
     peers.run(context)
     assert calls[5:] == [("coterie.robust", 500)]
+
+
+def test_wrong_votes_are_tried_by_one_method_of_ours_and_all_others(monkeypatch, tmp_path):
+    """Accuracies are means over draws; a method that fails on a draw has none."""
+    tried = []
+
+    def run(python, method, folder, material, limits):
+        data = runner._load(folder)
+        tried.append(method)
+        if method == "openensembles.mixture":
+            return {"status": "time-out", "message": "", "seconds": limits.seconds}
+        return {"status": "done", "accuracy": len(set(data.P[:, -1].tolist())) / data.n_clusters}
+
+    monkeypatch.setattr(peers, "run_trial", run)
+    made = dict.fromkeys([peer.package for peer in peers.PEERS], trials.Environment("python", {}))
+    bench = peers._Bench(Context(), Context().trials("peers"), Limits(), made, tmp_path)
+    rows = accuracy_by_wrong_votes(bench.try_wrong_votes())
+    assert [row["package"] for row in rows].count("coterie") == 1
+    assert len(tried) == len(rows) * len(wrong_vote_tasks())
+    for row in rows:
+        wanted = None if row["method"] == "mixture model" else 1.0
+        assert row["accuracy"] == {str(wrong): wanted for wrong in WRONG_OF_20}

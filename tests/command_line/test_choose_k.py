@@ -34,7 +34,8 @@ def test_features_are_resampled(run, features_csv):
     facts = json.loads(result.stdout)
     *_, X = read_features(features_csv, ["name"], None)
     ensembles = resampled_ensembles(X, range(2, 5), random_state=0)
-    expected = choice_facts(choose_k(ensembles, range(2, 5), random_state=0))
+    expected = choice_facts(choose_k(ensembles, range(2, 5), X=X, random_state=0))
+    assert all(row["silhouette"] is not None for row in expected["table"])
     assert {name: facts[name] for name in expected} == expected
     assert facts["recommended"] == 3
     assert all(row["pac"] is not None for row in facts["table"])

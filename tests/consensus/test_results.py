@@ -212,6 +212,13 @@ def test_notebooks_show_the_summary_below_the_diagram(table, fitted):
     assert "<b>user" not in html and "run 8, <script>" not in html
 
 
+def test_notebooks_show_a_summary_as_the_same_table(fitted):
+    """summary() alone is the table that the estimator shows below its diagram."""
+    table = fitted.summary()._repr_html_()
+    assert html_of(fitted).endswith(table)
+    assert table.count("<tr>") == len(fitted.summary().splitlines()) - 1
+
+
 def test_the_display_setting_of_scikit_learn_is_respected(fitted):
     """With display="text" there is no HTML."""
     with sklearn.config_context(display="text"):

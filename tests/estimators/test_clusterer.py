@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.datasets import load_iris, make_blobs, make_circles, make_moons
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -299,3 +299,26 @@ def test_bad_settings_are_refused(blobs, settings, message):
     est = ct.ConsensusClusterer(3, n_partitions=2, random_state=0).set_params(**settings)
     with pytest.raises(InvalidParameterError, match=message):
         est.fit(blobs[0])
+
+
+def test_indices_describe_the_clusters_on_the_scaled_columns(blobs):
+    """The indices of scikit-learn are known for the labels and for each K, and are shown."""
+    X = blobs[0] * np.r_[1, 1000, np.ones(6)]
+    est = ct.ConsensusClusterer(n_partitions=12, standardize=True, random_state=0).fit(X)
+    Z = StandardScaler().fit_transform(X)
+    score = silhouette_score(Z, est.labels_)
+    assert est.feature_indices_["silhouette"] == pytest.approx(score)
+    choice = est.k_choice_
+    assert choice.silhouette[choice.ks == est.n_clusters_] == pytest.approx([score], abs=0.1)
+    assert f"silhouette {score:.3g}" in est.summary()
+    assert not hasattr(est.consensus_, "_features") or est.consensus_._features is None
+
+
+def test_indices_leave_out_rows_that_were_not_fitted(blobs):
+    """Rows of weight 0 have a label, and so an index, but no place in the choice of K."""
+    X = blobs[0]
+    weight = np.arange(len(X)) % 4 > 0
+    est = ct.ConsensusClusterer(n_partitions=12, random_state=0).fit(X, sample_weight=weight)
+    assert np.isfinite(est.k_choice_.silhouette).all()
+    score = silhouette_score(X, est.labels_)
+    assert est.feature_indices_["silhouette"] == pytest.approx(score)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import make_blobs
+from sklearn.metrics import silhouette_score
 
 from coterie import RobustConsensus, coassociation, make_partitions, planted_partitions
 from coterie.consensus.robust.k_choice import KChoice
@@ -231,11 +232,45 @@ def test_ks_are_taken_in_any_order_once(spoilt: np.ndarray, choice: KChoice) -> 
     np.testing.assert_allclose(found.objective, choice.objective[:3])
 
 
+def test_named_partitions_are_compared_like_a_matrix(spoilt: np.ndarray) -> None:
+    """A mapping of names to label vectors, which every consensus takes, is no set of ensembles."""
+    named = {f"run {v}": labels for v, labels in enumerate(spoilt.T)}
+    found, expected = (choose_k(P, range(2, 6), random_state=0) for P in (named, spoilt))
+    assert found.best_k == expected.best_k
+    np.testing.assert_array_equal(found.objective, expected.objective)
+
+
 def test_ensembles_of_different_points_are_refused() -> None:
     """All ensembles of a mapping must label the same points; its keys must be K."""
     with pytest.raises(InvalidLabelsError, match="k=3 has 3 points, that of k=2 has 2"):
         choose_k({2: [[0, 0], [1, 1]], 3: [[0, 0], [1, 1], [2, 2]]})
     with pytest.raises(InvalidParameterError, match="'a'"):
-        choose_k({"a": [[0, 0], [1, 1]]})
+        choose_k({2: [[0, 0], [1, 1]], "a": [[0, 0], [1, 1]]})
     with pytest.raises(InvalidParameterError, match="empty"):
         choose_k({})
+
+
+def test_features_add_indices_and_change_nothing_else() -> None:
+    """The indices of the best partition for each K are added; K and the criteria stay."""
+    X, _ = make_blobs([40, 30, 30], 4, random_state=0)
+    P = make_partitions(X, 3, 12, ensemble="kmeans", random_state=0)
+    P[5] = -1  # a point without a label has no index
+    plain = choose_k(P, [2, 3, 4], random_state=0)
+    found = choose_k(P, [2, 3, 4], X=X, random_state=0)
+    for name, value in vars(plain).items():
+        if isinstance(value, np.ndarray) and value.size:
+            np.testing.assert_array_equal(getattr(found, name), value, err_msg=name)
+    assert found.best_k == plain.best_k == 3
+    est = RobustConsensus(3, refine=True, random_state=0).fit(P)
+    kept = est.labels_ >= 0
+    assert found.silhouette[1] == pytest.approx(silhouette_score(X[kept], est.labels_[kept]))
+    assert {"silhouette", "calinski_harabasz", "davies_bouldin"} <= set(found.to_frame())
+    assert "silhouette" not in plain.to_frame()
+    assert found.by_criterion["silhouette"] == found.ks[np.argmax(found.silhouette)]
+    assert found.by_criterion["davies_bouldin"] == found.ks[np.argmin(found.davies_bouldin)]
+
+
+def test_features_of_other_points_are_refused(spoilt: np.ndarray) -> None:
+    """X needs a row for each point."""
+    with pytest.raises(InvalidParameterError, match="X has 3 rows for 140 points"):
+        choose_k(spoilt, [2, 3], X=np.eye(3))

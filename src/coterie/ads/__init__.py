@@ -31,7 +31,7 @@ from coterie.runtime.lazy_names import lazy_names
 
 # Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.ads.client.clients import AsyncClient as AsyncClient
+    from coterie.ads.client.async_client import AsyncClient as AsyncClient
     from coterie.ads.client.clients import Client as Client
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves

@@ -36,6 +36,7 @@ _SHOWN = {
     "relative_eigengap": ("eigengap", ".3f"),
     "agreement": ("agreement", ".3f"),
     "pac": ("ambiguous", ".1%"),
+    "silhouette": ("silhouette", ".3f"),
 }
 
 
@@ -76,7 +77,8 @@ def choose_k(
     LABELS is a table of partitions, as for coterie consensus. With --features
     it is a table of features, as for coterie cluster: random samples of the
     rows are clustered many times for each K, and the summary shows the share
-    of ambiguous pairs of points, which are together in some runs only.
+    of ambiguous pairs of points, which are together in some runs only, and the
+    silhouette of the clusters, which does not decide; --json has more indices.
 
     Example: coterie choose-k labels.csv --id name --from 2 --to 8
     """
@@ -110,7 +112,9 @@ def choice_facts(choice: KChoice) -> dict[str, Any]:
     measures = {
         name: values
         for name, values in vars(choice).items()
-        if isinstance(values, np.ndarray) and name not in ("ks", "eigenvalues")
+        if isinstance(values, np.ndarray)
+        and values.shape == choice.ks.shape
+        and name not in ("ks", "eigenvalues")
     }
     return {
         "recommended": int(choice.best_k),
@@ -143,7 +147,7 @@ def _choose(
     ks = range(smallest, most + 1)
     partitions = _resampled(table, ks, seed) if features else table
     _log.info("comparing %d to %d clusters", ks[0], ks[-1])
-    return choose(partitions, ks, random_state=seed)
+    return choose(partitions, ks, X=table if features else None, random_state=seed)
 
 
 def _resampled(X: Any, ks: range, seed: int) -> dict[int, Any]:
@@ -192,7 +196,7 @@ def _table(facts: dict[str, Any]) -> Table:
     shown = {
         name: form
         for name, form in _SHOWN.items()
-        if any(row[name] is not None for row in facts["table"])
+        if any(row.get(name) is not None for row in facts["table"])
     }
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
     for heading in ("K", *(heading for heading, _ in shown.values())):

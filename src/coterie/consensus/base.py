@@ -12,7 +12,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     _: KW_ONLY
     verbose: bool = False
 
+    #: Features of the rows, which a clusterer of features sets to describe the choice of K.
+    _features: ClassVar[Any] = None
     #: Why the method cannot use soft partitions; empty if it can.
     _reason_against_soft = ""
 
@@ -256,7 +258,10 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         if votes.tuples.n_points < 2:
             return 1
         seed = getattr(self, "random_state", None)
-        self.k_choice_ = choose_n_clusters(votes, random_state=seed)
+        features, rows = self._features, self._fitted_rows
+        if features is not None and rows is not None:
+            features = features.among(rows)
+        self.k_choice_ = choose_n_clusters(votes, random_state=seed, features=features)
         warn_if_weak(self.k_choice_)
         return self.k_choice_.best_k
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from html import escape
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ __all__ = [
     "Summary",
     "dissent_of",
     "fitted_consensus",
+    "indices_in_words",
     "k_choice_of",
     "meaning_of_confidence",
     "partition_names",
@@ -33,6 +35,8 @@ __all__ = [
     "summary_lines",
 ]
 
+#: Width of the names before the lines of a summary.
+_NAMES = 12
 _MOST_SIZES = 12
 _MOST_UNCERTAIN = 5
 _MOST_CHARACTERS = 40
@@ -95,12 +99,26 @@ class PointRow:
 
 
 class Summary(str):
-    """A text whose repr is the text itself, so that a notebook shows its lines."""
+    """The lines of a summary: its repr is the text itself, and a notebook shows a table."""
 
     __slots__ = ()
 
+    @classmethod
+    def of(cls, head: str, lines: Mapping[str, str]) -> Self:
+        """Return the first line and the named lines as one text."""
+        return cls("\n".join([head, *(f"{name:<{_NAMES}}{text}" for name, text in lines.items())]))
+
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        head, *lines = self.splitlines()
+        left = 'style="text-align: left; vertical-align: top"'
+        rows = "".join(
+            f"<tr><th {left}>{escape(line[:_NAMES])}</th><td {left}>{escape(line[_NAMES:])}</td></tr>"
+            for line in lines
+        )
+        return f"<table><caption {left}>{escape(head)}</caption><tbody>{rows}</tbody></table>"
 
 
 def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list[PartitionRow]:
@@ -201,8 +219,7 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> Summary:
     partitions  3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2...
     answer      least squares: ...
     """
-    head, lines = summary_lines(estimator, names)
-    return Summary("\n".join([head, *(f"{name:<12}{text}" for name, text in lines.items())]))
+    return Summary.of(*summary_lines(estimator, names))
 
 
 def summary_lines(
@@ -282,6 +299,19 @@ def meaning_of_confidence(estimator: Any) -> str:
     return "0 undecided, 1 certain"
 
 
+def indices_in_words(indices: Mapping[str, float]) -> str:
+    """Return the indices of clusters on features as a text.
+
+    >>> indices_in_words({"silhouette": 0.551, "davies_bouldin": 0.6, "calinski_harabasz": np.nan})
+    'silhouette 0.551, Davies-Bouldin 0.6'
+    """
+    names = {name: name.replace("_", "-").title() for name in indices} | {
+        "silhouette": "silhouette"
+    }
+    known = [f"{names[name]} {value:.3g}" for name, value in indices.items() if np.isfinite(value)]
+    return ", ".join(known) or "no index, because there is one cluster or one point in each"
+
+
 def row_index(estimator: Any) -> Any:
     """Return the index of the fitted table, or None if it has none."""
     index = getattr(estimator, "index_", None)
@@ -333,6 +363,8 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
     lines["confidence"] = f"{mean:.2f} on average ({meaning_of_confidence(estimator)})"
     if uncertain := _uncertain_points(estimator, consensus):
         lines["uncertain"] = uncertain
+    if indices := getattr(estimator, "feature_indices_", None):
+        lines["features"] = indices_in_words(indices)
     lines["objective"] = (
         f"J = {consensus.objective_:,.1f}: on average a partition differs on {share:.1%} of the "
         "pairs"

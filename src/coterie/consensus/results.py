@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ class ConsensusResults:
 
         The lines are on clusters, confidence, the least certain points, the objective and its
         bound, the partitions that agree or dissent, and the reason for the answer. A notebook
-        shows them as they are; ``print`` does so everywhere.
+        shows them as a table.
 
         Examples
         --------
@@ -145,12 +144,6 @@ def _summary_table(estimator: Any) -> str:
     if not hasattr(estimator, "labels_"):
         return ""
     try:
-        head, lines = summary_lines(estimator, find_dissent=False)
+        return Summary.of(*summary_lines(estimator, find_dissent=False))._repr_html_()
     except CoterieError:  # the consensus function of a clusterer may be a class of the user
         return ""
-    left = 'style="text-align: left; vertical-align: top"'
-    rows = "".join(
-        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>"
-        for name, text in lines.items()
-    )
-    return f"<table><caption {left}>{escape(head)}</caption><tbody>{rows}</tbody></table>"

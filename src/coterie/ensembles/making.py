@@ -97,8 +97,31 @@ def make_partitions(
 ) -> npt.NDArray[np.signedinteger[Any]]:
     """Cluster the rows of ``X`` V times.
 
-    The parameters are those of :func:`~coterie.ensembles.making.fit_ensemble`; only the labels are
-    returned.
+    Parameters
+    ----------
+    X : (n, p) array or sparse matrix
+    n_clusters : int, sequence of int or None
+        K. If a sequence is given, each run draws one of its numbers. None: unknown.
+    n_partitions : int
+        V.
+    ensemble : str, scikit-learn clusterer, or sequence of these
+        The kind of clustering: ``"mixed"``, ``"spectral"``, ``"mixture"``,
+        ``"diagonal mixture"``, ``"ward"``, ``"diverse"``, ``"kmeans"``, ``"subspaces"``,
+        ``"subsample"`` or ``"scalings"``, which
+        :func:`~coterie.ensembles.making.fit_ensemble` describes, or a clusterer, which is cloned
+        for each run. Several are used in turn.
+    subsample, subspace : float in (0, 1], optional
+        The shares of the rows and of the columns that each run uses.
+    sample_weight : (n,) numbers, optional
+        Weights of the rows. Rows of weight 0 do not influence the runs and are labelled like new
+        rows.
+    n_jobs : int, optional
+        Number of parallel runs, as in joblib. None uses :func:`joblib.parallel_config`. The labels
+        do not depend on it.
+    verbose : bool
+        Show progress on the standard error stream.
+    random_state : int, RandomState, Generator or None
+        Seed of all runs. With the same seed, a larger V adds runs and does not change the others.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults
 from coterie.consensus.robust.estimator import RobustConsensus
+from coterie.consensus.robust.feature_indices import FeatureSample
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.making import Ensemble, fit_ensemble
 from coterie.labels.label_matrix import as_label_matrix
@@ -93,11 +94,12 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         names: tuple[str, ...],
         rng: np.random.RandomState,
         sample_weight: Any,
+        features: FeatureSample | None = None,
     ) -> None:
         """Fit the consensus of the runs and set the attributes that come from it."""
         consensus = self._default_consensus() if self.consensus is None else self.consensus
         self.consensus_ = fit_consensus(
-            consensus, labels, names, self.n_clusters, rng, sample_weight
+            consensus, labels, names, self.n_clusters, rng, sample_weight, features
         )
         self.labels_ = self.consensus_.labels_
         self.n_clusters_ = self.consensus_.n_clusters_
@@ -115,6 +117,7 @@ def fit_consensus(
     n_clusters: int | None,
     rng: np.random.RandomState,
     sample_weight: Any = None,
+    features: FeatureSample | None = None,
 ) -> Any:
     """Fit a consensus function to partitions (n, V).
 
@@ -126,6 +129,8 @@ def fit_consensus(
     n_clusters : int or None
     rng : RandomState
     sample_weight : (n,), optional
+    features : FeatureSample, optional
+        Features of the points, to describe the choice of K.
 
     Returns
     -------
@@ -145,7 +150,10 @@ def fit_consensus(
     with ignore_label_warnings():
         P = as_label_matrix(labels, names=names, allow_unlabelled_rows=True)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return function.set_params(**missing).fit(P, **weights)
+        function.set_params(**missing)._features = features
+        function.fit(P, **weights)
+    del function._features  # it may be large, and is needed only by the fit
+    return function
 
 
 def rows_with_weight(X: Any, sample_weight: Any) -> Any:

@@ -81,7 +81,14 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
 
     @shows_stages
     def fit(self, S: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
-        """Cluster n points by their similarities S, (n, n) and symmetric."""
+        """Cluster n points by their similarities.
+
+        Parameters
+        ----------
+        S : (n, n) array-like
+            Symmetric similarities.
+        y : ignored
+        """
         S = _check_similarity(S)
         self._check_parameters(len(S))
         if self.loss == "l1":

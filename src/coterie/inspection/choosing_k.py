@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.consensus.robust.feature_indices import FeatureSample
 from coterie.consensus.robust.k_choice import KChoice
 from coterie.consensus.robust.number_of_clusters import choose_n_clusters, default_ks
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.errors import InvalidLabelsError
+from coterie.ensembles.input_checks import check_features
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.stability import check_ks, stability_measures, stable_ks
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
@@ -40,6 +42,7 @@ def choose_k(
     P: Any,
     ks: Iterable[int] | None = None,
     *,
+    X: Any = None,
     partition_weights: Any = "agreement",
     random_state: Any = None,
 ) -> KChoice:
@@ -68,8 +71,8 @@ def choose_k(
 
     Parameters
     ----------
-    P : (n, V) labels, or mapping of k to (n, V_k) labels
-        A mapping holds one resampled ensemble for each k, as made by
+    P : labels as in :class:`~coterie.RobustConsensus`, or mapping of k to (n, V_k) labels
+        A mapping with numbers as keys holds one resampled ensemble for each k, as made by
         :func:`~coterie.inspection.stability.resampled_ensembles`. PAC and CDF of k come from
         the ensemble of k, everything else from all partitions together. A single matrix gives
         PAC and CDF for each k of which it has at least ten partitions with exactly k clusters
@@ -77,6 +80,10 @@ def choose_k(
     ks : iterable of int, optional
         The K to compare, each at least 2. By default the keys of the mapping, or 2 to 10. If the
         partitions have more than 10 clusters (median), the default ends there, but at most at 30.
+    X : (n, p) array, table or sparse matrix, optional
+        Features of the points. The silhouette, Calinski–Harabasz and Davies–Bouldin indices of the
+        clusters for each K are added to the result (above 5,000 points, of a sample). They do not
+        change the recommended K. Give the columns scaled as for the clustering.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None
         As in :class:`~coterie.RobustConsensus`.
     random_state : int, RandomState or None
@@ -94,16 +101,19 @@ def choose_k(
     >>> choice.best_k, choice.by_criterion["confidence"]
     (4, 4)
     """
-    if isinstance(P, Mapping):
+    labelled = None
+    if isinstance(P, Mapping) and not (P and all(isinstance(name, str) for name in P)):
         tuples, resampled = _pooled(P)
         default: Any = P
     else:
-        tuples = _labelled_tuples(P)
+        tuples, labelled = _labelled_tuples(P)
         resampled = _resampled_in(tuples)
         default = default_ks(tuples.n_labels, tuples.n_points)
     ks = check_ks(default if ks is None else ks, tuples.n_points)
     votes = Votes.from_tuples(tuples, partition_weights)
-    choice = choose_n_clusters(votes, ks, random_state, stability_measures(resampled, ks))
+    features = None if X is None else _feature_sample(X, tuples, labelled)
+    stability = stability_measures(resampled, ks)
+    choice = choose_n_clusters(votes, ks, random_state, stability, features)
     choice = replace(choice, by_criterion=_by_criterion(votes, choice))
     return _with_criteria(_most_stable(choice))
 
@@ -144,13 +154,29 @@ def _with_criteria(choice: KChoice) -> KChoice:
     )
 
 
-def _labelled_tuples(P: Any) -> LabelTuples:
-    """Return the tuples of the points that have a label."""
+def _labelled_tuples(P: Any) -> tuple[LabelTuples, NDArray[np.bool_] | None]:
+    """Return the tuples of the points that have a label, and which points these are (None: all)."""
     if isinstance(P, LabelTuples) or are_memberships(P):
-        return as_label_tuples(P)
+        return as_label_tuples(P), None
     matrix = as_label_matrix(P, allow_unlabelled_rows=True)
     labelled = matrix.labelled_rows
-    return compress_labels(matrix if labelled.all() else matrix.rows(labelled))
+    if labelled.all():
+        return compress_labels(matrix), None
+    return compress_labels(matrix.rows(labelled)), labelled
+
+
+def _feature_sample(
+    X: Any, tuples: LabelTuples, labelled: NDArray[np.bool_] | None
+) -> FeatureSample:
+    """Return a sample of the features of the points of the tuples."""
+    X = check_features(X, "X")
+    n = len(tuples.inverse) if labelled is None else len(labelled)
+    if X.shape[0] != n:
+        raise InvalidParameterError(
+            f"X has {X.shape[0]} rows for {n} points; give the features of the points of P, in the "
+            "same order"
+        )
+    return FeatureSample.draw(X if labelled is None else X[labelled])
 
 
 def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelTuples, dict[int, LabelTuples]]:

@@ -121,7 +121,13 @@ class MultiViewKMeans(MultiViewMethod):
     tol: float = 1e-7
 
     def predict(self, views: Any) -> NDArray[np.int32]:
-        """Label new points in the same views: argmin over k of Σ_v a_v^γ ‖x^v − f_k^v‖."""
+        """Label new points in the same views: argmin over k of Σ_v a_v^γ ‖x^v − f_k^v‖.
+
+        Parameters
+        ----------
+        views : mapping of str to (n, p_v) array, or sequence of arrays
+            The same views as in ``fit``, in the same order or with the same names.
+        """
         check_is_fitted(self)
         named = named_views(views)
         n_columns = {name: centres.shape[1] for name, centres in self._centres.items()}

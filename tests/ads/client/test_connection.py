@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coterie
-from coterie.ads.client import clients, connection
-from coterie.ads.client.clients import AsyncClient, Client
+from coterie.ads.client import async_client, clients, connection
+from coterie.ads.client.async_client import AsyncClient
+from coterie.ads.client.clients import Client
 from coterie.errors import InvalidParameterError, MissingExtraError, ServiceError
 
 TOKEN = "correct-horse-battery"
@@ -78,7 +79,7 @@ class Scene:
             patch.setattr(connection, "monotonic", lambda: self.now)
             patch.setattr(connection, "random", lambda: 1.0)
             patch.setattr(clients.time, "sleep", self.sleep)
-            patch.setattr(clients.asyncio, "sleep", self.sleep_async)
+            patch.setattr(async_client.asyncio, "sleep", self.sleep_async)
             yield
 
     def ask(self, outcomes, *call, base_url="http://127.0.0.1:8400", **settings):

@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 from coterie import planted_partitions
 from coterie.consensus.robust.camps import (
     CUT,
-    _GroupMoments,
+    GroupMoments,
     _joined_to_largest,
     chance_scores,
     find_camps,
@@ -203,7 +203,7 @@ def test_score_of_groups_is_that_of_random_permutations():
         return np.corrcoef(mean_coassociation(first), mean_coassociation(second[order]))[0, 1]
 
     drawn = [correlation(rng.permutation(80)) for _ in range(600)]
-    moments = _GroupMoments.of(counts_of(np.hstack([first, second])))
+    moments = GroupMoments.of(counts_of(np.hstack([first, second])))
     order = as_label_tuples(np.hstack([first, second])).partition_order
     score = moments.score(np.flatnonzero(order < 4), np.flatnonzero(order >= 4))
     expected = correlation(np.arange(80)) / np.clip(np.std(drawn), 0.0025, 0.05)
@@ -256,7 +256,7 @@ def test_partitions_need_four_common_points(common, decided):
     P[common:, 1] = -1
     counts = counts_of(P)
     assert (chance_scores(counts)[1][0, 1] == CUT) != decided
-    score = _GroupMoments.of(counts).score(np.array([0]), np.array([1]))
+    score = GroupMoments.of(counts).score(np.array([0]), np.array([1]))
     assert (score == CUT) != decided
 
 

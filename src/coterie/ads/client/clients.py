@@ -1,10 +1,9 @@
-"""Clients of a forecast service: one blocks, the other is asynchronous."""
+"""The client of a forecast service that waits for each answer."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar, Unpack, overload
 
 import httpx
@@ -21,7 +20,7 @@ from coterie.ads.decisions.decision_answers import (
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = ["Client"]
 
 T = TypeVar("T")
 
@@ -130,6 +129,11 @@ class Client(Connection[httpx.BaseTransport]):
         """Yield what :meth:`forecast_many` returns, with one request in memory at a time.
 
         Questions are taken when they are needed.
+
+        Parameters
+        ----------
+        questions : iterable of mapping or Question
+            Each with the arguments of :meth:`forecast` by name.
         """
         versions: list[str] = []
         for batch in batches_of(questions):
@@ -143,6 +147,7 @@ class Client(Connection[httpx.BaseTransport]):
         Parameters
         ----------
         advertiser : str, optional
+            One that is not known is placed by ``text``, or else by all advertisers.
         **asked
             One of ``impressions``, ``clicks``, ``conversions`` and ``spend``, and the details of
             :meth:`forecast`.
@@ -154,7 +159,14 @@ class Client(Connection[httpx.BaseTransport]):
     ) -> BudgetPlan:
         """Find the bid that uses a budget, and what it buys; see :func:`coterie.ads.plan_budget`.
 
-        ``details`` are ``bid`` and those of :meth:`forecast`; ``days`` is 7 by default.
+        Parameters
+        ----------
+        advertiser : str, optional
+            One that is not known is placed by ``text``, or else by all advertisers.
+        budget : float
+            In units of currency, for all days together. Required.
+        **details
+            ``bid`` and the details of :meth:`forecast`; ``days`` is 7 by default.
         """
         return self._run(self._budget(advertiser=advertiser, budget=budget, **details))
 
@@ -163,7 +175,14 @@ class Client(Connection[httpx.BaseTransport]):
     ) -> TargetRanking:
         """Rank the values of dimensions; see :func:`coterie.ads.rank_targets`.
 
-        ``details`` are ``dimension``, ``by`` and those of :meth:`forecast`.
+        Parameters
+        ----------
+        advertiser : str, optional
+            One that is not known is placed by ``text``, or else by all advertisers.
+        bid : float
+            In units of currency per thousand impressions (CPM). Required.
+        **details
+            ``dimension``, ``by`` and the details of :meth:`forecast`.
         """
         return self._run(self._targets(advertiser=advertiser, bid=bid, **details))
 
@@ -172,7 +191,14 @@ class Client(Connection[httpx.BaseTransport]):
     ) -> BudgetSplit:
         """Divide a budget between advertisers; see :func:`coterie.ads.split_budget`.
 
-        ``details`` are ``segment``, ``goal``, ``day``, ``days`` and ``level``.
+        Parameters
+        ----------
+        budget : float
+            In units of currency. Required.
+        advertisers : sequence of str, optional
+            By default all of the model, or of ``segment``.
+        **details
+            ``segment``, ``goal``, ``day``, ``days`` and ``level``.
         """
         return self._run(self._portfolio(budget=budget, advertisers=advertisers, **details))
 
@@ -185,7 +211,12 @@ class Client(Connection[httpx.BaseTransport]):
         return self._run(self._get("/v1/segments", Segments))
 
     def advertiser(self, advertiser: str) -> Advertiser:
-        """Return what is known of one advertiser: segment, shares, rates, neighbours, curves."""
+        """Return what is known of one advertiser: segment, shares, rates, neighbours, curves.
+
+        Parameters
+        ----------
+        advertiser : str
+        """
         return self._run(self._advertiser(advertiser))
 
     def advertisers(
@@ -217,8 +248,13 @@ class Client(Connection[httpx.BaseTransport]):
         """Return the curves of all advertisers, or of one segment, as an Arrow table.
 
         Columns: advertiser, segment, bid, win_rate, win_rate_low, win_rate_high, cost,
-        marginal_cost, own_win_rate, segment_win_rate. The metadata of the
-        schema has the version of the model and the currency.
+        marginal_cost, own_win_rate, segment_win_rate. The metadata of the schema has the version of
+        the model and the currency.
+
+        Parameters
+        ----------
+        segment : int, optional
+            Only the advertisers of the segment with this index.
         """
         return self._run(self._curves(segment))
 
@@ -243,135 +279,3 @@ class Client(Connection[httpx.BaseTransport]):
                 step.begin(response)
                 for part in response.iter_bytes():
                     step.add(part)
-
-
-class AsyncClient(Connection[httpx.AsyncBaseTransport]):
-    """Ask a forecast service as :class:`Client` does, with ``await``.
-
-    Parameters, results and errors are those of :class:`Client`; ``transport`` is an
-    ``httpx.AsyncBaseTransport``. Tasks of one event loop can share a client.
-
-    Examples
-    --------
-    >>> import asyncio
-    >>> from coterie.ads import AsyncClient
-    >>> async def ask():
-    ...     async with AsyncClient("http://127.0.0.1:8400") as client:
-    ...         return client
-    >>> asyncio.run(ask())
-    AsyncClient('http://127.0.0.1:8400')
-    """
-
-    _http_class = httpx.AsyncClient
-    _http: httpx.AsyncClient
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections; nothing can be asked afterwards."""
-        await self._http.aclose()
-
-    @overload
-    async def forecast(
-        self, advertiser: str | None = ..., bid: float = ..., **details: Unpack[Details]
-    ) -> Forecast: ...
-    @overload
-    async def forecast(
-        self, advertiser: str | None = ..., bid: Bids = ..., **details: Unpack[Details]
-    ) -> list[Forecast]: ...
-    async def forecast(
-        self, advertiser: str | None = None, bid: Any = None, **details: Unpack[Details]
-    ) -> Any:
-        """Forecast at a bid, or at several; see :meth:`Client.forecast`."""
-        return await self._run(self._forecast({"advertiser": advertiser, "bid": bid, **details}))
-
-    async def forecast_many(self, questions: Iterable[Asked]) -> list[list[Forecast]]:
-        """Answer many questions in few requests; see :meth:`Client.forecast_many`."""
-        return [found async for found in self.forecast_each(questions)]
-
-    async def forecast_each(self, questions: Iterable[Asked]) -> AsyncIterator[list[Forecast]]:
-        """Yield what :meth:`forecast_many` returns, with one request in memory at a time."""
-        versions: list[str] = []
-        for batch in batches_of(questions):
-            together = await self._run(self._answers(batch))
-            note_version(versions, together)
-            for found in together:
-                yield found
-
-    async def bid_for(self, advertiser: str | None = None, **asked: Any) -> GoalBid:
-        """Find the bid for a goal; see :meth:`Client.bid_for`."""
-        return await self._run(self._bid(advertiser=advertiser, **asked))
-
-    async def plan_budget(
-        self, advertiser: str | None = None, budget: float | None = None, **details: Any
-    ) -> BudgetPlan:
-        """Find the bid that uses a budget; see :meth:`Client.plan_budget`."""
-        return await self._run(self._budget(advertiser=advertiser, budget=budget, **details))
-
-    async def rank_targets(
-        self, advertiser: str | None = None, bid: float | None = None, **details: Any
-    ) -> TargetRanking:
-        """Rank the values of dimensions; see :meth:`Client.rank_targets`."""
-        return await self._run(self._targets(advertiser=advertiser, bid=bid, **details))
-
-    async def split_budget(
-        self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
-    ) -> BudgetSplit:
-        """Divide a budget between advertisers; see :meth:`Client.split_budget`."""
-        return await self._run(self._portfolio(budget=budget, advertisers=advertisers, **details))
-
-    async def model(self) -> Model:
-        """Return the description of the model: version, currency, days, warnings."""
-        return await self._run(self._get("/v1/model", Model))
-
-    async def segments(self) -> Segments:
-        """Return all segments with their curves."""
-        return await self._run(self._get("/v1/segments", Segments))
-
-    async def advertiser(self, advertiser: str) -> Advertiser:
-        """Return what is known of one advertiser: segment, shares, rates, neighbours, curves."""
-        return await self._run(self._advertiser(advertiser))
-
-    async def advertisers(
-        self, search: str = "", *, segment: int | None = None, sort: str = "", page_size: int = 100
-    ) -> AsyncIterator[AdvertiserItem]:
-        """Yield the advertisers of the model; see :meth:`Client.advertisers`."""
-        page = pages = 1
-        while page <= pages:
-            asked = {"search": search, "segment": segment, "sort": sort}
-            asked |= {"page_size": page_size, "page": page}
-            found = await self._run(self._advertiser_page(**asked))
-            for item in found.items:
-                yield item
-            page, pages = page + 1, found.pages
-
-    async def curves(self, segment: int | None = None) -> pa.Table:
-        """Return the curves of all advertisers, or of one segment; see :meth:`Client.curves`."""
-        return await self._run(self._curves(segment))
-
-    async def is_ready(self) -> bool:
-        """Return whether the service can be reached and is not stopping; asks only once."""
-        return await self._run(self._ready())
-
-    async def metrics(self) -> str:
-        """Return the metrics in the text format of Prometheus."""
-        return await self._run(self._ask("/metrics", bytearray.decode))
-
-    async def _run(self, call: Call[T]) -> T:
-        while True:
-            try:
-                step = next(call)
-            except StopIteration as end:
-                return end.value
-            if isinstance(step, float):
-                await asyncio.sleep(step)
-                continue
-            with step:
-                async with self._http.stream(**step.arguments) as response:
-                    step.begin(response)
-                    async for part in response.aiter_bytes():
-                        step.add(part)

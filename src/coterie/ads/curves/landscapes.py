@@ -168,7 +168,18 @@ def win_curves(rates: Floats, trials: Floats, form: str) -> Floats:
 
 
 def own_curves(evidence: Evidence) -> Floats:
-    """Compute W of each advertiser from its own auctions, (A, G); flat in bins without trials."""
+    """Compute the win curve of each advertiser from its own auctions; flat in bins without trials.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Wins and trials by bin, as :func:`evidence_of` returns them.
+
+    Returns
+    -------
+    (A, G) float64 array
+        W at the upper edges of the bins.
+    """
     rates = np.divide(
         evidence.successes,
         evidence.trials,

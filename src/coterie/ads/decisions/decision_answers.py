@@ -55,6 +55,8 @@ class GoalBid:
         At the bid; if the goal is not reached, at the highest bid in the log.
     why : str
         If the goal is not reached, the reason; otherwise empty.
+    model_version : str
+        Of the model of a service; otherwise empty. It is not compared.
     """
 
     goal: Goal
@@ -129,6 +131,8 @@ class BudgetPlan:
         At the bid, if there were money without end.
     why : str
         If no bid spends the budget, the reason; otherwise empty.
+    model_version : str
+        Of the model of a service; otherwise empty. It is not compared.
     """
 
     budget: float
@@ -213,6 +217,8 @@ class BudgetSplit:
         Of all amounts; empty if the log has none.
     allocations : list of Allocation
         The largest spend first.
+    model_version : str
+        Of the model of a service; otherwise empty. It is not compared.
     """
 
     goal: PortfolioGoal
@@ -307,6 +313,8 @@ class TargetRanking:
         Of all amounts; empty if the log has none.
     targets : list of RankedTarget
         Dimension by dimension, the best value first.
+    model_version : str
+        Of the model of a service; otherwise empty. It is not compared.
     """
 
     advertiser: str

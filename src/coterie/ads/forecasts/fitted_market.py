@@ -128,7 +128,13 @@ class FittedMarket:
     representatives_: Indices | None = None
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
-        """Return the evidence of some advertisers, by index; by default of all."""
+        """Return the evidence of some advertisers.
+
+        Parameters
+        ----------
+        rows : array-like of int, optional
+            Indices of the advertisers; by default all.
+        """
         index = np.arange(len(self.advertisers_)) if rows is None else np.atleast_1d(rows)
         told = self.trials_by_bin_[index].toarray().astype(np.float64)
         hazard = self.form_ == "hazard"
@@ -143,7 +149,15 @@ class FittedMarket:
         )
 
     def curve(self, advertiser: str | None = None, *, text: str | None = None) -> AdvertiserCurve:
-        """Return the curves behind the forecasts of one advertiser; see :meth:`forecast`."""
+        """Return the curves behind the forecasts of one advertiser.
+
+        Parameters
+        ----------
+        advertiser : str, optional
+            One that is not known is placed by ``text``, or else by all advertisers.
+        text : str, optional
+            Description of an advertiser that is not known.
+        """
         self.refuse_unfitted()
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
@@ -228,7 +242,16 @@ class FittedMarket:
     ) -> Outlook:
         """Return what questions about one advertiser and some days are answered by.
 
-        Parameters are those of :meth:`forecast`.
+        Parameters
+        ----------
+        advertiser : str, optional
+        supply : float, optional
+        day : str, optional
+        days : int
+        text : str, optional
+        level : {0.5, 0.8, 0.9, 0.95}
+        where : mapping of str to str, optional
+            All as in :meth:`forecast`.
         """
         self.refuse_unfitted()
         tables = tables_of(self)
@@ -261,14 +284,26 @@ class FittedMarket:
             check_is_fitted(self, "win_")
 
     def target_effects(self, placement: Placement) -> EffectsOfOne:
-        """Return the effects of all values of dimensions on an advertiser."""
+        """Return the effects of all values of dimensions on an advertiser.
+
+        Parameters
+        ----------
+        placement : Placement
+            The segments of the advertiser, and its row if it is known.
+        """
         targets = self._known_targets()
         if placement.row is None:
             return targets.of_new(placement.shares)
         return targets.of_row(placement.row)
 
     def chosen_values(self, where: Mapping[str, str]) -> dict[str, int]:
-        """Return the place of each value of a choice; refuse what the model does not have."""
+        """Return the place of each value of a choice; refuse what the model does not have.
+
+        Parameters
+        ----------
+        where : mapping of str to str
+            A value for each dimension, such as ``{"device": "phone"}``.
+        """
         return self._known_targets().chosen(where)
 
     def _target(self, placement: Placement, where: Mapping[str, str]) -> Target:

@@ -153,9 +153,14 @@ class BidHistograms:
         )
 
     def for_days(self, days: ArrayLike) -> BidHistograms:
-        """Return the histograms of some days, given by index, and of the advertisers that bid then.
+        """Return the histograms of some days, and of the advertisers that bid then.
 
         This is what counting a log of these days alone gives, but for unused bins.
+
+        Parameters
+        ----------
+        days : array-like of int
+            Indices of days.
         """
         index = np.unique(np.asarray(days, dtype=np.int64))
         day = np.full(len(self.days), -1, dtype=self.bids.day.dtype)
@@ -184,10 +189,15 @@ class BidHistograms:
         )
 
     def for_advertisers(self, rows: ArrayLike) -> BidHistograms:
-        """Return the histograms of some advertisers, given by increasing indices, on all days.
+        """Return the histograms of some advertisers on all days.
 
         The time needed depends on their cells alone, not on those of the whole log. The cells of
         consecutive advertisers are views.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            Increasing indices of advertisers.
         """
         index = np.asarray(rows, dtype=np.int64)
         increasing = index.ndim == 1 and bool(np.all(np.diff(index) > 0))
@@ -204,5 +214,11 @@ class BidHistograms:
         )
 
     def daily(self, name: str) -> NDArray[np.float64]:
-        """Return one sum of :class:`BidCells` by advertiser and day, (A, D)."""
+        """Return one sum of :class:`BidCells` by advertiser and day, (A, D).
+
+        Parameters
+        ----------
+        name : str
+            A field of the cells, such as ``count``, ``wins`` or ``cost``.
+        """
         return summed(self.bids, name, "day", self.shape[:2])

@@ -38,7 +38,17 @@ _Cells = TypeVar("_Cells", BidCells, PriceCells)
 def price_grid(least: float, most: float, step: int = 1) -> NDArray[np.int64]:
     """Return the upper edges of the bins that hold the amounts from ``least`` to ``most``.
 
-    With ``step`` n, a bin is as wide as n of the grid's.
+    Parameters
+    ----------
+    least, most : float
+        Amounts in micros.
+    step : int
+        A bin is as wide as this number of bins of the grid.
+
+    Returns
+    -------
+    (G,) int64 array
+        Increasing amounts in micros.
 
     Examples
     --------

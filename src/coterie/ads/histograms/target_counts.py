@@ -92,14 +92,26 @@ class TargetCounts:
     revealed: str
 
     def totals(self, name: str) -> Floats:
-        """Return one sum of the cells by advertiser and value, (A, V)."""
+        """Return one sum of the cells by advertiser and value, (A, V).
+
+        Parameters
+        ----------
+        name : str
+            A field of the cells, such as ``bids`` or ``wins``.
+        """
         shape = len(self.advertisers), len(self.values)
         place = self.cells.advertiser * shape[1] + self.cells.value
         sums = np.bincount(place, getattr(self.cells, name), shape[0] * shape[1])
         return np.asarray(sums, dtype=np.float64).reshape(shape)
 
     def of_advertisers(self, advertisers: NDArray[np.str_]) -> TargetCounts:
-        """Return the counts of other advertisers, sorted; one that was not counted has none."""
+        """Return the counts of other advertisers; one that was not counted has none.
+
+        Parameters
+        ----------
+        advertisers : array of str
+            Sorted ids.
+        """
         place = np.searchsorted(advertisers, self.advertisers)
         place[place == len(advertisers)] = 0
         found = advertisers[place] == self.advertisers if len(advertisers) else place < 0

@@ -293,6 +293,10 @@ def read_descriptions(logs: BidLogs) -> dict[str, str]:
 
     Several descriptions of one advertiser are joined. Bytes that are not UTF-8 become U+FFFD.
 
+    Parameters
+    ----------
+    logs : BidLogs
+
     Returns
     -------
     dict of str to str

@@ -39,7 +39,7 @@ ALL = "all"
 class LogMapping:
     """What the user says about the columns of a log.
 
-    Attributes
+    Parameters
     ----------
     columns : mapping of str to str
         Column of the log by role: advertiser, time, day, bid, won, price, min_to_win, floor,
@@ -122,7 +122,13 @@ class LogMapping:
         return {ALL: self.amounts} if isinstance(self.amounts, str) else self.amounts
 
     def updated(self, other: LogMapping) -> LogMapping:
-        """Return this mapping with everything that another one says."""
+        """Return this mapping with everything that another one says.
+
+        Parameters
+        ----------
+        other : LogMapping
+            What it says replaces what this mapping says.
+        """
         said: dict[str, Any] = {one.name: getattr(other, one.name) for one in fields(other)}
         for name in ("columns", "amounts"):
             said[name] = {**getattr(self, name), **said[name]}
@@ -143,8 +149,11 @@ class LogMapping:
     def as_toml(self, guesses: Mapping[str, str] | None = None) -> str:
         """Return the text of a mapping file.
 
-        ``guesses`` has the reason for each entry that is a guess, by its name, as in
-        ``amounts.all``. These entries are comments, for the user to confirm.
+        Parameters
+        ----------
+        guesses : mapping of str to str, optional
+            The reason for each entry that is a guess, by its name, as in ``amounts.all``. These
+            entries are comments, for the user to confirm.
         """
         why = guesses or {}
 

@@ -20,7 +20,7 @@ _LARGEST_SEED = 2**31 - 1
 class SegmentSettings:
     """Settings of the segmentation; where several values are given, a backtest chooses.
 
-    Attributes
+    Parameters
     ----------
     n_segments : int or sequence of int
         The number of segments, or the numbers to choose from.
@@ -116,7 +116,12 @@ class SegmentSettings:
         return sorted({int(k) for k in np.atleast_1d(self.n_segments)})
 
     def possible_numbers(self, n_advertisers: int) -> list[int]:
-        """Return the numbers of segments, limited to half of the number of advertisers."""
+        """Return the numbers of segments, limited to half of the number of advertisers.
+
+        Parameters
+        ----------
+        n_advertisers : int
+        """
         most = max(1, n_advertisers // 2)
         return sorted({min(k, most) for k in self.numbers_of_segments})
 

@@ -116,7 +116,33 @@ def ks_graph(
     weights: str = "binary",
     n_neighbors: int | None = None,
 ) -> sp.csr_array:
-    """Compute the graph of similar advertisers at one level; see :func:`ks_graphs`.
+    """Compute the graph of similar advertisers at one level of the Kolmogorov–Smirnov test.
+
+    Two advertisers are joined if the distance of their curves is at most the threshold of the
+    two-sample test, or at most ``tolerance``; :func:`compare_curves` has the formula.
+
+    Parameters
+    ----------
+    curves : (A, G) array-like
+        One c.d.f. per row, on one grid: nondecreasing values from 0 to 1.
+    observations : (A,) array-like
+        Number of observations of each curve, not necessarily whole. An advertiser without
+        observations has no edges, and its curve is ignored.
+    alpha : float
+        Level between 0 and 1; a higher level gives fewer edges.
+    max_observations : float, optional
+        Larger numbers of observations count as this one, which limits the power of the test.
+    tolerance : float
+        Curves within this distance are joined even if the test rejects.
+    weights : {"binary", "pvalue"}
+        An edge holds True or the p-value of the test.
+    n_neighbors : int, optional
+        The number of nearest similar advertisers of each that may be joined; by default all.
+
+    Returns
+    -------
+    (A, A) csr_array of bool or float32
+        Symmetric, without loops.
 
     Examples
     --------
@@ -209,7 +235,9 @@ def compare_curves(
     alphas : sequence of float
         Levels, each between 0 and 1; a higher level gives fewer edges.
     max_observations : float, optional
+        Larger numbers of observations count as this one.
     tolerance : float, default=0
+        Curves within this distance are joined at every level.
     weights : {"binary", "pvalue"}, default="binary"
         An edge holds True or the p-value of the test: 1 for equal curves, α at the threshold and
         for edges due to the tolerance. With few observations, clusters are better with p-values.

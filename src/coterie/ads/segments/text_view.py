@@ -107,11 +107,23 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, texts: Iterable[str | None], y: object = None) -> Floats:  # noqa: ARG002 (scikit-learn's signature)
-        """Return ``fit(texts).transform(texts)``."""
+        """Return ``fit(texts).transform(texts)``.
+
+        Parameters
+        ----------
+        texts : iterable of str or None
+            One description per advertiser.
+        y : ignored
+        """
         return project(self._fit_terms(clean_texts(texts)), self.components_.T)
 
     def transform(self, texts: Iterable[str | None]) -> Floats:
         """Return the vectors of texts.
+
+        Parameters
+        ----------
+        texts : iterable of str or None
+            One description per advertiser.
 
         Returns
         -------

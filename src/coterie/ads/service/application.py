@@ -109,11 +109,7 @@ class RequestFrame:
         except ClientDisconnect:
             visit.status = _GONE
         except Exception as error:
-            problem = _as_problem(error)
-            if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
-                _LOG.error("Request %s failed", visit.request_id, exc_info=error)
-            if not visit.status:
-                await problem_response(problem, visit.request_id)(scope, receive, visit.send)
+            await _tell(error, visit, scope, receive)
         finally:
             seconds = time.perf_counter() - began
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
@@ -189,6 +185,24 @@ class _Visit:
         else:
             self.size += len(message.get("body", b""))
         await self._send(message)
+
+
+async def _tell(error: Exception, visit: _Visit, scope: Scope, receive: Receive) -> None:
+    """Answer with the problem of an error, and let go of what the failed calls worked with.
+
+    An error refers to the frames it passed, and some of them to the error. Such a cycle would
+    keep a model that was replaced in memory until the collector looks, which is seldom. For the
+    same reason this is not done in the frame that caught the error.
+    """
+    problem = _as_problem(error)
+    if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        _LOG.error("Request %s failed", visit.request_id, exc_info=error)
+    if not visit.status:
+        await problem_response(problem, visit.request_id)(scope, receive, visit.send)
+    passed: BaseException | None = error
+    while passed is not None:
+        passed.__traceback__ = None
+        passed = passed.__context__
 
 
 def _as_problem(error: Exception) -> Problem:

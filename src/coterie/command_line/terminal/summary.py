@@ -64,6 +64,7 @@ def consensus_facts(estimator: Any, names: Sequence[str], method: str = FLAGSHIP
         "confidence": meaning_of_confidence(estimator),
         "objective": float(consensus.objective_),
         "share_of_pairs": float(consensus.objective_ / max(n * (n - 1), 1)),
+        **_feature_facts(estimator),
         **_optional_facts(consensus),
         "votes": [
             {
@@ -101,6 +102,15 @@ def print_summary(facts: dict[str, Any]) -> None:
         console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
     else:
         console.print("Nothing was written; add -o FILE to keep the labels.", style="dim")
+
+
+def _feature_facts(estimator: Any) -> dict[str, Any]:
+    """Return the indices of the clusters on features, if there are any."""
+    import math
+
+    indices = getattr(estimator, "feature_indices_", {})
+    known = {name: value for name, value in indices.items() if math.isfinite(value)}
+    return {"feature_indices": known} if known else {}
 
 
 def _optional_facts(consensus: Any) -> dict[str, Any]:
@@ -141,6 +151,8 @@ def _camp_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> dict[str, str]:
+    from coterie.consensus.diagnostics import indices_in_words
+
     sizes = _listed([f"{size:,}" for size in facts["sizes"]], _MOST_SIZES)
     lines = {
         "clusters": f"{facts['clusters']}, of size {sizes}",
@@ -148,6 +160,8 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
         "objective": f"{facts['objective']:,.1f}: on average, a partition differs from the "
         f"consensus on {facts['share_of_pairs']:.2%} of all pairs",
     }
+    if "feature_indices" in facts:
+        lines["on features"] = indices_in_words(facts["feature_indices"])
     if "chosen_k" in facts:
         lines["number"] = f"{facts['clusters']} clusters were chosen: {facts['chosen_k']}"
     if "unlabelled" in facts:

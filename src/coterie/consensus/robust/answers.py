@@ -86,17 +86,25 @@ class Sample:
         some = tuples.subset(labelled[drawn], weights)
         return cls(votes, some, labelled[drawn], all_contingencies(some))
 
-    def spread(self, labels: Labels) -> Labels:
-        """Return labels of all tuples; those outside the sample join a cluster by their votes."""
+    def spread(self, labels: Labels, places: NDArray[Any] | None = None) -> Labels:
+        """Return labels of all tuples; those outside the sample join a cluster by their votes.
+
+        With ``places``, only the labels of these tuples are returned.
+        """
         votes = self.votes
         fixed = np.full(votes.tuples.n_tuples, -1, dtype=np.int64)
         fixed[self.chosen] = labels
+        if places is not None:
+            fixed = fixed[places]
         if (fixed >= 0).all():
             return fixed
         tables = ClusterTables.of(self.tuples, labels, votes.weights)
         # halfway between the mean agreement within and between clusters
         threshold = sum(tables.mean_agreement()) / 2
         codes, memberships = votes.tuples.codes, votes.tuples.memberships
+        if places is not None:
+            codes = codes[places]
+            memberships = None if memberships is None else memberships[places]
         return np.maximum(tables.assign(codes, threshold, fixed, memberships)[0], 0)
 
     def separation(self, labels: Labels) -> float:

@@ -29,7 +29,14 @@ from coterie.labels.tuples import as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities
 from coterie.runtime.wording import number_of
 
-__all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
+__all__ = [
+    "Dissent",
+    "GroupMoments",
+    "chance_scores",
+    "divide_into_camps",
+    "find_camps",
+    "partition_agreement",
+]
 
 Array = NDArray[np.float64]
 
@@ -192,12 +199,20 @@ def find_camps(
 
     ``names`` are those of the partitions, in the order of the counts.
     """
-    agreement, scores = chance_scores(counts)
-    V = len(scores)
-    groups = np.zeros(V, dtype=np.int64)
+    return divide_into_camps(*chance_scores(counts), GroupMoments.of(counts), cut, names)
+
+
+def divide_into_camps(
+    agreement: Array,
+    scores: Array,
+    moments: GroupMoments,
+    cut: float = CUT,
+    names: tuple[str, ...] | None = None,
+) -> Dissent:
+    """Find the camps from agreement and scores (V, V) of all pairs, and moments of groups."""
+    groups = np.zeros(len(scores), dtype=np.int64)
     camp_scores = np.array([np.inf])
-    if V > 1:
-        moments = _GroupMoments.of(counts)
+    if len(scores) > 1:
         largest, *others = _camps_of_tree(moments, scores, cut)
         for camp, members in enumerate(others, start=1):
             groups[members] = camp
@@ -267,7 +282,7 @@ def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
     return varies & (total > 0)
 
 
-class _GroupMoments(NamedTuple):
+class GroupMoments(NamedTuple):
     """Sums over the pairs of points i ≠ j that partitions v and w both label, each (V, V).
 
     With a_ij and b_ij as in :func:`chance_scores`: the number of ``pairs``, Σ a_ij (``together``),
@@ -284,7 +299,8 @@ class _GroupMoments(NamedTuple):
     degrees: Array
 
     @classmethod
-    def of(cls, counts: PairCounts) -> _GroupMoments:
+    def of(cls, counts: PairCounts) -> GroupMoments:
+        """Return the moments of partitions from the counts of their pairs."""
         pairs, expected = counts.n_pairs, counts.in_row * counts.in_row.T
         others = np.maximum(counts.n_points.diagonal() - 1, 1.0)
         shares = counts.degree_products / (others[:, None] * others)
@@ -337,7 +353,7 @@ class _GroupMoments(NamedTuple):
         return same / g + (1 - 1 / g) * float(values.sum() - values.trace()) / float(others)
 
 
-def _camps_of_tree(moments: _GroupMoments, scores: Array, cut: float) -> list[NDArray[np.int64]]:
+def _camps_of_tree(moments: GroupMoments, scores: Array, cut: float) -> list[NDArray[np.int64]]:
     """Divide the tree of the partitions where two branches do not agree; the largest camp first."""
     V = len(scores)
     # linkage needs distances ≥ 0: a score s becomes top − s
@@ -363,7 +379,7 @@ def _camps_of_tree(moments: _GroupMoments, scores: Array, cut: float) -> list[ND
 
 
 def _joined_to_largest(
-    moments: _GroupMoments, camps: list[NDArray[np.int64]], cut: float
+    moments: GroupMoments, camps: list[NDArray[np.int64]], cut: float
 ) -> list[NDArray[np.int64]]:
     """Join smaller camps that agree with the largest: the tree may have parted them by chance."""
     largest, *others = camps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,21 @@ _STARTS = 2
 
 
 class Answers(NamedTuple):
-    """For each K the labels of tuples (u,), and the threshold for their confidence."""
+    """For each K the labels of tuples (u,), and the threshold for their confidence.
+
+    ``sample`` has the tuples; None if they are all tuples of the votes.
+    """
 
     tuples: LabelTuples
     labels: list[Labels]
     thresholds: list[float]
+    sample: Sample | None = None
+
+    def labels_at(self, places: NDArray[Any]) -> list[Labels]:
+        """Return for each K the labels of some tuples of the votes."""
+        if self.sample is None:
+            return [labels[places] for labels in self.labels]
+        return [self.sample.spread(labels, places) for labels in self.labels]
 
 
 def stability_of_halves(
@@ -71,7 +81,7 @@ def stability_of_halves(
             pairs = [(a[i], b[i]) for a in here for b in there]
             stability[split, i] = np.mean([rand_index(a, b, tuples.weights) for a, b in pairs])
     linked = _answers_of(tuples, votes.weights, ks, rng, with_cut=False)[0]
-    return stability.mean(axis=0), Answers(tuples, linked, [0.5] * len(ks))
+    return stability.mean(axis=0), Answers(tuples, linked, [0.5] * len(ks), sample)
 
 
 def random_halves(

@@ -17,6 +17,7 @@ from coterie.consensus.linkage.locally_weighted import (
     locally_weighted_tree,
 )
 from coterie.consensus.robust.answers import FINE, Sample, mean_agreement
+from coterie.consensus.robust.feature_indices import FEATURE_INDICES, FeatureSample
 from coterie.consensus.robust.halves import Answers, leading_rows, stability_of_halves
 from coterie.consensus.robust.k_choice import KChoice
 from coterie.consensus.robust.votes import Votes
@@ -54,6 +55,7 @@ def choose_n_clusters(
     ks: Counts | None = None,
     random_state: Any = None,
     resampled: Mapping[str, Any] | None = None,
+    features: FeatureSample | None = None,
 ) -> KChoice:
     """Compare numbers of clusters and recommend one.
 
@@ -65,6 +67,8 @@ def choose_n_clusters(
     random_state : int, RandomState or None
     resampled : mapping, optional
         ``pac``, ``cdf_area`` and ``delta_area`` (L,) of resampled points.
+    features : FeatureSample, optional
+        Features of the points of the tuples, for indices that inform but do not decide.
 
     Examples
     --------
@@ -76,13 +80,17 @@ def choose_n_clusters(
     """
     if ks is None:
         ks = default_ks(votes.tuples.n_labels, votes.tuples.n_points)
-    measures = measure_each_k(votes, ks, random_state)
+    measures = measure_each_k(votes, ks, random_state, features)
     best, reason, is_weak = recommend(measures, ks, np.asarray(votes.tuples.n_labels))
     by_criterion: dict[str, int | None] = {
         name: int(ks[np.argmax(np.round(measures[name], 9))])
         for name in ("eigengap", "relative_eigengap", "confidence", "agreement", "stability")
         if np.isfinite(measures[name]).all()
     }
+    for name, is_high in FEATURE_INDICES.items():
+        if np.isfinite(values := measures.get(name, np.empty(0))).any():
+            worth = np.where(np.isnan(values), -np.inf, values if is_high else -values)
+            by_criterion[name] = int(ks[_largest(worth)])
     return KChoice(
         int(ks[best]),
         reason,
@@ -115,14 +123,17 @@ def default_ks(n_labels: ArrayLike, n_points: float) -> Counts:
     return np.arange(2, max(2, min(top, int(n_points))) + 1)
 
 
-def measure_each_k(votes: Votes, ks: Counts, random_state: Any = None) -> dict[str, Any]:
+def measure_each_k(
+    votes: Votes, ks: Counts, random_state: Any = None, features: FeatureSample | None = None
+) -> dict[str, Any]:
     """Measure the best consensus with at most K clusters for each K.
 
     Return arrays over ``ks``: ``objective`` J, ``n_clusters``, ``information`` (mean mutual
     information with the partitions, in nats), ``confidence`` (mean over the points), ``eigengap``
     λ_K − λ_{K+1}, ``relative_eigengap``, ``agreement`` (mean adjusted Rand index between the
     answers of three methods), and ``stability`` (the same between halves of the partitions; nan
-    unless these are much finer than two clusters); and ``eigenvalues`` (max K + 1,) of M.
+    unless these are much finer than two clusters); and ``eigenvalues`` (max K + 1,) of M. With
+    ``features``, also the indices of :class:`FeatureSample`.
     """
     rng = check_random_state(random_state)
     factor = least_squares_factor(votes.tuples, votes.weights, int(ks[-1]) + 1, votes.contingencies)
@@ -137,6 +148,7 @@ def measure_each_k(votes: Votes, ks: Counts, random_state: Any = None) -> dict[s
         answers = _search_each(votes, factor, ks, random_state)
     return {
         **_measures_of(answers, votes.weights),
+        **({} if features is None else _on_features(answers, votes, features)),
         "eigenvalues": eigenvalues,
         "eigengap": here - beyond,
         "relative_eigengap": (here - beyond) / (here + floor),
@@ -208,7 +220,7 @@ def _with_rival(
 
 def _measures_of(answers: Answers, weights: Array) -> dict[str, Any]:
     """Return the measures of the answers for each K."""
-    tuples, labels, thresholds = answers
+    tuples, labels, thresholds, _ = answers
     share = weights / weights.sum()
     tables = [ClusterTables.of(tuples, z, weights) for z in labels]
     confidence = [
@@ -221,6 +233,13 @@ def _measures_of(answers: Answers, weights: Array) -> dict[str, Any]:
         "information": np.array([table.information() @ share for table in tables]),
         "confidence": np.array([c @ tuples.weights / tuples.n_points for c in confidence]),
     }
+
+
+def _on_features(answers: Answers, votes: Votes, features: FeatureSample) -> dict[str, Array]:
+    """Return the indices of the answers for each K on features, (L,) each."""
+    places, point = np.unique(votes.tuples.inverse[features.rows], return_inverse=True)
+    each = [features.indices(labels[point]) for labels in answers.labels_at(places)]
+    return {name: np.array([found[name] for found in each]) for name in FEATURE_INDICES}
 
 
 def _agreement_of_methods(votes: Votes, ks: Counts, rng: np.random.RandomState) -> Array:

@@ -28,7 +28,7 @@ from coterie.search.median_search import (
     partition_starts,
 )
 
-__all__ = ["Votes", "check_weighting"]
+__all__ = ["Votes", "check_weighting", "warn_of_dissent"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -172,11 +172,11 @@ def _weights(
         equal, at_most = np.ones(tuples.n_partitions), max_partition_starts(tuples)
         starts = partition_starts(tuples, contingencies, equal, n_clusters, at_most)
         return learn_partition_weights(tuples, n_clusters, starts)[0]
-    _warn_of_dissent(dissent.reordered(np.argsort(tuples.partition_order)))
+    warn_of_dissent(dissent.reordered(np.argsort(tuples.partition_order)))
     return dissent.weights
 
 
-def _warn_of_dissent(dissent: Dissent) -> None:
+def warn_of_dissent(dissent: Dissent) -> None:
     """Warn if several camps are the largest, or if the second camp is almost as large."""
     camps = np.bincount(dissent.groups)
     if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE * camps[0]):

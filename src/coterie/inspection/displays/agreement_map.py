@@ -61,7 +61,15 @@ class PartitionAgreementDisplay:
     ) -> Self:
         """Draw the partitions that a consensus, or a clusterer with a consensus, was fitted on.
 
-        ``names`` are by default those of the columns of P; ``settings`` as in :meth:`plot`.
+        Parameters
+        ----------
+        estimator : fitted consensus function, ConsensusClusterer or MultiViewClusterer
+        names : sequence of str, optional
+            Names of the partitions; by default those of the columns of P.
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+        **settings
+            ``cmap``, as in :meth:`plot`.
 
         Examples
         --------
@@ -86,10 +94,17 @@ class PartitionAgreementDisplay:
         return display.plot(ax, **settings)
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues") -> Self:
-        """Draw both panels in place of ``ax`` or on a new figure.
+        """Draw both panels.
 
         A new figure grows with the number of partitions, up to a limit. If the names of the
         partitions do not fit below each other, every second or third one is shown.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+        cmap : str
+            Name of the colour map.
         """
         V = len(self.names)
         height = float(np.clip(_MARGINS + _ROW_HEIGHT * V, _LEAST_HEIGHT, _MOST_HEIGHT))

@@ -112,7 +112,13 @@ class ConsensusCDFDisplay:
         return cls(x, cdf[None], [f"{tuples.n_partitions} partitions"]).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the curves, and Δ(K) beside them, in place of ``ax`` or on a new figure."""
+        """Draw the curves, and Δ(K) beside them.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+        """
         self.delta_ax_: Any = None
         if self.delta_area is None:
             self.ax_ = axes_or_new(ax, (5.4, 3.8))

@@ -98,7 +98,17 @@ class ClustermapDisplay:
         return display.plot(ax, **plot_settings)
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues", colorbar: bool = True) -> Self:
-        """Draw the heat map on ``ax`` or a new figure, with tree and strip to the left of it."""
+        """Draw the heat map, with tree and strip to the left of it.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            By default a new figure is made.
+        cmap : str
+            Name of the colour map.
+        colorbar : bool
+            Whether to draw a colour bar.
+        """
         ax = axes_or_new(ax, (7.6, 6.0))
         self.ax_, self.figure_ = ax, ax.figure
         self.image_ = ax.imshow(

@@ -124,7 +124,17 @@ class CoassociationDisplay:
         return cls(matrix, names[codes[points]], points).plot(ax, **plot_settings)
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues", colorbar: bool = True) -> Self:
-        """Draw the heat map with outlined clusters on ``ax`` or a new figure."""
+        """Draw the heat map with outlined clusters.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            By default a new figure is made.
+        cmap : str
+            Name of the colour map.
+        colorbar : bool
+            Whether to draw a colour bar.
+        """
         ax = axes_or_new(ax, (6.4, 5.6))
         from matplotlib.patches import Rectangle
 

@@ -85,7 +85,13 @@ class ClusterConsensusDisplay:
         return display.plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw both panels in place of ``ax`` or on a new figure."""
+        """Draw both panels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+        """
         drawn, self.figure_ = panels(ax, (8.0, 5.4), 2, 1, heights=(1, 1.3))
         self.ax_, self.items_ax_ = drawn
         self._draw_clusters()

@@ -39,8 +39,12 @@ class ConvergenceDisplay:
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Draw the convergence of a fitted :class:`~coterie.RobustConsensus`.
 
-        The estimator may also be a clusterer that holds one, or a
-        :class:`~coterie.RobustSpectral`.
+        Parameters
+        ----------
+        estimator : fitted RobustConsensus or RobustSpectral
+            Or a clusterer that holds one.
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
 
         Examples
         --------
@@ -61,7 +65,13 @@ class ConvergenceDisplay:
         return cls(history).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw both panels in place of ``ax`` or on a new figure."""
+        """Draw both panels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+        """
         (self.ax_, self.residuals_ax_), self.figure_ = panels(ax, (6.4, 4.8), 2, 1, sharex=True)
         steps = np.arange(1, len(self.history["objective"]) + 1)
         self.ax_.plot(steps, self.history["objective"], color=BLUE, lw=1.8)

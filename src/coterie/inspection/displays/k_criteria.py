@@ -15,15 +15,21 @@ from coterie.inspection.displays.figure_panels import panels, without_frame
 from coterie.inspection.displays.palette import BLUE, VERMILION
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["ChooseKDisplay"]
+__all__ = ["CRITERIA", "ChooseKDisplay"]
 
-_CRITERIA = {
+#: Criteria of K that have a panel, in its order.
+CRITERIA = {
     "objective": "objective J, low is good",
     "confidence": "confidence, high is good",
     "relative_eigengap": "relative eigengap, high is good",
     "agreement": "agreement of methods, high is good",
+    "stability": "agreement of halves, high is good",
     "pac": "ambiguous pairs (PAC), low is good",
+    "silhouette": "silhouette, high is good",
+    "calinski_harabasz": "Calinski–Harabasz, high is good",
+    "davies_bouldin": "Davies–Bouldin, low is good",
 }
+_MOST_IN_A_ROW = 5
 
 
 @dataclass(eq=False)
@@ -48,6 +54,13 @@ class ChooseKDisplay:
     @classmethod
     def from_choice(cls, choice: KChoice, *, ax: Any = None) -> Self:
         """Draw a choice of K.
+
+        Parameters
+        ----------
+        choice : KChoice
+            The result of :func:`~coterie.choose_k`.
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
 
         Examples
         --------
@@ -95,20 +108,32 @@ class ChooseKDisplay:
         return cls(found).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the panels in place of ``ax`` or on a new figure."""
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+        """
         ks, best = np.asarray(self.choice.ks), self.choice.best_k
-        curves = {name: getattr(self.choice, name) for name in _CRITERIA}
+        curves = {name: getattr(self.choice, name) for name in CRITERIA}
         curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
-        size = (3.1 * len(curves), 2.9)
-        drawn, self.figure_ = panels(ax, size, 1, len(curves), sharex=True, squeeze=False)
-        self.axes_ = dict(zip(curves, drawn[0], strict=True))
-        self.ax_ = drawn[0, 0]
-        for (name, curve), panel in zip(curves.items(), drawn[0], strict=True):
+        rows = -(-len(curves) // _MOST_IN_A_ROW)
+        columns = -(-len(curves) // rows)
+        drawn, self.figure_ = panels(
+            ax, (3.1 * columns, 2.9 * rows), rows, columns, sharex=True, squeeze=False
+        )
+        places = drawn.ravel()
+        self.axes_ = dict(zip(curves, places, strict=False))
+        self.ax_ = places[0]
+        for unused in places[len(curves) :]:
+            unused.set_axis_off()
+        for (name, curve), panel in zip(curves.items(), places, strict=False):
             panel.plot(ks, curve, "o-", color=BLUE, lw=1.8, ms=4)
             panel.plot(best, curve[ks == best], "o", color=VERMILION, ms=9, label=f"K = {best}")
             panel.axvline(best, color=VERMILION, lw=1, ls=":")
             panel.set(xlabel="K", xticks=ks[:: -(-len(ks) // 10)])
-            panel.set_title(_CRITERIA[name], loc="left", fontsize="medium")
+            panel.set_title(CRITERIA[name], loc="left", fontsize="medium")
             without_frame(panel)
         self.ax_.legend(frameon=False)
         return self

@@ -114,10 +114,15 @@ class PointsDisplay:
         return display.plot(ax, **plot_settings)
 
     def plot(self, ax: Any = None, *, size: float | None = None) -> Self:
-        """Draw the points on ``ax`` or a new figure.
+        """Draw the points.
 
-        ``size`` is the area of a point of confidence 1, in square points; by default points are
-        smaller if there are many.
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            By default a new figure is made.
+        size : float, optional
+            Area of a point of confidence 1, in square points; by default points are smaller if
+            there are many.
         """
         ax = axes_or_new(ax, (7.0, 5.0))
         from matplotlib.colors import to_rgba_array

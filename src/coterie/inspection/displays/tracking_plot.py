@@ -150,7 +150,13 @@ class TrackingDisplay:
         return cls(tracks[:, order], ks, points[order])
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the rows on ``ax`` or a new figure."""
+        """Draw the rows.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            By default a new figure is made.
+        """
         n_rows, n_points = self.tracks.shape
         ax = axes_or_new(ax, (7.6, min(1.2 + 0.36 * n_rows, 9.0)))
         from matplotlib.colors import ListedColormap

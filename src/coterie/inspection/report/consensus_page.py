@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from coterie.inspection.displays.k_criteria import CRITERIA
 from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
 from coterie.inspection.report.consensus_contents import (
     ConsensusReport,
@@ -28,15 +29,6 @@ from coterie.runtime.wording import UNKNOWN, in_words, number_of
 
 __all__ = ["render_report", "report_templates", "write_report"]
 
-#: Criteria of K that have a picture, in its order.
-_CRITERIA = {
-    "objective": "objective J, low is good",
-    "confidence": "confidence, high is good",
-    "relative_eigengap": "relative eigengap, high is good",
-    "agreement": "agreement of methods, high is good",
-    "stability": "agreement of halves of the partitions, high is good",
-    "pac": "ambiguous pairs (PAC), low is good",
-}
 #: Arrays over K that say nothing by themselves.
 _NOT_DRAWN = ("n_clusters", "information", "eigengap", "cdf_area", "delta_area")
 #: Least mean margin of the votes for each word.
@@ -201,7 +193,7 @@ def _largest_difference(contents: ConsensusReport) -> float:
 
 def _k_charts(choice: KPart) -> list[dict[str, Any]]:
     """Return the curves of the criteria in the coordinates of their pictures."""
-    known = [name for name in _CRITERIA if name in choice.curves]
+    known = [name for name in CRITERIA if name in choice.curves]
     others = [name for name in choice.curves if name not in (*known, *_NOT_DRAWN)]
     return [_k_chart(choice, name) for name in (*known, *others)]
 
@@ -218,7 +210,7 @@ def _k_chart(choice: KPart, name: str) -> dict[str, Any]:
     }
     every = -(-len(choice.ks) // 10)
     return {
-        "caption": _CRITERIA.get(name, name.replace("_", " ")),
+        "caption": CRITERIA.get(name, name.replace("_", " ")),
         "size": _CURVE_SIZE,
         "low": low,
         "high": high,

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from coterie.consensus.diagnostics import indices_in_words
 from coterie.inspection.displays.points_plot import plane
 from coterie.inspection.displays.shown_points import sample_points
 from coterie.inspection.report.feature_contrasts import (
@@ -84,6 +85,7 @@ class FeaturesPart:
 
     ``rows`` are the features of the largest separation; ``n_features`` and ``n_constant`` count
     all features and those with a single value. ``map`` is None if there is nothing to draw.
+    ``indices`` are those of the clusters on features in words; empty if they are unknown.
     """
 
     n_features: int
@@ -91,6 +93,7 @@ class FeaturesPart:
     rows: list[FeatureRow]
     clusters: list[ClusterFeatures]
     map: PointsMap | None
+    indices: str = ""
 
 
 def features_part(
@@ -109,6 +112,7 @@ def features_part(
     """
     X, names = named_features(X, feature_names, len(estimator.labels_))
     found = feature_contrasts(X, estimator.labels_)
+    indices = getattr(estimator, "feature_indices_", {})
     return FeaturesPart(
         n_features=len(names),
         n_constant=int((found.deviation == 0).sum()),
@@ -123,6 +127,7 @@ def features_part(
         ],
         clusters=[] if len(found.difference) == 1 else _differences(estimator, found, names),
         map=_points_map(estimator, X, names, found, row_names),
+        indices=indices_in_words(indices) if indices else "",
     )
 
 

@@ -71,7 +71,7 @@ _RANGES = {
 class MarketSettings:
     """Settings of a simulated market; amounts in currency units, rates as shares.
 
-    Attributes
+    Parameters
     ----------
     advertisers, segments, days : int
     auction : {"second", "first"}

@@ -1,0 +1,110 @@
+"""Internal indices of clusters on features: silhouette, Calinski–Harabasz, Davies–Bouldin.
+
+They are those of scikit-learn. They inform about the clusters of a consensus, which is found from
+partitions alone; nothing is chosen by them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.metrics import (
+    calinski_harabasz_score,
+    davies_bouldin_score,
+    pairwise_distances,
+    silhouette_score,
+)
+
+from coterie.runtime.short_reprs import short_repr
+
+__all__ = ["FEATURE_INDICES", "FeatureSample"]
+
+#: The indices, and whether a large value is good.
+FEATURE_INDICES = {"silhouette": True, "calinski_harabasz": True, "davies_bouldin": False}
+#: Above so many rows a sample is used: the silhouette takes time and memory O(n²).
+MOST_ROWS = 5_000
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSample:
+    """Rows on which the indices of many clusterings are computed; all of them if they are few.
+
+    Above 5,000 rows a random sample of 5,000 is drawn, always the same for the same n. Row weights
+    are not used: every row counts once.
+
+    Attributes
+    ----------
+    rows : (s,) int
+        The rows of the sample.
+    X : (s, p) array or sparse matrix, or (s, s) distances
+    metric : {"euclidean", "precomputed"}
+    """
+
+    rows: NDArray[np.int64]
+    X: Any
+    metric: str = "euclidean"
+
+    __repr__ = short_repr
+
+    @classmethod
+    def draw(cls, X: Any, metric: str = "euclidean") -> Self:
+        """Draw a sample of the rows of features, or of a matrix of distances."""
+        n = X.shape[0]
+        rows = np.arange(n)
+        if n > MOST_ROWS:
+            drawn = np.random.default_rng(0).choice(n, MOST_ROWS, replace=False)
+            rows, X = np.sort(drawn), X[np.sort(drawn)]
+            X = X[:, rows] if metric == "precomputed" else X
+        return cls(rows, X, metric)
+
+    def among(self, kept: NDArray[np.int64]) -> FeatureSample:
+        """Return the rows of the sample that are kept, numbered by their places among ``kept``.
+
+        >>> sample = FeatureSample.draw(np.eye(3)).among(np.array([0, 2]))
+        >>> sample.rows.tolist(), sample.X.shape
+        ([0, 1], (2, 3))
+        """
+        places = np.searchsorted(kept, self.rows)
+        inside = np.append(kept, -1)[places] == self.rows
+        X = self.X[inside]
+        X = X[:, inside] if self.metric == "precomputed" else X
+        return FeatureSample(places[inside], X, self.metric)
+
+    def indices(self, labels: NDArray[Any]) -> dict[str, float]:
+        """Return the indices of labels (s,) of the sample; rows with −1 are left out.
+
+        A single cluster, and clusters of one row each, have no index: nan. Calinski–Harabasz and
+        Davies–Bouldin need dense features; they are nan for sparse features and distances.
+
+        >>> sample = FeatureSample.draw(np.array([[0.0], [1.0], [8.0], [9.0]]))
+        >>> found = sample.indices(np.array([0, 0, 1, 1]))
+        >>> round(found["silhouette"], 2), found["calinski_harabasz"], found["davies_bouldin"]
+        (0.87, 128.0, 0.125)
+        """
+        known = np.flatnonzero(labels >= 0)
+        labels = labels[known]
+        found = dict.fromkeys(FEATURE_INDICES, np.nan)
+        if not 1 < len(np.unique(labels)) < len(labels):
+            return found
+        D = self._distances if len(known) == len(self.rows) else self._distances[known][:, known]
+        found["silhouette"] = float(silhouette_score(D, labels, metric="precomputed"))
+        if self.metric != "precomputed" and not sp.issparse(self.X):
+            X = self.X[known]
+            found["calinski_harabasz"] = float(calinski_harabasz_score(X, labels))
+            found["davies_bouldin"] = float(davies_bouldin_score(X, labels))
+        return found
+
+    @cached_property
+    def _distances(self) -> NDArray[Any]:
+        """Return the distances of the rows, (s, s), computed once for all clusterings."""
+        if self.metric == "precomputed":
+            D: NDArray[Any] = self.X
+            return D
+        D = pairwise_distances(self.X)
+        np.fill_diagonal(D, 0.0)  # rounded otherwise, and refused by scikit-learn
+        return D

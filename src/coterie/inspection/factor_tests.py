@@ -1,0 +1,334 @@
+"""Tests of clusters against known factors: chi-squared, Fisher's exact test, Kruskal–Wallis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from coterie.ensembles.input_checks import check_whole
+from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.runtime.data_frames import import_pandas
+
+__all__ = ["FactorTest", "FactorTests", "factor_tests"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+#: Cochran's rule: χ² needs expected counts of 5 in this share of the cells, and of 1 in all.
+_SHARE_OF_LARGE_CELLS = 0.8
+#: Kruskal–Wallis needs so many values in every cluster for its χ² distribution.
+_FEWEST_VALUES = 5
+#: With more values, ranks are not permuted: the distribution of H is near χ² anyway.
+_MOST_PERMUTED = 10_000
+#: Cells of permuted tables or ranks that are in memory together.
+_MOST_CELLS = 1 << 22
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class FactorTest:
+    """The test of one factor.
+
+    Attributes
+    ----------
+    factor : str
+    test : str
+        "chi-squared", "Fisher exact" or "Kruskal-Wallis", with ", permuted" if the p-value comes
+        from permutations; "none" if the factor or the clusters do not vary.
+    n : int
+        Number of points with a label and a value.
+    statistic : float
+        χ², the odds ratio, or H.
+    effect : str
+        "Cramer's V" or "epsilon squared".
+    effect_size : float
+        In [0, 1]; 0 is no association, 1 the strongest possible one.
+    p_value : float
+    p_adjusted : float
+        By Benjamini and Hochberg, over all factors that were tested.
+    """
+
+    factor: str
+    test: str
+    n: int
+    statistic: float
+    effect: str
+    effect_size: float
+    p_value: float
+    p_adjusted: float = np.nan
+
+
+@dataclass(frozen=True)
+class FactorTests:
+    """The tests of all factors, in the given order; ``print`` shows them by rising p-value."""
+
+    rows: tuple[FactorTest, ...]
+
+    def to_frame(self) -> Any:
+        """Return the tests as a pandas DataFrame, one row for each factor, in the given order."""
+        frame = import_pandas().DataFrame([asdict(row) for row in self.rows])
+        return frame.set_index("factor")
+
+    def __str__(self) -> str:
+        head = ("factor", "test", "n", "effect", "", "p", "adjusted")
+        # nan is last: it compares as larger here
+        ordered = sorted(self.rows, key=lambda row: (np.isnan(row.p_value), row.p_adjusted))
+        cells = [
+            (
+                row.factor,
+                row.test,
+                f"{row.n:,}",
+                row.effect,
+                _number(row.effect_size),
+                _number(row.p_value),
+                _number(row.p_adjusted),
+            )
+            for row in ordered
+        ]
+        widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+        left = (0, 1, 3)
+        lines = (
+            "  ".join(
+                text.ljust(width) if c in left else text.rjust(width)
+                for c, (text, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in (head, *cells)
+        )
+        return "\n".join(lines)
+
+
+def factor_tests(
+    labels: Any, factors: Any, *, n_permutations: int = 9_999, random_state: Any = None
+) -> FactorTests:
+    """Test whether known factors, such as age, sex or batch, differ between the clusters.
+
+    A factor of texts, truth values or categories is compared by the contingency table O of
+    clusters and values, with E the product of its margins divided by n:
+
+        χ² = Σ (O − E)² / E,   V = √(χ² / (n · (min(rows, columns) − 1)))    (Cramér)
+
+    Its p-value is from the χ² distribution if at least 80 % of the E are 5 or more and all are 1 or
+    more (Cochran's rule). Otherwise a 2 × 2 table is tested by Fisher's exact test, and a larger
+    one by random tables with the same margins.
+
+    A factor of numbers or dates is compared by its ranks (Kruskal and Wallis):
+
+        H = 12 / (n (n + 1)) Σ_b R_b² / n_b − 3 (n + 1),   ε² = H / (n − 1)
+
+    with R_b the sum of the n_b ranks of cluster b, corrected for ties. If a cluster has fewer than
+    5 values and n is at most 10,000, the ranks are permuted. Numbers that are codes of categories
+    must be given as texts.
+
+    The p-values are adjusted for the number of factors by Benjamini and Hochberg.
+
+    Parameters
+    ----------
+    labels : (n,) labels, or fitted estimator with ``labels_``
+        −1, NaN and None are points without a cluster, which are left out.
+    factors : pandas, polars or arrow table with n rows, or mapping of names to columns (n,)
+        NaN, None and empty texts are missing: the factor is tested without these points.
+    n_permutations : int, default=9999
+        B. The smallest p-value of a permuted test is 1/(B + 1).
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    FactorTests
+
+    Notes
+    -----
+    **Do not test what you clustered by.** A factor that was a feature of the clustering, or was
+    computed from one, differs between the clusters even if there is no group at all: clusters are
+    made to differ in it. Its p-value means nothing. The effect size still describes the clusters.
+    A small p-value of another factor says that it goes with the clusters, not why. Points are taken
+    as independent: repeated measurements of one subject are not.
+
+    Examples
+    --------
+    >>> labels = [0] * 20 + [1] * 20
+    >>> factors = {"sex": ["m", "f"] * 20, "age": [*range(20, 40), *range(35, 55)]}
+    >>> print(factor_tests(labels, factors))
+    factor  test             n  effect                       p  adjusted
+    age     Kruskal-Wallis  40  epsilon squared  0.660  <0.001    <0.001
+    sex     chi-squared     40  Cramer's V       0.000   1.000     1.000
+    """
+    check_whole("n_permutations", n_permutations)
+    clusters = _cluster_codes(getattr(labels, "labels_", labels))
+    rng = np.random.default_rng(random_state)
+    rows = []
+    for name, values in _columns(factors).items():
+        column = _as_vector(values, name, len(clusters))
+        numbers = _as_numbers(column)
+        if numbers is None:
+            rows.append(_test_categories(name, clusters, _value_codes(column), n_permutations, rng))
+        else:
+            rows.append(_test_numbers(name, clusters, numbers, n_permutations, rng))
+    tested = [i for i, row in enumerate(rows) if not np.isnan(row.p_value)]
+    if tested:
+        adjusted = stats.false_discovery_control([rows[i].p_value for i in tested])
+        for i, p in zip(tested, adjusted.tolist(), strict=True):
+            rows[i] = replace(rows[i], p_adjusted=p)
+    return FactorTests(tuple(rows))
+
+
+def _test_categories(
+    name: str, clusters: Codes, values: Codes, B: int, rng: np.random.Generator
+) -> FactorTest:
+    """Test a factor with codes (n,) of its values; −1 is missing."""
+    known = (clusters >= 0) & (values >= 0)
+    n = int(known.sum())
+    _, a = np.unique(clusters[known], return_inverse=True)
+    _, b = np.unique(values[known], return_inverse=True)
+    observed = np.zeros((a.max(initial=-1) + 1, b.max(initial=-1) + 1), dtype=np.int64)
+    np.add.at(observed, (a, b), 1)
+    if min(observed.shape) < 2:
+        return FactorTest(name, "none", n, np.nan, "Cramer's V", np.nan, np.nan)
+    chi2, p, _, expected = stats.chi2_contingency(observed, correction=False)
+    effect = float(np.sqrt(chi2 / (n * (min(observed.shape) - 1))))
+    test, statistic = "chi-squared", float(chi2)
+    if expected.min() < 1 or (expected >= _FEWEST_VALUES).mean() < _SHARE_OF_LARGE_CELLS:
+        if observed.shape == (2, 2):
+            test, (statistic, p) = "Fisher exact", stats.fisher_exact(observed)
+        else:
+            test, p = "chi-squared, permuted", _permuted_tables(observed, expected, B, rng)
+    return FactorTest(name, test, n, float(statistic), "Cramer's V", min(effect, 1.0), float(p))
+
+
+def _test_numbers(
+    name: str, clusters: Codes, values: Array, B: int, rng: np.random.Generator
+) -> FactorTest:
+    """Test a factor of numbers (n,); nan is missing."""
+    known = (clusters >= 0) & ~np.isnan(values)
+    n = int(known.sum())
+    _, group, sizes = np.unique(clusters[known], return_inverse=True, return_counts=True)
+    ranks = stats.rankdata(values[known])
+    if len(sizes) < 2 or (ranks == ranks[0]).all():
+        return FactorTest(name, "none", n, np.nan, "epsilon squared", np.nan, np.nan)
+    # with ties, H is (n − 1) times the share of the variance of the ranks between clusters
+    centred = ranks - ranks.mean()
+    scale = (n - 1) / (centred @ centred)
+    H = float(scale * (np.bincount(group, centred) ** 2 / sizes).sum())
+    test, p = "Kruskal-Wallis", float(stats.chi2.sf(H, len(sizes) - 1))
+    if sizes.min() < _FEWEST_VALUES and n <= _MOST_PERMUTED:
+        test, p = f"{test}, permuted", _permuted_ranks(centred, sizes, H / scale, B, rng)
+    return FactorTest(name, test, n, H, "epsilon squared", min(H / (n - 1), 1.0), p)
+
+
+def _permuted_tables(observed: Codes, expected: Array, B: int, rng: np.random.Generator) -> float:
+    """Return the share of random tables with these margins whose χ² is as large, and one more."""
+    margins = stats.random_table(observed.sum(axis=1), observed.sum(axis=0))
+    limit = (observed**2 / expected).sum() * (1 - _ROUNDING)
+    larger = 0
+    for size in _batches(B, observed.size):
+        tables = margins.rvs(size, random_state=rng)
+        larger += int(((tables**2 / expected).sum(axis=(-2, -1)) >= limit).sum())
+    return (larger + 1) / (B + 1)
+
+
+def _permuted_ranks(
+    centred: Array, sizes: Codes, between: float, B: int, rng: np.random.Generator
+) -> float:
+    """Return the share of permutations with as large a Σ_b R_b² / n_b, and one more."""
+    starts = np.cumsum(sizes) - sizes
+    larger = 0
+    for size in _batches(B, len(centred)):
+        permuted = rng.permuted(np.broadcast_to(centred, (size, len(centred))), axis=1)
+        sums = np.add.reduceat(permuted, starts, axis=1)
+        larger += int(((sums**2 / sizes).sum(axis=1) >= between * (1 - _ROUNDING)).sum())
+    return (larger + 1) / (B + 1)
+
+
+def _batches(total: int, cells: int) -> list[int]:
+    """Return numbers of permutations with this total, each small enough for the memory."""
+    step = max(_MOST_CELLS // cells, 1)
+    return [min(step, total - start) for start in range(0, total, step)]
+
+
+def _columns(factors: Any) -> dict[str, Any]:
+    """Return the columns of a table or mapping by name."""
+    if isinstance(factors, Mapping):
+        return {str(name): values for name, values in factors.items()}
+    names = getattr(factors, "column_names", getattr(factors, "columns", None))
+    if names is None:
+        raise InvalidParameterError(
+            f"factors is a {type(factors).__name__} without names of columns; give a table of "
+            "pandas, polars or arrow, or a dict of columns"
+        )
+    if len(set(names)) < len(names):
+        raise InvalidParameterError("factors has two columns of the same name; rename one of them")
+    return {str(name): factors[name] for name in names}
+
+
+def _as_vector(values: Any, name: str, n: int) -> NDArray[Any]:
+    """Return a column (n,) as an array; texts and mixed values as objects."""
+    column = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    if column.dtype.kind in "US" and not hasattr(values, "dtype"):
+        column = np.asarray(values, dtype=object)  # numpy would turn numbers into texts
+    if column.shape != (n,):
+        raise InvalidParameterError(
+            f"factor {name!r} has shape {column.shape} for {n} labels; give one value for each "
+            "point"
+        )
+    return column
+
+
+def _as_numbers(column: NDArray[Any]) -> Array | None:
+    """Return numbers or dates as floats, with nan for missing ones; None for categories."""
+    if column.dtype.kind in "mM":
+        return np.where(np.isnat(column), np.nan, column.astype(np.int64).astype(np.float64))
+    if column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    if column.dtype.kind != "O":
+        return None
+    missing = np.array([_is_missing(value) for value in column])
+    numbers = (isinstance(v, Real) and not isinstance(v, bool | np.bool_) for v in column[~missing])
+    if missing.all() or not all(numbers):
+        return None
+    return np.array([np.nan if gone else float(v) for v, gone in zip(column, missing, strict=True)])
+
+
+def _value_codes(column: NDArray[Any]) -> Codes:
+    """Return codes of the values of a category, −1 for missing ones."""
+    code_of: dict[str, int] = {}
+    return np.array(
+        [-1 if _is_missing(v) else code_of.setdefault(str(v), len(code_of)) for v in column],
+        dtype=np.int64,
+    )
+
+
+def _cluster_codes(labels: Any) -> Codes:
+    """Return codes of the clusters, −1 for points without one."""
+    column = np.asarray(labels)
+    if column.ndim != 1 or not len(column):
+        raise InvalidLabelsError(
+            f"labels have shape {column.shape}; give one label for each point, not a table"
+        )
+    if column.dtype.kind == "U" and not hasattr(labels, "dtype"):
+        column = np.asarray(labels, dtype=object)
+    codes = _value_codes(column)
+    if column.dtype.kind in "if":
+        codes[column == -1] = -1
+    if not (codes >= 0).any():
+        raise InvalidLabelsError("no point has a label; every label is missing")
+    return codes
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT, NA or an empty text."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, str):
+        return not value.strip()
+    return isinstance(value, Real) and bool(np.isnan(float(value)))
+
+
+def _number(value: float) -> str:
+    if np.isnan(value):
+        return "–"
+    return "<0.001" if 0 < value < 0.0005 else f"{value:.3f}"

@@ -1,0 +1,166 @@
+"""Tests of clusters against factors, compared with scipy, brute force and simulations."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.cluster import AgglomerativeClustering
+
+from coterie import factor_tests
+from coterie.errors import InvalidLabelsError, InvalidParameterError
+
+
+def only(tests):
+    """Return the only row of a result."""
+    (row,) = tests.rows
+    return row
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_large_tables_equal_scipy(seed):
+    """Statistic and p-value are those of scipy, and V and ε² follow from them."""
+    rng = np.random.default_rng(seed)
+    labels, sex = rng.integers(0, 3, 300), rng.choice(["f", "m"], 300)
+    age = np.round(rng.normal(40 + labels, 10))
+    one, two = factor_tests(labels, {"sex": sex, "age": age}).rows
+    chi2, p, *_ = stats.contingency.chi2_contingency(
+        stats.contingency.crosstab(labels, sex).count, correction=False
+    )
+    assert (one.test, two.test) == ("chi-squared", "Kruskal-Wallis")
+    assert (one.statistic, one.p_value) == pytest.approx((chi2, p))
+    association = stats.contingency.association(stats.contingency.crosstab(labels, sex).count)
+    assert one.effect_size == pytest.approx(association)
+    H, p = stats.kruskal(*(age[labels == b] for b in range(3)))
+    assert (two.statistic, two.p_value) == pytest.approx((H, p))
+    assert two.effect_size == pytest.approx(H / 299)
+
+
+def test_small_two_by_two_tables_are_tested_exactly():
+    """A small table of two clusters and two values has the p-value of Fisher's test."""
+    labels, value = [0, 0, 0, 1, 1, 1, 1], list("aaabbba")
+    row = only(factor_tests(labels, {"x": value}))
+    assert row.test == "Fisher exact"
+    assert row.p_value == pytest.approx(stats.fisher_exact([[3, 0], [1, 3]]).pvalue)
+
+
+def test_permuted_tables_have_the_exact_p_value():
+    """Random tables give the share of all permutations with as large a statistic."""
+    labels, value = np.array([0, 0, 1, 1, 2, 2]), np.array(list("aababc"))
+
+    def chi2(order):
+        table = stats.contingency.crosstab(labels, value[list(order)]).count
+        return stats.chi2_contingency(table, correction=False).statistic
+
+    found = chi2(range(6))
+    exact = np.mean([chi2(order) >= found - 1e-9 for order in permutations(range(6))])
+    row = only(factor_tests(labels, {"x": value}, random_state=0))
+    assert row.test == "chi-squared, permuted"
+    assert row.p_value == pytest.approx(exact, abs=0.02)
+
+
+def test_permuted_ranks_have_the_exact_p_value():
+    """Permuted ranks give the share of all permutations with as large a statistic."""
+    labels, value = np.array([0, 0, 1, 1, 2, 2]), np.array([1, 2, 4, 4, 3, 9.0])
+
+    def statistic(order):
+        x = value[list(order)]
+        return stats.kruskal(*(x[labels == b] for b in range(3))).statistic
+
+    found = statistic(range(6))
+    exact = np.mean([statistic(order) >= found - 1e-9 for order in permutations(range(6))])
+    row = only(factor_tests(labels, {"x": value}, random_state=0))
+    assert row.test == "Kruskal-Wallis, permuted"
+    assert row.p_value == pytest.approx(exact, abs=0.02)
+
+
+def test_factors_without_association_are_rarely_significant():
+    """The p-values of random factors are uniform, so that 5% are below 0.05."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [100, 60, 40])
+    factors = {f"n{i}": rng.normal(size=200) for i in range(100)}
+    factors |= {f"c{i}": rng.choice(["a", "b", "c"], 200) for i in range(100)}
+    tests = factor_tests(labels, factors).to_frame()
+    assert 0.02 < (tests.p_value < 0.05).mean() < 0.09
+    assert (tests.p_adjusted > 0.05).all()
+    assert np.allclose(tests.p_adjusted, stats.false_discovery_control(tests.p_value))
+
+
+def test_missing_values_and_labels_are_left_out():
+    """Points without a label or a value do not change the test of the others."""
+    labels = np.repeat([0, 1], 30)
+    kind, size = np.tile(["a", "b", "b"], 20).astype(object), np.arange(60.0)
+    whole = factor_tests(labels, {"kind": kind, "size": size})
+    more = factor_tests(
+        [*labels, 0, 1, -1, -1],
+        {"kind": [*kind, None, "", "a", "b"], "size": [*size, np.nan, np.nan, 5, 6]},
+    )
+    assert more == whole
+
+
+@pytest.mark.parametrize("as_table", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_any_table_gives_the_same_tests(as_table):
+    """Tables of pandas, polars and arrow, and dicts, are read alike."""
+    columns = {"sex": ["m", "f", "f"] * 8, "age": list(range(24))}
+    labels = [0, 1] * 12
+    assert factor_tests(labels, as_table(columns)) == factor_tests(labels, columns)
+
+
+def test_dates_are_numbers_and_codes_as_texts_are_categories():
+    """Dates are ranked; categories, truth values and texts are counted."""
+    labels = np.repeat([0, 1], 20)
+    frame = pd.DataFrame(
+        {
+            "day": pd.date_range("2024-01-01", periods=40),
+            "site": pd.Categorical([*"ab"] * 20),
+            "treated": [True, False] * 20,
+        }
+    )
+    assert [row.test for row in factor_tests(labels, frame).rows] == [
+        "Kruskal-Wallis",
+        "chi-squared",
+        "chi-squared",
+    ]
+
+
+def test_factors_that_do_not_vary_have_no_test():
+    """A constant factor, or a single cluster, has no p-value and is not adjusted for."""
+    tests = factor_tests([0, 0, 0, 1, 1, 1], {"one": ["a"] * 6, "two": [3.0] * 6, "x": [*range(6)]})
+    none, also_none, x = tests.rows
+    assert (none.test, also_none.test) == ("none", "none")
+    assert np.isnan([none.p_value, also_none.p_adjusted]).all()
+    assert x.p_value == x.p_adjusted
+    assert "–" in str(tests)
+    assert only(factor_tests([0, 0], {"x": [1, 2]})).test == "none"
+
+
+def test_an_estimator_gives_its_labels():
+    """A fitted estimator can be given instead of its labels."""
+    est = AgglomerativeClustering(2).fit(np.arange(24)[:, None])
+    factors = {"age": np.arange(24) % 5}
+    assert factor_tests(est, factors) == factor_tests(est.labels_, factors)
+
+
+@pytest.mark.parametrize(
+    ("labels", "factors", "error", "message"),
+    [
+        ([0, 1], {"x": [1, 2, 3]}, InvalidParameterError, r"'x' has shape \(3,\) for 2 labels"),
+        ([0, 1], np.eye(2), InvalidParameterError, "without names of columns"),
+        ([[0], [1]], {"x": [1, 2]}, InvalidLabelsError, "not a table"),
+        ([-1, -1], {"x": [1, 2]}, InvalidLabelsError, "no point has a label"),
+    ],
+)
+def test_unusable_input_is_refused(labels, factors, error, message):
+    """The message says what is wrong."""
+    with pytest.raises(error, match=message):
+        factor_tests(labels, factors)
+    with pytest.raises(InvalidParameterError, match="n_permutations=0"):
+        factor_tests([0, 1], {"x": [1, 2]}, n_permutations=0)

@@ -1,0 +1,109 @@
+"""The reference of the API has every public name, and every docstring lists all parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import coterie
+from coterie import ads
+
+docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc reads the docstrings")
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference" / "api"
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (coterie, ads)
+    for name in module.__all__
+}
+CALLABLE = {name: value for name, value in PUBLIC.items() if callable(value)}
+
+
+@pytest.mark.parametrize("name", CALLABLE)
+def test_docstrings_list_all_parameters(name: str) -> None:
+    """Every parameter of a function, class or public method is documented, and no others."""
+    value = CALLABLE[name]
+    listed = parameters_listed(value)
+    if is_record(value):
+        listed |= sections(value, "Attributes")
+    taken = parameters_taken(value)
+    assert sorted(taken - listed) == []
+    if not is_record(value):
+        assert sorted(listed - taken) == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, value in CALLABLE.items() if inspect.isclass(value)]
+)
+def test_docstrings_of_methods_list_all_parameters(name: str) -> None:
+    """The same for the public methods; those of AsyncClient may refer to those of Client."""
+    for method_name, method in own_methods(CALLABLE[name]):
+        assert inspect.getdoc(method), f"{method_name} has no docstring"
+        taken = parameters_taken(method)
+        described = method
+        if f"see :meth:`Client.{method_name}`" in method.__doc__:
+            described = getattr(ads.Client, method_name)
+            assert parameters_taken(described) == taken
+        assert sorted(taken - parameters_listed(described)) == [], method_name
+
+
+@pytest.mark.parametrize("module", [coterie, ads], ids=lambda module: module.__name__)
+def test_reference_has_every_public_name(module: Any) -> None:
+    """The pages of the reference list each public name of a module once."""
+    listed = [
+        name
+        for page in REFERENCE.glob("*.md")
+        for current, names in blocks(page.read_text(encoding="utf-8"))
+        if current == module.__name__
+        for name in names
+    ]
+    assert sorted(set(module.__all__) - set(listed)) == []
+    assert sorted(name for name in set(listed) if listed.count(name) > 1) == []
+
+
+def parameters_taken(value: Any) -> set[str]:
+    """Return the names of the parameters in a signature."""
+    return set(inspect.signature(value).parameters) - {"self", "cls"}
+
+
+def parameters_listed(value: Any) -> set[str]:
+    """Return the names of the parameters in a docstring."""
+    return sections(value, "Parameters") | sections(value, "Other Parameters")
+
+
+def sections(value: Any, title: str) -> set[str]:
+    """Return the names in one section of a docstring; ``a, b : int`` are two."""
+    document = docscrape.NumpyDocString(inspect.getdoc(value) or "")
+    return {name.strip().lstrip("*") for entry in document[title] for name in entry.name.split(",")}
+
+
+def is_record(value: Any) -> bool:
+    """Return whether a class only holds its arguments: these are documented as attributes."""
+    return inspect.isclass(value) and (
+        dataclasses.is_dataclass(value) or issubclass(value, msgspec.Struct)
+    )
+
+
+def own_methods(value: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public methods that coterie defines, not those of scikit-learn."""
+    for name, method in inspect.getmembers(value, inspect.isroutine):
+        if not name.startswith("_") and method.__module__.startswith("coterie"):
+            yield name, method
+
+
+def blocks(page: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the module and the names of each autosummary of a page."""
+    current = ""
+    for line in re.finditer(
+        r"^\.\. currentmodule:: (\S+)$|^\.\. autosummary::\n((?:   .*\n|\n)+)", page, re.MULTILINE
+    ):
+        current = line[1] or current
+        if line[2]:
+            yield current, re.findall(r"^   ([A-Za-z]\S*)$", line[2], re.MULTILINE)
