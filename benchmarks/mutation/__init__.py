@@ -1,4 +1,4 @@
-"""Mutation testing of the core: which small changes of the code do its tests notice?
+"""Mutation testing of the core: the share of small changes of the code that its tests notice.
 
 Every module gives the same share of its mutants, drawn at random; the interval is that of
 stratified sampling. A mutant is killed if a test fails, or if the tests take three times as long.
@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Context
 from benchmarks.mutation.mutants import SOURCES, Mutant, draw_mutants
-from benchmarks.results import Result, Table, figure_text, item
+from benchmarks.mutation.runs import ModuleTests
+from benchmarks.results import Result, Table, item
 
 #: What counts labels, searches, and decides which partitions vote.
 MODULES = [
@@ -28,6 +30,7 @@ MODULES = [
     "consensus/robust/camps.py",
 ]
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
+_SHOWN = ("module", "line", "kind", "before", "after")
 
 Record = dict[str, Any]
 
@@ -37,17 +40,16 @@ def run(context: Context, *, seed: int = 1, share: float = 0.05, only: str = "")
 
     Outcomes are kept by mutant; remove them after a change of the tests.
     """
-    equivalent, kept = read_equivalents(EQUIVALENTS), context.trials("mutation")
+    reasons, kept = read_equivalents(EQUIVALENTS), context.trials("mutation")
     found: list[Record] = []
     n_mutants = {}
     for module in [module for module in MODULES if only in module]:
         drawn, n_mutants[module] = draw_mutants(module, 0.01 if context.quick else share, seed)
-        outcome = _lazy_outcomes(module)
+        outcome_of = _LazyOutcomes(module)
         for mutant in context.track(drawn, module):
-            place = {"module": module, "line": mutant.line, "kind": mutant.kind}
-            place |= {"before": mutant.before, "after": mutant.after}
-            record = kept.find_or_run(place, lambda mutant=mutant: outcome(mutant))
-            why = equivalent.get((module, mutant.before, mutant.after), "")
+            place = {name: getattr(mutant, name) for name in _SHOWN}
+            record = kept.find_or_run(place, partial(outcome_of, mutant))
+            why = reasons.get((module, mutant.before, mutant.after), "")
             found.append({**place, **record, "equivalent": why})
     return summary(found, n_mutants, seed)
 
@@ -81,8 +83,11 @@ def summary(found: Sequence[Record], n_mutants: Mapping[str, int], seed: int) ->
             {"change": item("name"), **{k: v for k, v in columns.items() if k != "mutants"}},
         ),
     ]
-    low, high = (figure_text(bound, ".1%") for bound in total["interval"])
-    note = f"{total['score']:.1%} of the mutants are killed (95% interval {low} to {high})"
+    low, high = total["interval"]
+    note = (
+        f"{total['score']:.1%} of all mutants are killed (95% interval {low:.1%} to {high:.1%}), "
+        f"{total['score_without']:.1%} without those that were found equivalent"
+    )
     survivors = [record for record in found if record["outcome"] == "survived"]
     data = {"seed": seed, "total": total, "modules": modules, "kinds": kinds}
     return Result("mutation", tables, {**data, "survivors": survivors}, [note + "."])
@@ -94,19 +99,18 @@ def read_equivalents(path: Path) -> dict[tuple[str, str, str], str]:
     return {(e["module"], e["before"], e["after"]): e["why"] for e in listed}
 
 
-def _lazy_outcomes(module: str) -> Any:
-    """Return what runs a mutant; the tests are first run unchanged when the first one is."""
-    tests: list[Any] = []
+class _LazyOutcomes:
+    """Outcomes of the mutants of a module; its tests run unchanged before the first one."""
 
-    def outcome(mutant: Mutant) -> Record:
-        from benchmarks.mutation.runs import ModuleTests
+    def __init__(self, module: str) -> None:
+        self._module = module
 
-        if not tests:
-            tests.append(ModuleTests(module))
-        found: Record = tests[0].outcome(mutant.source)
-        return found
+    def __call__(self, mutant: Mutant) -> Record:
+        return self._tests.outcome(mutant.source)
 
-    return outcome
+    @cached_property
+    def _tests(self) -> ModuleTests:
+        return ModuleTests(self._module)
 
 
 def _score(name: str, found: Sequence[Record], n_mutants: int = 0) -> Record:
@@ -134,22 +138,22 @@ def _total(modules: Sequence[Record]) -> Record:
         key: sum(module[key] for module in modules)
         for key in ("n_mutants", "drawn", "killed", "timed out", "survived", "equivalent")
     }
-    parts = [(m["n_mutants"] / total, m["score"], m["drawn"], m["n_mutants"]) for m in modules]
-    score = sum(weight * p for weight, p, _, _ in parts)
-    # p is drawn towards one half, so that a module without survivors is not held for certain
-    variance = sum(
-        (w**2) * (1 - n / N) * _shrunk(p, n) * (1 - _shrunk(p, n)) / n for w, p, n, N in parts
-    )
-    margin = 1.96 * math.sqrt(variance)
-    without = sum(weight * m["score_without"] for (weight, *_), m in zip(parts, modules, strict=True))
-    return {
-        "name": "all",
-        **sums,
-        "score": score,
-        "score_without": without,
-        "interval": [max(0.0, score - margin), min(1.0, score + margin)],
+    shares = [module["n_mutants"] / total for module in modules]
+    scores = {
+        key: sum(share * module[key] for share, module in zip(shares, modules, strict=True))
+        for key in ("score", "score_without")
     }
+    variances = (_variance(m["score"], m["drawn"], m["n_mutants"]) for m in modules)
+    margin = 1.96 * math.sqrt(sum(s**2 * v for s, v in zip(shares, variances, strict=True)))
+    interval = [max(0.0, scores["score"] - margin), min(1.0, scores["score"] + margin)]
+    return {"name": "all", **sums, **scores, "interval": interval}
 
 
-def _shrunk(p: float, n: int) -> float:
-    return (p * n + 1) / (n + 2)
+def _variance(score: float, n: int, n_mutants: int) -> float:
+    """Return the variance of a share found in n of all mutants, drawn without replacement.
+
+    One more killed and one more survivor are assumed: a module of which all were killed in the
+    sample may have survivors.
+    """
+    share = (score * n + 1) / (n + 2)
+    return (1 - n / n_mutants) * share * (1 - share) / n

@@ -77,7 +77,7 @@ def _changes(source: str) -> tuple[Any, list[tuple[str, Any, Any]]]:
     tree = cst.parse_module(source)
     changes: list[tuple[str, Any, Any]] = []
 
-    class Changes(cst.CSTVisitor):  # type: ignore[misc]
+    class Changes(cst.CSTVisitor):
         def on_visit(self, node: Any) -> bool:
             if isinstance(node, skipped) or _names_the_public(node):
                 return False

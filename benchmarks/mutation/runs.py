@@ -32,9 +32,21 @@ from coterie.errors import CoterieError
 ROOT = SOURCES.parents[1]
 #: Tests that take longer without compiled kernels are left out; seconds are those of the processor.
 LONGEST_TEST_SECONDS = 0.7
-_HEAVY = ("numba", "scipy.stats", "scipy.cluster.hierarchy", "sklearn.cluster", "sklearn.metrics")
-_HEAVY += ("hypothesis.strategies", "hypothesis.extra.numpy", "pandas", "polars", "pyarrow.parquet")
-_HEAVY += ("pyarrow.csv", "duckdb", "rich.progress", "joblib")
+_HEAVY = (
+    "duckdb",
+    "hypothesis.extra.numpy",
+    "joblib",
+    "numba",
+    "pandas",
+    "polars",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "rich.progress",
+    "scipy.cluster.hierarchy",
+    "scipy.stats",
+    "sklearn.cluster",
+    "sklearn.metrics",
+)
 _MOST_BYTES = 12 * 2**30
 _MOST_SECONDS = 600
 _SLACK_SECONDS = 3
@@ -97,13 +109,15 @@ class ModuleTests:
         for warning in ("pytest.PytestAssertRewriteWarning", "RuntimeWarning"):
             arguments += ["-W", f"ignore::{warning}"]
         arguments += [f"--deselect={test}" for test in self._left_out]
-        return pytest.main([*arguments, *tests_of(self._module)], [_Seconds(folder / "tests")])
+        return pytest.main(
+            [*arguments, *paths_of_tests(self._module)], [_Seconds(folder / "tests")]
+        )
 
 
-def tests_of(module: str) -> list[str]:
+def paths_of_tests(module: str) -> list[str]:
     """Return the test files of a module and of those in its folder that import it.
 
-    >>> tests_of("counts/coassociation_kernels.py")[:2]
+    >>> paths_of_tests("counts/coassociation_kernels.py")[:2]
     ['tests/counts/test_coassociation_kernels.py', 'src/coterie/counts/coassociation_kernels.py']
     """
     folder, file = os.path.split(module)
@@ -177,7 +191,8 @@ def _forget_coterie(interpreted: bool) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "coterie"]:
         del sys.modules[name]
     os.environ["NUMBA_DISABLE_JIT"] = str(int(interpreted))
-    numba.config.reload_config()
+    config: Any = numba.config
+    config.reload_config()
 
 
 def _wait(child: int) -> int:

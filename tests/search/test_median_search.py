@@ -128,11 +128,13 @@ def test_the_majority_is_one_half_from_a_mean_agreement_of_55_percent(together, 
 @pytest.mark.parametrize("K", [2, None])
 def test_clusters_that_a_majority_joins_are_merged(K):
     """Six of ten partitions join two clusters: the merge gains, though no single point does."""
-    y, fine = np.repeat([0, 1, 1], 10), np.repeat([0, 1, 2], 10)
+    y, fine = (np.repeat(names, [10, 8, 14]) for names in ([0, 1, 1], [0, 1, 2]))
     tuples = as_label_tuples(np.column_stack([y] * 6 + [fine] * 4)).without_compression()
     result = median_search(tuples, np.ones(10), K, [Start("fine", fine)], threshold=0.5)
     assert same_partition(result.labels, y)
     assert (result.start, result.n_starts) == ("fine", 1)
+    assert repr(result).startswith("SearchResult(labels=int64 (32,), tables=ClusterTables(")
+    assert repr(Start("fine", fine)) == "Start(name='fine', labels=int64 (32,))"
 
 
 @pytest.mark.parametrize("n", [7, 30])
@@ -229,3 +231,17 @@ def test_starts_of_soft_partitions_are_their_most_likely_labels():
         expected = P[v].argmax(axis=1)
         pairs = start.labels[tuples.inverse][:, None] == start.labels[tuples.inverse]
         assert (pairs == (expected[:, None] == expected)).all()
+
+
+def test_soft_starts_compete_on_a_sample(monkeypatch):
+    """Tuples outside the sample join clusters by their memberships."""
+    y = np.repeat([0, 1, 2], 60)
+    noise = random_memberships(np.random.default_rng(0), 180, [3] * 5, missing=False)
+    tuples = as_label_tuples([0.6 * np.eye(3)[y] + 0.4 * m for m in noise])
+    starts = partition_starts(tuples, all_contingencies(tuples), np.ones(5), 3)
+    monkeypatch.setattr(median_search_module, "_SAMPLE_ABOVE", 50)
+    monkeypatch.setattr(median_search_module, "_SAMPLE_POINTS", 40)
+    monkeypatch.setattr(median_search_module, "_MAX_SWEEPS", 1)
+    result = median_search(tuples, np.ones(5), 3, starts)
+    assert clustering_accuracy(y, tuples.expand(result.labels)) > 0.95
+    assert result.n_starts == 1
