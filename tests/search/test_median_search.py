@@ -165,6 +165,9 @@ def test_starts_come_with_the_lowest_objective_first():
     assert values == sorted(values)
     kept = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 2, at_most=2)
     assert [s.name for s in kept] == [s.name for s in starts[:2]]
+    weights = np.array([0.0, 1, 1, 1, 1, 1])
+    names = {s.name for s in partition_starts(tuples, all_contingencies(tuples), weights, 2)}
+    assert names == {f"partition {name}" for name in tuples.partition_names[1:]}
 
 
 def test_learned_weights_fall_with_distance():

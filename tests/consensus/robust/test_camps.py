@@ -99,6 +99,7 @@ def test_constant_partitions_agree_with_no_other():
     dissent = partition_agreement(P)
     assert dissent.weights.tolist() == [1.0] * 4 + [0.0] * 5
     assert np.abs(dissent.scores[4:]).max() == 0
+    assert dissent.camp_scores.tolist() == [np.inf, 0, 0, 0, 0, 0]
 
 
 def test_partitions_all_alike_agree():
@@ -115,6 +116,16 @@ def test_few_points_are_not_held_against_agreement():
     a, b = y.copy(), y.copy()
     a[:3], b[-3:] = 1, 0
     assert partition_agreement(np.column_stack([y, a, b])).weights.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("copies", "score"), [(2.0, 1 / 0.05), (1e6, 1 / 0.0025)])
+def test_deviations_have_bounds(copies, score):
+    """Equal partitions score 20 with few points, and 400 with many."""
+    tuples = compress_labels(as_label_matrix([[0, 0], [1, 1], [2, 2], [2, 2]]), np.full(4, copies))
+    counts = count_pairs(tuples, all_contingencies(tuples))
+    assert chance_scores(counts)[1] == pytest.approx(score)
+    groups = np.array([0]), np.array([1])
+    assert GroupMoments.of(counts).score(*groups) == pytest.approx(score)
 
 
 def test_sample_of_many_points_gives_the_same_camps():
@@ -169,6 +180,8 @@ def test_notebooks_show_a_table_of_the_camps():
     html = partition_agreement(named_partitions(["a", "b", "c", "<script>", "e"]))._repr_html_()
     assert "<td>a, b, c</td>" in html and "<td>&lt;script&gt;, e</td>" in html
     assert html.count("<tr>") == 3 and "<script>" not in html
+    assert "<td>0</td><td>3</td><td>decides</td><td></td>" in html
+    assert "<td>1</td><td>2</td><td>dissents</td><td>" in html
 
 
 @pytest.mark.parametrize("copies", [10**3, 10**9])
@@ -293,6 +306,7 @@ def test_words_say_who_agrees():
     found = partition_agreement(np.column_stack([alike, z, z]))
     words = "3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2, and"
     assert found.in_words().startswith(words)
+    assert "they agree with the 3 no better than chance (score at most" in found.in_words()
     assert f"at most {found.camp_scores[1]:.1f}; 4 is agreement" in found.in_words()
     found = partition_agreement(np.column_stack([alike, noise[:, :2]]))
     assert "2 dissent (a, b): no two of them agree, and" in found.in_words(["", "", "", "a", "b"])
