@@ -162,6 +162,7 @@ def compile_kernels(service: RunningService, model: AdForecaster, requests: int 
     client = SteadyClient(service.port, mixed, Tally(), 0.0, stop)
     for _ in range(requests):
         client.ask(mixed.draw())
+    client.close()
 
 
 def replace_models(
