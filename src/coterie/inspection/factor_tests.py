@@ -13,7 +13,7 @@ from scipy import stats
 
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.runtime.data_frames import import_pandas
+from coterie.runtime.missing_extras import import_pandas
 
 __all__ = ["FactorTest", "FactorTests", "factor_tests"]
 
