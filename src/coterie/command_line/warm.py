@@ -127,7 +127,7 @@ def _labels(folder: Path, rows: int, labels: int, blanks: bool) -> LabelMatrix:
     table = folder / "labels.csv"
     lines = [[f"p{v}" for v in range(P.shape[1])], *cells.tolist()]
     table.write_text("\n".join(map(",".join, lines)) + "\n")
-    return read_labels(table, [], None)[1]
+    return read_labels(table, [], None)[-1]
 
 
 def _forecast(market: FittedMarket) -> None:
