@@ -114,10 +114,9 @@ class Summary(str):
     def _repr_html_(self) -> str:
         head, *lines = self.splitlines()
         left = 'style="text-align: left; vertical-align: top"'
+        pairs = [(escape(line[:_NAMES]), escape(line[_NAMES:])) for line in lines]
         rows = "".join(
-            f"<tr><th {left}>{escape(line[:_NAMES])}</th>"
-            f"<td {left}>{escape(line[_NAMES:])}</td></tr>"
-            for line in lines
+            f"<tr><th {left}>{name}</th><td {left}>{text}</td></tr>" for name, text in pairs
         )
         return f"<table><caption {left}>{escape(head)}</caption><tbody>{rows}</tbody></table>"
 

@@ -108,9 +108,10 @@ def make_partitions(
     ----------
     X : (n, p) array or sparse matrix
     n_clusters : int, sequence of int or None
-        K. If a sequence is given, each run draws one of its numbers. None: unknown.
+        Number of clusters, K. If a sequence is given, each run draws one of its numbers. None:
+        unknown.
     n_partitions : int
-        V.
+        Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these
         The kind of clustering: ``"mixed"``, ``"spectral"``, ``"mixture"``,
         ``"diagonal mixture"``, ``"ward"``, ``"diverse"``, ``"kmeans"``, ``"subspaces"``,
@@ -214,9 +215,10 @@ def fit_ensemble(
     ----------
     X : (n, p) array or sparse matrix
     n_clusters : int, sequence of int or None
-        K. If a sequence is given, each run draws one of its numbers. None: unknown.
+        Number of clusters, K. If a sequence is given, each run draws one of its numbers. None:
+        unknown.
     n_partitions : int
-        V.
+        Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these
         A name in the table, or a clusterer. Several are used in turn. A clusterer is cloned for
         each run. Its ``random_state`` is set, and its ``n_clusters``, or ``n_components`` of a

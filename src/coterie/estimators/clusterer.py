@@ -38,9 +38,10 @@ class ConsensusClusterer(RunsClusterer):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        K. None: the number that :func:`~coterie.choose_k` recommends for the runs.
+        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends for the
+        runs.
     n_partitions : int, default=32
-        V.
+        Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these, default="mixed"
         The kinds of runs, used in turn. "mixed": one spectral run and three mixtures, one of them
         with diagonal covariances. "kmeans" are the runs of the paper, with K clusters each. The

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from coterie.labels import tuple_kernels as kernels
-from coterie.labels.coding import MISSING, code_dtype
+from coterie.labels.distinct_labels import code_dtype
 from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
+from coterie.labels.label_values import MISSING
 from coterie.labels.soft_memberships import Memberships, as_memberships, slots_of
 from coterie.runtime.short_reprs import short_repr
 
