@@ -123,6 +123,11 @@ FRAMES = {
         pd.DataFrame({"a": pd.Categorical([1, 2], categories=[-5, 2, 9, 1])}),
         [[1], [2]],
     ),
+    "pandas sparse": (pd.DataFrame({"a": pd.arrays.SparseArray([0, 1])}), [[0], [1]]),
+    "polars": (
+        pl.DataFrame({str(v): MIXED[v] for v in range(4)}),
+        MIXED_ROWS,
+    ),
     "polars categories": (
         pl.DataFrame(
             {
@@ -260,7 +265,9 @@ REFUSED = {
         objects([None], [True], [2]),
         "partition '0' mixes.*True at row 1, 2 at row 2",
     ),
-    "complex": (np.array([[1j]]), "partition '0' .* cannot be read"),
+    "complex": (np.array([[1j]]), "partition '0' has labels of type complex"),
+    "lists": (objects([[1, 2]], [[3]]), "partition '0' has labels of type list"),
+    "arrow lists": (pa.table({"a": [[1], [2]]}), "partition 'a' has labels of type list"),
     "date objects": (
         objects([1, datetime.date(2020, 1, 1)]),
         "partition '1' has labels of type date",
@@ -274,10 +281,6 @@ REFUSED = {
     "pandas mixed": (
         pd.DataFrame({"a": [1, "x"]}),
         "partition 'a' mixes.*1 at row 0, 'x' at row 1",
-    ),
-    "pandas sparse": (
-        pd.DataFrame({"a": pd.arrays.SparseArray([0, 1])}),
-        "partition 'a' .* cannot be read",
     ),
     "polars negative": (pl.DataFrame({"a": [1, None, -4]}), "label -4 at row 2, partition 'a'"),
     "polars objects": (

@@ -12,7 +12,7 @@ import typer
 
 from coterie.command_line.ads.evaluate import verdicts
 from coterie.command_line.ads.reading import LogInput
-from coterie.command_line.ads.report import check_can_render, make_report
+from coterie.command_line.ads.report import make_report
 from coterie.command_line.ads.segment import segment_columns
 from coterie.command_line.ads.simulate import market_facts, simulate_market
 from coterie.command_line.demo_folder import MARKET, MODEL, REPORT, SEGMENTS, fresh_folder
@@ -79,7 +79,6 @@ def demo(
     from coterie.ads.segments.settings import SegmentSettings
     from coterie.files.tables import write_table
 
-    check_can_render()
     started = time.perf_counter()
     market = MarketSettings(advertisers=advertisers, seed=seed)
     report, model_file, table = (output / name for name in (REPORT, MODEL, SEGMENTS))

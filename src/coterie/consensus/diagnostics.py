@@ -114,9 +114,9 @@ class Summary(str):
     def _repr_html_(self) -> str:
         head, *lines = self.splitlines()
         left = 'style="text-align: left; vertical-align: top"'
+        pairs = [(escape(line[:_NAMES]), escape(line[_NAMES:])) for line in lines]
         rows = "".join(
-            f"<tr><th {left}>{escape(line[:_NAMES])}</th><td {left}>{escape(line[_NAMES:])}</td></tr>"
-            for line in lines
+            f"<tr><th {left}>{name}</th><td {left}>{text}</td></tr>" for name, text in pairs
         )
         return f"<table><caption {left}>{escape(head)}</caption><tbody>{rows}</tbody></table>"
 
@@ -359,6 +359,12 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
         )
     if (choice := k_choice_of(estimator)) is not None:
         lines["chosen K"] = f"{choice.best_k}: {choice.reason}"
+    if links := getattr(consensus, "constraints_", None):
+        lines["constraints"] = (
+            f"{links['must_link']} must-link and {links['cannot_link']} cannot-link pairs hold; "
+            f"{number_of(len(links['moved']), 'point')} moved"
+            + ("" if links["exact"] else "; another choice may have more votes")
+        )
     mean = estimator.confidence_.mean()
     lines["confidence"] = f"{mean:.2f} on average ({meaning_of_confidence(estimator)})"
     if uncertain := _uncertain_points(estimator, consensus):

@@ -15,8 +15,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from coterie.errors import InvalidLabelsError
-from coterie.labels.coding import MISSING, SOFT_HINT, code_dtype
+from coterie.labels.distinct_labels import code_dtype
 from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
+from coterie.labels.label_values import MISSING, SOFT_HINT
 from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["Memberships", "as_memberships", "hard_labels", "memberships_like", "slots_of"]
