@@ -7,7 +7,7 @@ SPARK  := $(VENV)/spark
 PARTITIONERS := $(VENV)/partitioners
 RELEASE := $(VENV)/release
 
-.PHONY: demo test check bench docs clean test-wheel test-lowest test-newest release release-rehearsal
+.PHONY: demo test check bench docs links clean test-wheel test-lowest test-newest release release-rehearsal
 
 demo: $(READY)            ## simulate a week of auctions, find segments, forecast: demo-output/report.html
 	$(BIN)/coterie demo --output demo-output
@@ -15,11 +15,12 @@ demo: $(READY)            ## simulate a week of auctions, find segments, forecas
 test: $(READY) $(SPARK) $(PARTITIONERS)  ## the tests and the examples in the docstrings
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: $(READY)           ## format, lint, types, layers
+check: $(READY)           ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
 # gpu needs a GPU and tables some hours: name them to run them
 BENCH ?= features noise regret table2 table3 peers speed relaxation divided growing scale ads \
@@ -59,6 +60,9 @@ release: $(RELEASE)       ## check that the version can be released, and build i
 
 release-rehearsal: $(RELEASE)  ## the same, though the version is not ready
 	$(BIN)/python packaging/release.py --rehearse
+
+links: $(READY)           ## links of the documentation to other sites; needs the network
+	$(BIN)/python -m sphinx -D plot_gallery=0 -b linkcheck docs docs/_build/links
 
 clean:
 	rm -rf $(VENV) build dist docs/_build docs/gallery docs/reference/api/generated docs/reference/methods/generated demo-output

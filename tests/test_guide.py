@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from guide_sessions import commands_in, fenced, fenced_in_order, run_command, run_python
+from guide_sessions import commands_in, fenced, run_command, run_python
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     page
-    for folder in ("tutorials", "how_to", "reference", "explanation", "contributing")
+    for folder in (".", "tutorials", "how_to", "reference", "explanation", "contributing")
     for page in (DOCS / folder).glob("*.md")
     if "```pycon" in page.read_text(encoding="utf-8")
-    # service needs a running service, see test_service_guide; tutorial has commands between
-    and page.stem not in {"service", "tutorial"}
+    # it needs a running service, see test_service_guide
+    and page.stem != "service"
 )
 
 
@@ -38,16 +37,3 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     assert commands
     for command, shown in commands:
         run_command(command, shown, tmp_path)
-
-
-def test_the_tutorial_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python sessions and commands, in the order of the page."""
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    page = DOCS / "tutorials" / "tutorial.md"
-    for language, block in fenced_in_order(page, "console", "pycon"):
-        if language == "pycon":
-            run_python(block, names, page)
-            continue
-        for command, shown in commands_in(block):
-            run_command(command, shown, tmp_path)

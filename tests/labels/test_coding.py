@@ -2,13 +2,18 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from numpy.testing import assert_array_equal
 
+from coterie.errors import InvalidLabelsError
+from coterie.labels import coding
 from coterie.labels.coding import code_array, code_columns
 
 
-def test_lookup_and_sorting_agree():
-    """Lookup (small integers) and sorting (large ones) give the same codes."""
+@pytest.mark.parametrize("cells", [1, 70, 10**6])
+def test_lookup_and_sorting_agree(cells, monkeypatch):
+    """Lookup (small integers) and sorting (large ones) give the same codes, in any chunks."""
+    monkeypatch.setattr(coding, "_CHUNK_CELLS", cells)
     P = np.random.default_rng(0).integers(-1, 50, (500, 4))
     small, small_names = code_array(P, "abcd")
     large, large_names = code_array(np.where(P < 0, -1, P + 2**40), "abcd")
@@ -25,6 +30,26 @@ def test_many_labels_take_wider_codes():
     wide, (names,) = code_array(np.arange(n + 1)[:, None], ["a"])
     assert wide.dtype == np.int32
     assert_array_equal(names[wide[:, 0]], np.arange(n + 1))
+    assert code_array(np.array([[3], [-1]]), ["a"])[0].dtype == np.int16
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([[-1, 0], [0, -2]], r"label -2 at row 1, partition 'b' is negative"),
+        ([[0.5, 0.5], [0.0, 1.0]], "label 0.5 at row 0, partition 'a' .* membership matrices"),
+        ([[1.0, 0.5], [0.0, 1.0]], "label 0.5 at row 0, partition 'b' .* not measurements"),
+        ([[1.0, -1.0], [0.5, 0.5]], "label 0.5 at row 1, partition 'a' .* not measurements"),
+        ([[0.5], [0.5]], "label 0.5 at row 0, partition 'a' .* not measurements"),
+        ([[0.0, np.inf]], "label inf at row 0, partition 'b' is not a whole number"),
+        ([[0.0, 2.0**53]], "partition 'b' is too large to be exact as a float"),
+    ],
+)
+def test_numbers_that_are_no_labels_are_refused(labels, words):
+    """The message names the cell, and says what it may have been meant to be."""
+    with pytest.raises(InvalidLabelsError, match=words):
+        code_array(np.array(labels), "ab")
+    assert code_array(np.array([[2.0**53 - 1, np.nan]]), "ab")[0].tolist() == [[0, -1]]
 
 
 def test_columns_may_be_of_different_kinds():

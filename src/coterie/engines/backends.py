@@ -150,7 +150,9 @@ def _duckdb(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:
             temp_directory=str(Path(tempfile.gettempdir()) / f"coterie-duckdb-{uuid.uuid4().hex}"),
             **settings,
         )
-        connection.settings["enable_progress_bar"] = "false"
+        # in a notebook without ipywidgets there is none, and DuckDB refuses to change that
+        if connection.settings["enable_progress_bar"] == "true":
+            connection.settings["enable_progress_bar"] = "false"
         # no result depends on the order of rows, and keeping it costs memory
         connection.settings["preserve_insertion_order"] = "false"
     except duckdb.Error as error:

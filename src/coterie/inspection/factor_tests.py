@@ -134,7 +134,7 @@ def factor_tests(
     factors : pandas, polars or arrow table with n rows, or mapping of names to columns (n,)
         NaN, None and empty texts are missing: the factor is tested without these points.
     n_permutations : int, default=9999
-        B. The smallest p-value of a permuted test is 1/(B + 1).
+        Number of permutations, B. The smallest p-value of a permuted test is 1/(B + 1).
     random_state : int, Generator or None, default=None
 
     Returns

@@ -311,7 +311,7 @@ def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:
     point = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     # added by increasing value, the sums do not depend on the order of the columns
     order = np.lexsort((rows.data, point))
-    sums = np.bincount(point, weights=rows.data[order], minlength=rows.shape[0])
+    sums = np.bincount(point, weights=rows.data[order])
     if (too_much := sums > 1 + _TOLERANCE).any():
         row = int(np.argmax(too_much))
         raise InvalidLabelsError(

@@ -363,3 +363,9 @@ def test_texts_are_found_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_fac
     assert read_descriptions(open_logs(log, advertisers=texts)) == {"7": "table"}
     with pytest.raises(TableError, match=r"absent\.csv: there is no such file"):
         open_logs(log, advertisers=tmp_path / "absent.csv")
+
+
+def test_logs_are_shown_in_one_line():
+    """The repr names the log, not the expression of its table."""
+    assert "\n" not in repr(open_logs(given()))
+    assert repr(open_logs(given())).startswith("BidLogs(kind='bids', source=")

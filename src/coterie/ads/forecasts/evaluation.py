@@ -52,6 +52,7 @@ from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import texts_of
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["DEFAULT", "Evaluation", "Interval", "evaluate", "split_days"]
 
@@ -93,6 +94,8 @@ class Evaluation:
     choices: dict[str, SourceChoice]
     model: AdForecaster  # fitted to the training days
     training: Training  # evidence and views of the training days
+
+    __repr__ = short_repr
 
     @property
     def segments(self) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ from coterie.ads.histograms.cells import (
     with_columns,
 )
 from coterie.errors import InvalidParameterError
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["BidCells", "BidHistograms", "DenseCounts", "PriceCells", "bin_of"]
 
@@ -98,6 +99,8 @@ class BidHistograms:
     prices: PriceCells
     currency: str = ""
     unit: str = "advertiser"
+
+    __repr__ = short_repr
 
     @property
     def parents(self) -> NDArray[np.str_] | None:

@@ -22,6 +22,7 @@ from coterie.ads.logs.raw_logs import Source, is_table, open_raw
 from coterie.engines.engine_files import RejectedLine, rejected_lines
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
+from coterie.runtime.short_reprs import short_repr
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -83,7 +84,7 @@ class BidLogs:
         What a reader of the check should know about how the log was read.
     """
 
-    table: ir.Table
+    table: ir.Table = field(repr=False)
     kind: str
     source: str
     weighted: bool = False
@@ -92,10 +93,12 @@ class BidLogs:
     files: tuple[str, ...] = ()
     unit: str = "advertiser"
     dimensions: tuple[str, ...] = ()
-    reading: ColumnReading = field(default_factory=ColumnReading)
+    reading: ColumnReading = field(default_factory=ColumnReading, repr=False)
     notices: JoinedBids | None = None
     rejects: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
     @property
     def engine(self) -> str:

@@ -59,7 +59,7 @@ class MappedColumns:
         if self.problems:
             raise TableError(
                 f"{source}: {'; '.join(self.problems)}. The columns are {', '.join(self.columns)}; "
-                "coterie ads check proposes what they mean"
+                "coterie ads check proposes what they mean, and LogMapping says it in Python"
             )
         for doubt in _doubts(self):
             warnings.warn(f"{source}: {doubt}", CoterieWarning, stacklevel=4)

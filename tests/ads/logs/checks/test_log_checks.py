@@ -6,6 +6,8 @@ import dataclasses
 import json
 import re
 
+import ibis
+import pyarrow as pa
 import pytest
 
 from bad_logs import (
@@ -281,3 +283,11 @@ def test_checks_are_the_same_at_every_run():
     """The order of rows has no effect."""
     rows = changed(*range(0, 90, 7), bid_micros=-3)
     assert checked(rows).as_dict() == checked(rows[::-1]).as_dict()
+
+
+def test_a_check_is_shown_by_its_numbers():
+    """The repr has the source, and how many errors and warnings there are."""
+    check = check_logs(open_logs(ibis.memtable(pa.Table.from_pylist(good_rows()))))
+    shown = repr(check)
+    assert f"{len(good_rows())} rows" in shown
+    assert f"{len(check.errors)} error" in shown and f"{len(check.warnings)} warning" in shown

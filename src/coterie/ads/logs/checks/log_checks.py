@@ -34,6 +34,7 @@ from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, fault_of
 from coterie.ads.logs.checks.reading_checks import reading_faults
 from coterie.engines.queries import fetch
 from coterie.errors import TableError
+from coterie.runtime.wording import number_of
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -82,6 +83,12 @@ class LogCheck:
 
     overview: LogOverview
     faults: list[Fault]  # errors first
+
+    def __repr__(self) -> str:
+        counted = number_of(self.overview.rows, "row")
+        errors = number_of(len(self.errors), "error")
+        warnings = number_of(len(self.warnings), "warning")
+        return f"LogCheck({self.overview.source}: {counted}, {errors}, {warnings})"
 
     @property
     def errors(self) -> list[Fault]:

@@ -32,6 +32,7 @@ from coterie.ads.logs.simulation.simulated_traits import (
 )
 from coterie.errors import InvalidParameterError
 from coterie.runtime.atomic_files import atomic_folder
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["MarketDay", "SimulatedLogs", "auction_batches", "draw_day", "simulate_logs"]
 
@@ -58,6 +59,8 @@ class SimulatedLogs:
     rows: int
     wins: int
     days: int
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""The tutorials run without warnings, and so do the commands in their text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from guide_sessions import status_of
+
+TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.ipynb"))
+
+# one after the other: each keeps the cores busy
+pytestmark = pytest.mark.xdist_group("tutorials")
+
+STRICT = """
+import warnings
+
+warnings.simplefilter("error")
+# what packages below coterie say to each other
+warnings.filterwarnings("ignore", r"fetch_arrow_table\\(\\) is deprecated", DeprecationWarning)
+warnings.filterwarnings("ignore", "InlineBackend", DeprecationWarning)
+"""
+
+
+@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda tutorial: tutorial.stem)
+def test_the_tutorial_runs(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell and every command runs; a warning is an error, and some pictures are drawn."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(tutorial, as_version=4)
+    commands = commands_of(notebook)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(STRICT))
+    folder = tmp_path / "work"
+    folder.mkdir()
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert not [one["text"] for one in outputs if one.get("name") == "stderr"]
+    assert any("image/png" in one.get("data", {}) for one in outputs)
+    for command in commands:
+        status, printed = status_of(command, folder)
+        assert status == 0, f"$ {command}\n{printed}"
+
+
+@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda tutorial: tutorial.stem)
+def test_no_output_is_stored(tutorial: Path) -> None:
+    """The documentation shows what its build computed, so stored output could only be outdated."""
+    for cell in nbformat.read(tutorial, as_version=4).cells:
+        assert not cell.get("outputs") and cell.get("execution_count") is None
+
+
+def commands_of(notebook: Any) -> list[str]:
+    """Return the commands in the text of a notebook, one for each line of a shell block."""
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    blocks = re.findall(r"^```shell\n(.*?)^```$", "\n".join(texts), re.MULTILINE | re.DOTALL)
+    return "".join(blocks).splitlines()
