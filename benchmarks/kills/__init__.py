@@ -8,18 +8,17 @@ then succeed, with the outputs of an undisturbed run and nothing left behind.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +26,8 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.harness import Context
-from benchmarks.kills.commands import Writing, commands, make_inputs, run_whole
+from benchmarks.kills.commands import Writing, commands, make_inputs
+from benchmarks.kills.processes import error_of, run_whole, start_program
 from benchmarks.results import Result, Table, item
 
 #: Share of the kills that are aimed at the time of writing.
@@ -51,11 +51,12 @@ def run(
             (writing, share, inputs, Path(name) / f"place{number}", [seed, number])
             for number, (writing, share) in enumerate(_shares(chosen, times))
         ]
-        kept, found = context.trials("kills"), []
+        kept = context.trials("kills")
         with ThreadPoolExecutor(jobs) as threads:
-            done = threads.map(lambda task: kill_often(*task), tasks)
-            for one in context.track(done, "Killing", total=len(tasks)):
-                found.append(kept.add({"command": one["command"], "seed": seed}, one))
+            works = [threads.submit(kill_often, *task) for task in tasks]
+            for work in context.track(as_completed(works), "Killing", total=len(works)):
+                kept.add({"command": work.result()["command"], "seed": seed}, work.result())
+    found = [work.result() for work in works]
     return _result(found)
 
 
@@ -67,7 +68,7 @@ def kill_often(
     for _ in range(2):  # the second has compiled kernels
         _prepare(writing, inputs, whole, None)
         begun = time.perf_counter()
-        run_whole(writing.command(inputs, whole))
+        run_whole(writing.command(inputs, whole), place.with_name(f"{place.name}-error"))
         seconds = time.perf_counter() - begun
     counts: Counter[str] = Counter()
     faults: list[str] = []
@@ -90,7 +91,7 @@ def kill_often(
 
 def _shares(chosen: Sequence[Writing], times: int) -> list[tuple[Writing, int]]:
     """Divide the kills between the commands."""
-    weights = np.array([0.2 if one.slow else 1.0 for one in chosen])
+    weights = np.array([0.12 if one.slow else 1.0 for one in chosen])
     ends = np.concatenate([[0.0], np.cumsum(weights)]) / weights.sum() * times
     counts = np.diff(ends.round().astype(int)).tolist()
     return list(zip(chosen, counts, strict=True))
@@ -102,14 +103,13 @@ class Moment(NamedTuple):
     seconds: float
     after_change: bool
 
-    def wait(self, process: subprocess.Popen[bytes], place: Path) -> None:
+    def wait(self, process: BaseProcess, place: Path) -> None:
         """Return when the moment has come, or the command has ended."""
         if self.after_change:
             before = _listing(place)
-            while process.poll() is None and _listing(place) == before:
+            while process.is_alive() and _listing(place) == before:
                 time.sleep(0.0005)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(self.seconds)
+        process.join(self.seconds)
 
 
 def _listing(folder: Path) -> list[str]:
@@ -119,7 +119,7 @@ def _listing(folder: Path) -> list[str]:
 def _draw_moment(rng: Generator, seconds: float) -> Moment:
     """Draw a moment: most are aimed at the writing, the others at the whole run."""
     if rng.random() < _AIMED:
-        return Moment(float(rng.choice([0.0, 0.002, 0.02, 0.2]) * rng.random()), True)
+        return Moment(float(rng.choice([0.0, 0.0, 0.002, 0.02]) * rng.random()), True)
     return Moment(float(seconds * rng.random()), False)
 
 
@@ -127,18 +127,11 @@ def _kill_once(
     writing: Writing, inputs: Path, place: Path, whole: Path, before: dict[str, str], when: Moment
 ) -> tuple[str, list[str]]:
     """Kill a command once; return what it had done, and what is wrong."""
-    process = subprocess.Popen(
-        writing.command(inputs, place),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = start_program(writing.command(inputs, place))
     when.wait(process, place)
-    state = "ended before the kill" if process.poll() is not None else ""
-    if not state:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.kill()
+    process.join()
+    state = "" if process.exitcode == -signal.SIGKILL else "ended before the kill"
     left = _contents(place)
     hidden = {name for name in left if _is_hidden(name)}
     changed = {name for name in left.keys() - hidden if left[name] != before.get(name)}
@@ -159,10 +152,10 @@ def _second_run(writing: Writing, inputs: Path, place: Path, whole: Path) -> lis
             shutil.rmtree(place / name, ignore_errors=True)
     if writing.replaces:
         shutil.copy(inputs / writing.replaces, place / writing.replaces)
-    command = writing.command(inputs, place)
-    again = subprocess.run(command, capture_output=True, text=True, check=False)
-    if again.returncode != 0:
-        return [f"the second run fails: {again.stderr.strip()[-300:]}"]
+    command, error = writing.command(inputs, place), place.with_name(f"{place.name}-error")
+    failure = error_of(command, error)
+    if failure:
+        return [f"the second run fails: {failure}"]
     found = _contents(place)
     problems = [f"the second run leaves {name}" for name in found if _is_hidden(name)]
     problems += [f"the second run lacks {n}" for n in writing.outputs if not (place / n).exists()]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from coterie.errors import CoterieError
+from benchmarks.kills.processes import run_whole
 from coterie.files.tables import write_table
 
-#: The command that runs coterie.
-PROGRAM = (sys.executable, "-P", "-m", "coterie")
 _MARKET = ("--advertisers", "60", "--segments", "3", "--days", "3", "--bids-per-day", "40")
 _EASY = ("-k", "3", "--quiet")
 
@@ -37,8 +33,8 @@ class Writing:
     slow: bool = False
 
     def command(self, inputs: Path, out: Path) -> list[str]:
-        """Return the command line."""
-        return [*PROGRAM, *(word.format(inputs=inputs, out=out) for word in self.words)]
+        """Return the words of the command line."""
+        return [word.format(inputs=inputs, out=out) for word in self.words]
 
 
 def make_inputs(folder: Path) -> None:
@@ -58,17 +54,10 @@ def make_inputs(folder: Path) -> None:
     for number in (0, 1):
         start = f"2026-03-0{2 + 3 * number}"
         words = ("ads", "simulate", str(folder / f"market{number}"), *_MARKET)
-        run_whole([*PROGRAM, *words, "--start", start, "--dimensions", "2", "--quiet"])
+        run_whole([*words, "--start", start, "--dimensions", "2", "--quiet"], folder / "error")
     dimensions = ("--dimension", "device", "--dimension", "country")
     segment = ("ads", "segment", str(folder / "market0"), "-o", str(folder / "model.coterie"))
-    run_whole([*PROGRAM, *segment, *dimensions, "--quiet"])
-
-
-def run_whole(command: Sequence[str]) -> None:
-    """Run a command that must succeed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise CoterieError(f"{' '.join(command)} failed: {done.stderr.strip()[-300:]}")
+    run_whole([*segment, *dimensions, "--quiet"], folder / "error")
 
 
 def commands() -> list[Writing]:
