@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 SPARK  := $(VENV)/spark
 PARTITIONERS := $(VENV)/partitioners
+RELEASE := $(VENV)/release
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench docs links clean test-wheel test-lowest test-newest release release-rehearsal
 
 demo: $(READY)            ## simulate a week of auctions, find segments, forecast: demo-output/report.html
 	$(BIN)/coterie demo --output demo-output
@@ -14,11 +15,12 @@ demo: $(READY)            ## simulate a week of auctions, find segments, forecas
 test: $(READY) $(SPARK) $(PARTITIONERS)  ## the tests and the examples in the docstrings
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: $(READY)           ## format, lint, types, layers
+check: $(READY)           ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
 # gpu needs a GPU and tables some hours: name them to run them
 BENCH ?= features noise regret table2 table3 peers speed relaxation divided growing scale ads \
@@ -29,8 +31,41 @@ bench: $(READY)           ## the figures of docs/benchmarks; one with: make benc
 docs: $(READY)            ## HTML documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+# what the jobs below run; all tests with: make test-newest TESTS=tests
+TESTS ?= $(addprefix tests/,labels counts search consensus relaxation estimators ensembles files \
+  runtime command_line inspection datasets multiview)
+ELSEWHERE = -m pytest -n 2 --dist loadgroup -p no:cacheprovider $(TESTS)
+
+test-wheel: $(RELEASE)    ## the tests with the wheel and the versions of requirements.txt
+	rm -rf build/wheel
+	$(BIN)/python -m build --quiet --no-isolation --outdir build/wheel
+	$(PYTHON) -m venv build/wheel/venv
+	$(BIN)/uv pip install -q --python build/wheel/venv -r requirements.txt
+	$(BIN)/uv pip install -q --python build/wheel/venv --no-deps build/wheel/*.whl
+	build/wheel/venv/bin/python -c 'import coterie; assert "/wheel/venv/" in coterie.__file__'
+	build/wheel/venv/bin/python $(ELSEWHERE)
+
+RESOLUTION_lowest := lowest-direct
+RESOLUTION_newest := highest
+test-lowest test-newest: test-%: $(RELEASE)  ## with the lowest allowed or the newest versions
+	rm -rf build/$*
+	$(PYTHON) -m venv build/$*
+	$(BIN)/uv pip install -q --python build/$* --resolution $(RESOLUTION_$*) \
+	  -r pyproject.toml --extra test
+	$(BIN)/uv pip install -q --python build/$* --no-deps .
+	build/$*/bin/python $(ELSEWHERE)
+
+release: $(RELEASE)       ## check that the version can be released, and build it into dist
+	$(BIN)/python packaging/release.py
+
+release-rehearsal: $(RELEASE)  ## the same, though the version is not ready
+	$(BIN)/python packaging/release.py --rehearse
+
+links: $(READY)           ## links of the documentation to other sites; needs the network
+	$(BIN)/python -m sphinx -D plot_gallery=0 -b linkcheck docs docs/_build/links
+
 clean:
-	rm -rf $(VENV) docs/_build docs/gallery docs/reference/api/generated docs/reference/methods/generated demo-output
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/reference/api/generated docs/reference/methods/generated demo-output
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -55,3 +90,7 @@ $(PARTITIONERS): $(READY) requirements-partitioners.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-partitioners.txt \
 	  || echo "The graph partitioners could not be installed; their tests will be skipped"
 	@touch $(PARTITIONERS)
+
+$(RELEASE): $(READY) requirements-release.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-release.txt
+	@touch $(RELEASE)

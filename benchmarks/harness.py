@@ -47,8 +47,13 @@ BENCHMARKS = {
     "ads-scale": ("ads_scale", "Time, memory and errors from a thousand to a million advertisers."),
     "ads-speed": ("ads_speed", "Time of histograms and similarities beside plain code."),
     "ads-real": ("ads_real", "Segments and forecasts on real advertising data."),
+    "mutation": ("mutation", "Which small changes of the core do its tests notice?"),
     "serve": ("serve", "Throughput and latency of the forecast service, also during reloads."),
     "soak": ("soak", "Memory, open files and failures of the service in an hour of mixed load."),
+    "kills": (
+        "kills",
+        "What outputs are after a command was killed, and whether a rerun succeeds.",
+    ),
 }
 
 

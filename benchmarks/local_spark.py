@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from benchmarks.harness import error_line
 from coterie.errors import CoterieError, MissingExtraError
+from coterie.runtime.missing_extras import install_command
 
 N_WORKERS = 2
 _HOST = "127.0.0.1"
@@ -62,7 +63,7 @@ def local_spark(
     spec = importlib.util.find_spec("pyspark")
     java = shutil.which("java") or os.environ.get("JAVA_HOME")
     if spec is None or spec.origin is None or not java:
-        raise MissingExtraError("Spark needs Java 17 or later and pip install 'coterie[spark]'")
+        raise MissingExtraError(f"Spark needs Java 17 or later and {install_command('spark')}")
     folder.mkdir(parents=True, exist_ok=True)
     port, web_port = _free_ports(2)
     master = ["--port", str(port), "--webui-port", str(web_port)]

@@ -24,6 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "formula_docstrings",
     "method_pages",
+    "folded_figures",
     "native_mathml",
 ]
 templates_path = ["_templates"]
@@ -70,6 +71,13 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_line_continuation_character = "\\"
 
+# Links to other sites: python -m sphinx -b linkcheck docs docs/_build/links ---------------------
+linkcheck_ignore = [r"https?://(127\.0\.0\.1|localhost|[\w.]*example\.com)([:/].*)?"]
+linkcheck_timeout = 20
+linkcheck_retries = 2
+# pages that make their anchors with scripts
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*"]
+
 # HTML ----------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
 html_title = "coterie"
@@ -78,6 +86,7 @@ html_css_files = ["coterie.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
+toc_object_entries_show_parents = "hide"
 html_sidebars = {"index": [], "changelog": []}
 html_theme_options = {
     "navbar_align": "left",
@@ -88,6 +97,6 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "github-dark",
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }

@@ -54,6 +54,16 @@ def test_docstrings_of_methods_list_all_parameters(name: str) -> None:
         assert sorted(taken - parameters_listed(described)) == [], method_name
 
 
+@pytest.mark.parametrize("name", CALLABLE)
+def test_descriptions_are_no_lists(name: str) -> None:
+    """No description begins with a letter and a full stop, which would be the start of a list."""
+    document = docscrape.NumpyDocString(inspect.getdoc(CALLABLE[name]) or "")
+    described = [*document["Parameters"], *document["Attributes"]]
+    assert [
+        one.name for one in described if re.match(r"[A-Za-z]\.(\s|$)", "\n".join(one.desc))
+    ] == []
+
+
 @pytest.mark.parametrize("module", [coterie, ads], ids=lambda module: module.__name__)
 def test_reference_has_every_public_name(module: Any) -> None:
     """The pages of the reference list each public name of a module once."""

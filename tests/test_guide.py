@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     page
-    for folder in ("tutorials", "how_to", "reference", "explanation", "contributing")
+    for folder in (".", "tutorials", "how_to", "reference", "explanation", "contributing")
     for page in (DOCS / folder).glob("*.md")
     if "```pycon" in page.read_text(encoding="utf-8")
     # it needs a running service, see test_service_guide

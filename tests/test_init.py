@@ -43,7 +43,7 @@ def test_star_import_gives_the_public_names():
     names = {}
     exec("from coterie import *", names)
     assert set(names) - {"__builtins__"} == set(coterie.__all__)
-    assert set(coterie.__all__) <= set(dir(coterie))
+    assert {name for name in dir(coterie) if not name.startswith("__")} == set(coterie.__all__)
 
 
 def test_modules_are_attributes():

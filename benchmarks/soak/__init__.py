@@ -122,9 +122,7 @@ def soak(
         for _ in range(_CLIENTS)
     ]
     clients += [
-        RudeClient(
-            service.port, MixedRequests(model, next(seeds)), tally, 6.0, stop, next(seeds)
-        )
+        RudeClient(service.port, MixedRequests(model, next(seeds)), tally, 6.0, stop, next(seeds))
         for _ in range(_RUDE_CLIENTS)
     ]
     reloads: list[dict[str, Any]] = []

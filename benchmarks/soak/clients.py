@@ -171,7 +171,9 @@ class RudeClient(threading.Thread):
 
     def _unread(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        connection.sendall(f"GET /v1/curves HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n\r\n".encode())
+        connection.sendall(
+            f"GET /v1/curves HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n\r\n".encode()
+        )
         self._pause(3)
 
     def _pause(self, seconds: float) -> None:

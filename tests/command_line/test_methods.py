@@ -47,7 +47,7 @@ def test_missing_package_is_named(run, monkeypatch):
     assert method_facts(TIMID)["missing"] == ["no_such_pkg"]
     monkeypatch.setattr("coterie.command_line.methods.CONSENSUS_METHODS", {"timid": TIMID})
     text = unwrapped(run("methods").stdout)
-    assert "without no_such_pkg: pip install 'coterie[partitioners]'" in text
+    assert "without no_such_pkg: pip install" in text
 
 
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)

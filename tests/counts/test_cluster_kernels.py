@@ -43,3 +43,9 @@ def test_assign_rows_writes_only_its_block(case, threshold):
     assert_array_equal(found, np.where(inside, all_labels, 77))
     assert_array_equal(confidence, np.where(inside, all_confidence, 77.0))
     assert_array_equal(tables.table, ClusterTables.of(tuples, labels, alpha, K).table)
+
+
+@given(arrays(np.int64, st.integers(1, 6), elements=st.integers(-2, 2)))
+def test_the_first_of_equal_values_is_the_largest(values):
+    """Ties go to the first cluster, as in numpy."""
+    assert kernels.first_largest(values) == values.argmax()

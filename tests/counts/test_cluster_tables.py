@@ -16,7 +16,7 @@ from coterie.inspection.scores import mirkin_distance, mirkin_objective
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from label_matrices import label_matrices, pair_votes, weights_for
-from soft_memberships import pair_matrices, soft_partitions
+from soft_memberships import clustered, pair_matrices, soft_objectives, soft_partitions
 
 properties = settings(deadline=None, max_examples=25)
 thresholds = st.floats(0.1, 0.9)
@@ -321,3 +321,65 @@ def test_vote_shares_of_memberships_are_means_of_products(P, seed):
     shares = tables.vote_shares(tuples.codes, tuples.memberships)[tuples.inverse]
     expected = mean_votes(*pair_matrices(P), labels[tuples.inverse], alpha, 3)
     assert_allclose(shares, expected, atol=1e-9)
+
+
+@given(P=soft_partitions(), seed=st.integers(0, 99))
+@properties
+def test_soft_tables_give_the_objective(P, seed):
+    """J and the distances are sums over pairs."""
+    tuples, alpha, labels = clustered(P, seed)
+    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
+    points = tuples.expand(labels)[None]
+    assert tables.objective() == pytest.approx(soft_objectives(P, points, alpha)[0], abs=1e-9)
+    each = [soft_objectives([m], points)[0] for m in P]
+    assert tuples.in_given_order(tables.distances()) == pytest.approx(each, abs=1e-9)
+
+
+@given(P=soft_partitions(), seed=st.integers(0, 99))
+@properties
+def test_soft_tables_give_agreement_and_means(P, seed):
+    """Adjusted Rand indices and means inside and between clusters are sums over pairs."""
+    tuples, alpha, labels = clustered(P, seed)
+    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
+    together, both = pair_matrices(P)
+    same, others = same_cluster(tuples.expand(labels)), ~np.eye(len(P[0]), dtype=bool)
+    same, other = same & others, ~same
+    agreement = tuples.in_given_order(tables.agreement())
+    for v in range(len(P)):
+        rand, label = together[v][same].sum(), together[v][same | other].sum()
+        cluster, pairs = both[v][same].sum(), both[v][same | other].sum()
+        expected = label * cluster / max(pairs, 1)
+        span = (label + cluster) / 2 - expected
+        if span > 1e-9:
+            assert agreement[v] == pytest.approx((rand - expected) / span, abs=1e-7)
+    a, b = np.tensordot(alpha, together, 1), np.tensordot(alpha, both, 1)
+    inside, between = tables.mean_agreement()
+    if b[same].sum() > 1e-6:
+        assert inside == pytest.approx(a[same].sum() / b[same].sum())
+    if b[other].sum() > 1e-6:
+        assert between == pytest.approx(a[other].sum() / b[other].sum())
+
+
+@given(P=soft_partitions(), seed=st.integers(0, 99))
+@properties
+def test_silhouettes_and_confidence_of_memberships(P, seed):
+    """Silhouettes exclude the point itself, confidence includes it."""
+    tuples, alpha, labels = clustered(P, seed)
+    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
+    together, both = (np.tensordot(alpha, x, 1) for x in pair_matrices(P))
+    points = tuples.expand(labels)
+    confidence = tables.assign(tuples.codes, 0.5, labels, tuples.memberships)[1]
+    silhouettes = tables.silhouettes(tuples, labels)
+    for i, own in enumerate(points):
+        shares, others = np.zeros((2, 3))
+        for b in range(3):
+            members = points == b
+            shares[b] = together[i][members].sum() / max(both[i][members].sum(), 1e-300)
+            members[i] = False
+            others[b] = together[i][members].sum() / max(both[i][members].sum(), 1e-300)
+        rest = np.delete(shares, own).max(initial=0)
+        assert tuples.expand(confidence)[i] == pytest.approx(max(shares[own] - rest, 0))
+        alone = both[i][(points == own) & (np.arange(len(points)) != i)].sum() < 1e-9
+        a, b = 1 - others[own], 1 - rest
+        expected = 0.0 if alone or max(a, b) == 0 else (b - a) / max(a, b)
+        assert tuples.expand(silhouettes)[i] == pytest.approx(expected, abs=1e-7)

@@ -11,11 +11,13 @@ from coterie.counts.coassociation import (
     coassociation,
     coassociation_bytes,
     pairwise_lower_bound,
+    self_coassociation,
     tuple_coassociation,
 )
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, pair_votes, weights_for
+from soft_memberships import clustered, pair_matrices, soft_partitions
 
 properties = settings(deadline=None, max_examples=25)
 
@@ -157,3 +159,24 @@ def test_bad_weights_are_refused(weights, message):
     """Invalid weights are refused; the message names them."""
     with pytest.raises(InvalidParameterError, match=message):
         coassociation([[0, 0], [1, 1]], weights)
+
+
+some_soft_partitions = st.one_of(soft_partitions(), soft_partitions(missing=False))
+
+
+@given(P=some_soft_partitions, seed=st.integers(0, 99), equal=st.booleans())
+@properties
+def test_coassociation_of_soft_partitions_follows_its_formula(P, seed, equal):
+    """M is the ratio of the weighted sums, also on the diagonal, and exactly symmetric."""
+    tuples, alpha, _ = clustered(P, seed)
+    alpha = np.ones(len(P)) if equal else alpha
+    a, b = (np.tensordot(alpha, x, 1) for x in pair_matrices(P))
+    expected = np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+    M = coassociation(P, alpha)
+    assert M == pytest.approx(expected, abs=1e-12) and (M == M.T).all()
+    ordered = alpha[tuples.partition_order]
+    dense = tuple_coassociation(tuples, ordered).dense()
+    assert dense.diagonal() == pytest.approx(self_coassociation(tuples, ordered))
+    smaller = np.minimum(a, b - a) / alpha.sum()
+    np.fill_diagonal(smaller, 0)
+    assert pairwise_lower_bound(tuples, ordered) == pytest.approx(smaller.sum(), abs=1e-9)

@@ -7,12 +7,19 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.cluster import pair_confusion_matrix
 
+from all_partitions import all_partitions
 from coterie.counts import contingency
-from coterie.counts.contingency import agreement_lower_bound, all_contingencies, count_pairs
+from coterie.counts.contingency import (
+    agreement_lower_bound,
+    all_contingencies,
+    count_pairs,
+    jaccard_similarity,
+)
 from coterie.errors import TooManyPointsError
 from coterie.inspection.scores import mirkin_distance, mirkin_objective
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, weights_for
+from soft_memberships import clustered, pair_matrices, soft_objectives, soft_partitions
 
 properties = settings(deadline=None, max_examples=25)
 few_points = label_matrices(max_points=7, max_partitions=4)
@@ -71,6 +78,7 @@ def test_pair_counts_are_those_of_scikit_learn(P):
         for w, b in enumerate(P.T[tuples.partition_order]):
             both = (a >= 0) & (b >= 0)
             assert counts.n_points[v, w] == both.sum()
+            assert counts.n_pairs[v, w] == both.sum() * (both.sum() - 1)
             if both.any():
                 (_, apart_in_v), (apart_in_w, together) = pair_confusion_matrix(a[both], b[both])
                 assert counts.together[v, w] == together
@@ -82,14 +90,31 @@ def test_pair_counts_are_those_of_scikit_learn(P):
 @properties
 @given(P=label_matrices())
 def test_cubes_are_the_moments_of_chance(P):
-    """Cubes are Σ_c n_c (n_c − 1)² over the clusters of one partition."""
+    """Cubes are Σ_c n_c (n_c − 1)², degrees the other points in the cluster of a point."""
     tuples = as_label_tuples(P)
     counts = counts_of(tuples)
     for v, a in enumerate(P.T[tuples.partition_order]):
         for w, b in enumerate(P.T[tuples.partition_order]):
-            sizes = np.bincount(a[(a >= 0) & (b >= 0)])
+            both = (a >= 0) & (b >= 0)
+            sizes = np.bincount(a[both])
             expected = (sizes * (sizes - 1.0) ** 2).sum()
             assert counts.row_cubes[v, w] == expected
+            degrees = [((x[:, None] == x) & (x >= 0)).sum(axis=1) - 1 for x in (a, b)]
+            assert counts.degree_products[v, w] == (degrees[0] * degrees[1])[both].sum()
+
+
+@properties
+@given(P=label_matrices())
+def test_jaccard_similarity_is_that_of_sets(P):
+    """It is |c ∩ d| / |c ∪ d| over the points that both partitions label; 0 without such points."""
+    tuples = as_label_tuples(P)
+    rows = tuples.expand(tuples.codes)
+    found = jaccard_similarity(all_contingencies(tuples), tuples.offsets)
+    for c, v in enumerate(tuples.partition_of):
+        for d, w in enumerate(tuples.partition_of):
+            both = (rows[:, v] >= 0) & (rows[:, w] >= 0)
+            in_c, in_d = rows[both, v] == c, rows[both, w] == d
+            assert found[c, d] == (in_c & in_d).sum() / max(1, (in_c | in_d).sum())
 
 
 @properties
@@ -131,3 +156,48 @@ def test_tables_beyond_the_memory_are_refused(monkeypatch):
     with pytest.raises(TooManyPointsError, match=r"205 clusters .* partition 'pair' .*, 200:"):
         all_contingencies(tuples)
     assert all_contingencies(as_label_tuples((ids % 7)[:, None])).shape == (7, 7)
+
+
+@given(P=soft_partitions())
+@properties
+def test_contingencies_of_memberships_are_products(P):
+    """C = Zᵀ Z in the order of the given columns."""
+    tuples, given_columns = as_label_tuples(P), np.hstack(P)
+    Z = given_columns[:, given_columns.any(axis=0)]
+    C = all_contingencies(tuples)
+    assert C[np.ix_(tuples.recode, tuples.recode)] == pytest.approx(Z.T @ Z)
+
+
+@given(P=soft_partitions(most=7), seed=st.integers(0, 9))
+@properties
+def test_pairs_of_soft_partitions_are_counted(P, seed):
+    """All pair counts are sums over pairs of different points."""
+    tuples, _, _ = clustered(P, seed)
+    counts = counts_of(tuples)
+    together, both = pair_matrices(P)
+    n = len(P[0])
+    together[:, np.arange(n), np.arange(n)] = both[:, np.arange(n), np.arange(n)] = 0
+    mass = np.array([m.sum(axis=1) for m in P])[tuples.partition_order]
+    a, b = together[tuples.partition_order], both[tuples.partition_order]
+    for v in range(len(P)):
+        for w in range(len(P)):
+            row = a[v] * b[w]
+            assert counts.in_row[v, w] == pytest.approx(row.sum(), abs=1e-9)
+            assert counts.together[v, w] == pytest.approx((a[v] * a[w]).sum(), abs=1e-9)
+            if counts.row_squares is not None:  # chance may draw nothing but labels
+                assert counts.row_squares[v, w] == pytest.approx((row**2).sum(), abs=1e-9)
+            assert counts.row_cubes[v, w] == pytest.approx((row.sum(axis=1) ** 2).sum(), abs=1e-9)
+            degrees = a[v].sum(axis=1) * a[w].sum(axis=1)
+            assert counts.degree_products[v, w] == pytest.approx(degrees.sum(), abs=1e-9)
+            assert counts.n_points[v, w] == pytest.approx(mass[v] @ mass[w])
+            assert counts.n_pairs[v, w] == pytest.approx((b[v] * b[w]).sum(), abs=1e-9)
+
+
+@given(P=soft_partitions(most=6), seed=st.integers(0, 99))
+@properties
+def test_no_soft_objective_is_below_the_bound(P, seed):
+    """No partition of the points has a J below the bound by agreement."""
+    tuples, alpha, _ = clustered(P, seed)
+    least = soft_objectives(P, np.array(list(all_partitions(len(P[0])))), alpha).min()
+    bound = agreement_lower_bound(counts_of(tuples), alpha[tuples.partition_order])
+    assert bound <= least + 1e-9

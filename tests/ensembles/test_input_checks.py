@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.ensembles.input_checks import check_number, check_row_weights, check_whole
+from coterie.ensembles.input_checks import check_number, check_odds, check_row_weights, check_whole
 from coterie.errors import InvalidParameterError, LabelWarning
 
 
@@ -56,3 +56,20 @@ def test_negligible_row_weights_become_zero_with_a_warning():
     with pytest.warns(LabelWarning, match="1 rows have less than 1e-12"):
         weights = check_row_weights([1e-20, 1.0, 0.0, 1.0], 4)
     np.testing.assert_array_equal(weights, [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("odds", "message"),
+    [
+        ([1.0, 2.0], r"shape \(2,\); give one number for each of the 3 rows"),
+        ([1.0, np.inf, 1.0], r"w\[1\] is inf; give finite positive"),
+        ([1.0, 1.0, 0.0], r"w\[2\] is 0.0; give finite positive"),
+        (["a", 1, 2], "give one number for each row"),
+    ],
+)
+def test_unusable_odds_are_refused(odds, message):
+    """The message names the place."""
+    with pytest.raises(InvalidParameterError, match=message):
+        check_odds("w", odds, 3, "row", positive=True)
+    with pytest.raises(InvalidParameterError, match="not all 0"):
+        check_odds("w", [0, 0], 2, "column")

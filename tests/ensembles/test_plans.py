@@ -186,3 +186,44 @@ def test_shortcuts_count_the_rows_that_are_drawn(name, n_rows, subsample, shortc
     assert len(plan.shortcuts()) == len(shortcuts)
     for found, expected in zip(plan.shortcuts(), shortcuts, strict=True):
         assert found.startswith(expected)
+
+
+def test_rows_are_drawn_in_proportion_to_their_weights():
+    """A row of weight 2 is drawn twice as often, but at most once in each run."""
+    odds = np.repeat([1.0, 2.0, 100.0], [100, 100, 10])
+    runs = planned_runs("subsample", 200, 210, 3, subsample=0.3, row_odds=odds)
+    times = np.sum([run.drawn for run in runs], axis=0)
+    assert all(run.drawn.sum() == 63 for run in runs)
+    assert (times[200:] == 200).all()
+    light, heavy = times[:100], times[100:200]
+    assert np.ptp(light) <= 2
+    assert np.ptp(heavy) <= 2
+    assert heavy.mean() == pytest.approx(2 * light.mean(), rel=0.05)
+
+
+def test_columns_are_drawn_by_their_weights():
+    """Columns of weight 0 are never drawn, and heavy ones more often."""
+    odds = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 8.0])
+    runs = planned_runs("subspaces", 300, subspace=0.4, column_odds=odds)
+    times = np.bincount(np.concatenate([run.scaling.features for run in runs]), minlength=10)
+    assert times[:2].sum() == 0
+    assert times[9] > 1.5 * times[2:9].max()
+    few = planned_runs("subspaces", 5, subspace=0.9, column_odds=odds)
+    assert all(run.scaling.features.tolist() == list(range(2, 10)) for run in few)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ensemble": "kmeans", "row_odds": np.ones(400)}, "the runs draw no subsample"),
+        ({"ensemble": "kmeans", "column_odds": np.ones(10)}, "the runs draw no subspace"),
+        (
+            {"ensemble": "subsample", "row_odds": np.r_[1e-3, np.ones(399)]},
+            r"subsample_weight\[0\] is so small",
+        ),
+    ],
+)
+def test_weights_without_effect_are_refused(settings, message):
+    """Weights need samples, and every row must be drawn."""
+    with pytest.raises(InvalidParameterError, match=message):
+        planned_runs(n_runs=5, **settings)

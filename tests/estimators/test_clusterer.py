@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.datasets import load_iris, make_blobs, make_circles, make_moons
-from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.metrics import adjusted_rand_score, pairwise_distances, silhouette_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -24,17 +24,27 @@ NOT_EXACT = {
 }
 
 
+_NO_DISTANCES = "the check passes features to every clusterer, also to those of distances"
+NOT_DISTANCES = {
+    "check_clustering": _NO_DISTANCES,
+    "check_clustering(readonly_memmap=True)": _NO_DISTANCES,
+}
+
+
 # The checks cluster noise: camps may be equally large, and the relaxation may not converge. Both
 # give warnings, which do not matter here.
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     # a check of sparse X expects as many probabilities as its y has classes, which are four
-    [ct.ConsensusClusterer(n_clusters=4, n_partitions=4)],
-    expected_failed_checks=lambda estimator: NOT_EXACT,  # noqa: ARG005 (scikit-learn's signature)
+    [
+        ct.ConsensusClusterer(n_clusters=4, n_partitions=4),
+        ct.ConsensusClusterer(n_clusters=4, n_partitions=4, metric="precomputed"),
+    ],
+    expected_failed_checks=lambda est: NOT_DISTANCES if est.metric == "precomputed" else NOT_EXACT,
 )
 def test_consensus_clusterer_passes_scikit_learns_checks(estimator, check):
-    """All of scikit-learn's estimator checks pass, except that weights are not exact copies."""
+    """All of scikit-learn's checks pass, except those of exact weights and of wrong input."""
     check(estimator)
 
 
@@ -322,3 +332,65 @@ def test_indices_leave_out_rows_that_were_not_fitted(blobs):
     assert np.isfinite(est.k_choice_.silhouette).all()
     score = silhouette_score(X, est.labels_)
     assert est.feature_indices_["silhouette"] == pytest.approx(score)
+
+
+def test_rows_and_columns_are_drawn_by_weight(blobs):
+    """Weights for drawing reach the runs; without samples they are refused."""
+    X = blobs[0]
+    est = ct.ConsensusClusterer(3, n_partitions=8, ensemble="kmeans", random_state=0)
+    with pytest.raises(InvalidParameterError, match="draw no subspace"):
+        est.fit(X, subspace_weight=np.ones(8))
+    est.set_params(subspace=0.5, subsample=0.5)
+    odds = np.where(np.arange(len(X)) < 65, 4.0, 1.0)
+    est.fit(X, subspace_weight=[1, 1, 1, 1, 0, 0, 0, 0], subsample_weight=odds)
+    assert all(member.features.max() < 4 for member in est.ensemble_.members)
+    drawn = (est.ensemble_.labels >= 0).sum(axis=1)
+    assert drawn[:65].mean() > 2.5 * drawn[65:].mean()
+
+
+def test_distances_give_the_clusters_of_the_features(blobs):
+    """Euclidean distances of all pairs are as good as the features, also for new rows."""
+    X, y = blobs
+    fitted, new = X[:100], X[100:]
+    est = ct.ConsensusClusterer(3, n_partitions=8, metric="precomputed", random_state=0)
+    D = pairwise_distances(fitted)
+    est.fit(D)
+    assert adjusted_rand_score(y[:100], est.labels_) > 0.9
+    assert (est.predict(D) == est.labels_).all()
+    labels = est.predict(pairwise_distances(new, fitted))
+    assert adjusted_rand_score(y[100:], labels) > 0.9
+    np.fill_diagonal(D, 0)
+    silhouette = silhouette_score(D, est.labels_, metric="precomputed")
+    assert est.feature_indices_["silhouette"] == pytest.approx(silhouette)
+
+
+def test_unusable_metrics_are_refused(blobs):
+    """Features are no distances, distances are not scaled, other metrics are unknown."""
+    X = blobs[0]
+    est = ct.ConsensusClusterer(3, metric="precomputed")
+    with pytest.raises(InvalidParameterError, match=r"X has shape \(130, 8\)"):
+        est.fit(X)
+    with pytest.raises(InvalidParameterError, match="standardize before computing"):
+        est.set_params(standardize=True).fit(pairwise_distances(X))
+    with pytest.raises(InvalidParameterError, match="metric='cosine'"):
+        est.set_params(metric="cosine").fit(X)
+
+
+def test_rows_of_weight_zero_do_not_change_the_embedding(blobs):
+    """Rows of weight 0 are labelled like new rows, and are no landmarks."""
+    X = blobs[0]
+    weight = np.arange(len(X)) % 5 > 0
+    est = ct.ConsensusClusterer(3, n_partitions=8, metric="precomputed", random_state=0)
+    D = pairwise_distances(X)
+    est.fit(D, sample_weight=weight)
+    assert weight[est._scaling.landmarks].all()
+    assert len(est.labels_) == len(X)
+
+
+def test_a_clusterer_of_distances_can_be_stored(blobs, tmp_path):
+    """A loaded model predicts as before."""
+    D = pairwise_distances(blobs[0])
+    est = ct.ConsensusClusterer(3, n_partitions=4, metric="precomputed", random_state=0).fit(D)
+    ct.save_model(est, tmp_path / "model.coterie")
+    loaded = ct.load_model(tmp_path / "model.coterie")
+    assert (loaded.predict(D) == est.predict(D)).all()

@@ -1,21 +1,26 @@
-"""Labels coded as small integers, by lookup and by hashing."""
+"""Labels coded as small integers, by lookup and by sorting, from arrays and from columns."""
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from numpy.testing import assert_array_equal
 
+from coterie.errors import InvalidLabelsError
+from coterie.labels import coding
 from coterie.labels.coding import code_array, code_columns, drop_categories
 
 
-def test_lookup_and_hashing_agree():
-    """Lookup (small integers) and hashing (large ones) give the same partition."""
+@pytest.mark.parametrize("cells", [1, 70, 10**6])
+def test_lookup_and_sorting_agree(cells, monkeypatch):
+    """Lookup (small integers) and sorting (large ones) give the same codes, in any chunks."""
+    monkeypatch.setattr(coding, "_CHUNK_CELLS", cells)
     P = np.random.default_rng(0).integers(-1, 50, (500, 4))
     small, small_names = code_array(P, "abcd")
     large, large_names = code_array(np.where(P < 0, -1, P + 2**40), "abcd")
+    assert_array_equal(small, large)
     for v in range(4):
         assert_array_equal(np.append(small_names[v], -1)[small[:, v]], P[:, v])
-        others = np.append(large_names[v] - 2**40, -1)[large[:, v]]
-        assert_array_equal(others, P[:, v])
+        assert_array_equal(small_names[v], large_names[v] - 2**40)
 
 
 def test_many_labels_take_wider_codes():
@@ -25,13 +30,15 @@ def test_many_labels_take_wider_codes():
     wide, (names,) = code_array(np.arange(n + 1)[:, None], ["a"])
     assert wide.dtype == np.int32
     assert_array_equal(names[wide[:, 0]], np.arange(n + 1))
+    assert code_array(np.array([[3], [-1]]), ["a"])[0].dtype == np.int16
 
 
-def test_columns_are_coded_by_hashing():
-    """Null and −1 are missing; categories are in order of appearance."""
-    codes, names = code_columns([pa.array(["y", None, "x"]), pa.array([7, -1, 7])], ["a", "b"])
-    assert codes.tolist() == [[0, 0], [-1, -1], [1, 0]]
-    assert [labels.tolist() for labels in names] == [["y", "x"], [7]]
+def test_columns_may_be_of_different_kinds():
+    """Null and −1 are missing in every kind of column."""
+    columns = [pa.array(["y", None, "x"]), np.array([7, -1, 7]), np.array([1.0, np.nan, 0.0])]
+    codes, names = code_columns(columns, ["a", "b", "c"])
+    assert codes.tolist() == [[0, 0, 1], [-1, -1, -1], [1, 0, 0]]
+    assert [labels.tolist() for labels in names] == [["y", "x"], [7], [0, 1]]
 
 
 def test_dropped_categories_are_missing():
@@ -41,3 +48,22 @@ def test_dropped_categories_are_missing():
     )
     assert codes.tolist() == [0, -1, 1, -1]
     assert names.tolist() == [10, 30]
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([[-1, 0], [0, -2]], r"label -2 at row 1, partition 'b' is negative"),
+        ([[0.5, 0.5], [0.0, 1.0]], "label 0.5 at row 0, partition 'a' .* membership matrices"),
+        ([[1.0, 0.5], [0.0, 1.0]], "label 0.5 at row 0, partition 'b' .* not measurements"),
+        ([[1.0, -1.0], [0.5, 0.5]], "label 0.5 at row 1, partition 'a' .* not measurements"),
+        ([[0.5], [0.5]], "label 0.5 at row 0, partition 'a' .* not measurements"),
+        ([[0.0, np.inf]], "label inf at row 0, partition 'b' is not a whole number"),
+        ([[0.0, 2.0**53]], "partition 'b' is too large to be exact as a float"),
+    ],
+)
+def test_numbers_that_are_no_labels_are_refused(labels, words):
+    """The message names the cell, and says what it may have been meant to be."""
+    with pytest.raises(InvalidLabelsError, match=words):
+        code_array(np.array(labels), "ab")
+    assert code_array(np.array([[2.0**53 - 1, np.nan]]), "ab")[0].tolist() == [[0, -1]]

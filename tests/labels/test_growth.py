@@ -1,15 +1,19 @@
 """Tuples after partitions are added."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import coterie as ct
+from coterie.errors import InvalidLabelsError, LabelWarning
 from coterie.labels.growth import append_partitions
 from coterie.labels.label_matrix import as_label_matrix
-from coterie.labels.tuples import compress_labels
+from coterie.labels.soft_memberships import as_memberships
+from coterie.labels.tuples import compress_labels, compress_memberships
 from label_matrices import assert_same_tuples, label_matrices
+from soft_memberships import soft_partitions
 
 
 def grown(P, n_before, row_weights=None):
@@ -50,3 +54,52 @@ def test_many_labels_take_wider_codes():
     few, many = np.arange(40_000) % 2, np.arange(40_000)
     for P in (np.column_stack([few, many]), np.column_stack([many, few])):
         assert_same_tuples(grown(P, 1).tuples, compress_labels(as_label_matrix(P)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(soft_partitions(), st.data())
+def test_soft_tuples_are_those_of_all_partitions(P, data):
+    """Adding membership matrices gives the tuples of all matrices compressed together."""
+    assume(len(P) > 1)
+    n_before = data.draw(st.integers(1, len(P) - 1))
+    fitted = as_memberships(P[:n_before], allow_unlabelled_rows=True)
+    weights = data.draw(st.sampled_from([None, np.arange(1.0, len(P[0]) + 1)]))
+    before = compress_memberships(fitted, weights)
+    growth = append_partitions(before, fitted.without_rows(), P[n_before:], weights)
+    whole = as_memberships(P)
+    assert_same_tuples(growth.tuples, compress_memberships(whole, weights))
+    assert growth.vocabulary.n_points == 0 and growth.vocabulary.names == whole.names
+    for field in ("columns", "widths"):
+        assert (getattr(growth.vocabulary, field) == getattr(whole, field)).all()
+
+
+@pytest.mark.parametrize(
+    ("fitted", "new", "words"),
+    [
+        ([[0], [1]], [[0], [1], [1]], r"have 3 rows \(points\), the fitted ones have 2; give"),
+        ({"a": [0, 1]}, {"b": [0, 1], "a": [0, 1]}, r"'a' \(new column 1\) was fitted already"),
+        ({"a": [0, 1]}, pd.DataFrame([[0, 1], [1, 1]], columns=["b", "b"]), "'b' .* given twice"),
+        ([[0], [1]], [np.eye(2)], "partitions are labels, but the new ones are membership"),
+        ([np.eye(2)], [[0], [1]], "are membership matrices, but the new ones are labels"),
+        ([np.eye(2)], [np.eye(3)], r"have 3 rows \(points\), the fitted ones have 2; give"),
+    ],
+)
+def test_partitions_that_do_not_fit_are_refused(fitted, new, words):
+    """Other points, other kinds of partitions and partitions given twice are refused."""
+    soft = isinstance(fitted[0], np.ndarray) if isinstance(fitted, list) else False
+    read = as_memberships(fitted) if soft else as_label_matrix(fitted)
+    before = compress_memberships(read) if soft else compress_labels(read)
+    with pytest.raises(InvalidLabelsError, match=words):
+        append_partitions(before, read, new)
+
+
+def test_columns_without_names_continue_the_numbers():
+    """New columns are numbered after the fitted ones; places of empty columns count all columns."""
+    with pytest.warns(LabelWarning):
+        fitted = as_label_matrix([[0, -1], [1, -1]])
+        growth = append_partitions(compress_labels(fitted), fitted, [[-1, 0, 0], [-1, 1, 0]])
+    assert growth.vocabulary.names == growth.tuples.names == ("0", "1", "2")
+    assert growth.vocabulary.empty == (1, 2)
+    named = append_partitions(growth.tuples, growth.vocabulary, {"c": [0, 1]})
+    assert named.vocabulary.names == ("0", "1", "2", "c")
+    assert repr(named).startswith("Growth(before=LabelTuples(")

@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import are_memberships, as_label_matrix
@@ -66,7 +66,7 @@ def test_rounded_sums_become_one():
         ([np.eye(2), np.array([[0.5, 0.6], [1, 0]])], "row 0 of membership matrix 1 sums to 1.1"),
         ([np.array([[1, 0], [-0.1, 0.5]])], "membership -0.1 at row 1, column 0 of .* matrix 0"),
         ([np.array([[1, 0], [0.1, np.nan]])], "membership nan at row 1, column 1"),
-        ([np.eye(2), np.eye(3)], "matrix 1 has 3 rows .* matrix 0 has 2"),
+        ([np.eye(2, 4), np.eye(3)], "matrix 1 has 3 rows .* matrix 0 has 2;"),
         ([np.eye(2), np.zeros((2, 2))], "membership matrix 1 has only zeros"),
         ([np.array([[1.0, 0], [0, 0]])], r"row 1 has no membership in any partition \(1 such"),
         ([np.array([[1], [0]])] * 2, "matrix 0 is one column of integers"),
@@ -155,3 +155,26 @@ def test_memberships_given_as_labels_are_explained(P, words):
     """The message says that soft partitions are a list of membership matrices."""
     with pytest.raises(InvalidLabelsError, match=f"{words}.*a list of membership matrices"):
         as_label_matrix(P)
+
+
+@given(P=soft_partitions())
+@settings(max_examples=25, deadline=None)
+def test_matrices_are_joined_and_rows_chosen(P):
+    """Joined partitions are those read together; columns without members are dropped."""
+    assume(len(P) > 1)
+    soft = as_memberships(P)
+    first, others = (as_memberships(part, allow_unlabelled_rows=True) for part in (P[:1], P[1:]))
+    joined = first.joined(others)
+    assert (joined.shares.toarray() == soft.shares.toarray()).all()
+    assert (joined.columns == soft.columns).all() and (joined.widths == soft.widths).all()
+    assert joined.names == soft.names == tuple(map(str, range(len(P))))
+    assert joined.column_names == soft.column_names == (None,) * len(P)
+    assert soft.n_labels.tolist() == [m.any(axis=0).sum() for m in P]
+    assert (first.labelled_rows == P[0].any(axis=1)).all()
+    chosen = np.arange(len(P[0])) < 2
+    dense = soft.shares.toarray()[chosen]
+    part = soft.rows(chosen)
+    assert (part.shares.toarray() == dense[:, dense.any(axis=0)]).all()
+    assert (part.columns == soft.columns[dense.any(axis=0)]).all()
+    assert (part.n_points, part.n_partitions) == (2, len(P))
+    assert soft.without_rows().n_points == 0 and repr(part).startswith("Memberships(shares=")

@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie.consensus.registry import make_consensus
 from coterie.labels.label_matrix import LabelMatrix, as_label_matrix
+from coterie.labels.soft_memberships import as_memberships
 from coterie.labels.tuple_kernels import refine_colours
 from coterie.labels.tuples import as_label_tuples, compress_labels
-from label_matrices import label_matrices
+from label_matrices import assert_same_tuples, label_matrices
+from soft_memberships import random_memberships, soft_partitions
 
 properties = settings(deadline=None, max_examples=25)
+seeds = st.integers(0, 99)
 
 
 def in_users_codes(tuples):
@@ -224,3 +227,116 @@ def test_interchangeable_tuples_give_one_objective(method):
                 for _ in range(3)
             }
         assert len(found) == 1
+
+
+def test_points_set_apart_are_tuples_of_their_own() -> None:
+    """Weights, points and codes stay; tuples without a point left are gone."""
+    P = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [1, 0]])
+    weights = np.array([1.0, 2.0, 3.0, 1.0, 1.0])
+    tuples = compress_labels(as_label_matrix(P), weights)
+    apart, kept = tuples.with_points_apart(np.array([1, 3]), weights)
+    assert apart.n_tuples == 4
+    np.testing.assert_array_equal(apart.codes[apart.inverse], tuples.codes[tuples.inverse])
+    np.testing.assert_allclose(np.bincount(apart.inverse, weights), apart.weights)
+    assert apart.weights[-2:].tolist() == [2.0, 1.0]
+    np.testing.assert_array_equal(apart.codes[: len(kept)], tuples.codes[kept])
+
+
+def membership_matrices(P):
+    """Return the memberships (n, K_v) in the clusters of each partition that have members."""
+    if isinstance(P, np.ndarray):
+        return [(y[:, None] == np.unique(y[y >= 0])).astype(float) for y in P.T]
+    return [m[:, m.any(axis=0)] for m in P]
+
+
+def indicator_of(tuples):
+    """Return Z of the points, (n, m)."""
+    return tuples.expand(tuples.indicator(np.ones(tuples.n_partitions)).toarray())
+
+
+@properties
+@given(P=st.one_of(label_matrices(), soft_partitions()), seed=seeds)
+def test_tuples_hold_the_memberships(P, seed):
+    """Z, masses and squares are those of the given partitions, labels or memberships."""
+    matrices, tuples = membership_matrices(P), as_label_tuples(P)
+    order, V = tuples.partition_order, len(matrices)
+    assert_allclose(indicator_of(tuples)[:, tuples.recode], np.hstack(matrices))
+    mass = np.column_stack([m.sum(axis=1) for m in matrices])[:, order]
+    assert_allclose(tuples.expand(tuples.mass), mass)
+    squares = np.column_stack([(m**2).sum(axis=1) for m in matrices])[:, order]
+    assert_allclose(tuples.expand(tuples.squares), squares)
+    whole, used = mass > 1 - 1e-9, np.random.default_rng(seed).random(V) < 0.5
+    assert tuples.has_missing == (not whole.all())
+    assert tuples.is_complete(used * 2.0) == whole[:, used].all()
+    labelled = tuples.expand(tuples.has_weighted_label(used * 2.0))
+    assert_array_equal(labelled, (mass[:, used] > 0).any(axis=1))
+
+
+@properties
+@given(P=st.one_of(label_matrices(), soft_partitions()), seed=seeds)
+def test_slots_and_labels_follow_the_indicator(P, seed):
+    """Slots hold the entries of Z; a label is the column of the largest one of a partition."""
+    tuples, rng = as_label_tuples(P), np.random.default_rng(seed)
+    Z, rows = indicator_of(tuples), np.arange(tuples.n_tuples)[:, None]
+    codes, values = tuples.slots()
+    from_slots = np.zeros((tuples.n_tuples, tuples.n_columns + 1))
+    np.add.at(from_slots, (rows, codes), values)
+    assert_array_equal(tuples.expand(from_slots[:, :-1]), Z)
+    for v in range(tuples.n_partitions):
+        own = Z[:, tuples.offsets[v] : tuples.offsets[v + 1]]
+        expected = np.where(own.any(axis=1), own.argmax(axis=1), -1)
+        assert_array_equal(tuples.expand(tuples.labels_of_partition(v)), expected)
+    by_partition, by_tuple = rng.random(tuples.n_partitions), rng.random((tuples.n_tuples, 1))
+    scaled = tuples.indicator(by_partition).toarray()
+    assert_allclose(tuples.expand(scaled), Z * np.repeat(by_partition, tuples.n_labels))
+    assert_allclose(
+        tuples.expand(tuples.indicator(by_tuple).toarray()), Z * tuples.expand(by_tuple)
+    )
+
+
+@properties
+@given(P=soft_partitions(), seed=seeds)
+def test_restriction_keeps_the_memberships(P, seed):
+    """Restricted tuples have the columns of the kept partitions, and merge equal rows."""
+    tuples, n = as_label_tuples(P), len(P[0])
+    kept = np.random.default_rng(seed).random(len(P)) < 0.5
+    kept[0] = True
+    restricted, group = tuples.restricted_to(kept)
+    Z = indicator_of(tuples)[:, np.repeat(kept, tuples.n_labels)]
+    assert_array_equal(indicator_of(restricted), Z)
+    assert restricted.n_tuples == len(np.unique(Z, axis=0))
+    assert_array_equal(group[tuples.inverse], restricted.inverse)
+    assert_array_equal(np.bincount(restricted.inverse), restricted.weights)
+    every = tuples.without_compression()
+    assert_array_equal(every.indicator(np.ones(len(P))).toarray(), indicator_of(tuples))
+    assert every.n_tuples == n and tuples.without_points().n_points == n
+
+
+def test_new_points_get_the_slots_of_their_tuples():
+    """Memberships of the fitted points are read back; hard ones are labels."""
+    P = random_memberships(np.random.default_rng(0), 30, [3, 4, 2])
+    tuples = as_label_tuples(P)
+    codes, memberships = tuples.slots_of(as_memberships(P))
+    assert_array_equal(codes, tuples.expand(tuples.codes))
+    assert_array_equal(memberships, tuples.expand(tuples.memberships))
+    assert as_label_tuples(tuples) is tuples
+    labels = np.array([[0, 1], [1, 0], [2, 2], [0, 1]])
+    assert_same_tuples(as_label_tuples([np.eye(3)[y] for y in labels.T]), as_label_tuples(labels))
+    assert repr(as_label_tuples(labels)).startswith("LabelTuples(codes=int16 (3, 2), offsets=")
+
+
+@properties
+@given(P=soft_partitions(), seed=seeds)
+def test_soft_tuples_do_not_depend_on_the_order_of_input(P, seed):
+    """Permuting points, partitions and columns changes nothing where all colours differ."""
+    rng, one = np.random.default_rng(seed), as_label_tuples(P)
+    assume(one.memberships is not None)
+    points, partitions = rng.permutation(len(P[0])), rng.permutation(len(P))
+    Q = [P[v][points][:, rng.permutation(P[v].shape[1])] for v in partitions]
+    other = as_label_tuples(Q)
+    seeds_of_colours = one.weights.astype(np.uint64)
+    colours = refine_colours(one.codes, one.offsets, seeds_of_colours, 30, one.memberships)
+    assume(len(np.unique(colours[0])) == one.n_tuples)
+    for field in ("codes", "offsets", "memberships", "weights"):
+        assert_array_equal(getattr(one, field), getattr(other, field))
+    assert_array_equal(one.inverse[points], other.inverse)

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from coterie import coassociation, planted_partitions
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation import least_squares
 from coterie.relaxation.least_squares import least_squares_factor, least_squares_spectrum
+from soft_memberships import soft_partitions
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -61,3 +63,13 @@ def test_rank_below_k_gives_zero_columns():
     assert np.allclose(F @ F.T, np.eye(2))
     wide = least_squares_factor(as_label_tuples([[0, 0], [1, 1]]), np.ones(2), 4)
     assert np.abs(wide[:, 2:]).max() == 0
+
+
+@given(P=soft_partitions(missing=False))
+@settings(max_examples=20, deadline=None)
+def test_factor_of_soft_partitions_gives_m(P):
+    """F Fᵀ of full rank is M if no mass is missing."""
+    tuples = as_label_tuples(P)
+    F = least_squares_factor(tuples, np.ones(len(P)), tuples.n_columns)
+    F = tuples.expand(F)
+    assert F @ F.T == pytest.approx(coassociation(P), abs=1e-9)

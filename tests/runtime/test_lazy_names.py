@@ -2,13 +2,16 @@
 
 import importlib
 import sys
+from pathlib import Path
 
 import pytest
 
+from coterie.errors import MissingExtraError
 from coterie.runtime.lazy_names import lazy_names
 
 SOURCE = """
 from typing import TYPE_CHECKING
+from coterie.errors import MissingExtraError
 from coterie.runtime.lazy_names import lazy_names
 if TYPE_CHECKING:
     from lazy_package.inner import answer as answer
@@ -45,6 +48,7 @@ def test_the_names_are_read_from_the_source(package):
     """``__all__`` has the exports in the order of the source; ``dir`` lists names not used yet."""
     assert package.__all__ == ["answer", "nothing"]
     assert {"answer", "nothing", "__all__"} <= set(dir(package))
+    assert not {"TYPE_CHECKING", "lazy_names"} & set(dir(package))
     assert lazy_names("lazy_package")[2] == package.__all__
 
 
@@ -62,3 +66,13 @@ def test_a_missing_dependency_is_not_a_missing_name(package):
         _ = package.needs_another
     with pytest.raises(ModuleNotFoundError, match="absent"):
         _ = package.nothing
+
+
+def test_a_missing_dependency_of_a_name_names_the_extra(package):
+    """The error says which package is missing, and how to install it."""
+    (Path(package.__file__).parent / "absent.py").write_text("import not_installed_anywhere.deep")
+    get_attribute, _, _ = lazy_names("lazy_package", extra="ads")
+    with pytest.raises(
+        MissingExtraError, match=r"lazy_package.nothing needs not_installed_any.*ads"
+    ):
+        get_attribute("nothing")

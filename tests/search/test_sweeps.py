@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from all_partitions import all_single_moves
 from coterie import planted_partitions
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.label_matrix import as_label_matrix
@@ -13,6 +14,7 @@ from coterie.labels.tuples import as_label_tuples, compress_labels
 from coterie.search import search_kernels as kernels
 from coterie.search import sweeps
 from coterie.search.sweeps import sweep
+from soft_memberships import clustered, soft_partitions
 
 properties = settings(deadline=None, max_examples=20)
 seeds = st.integers(0, 10**6)
@@ -132,3 +134,22 @@ def test_weights_may_be_fractions():
     start = np.random.default_rng(1).integers(0, 4, tuples.n_tuples)
     labels, tables = repeat(sweep, tuples, start, np.ones(8))
     assert one_by_one(tuples, labels, tables, 0.5) == 0
+
+
+@given(P=soft_partitions(), seed=st.integers(0, 99), tau=thresholds)
+@properties
+def test_a_sweep_of_soft_partitions_follows_the_gains(P, seed, tau):
+    """Every sweep raises the score, and at the end no single move gains."""
+    tuples, alpha, labels = clustered(P, seed)
+    alpha = alpha[tuples.partition_order]
+    tables = ClusterTables.of(tuples, labels, alpha, 3)
+    before = tables.score(tau)
+    for _ in range(50):
+        if not sweep(tuples, labels, tables, tau):
+            break
+    fresh = ClusterTables.of(tuples, labels, alpha, 3)
+    for name in ("table", "present", "size"):
+        assert getattr(tables, name) == pytest.approx(getattr(fresh, name), abs=1e-12)
+    assert fresh.score(tau) >= before - 1e-9
+    moves = [ClusterTables.of(tuples, z, alpha, 3).score(tau) for z in all_single_moves(labels, 3)]
+    assert max(moves) <= fresh.score(tau) + 1e-6

@@ -3,6 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from coterie.labels.tuples import as_label_tuples
+
 
 def random_memberships(rng, n, widths, *, missing=True):
     """Return membership matrices (n, K_v): some rows hard, some equal, some with missing mass."""
@@ -48,3 +50,10 @@ def soft_objectives(P, labellings, alpha=None):
     n = a.shape[0]
     losses[:, np.arange(n), np.arange(n)] = 0.0
     return losses.sum(axis=(1, 2))
+
+
+def clustered(P, seed, K=3):
+    """Return tuples, weights α in the order of P, and random labels of the tuples."""
+    rng = np.random.default_rng(seed)
+    tuples = as_label_tuples(P)
+    return tuples, rng.random(len(P)) + 0.1, rng.integers(K, size=tuples.n_tuples)

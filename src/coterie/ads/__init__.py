@@ -75,4 +75,4 @@ if TYPE_CHECKING:
     from coterie.ads.segments.text_view import TextView as TextView
     from coterie.engines.backends import connect as connect
 else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__)
+    __getattr__, __dir__, __all__ = lazy_names(__name__, extra="ads")

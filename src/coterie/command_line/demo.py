@@ -12,7 +12,7 @@ import typer
 
 from coterie.command_line.ads.evaluate import verdicts
 from coterie.command_line.ads.reading import LogInput
-from coterie.command_line.ads.report import check_can_render, make_report
+from coterie.command_line.ads.report import make_report
 from coterie.command_line.ads.segment import segment_columns
 from coterie.command_line.ads.simulate import market_facts, simulate_market
 from coterie.command_line.demo_folder import MARKET, MODEL, REPORT, SEGMENTS, fresh_folder
@@ -79,18 +79,18 @@ def demo(
     from coterie.ads.segments.settings import SegmentSettings
     from coterie.files.tables import write_table
 
-    check_can_render()
     started = time.perf_counter()
     market = MarketSettings(advertisers=advertisers, seed=seed)
     report, model_file, table = (output / name for name in (REPORT, MODEL, SEGMENTS))
-    with shown_notes(quiet) as notes, fresh_folder(output):
+    with shown_notes(quiet) as notes, fresh_folder(output) as record:
+        record(output / MARKET)
         simulated = simulate_market(market, output / MARKET, quiet)
         with shown_stages(quiet):
             log = LogInput(str(output / MARKET)).read()
             made = make_report(log, SegmentSettings(random_state=seed), holdout_days=1)
             steps = made.steps(report, model_file)
             steps[table] = lambda path: write_table(path, segment_columns(made.model))
-            write_all(steps)
+            write_all(steps, record)
     truth = read_truth(simulated.truth, made.model.advertisers_)
     example = example_forecast(made.model)
     facts = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.streams import is_stream
 from coterie.command_line.terminal.summary import consensus_facts
 from coterie.errors import InvalidParameterError
+from coterie.runtime.missing_extras import missing_packages
 
 if TYPE_CHECKING:
     from coterie.engines.label_tables import TableConsensus
@@ -53,7 +53,7 @@ def choose_engine(
     can_write = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
     if not can_write or outputs.picture is not None or outputs.report is not None:
         return None
-    if importlib.util.find_spec("ibis") is None:
+    if missing_packages(("ibis", "duckdb")):
         return None
     cells = _parquet_cells(Path(labels), ids, columns)
     if cells <= _MOST_CELLS_IN_MEMORY:

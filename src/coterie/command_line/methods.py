@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.command_line.terminal import layout, options
 from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
+from coterie.runtime.missing_extras import install_command
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -89,7 +90,7 @@ def _description(row: dict[str, Any]) -> Text:
     if row["missing"]:
         missing = ", ".join(row["missing"])
         text.append(
-            f"\nuses a fallback without {missing}: pip install 'coterie[partitioners]'",
+            f"\nuses a fallback without {missing}: {install_command('partitioners')}",
             style="yellow",
         )
     return text

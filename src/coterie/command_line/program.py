@@ -35,6 +35,7 @@ from coterie.command_line.methods import methods
 from coterie.command_line.terminal.layout import one_line
 from coterie.command_line.warm import warm
 from coterie.errors import CoterieError
+from coterie.runtime.missing_extras import require_extra
 
 __all__ = ["Program", "ads", "app", "stopped_by_sigterm"]
 
@@ -102,6 +103,17 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _needing(extra: str, what: str, *packages: str) -> type[typer.core.TyperCommand]:
+    """Return commands that run only if the packages of an extra are installed."""
+
+    class Command(typer.core.TyperCommand):
+        def invoke(self, ctx: Any) -> Any:
+            require_extra(extra, what, *packages)
+            return super().invoke(ctx)
+
+    return Command
+
+
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
@@ -139,24 +151,29 @@ def _program(
     """
 
 
-ads.command("simulate")(simulate)
-ads.command("check")(check)
-ads.command("segment")(segment)
-ads.command("update")(update)
-ads.command("forecast")(forecast)
-ads.command("budget")(budget)
-ads.command("portfolio")(portfolio)
-ads.command("targets")(targets)
-ads.command("compare")(compare)
-ads.command("export")(export)
-ads.command("evaluate")(evaluate)
-ads.command("report")(report)
-ads.command("serve")(serve)
+_TABLES = _needing("files", "tables need", "pyarrow")
+_ADVERTISING = _needing(
+    "ads", "advertising needs", "pyarrow", "ibis", "duckdb", "jinja2", "msgspec"
+)
 
-app.command("consensus")(consensus)
-app.command("cluster")(cluster)
-app.command("choose-k")(choose_k)
+ads.command("simulate", cls=_ADVERTISING)(simulate)
+ads.command("check", cls=_ADVERTISING)(check)
+ads.command("segment", cls=_ADVERTISING)(segment)
+ads.command("update", cls=_ADVERTISING)(update)
+ads.command("forecast", cls=_ADVERTISING)(forecast)
+ads.command("budget", cls=_ADVERTISING)(budget)
+ads.command("portfolio", cls=_ADVERTISING)(portfolio)
+ads.command("targets", cls=_ADVERTISING)(targets)
+ads.command("compare", cls=_ADVERTISING)(compare)
+ads.command("export", cls=_ADVERTISING)(export)
+ads.command("evaluate", cls=_ADVERTISING)(evaluate)
+ads.command("report", cls=_ADVERTISING)(report)
+ads.command("serve", cls=_ADVERTISING)(serve)
+
+app.command("consensus", cls=_TABLES)(consensus)
+app.command("cluster", cls=_TABLES)(cluster)
+app.command("choose-k", cls=_TABLES)(choose_k)
 app.command("methods")(methods)
 app.add_typer(ads, name="ads")
-app.command("demo")(demo)
+app.command("demo", cls=_ADVERTISING)(demo)
 app.command("warm")(warm)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.progress import shown_stages
 from coterie.errors import OutputError
+from coterie.runtime.missing_extras import missing_packages
 
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
@@ -42,10 +43,11 @@ _SETTINGS: tuple[dict[str, Any], ...] = (
 def warm(as_json: options.AsJson = False, quiet: options.Quiet = False) -> None:
     """Compile the kernels now, so that later starts need not.
 
-    Computes the consensus of a few points, and fits and forecasts a small
-    simulated market. The compiled code is kept in the folder NUMBA_CACHE_DIR,
-    or else beside the package. It is for this type of processor and this
-    version of the package. Afterwards the folder may be read-only.
+    Computes the consensus of a few points, and, if the extra ads is installed,
+    fits and forecasts a small simulated market. The compiled code is kept in
+    the folder NUMBA_CACHE_DIR, or else beside the package. It is for this type
+    of processor and this version of the package. Afterwards the folder may be
+    read-only.
 
     Example: coterie warm --json
     """
@@ -56,8 +58,9 @@ def warm(as_json: options.AsJson = False, quiet: options.Quiet = False) -> None:
         warnings.simplefilter("ignore")  # they are about the data, which is made up
         _log.info("compiling kernels of consensus")
         run_consensus(Path(temporary))
-        _log.info("compiling kernels of forecasts")
-        run_forecasts(Path(temporary))
+        if not missing_packages(("pyarrow", "ibis", "duckdb", "msgspec")):
+            _log.info("compiling kernels of forecasts")
+            run_forecasts(Path(temporary))
     found = compiled_functions()
     folder = os.path.commonpath(found.folders) if found.folders else ""
     if found.problem or (found.compiled and prepare_cache()):
@@ -74,7 +77,6 @@ def warm(as_json: options.AsJson = False, quiet: options.Quiet = False) -> None:
 def run_consensus(folder: Path) -> None:
     """Run every consensus function on a small table of labels, and the default on several."""
     from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
-    from coterie.engines.label_tables.table_consensus import consensus_table
 
     robust = consensus_method(FLAGSHIP)
     for shape in _TABLES:
@@ -85,6 +87,10 @@ def run_consensus(folder: Path) -> None:
         method.make(3, 0).fit(P)
     for settings in _SETTINGS:
         robust.make(**{"n_clusters": 3, "random_state": 0, **settings}).fit(P)
+    if missing_packages(("pyarrow", "ibis", "duckdb")):
+        return
+    from coterie.engines.label_tables.table_consensus import consensus_table
+
     consensus_table(str(folder / "labels.csv"), n_clusters=3, random_state=0)
 
 
@@ -113,10 +119,10 @@ def run_forecasts(folder: Path) -> None:
 
 
 def _labels(folder: Path, rows: int, labels: int, blanks: bool) -> LabelMatrix:
-    """Return partitions that were written as text and read again."""
+    """Return partitions with texts as labels; they are also written to a file."""
     import numpy as np
 
-    from coterie.command_line.consensus import read_labels
+    from coterie.labels.label_matrix import as_label_matrix
 
     rng = np.random.default_rng(0)
     P = np.arange(rows)[:, None] % labels + np.zeros((1, 8), dtype=int)
@@ -127,7 +133,7 @@ def _labels(folder: Path, rows: int, labels: int, blanks: bool) -> LabelMatrix:
     table = folder / "labels.csv"
     lines = [[f"p{v}" for v in range(P.shape[1])], *cells.tolist()]
     table.write_text("\n".join(map(",".join, lines)) + "\n")
-    return read_labels(table, [], None)[1]
+    return as_label_matrix(cells)
 
 
 def _forecast(market: FittedMarket) -> None:

@@ -19,17 +19,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from coterie.consensus.link_constraints import Links, check_links, hold_links
 from coterie.consensus.parameters import check_n_clusters
 from coterie.consensus.probabilities import cluster_probabilities
 from coterie.consensus.results import ConsensusResults
+from coterie.consensus.undecided_rows import assign_by_equal_votes, label_undecided_tuples
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.labels import tuple_kernels
 from coterie.labels.growth import Growth, append_partitions
+from coterie.labels.known_tuples import known_tuples
 from coterie.labels.label_matrix import (
-    MISSING,
     LabelMatrix,
     are_memberships,
     as_label_matrix,
@@ -53,11 +54,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Labelling:
-    """Result of a method: labels of the tuples, weights of their columns, and threshold τ."""
+    """Result of a method: labels of the tuples, weights of their columns, and threshold τ.
+
+    Unless ``is_final``, tuples without a label in a weighted partition are labelled later.
+    """
 
     labels: NDArray[np.int64]
     partition_weights: Array
     threshold: float = 0.5
+    is_final: bool = False
 
     __repr__ = short_repr
 
@@ -75,6 +80,9 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     ----------
     index_ : pandas Index or None
         The index of the fitted table, if it has one besides the numbers of the rows.
+    constraints_ : dict
+        If ``fit`` had constraints: the numbers of ``must_link`` and ``cannot_link`` pairs, the rows
+        that were ``moved``, and whether the assignment is ``exact``.
     """
 
     _: KW_ONLY
@@ -91,6 +99,9 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         P: Any,
         y: Any = None,  # noqa: ARG002 (y is scikit-learn's convention)
         sample_weight: Any = None,
+        *,
+        must_link: Any = None,
+        cannot_link: Any = None,
     ) -> Self:
         """Find the consensus of the partitions in the columns of P.
 
@@ -106,6 +117,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             Number of points that each row represents, by default 1. Fractional weights are scaled
             to a mean of 1. Rows of weight 0, or below 1e−12 of the largest weight, do not
             influence the fit; ``predict`` labels them.
+        must_link, cannot_link : (m, 2) row numbers, optional
+            Pairs of rows that get the same label, and pairs that get different labels. The clusters
+            are found without them. Where they break a pair, the rows connected with it by pairs
+            join other clusters, so that the sum of their votes is largest; ``constraints_`` says
+            which. ``predict`` does not know the pairs.
 
         Notes
         -----
@@ -119,6 +135,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             warn_if_transposed(matrix)
             warn_of_ids(matrix)
         weights = check_row_weights(sample_weight, matrix.n_points)
+        links = check_links(must_link, cannot_link, matrix.n_points)
         used = matrix.labelled_rows
         if weights is not None:
             used &= weights > 0
@@ -126,6 +143,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             matrix = matrix.rows(used)
             weights = None if weights is None else weights[used]
             _refuse_unlabelled_partitions(matrix)
+            links = None if links is None else links.among(used)
         if isinstance(matrix, Memberships):
             tuples = compress_memberships(matrix, weights)
         else:
@@ -134,15 +152,23 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         n, u = matrix.n_points, tuples.n_tuples
         _log.info("%s of %d rows, %d distinct label tuples", type(self).__name__, n, u)
         with self._restored_on_failure():
-            self.__dict__.pop("k_choice_", None)  # of an earlier fit
+            for earlier in ("k_choice_", "constraints_"):
+                self.__dict__.pop(earlier, None)
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
             self.index_ = index
             # rows of the input that the tuples hold; None if they hold all of them
             self._fitted_rows = None if used.all() else np.flatnonzero(used)
             del matrix  # frees memory: it is as large as the input
-            self._finish(tuples, self._label_tuples(tuples))
+            found = self._label_tuples(tuples)
+            if links is not None:
+                tuples, found = self._with_links(links, tuples, found)
+            self._finish(tuples, found)
+            self.n_tuples_ = u
             if not used.all():
+                fitted = self.labels_, self.confidence_
                 self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
+                # predict does not know constraints
+                self.labels_[used], self.confidence_[used] = fitted
         return self
 
     @shows_stages
@@ -173,6 +199,10 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
                 "the fit had rows of weight 0 or without any label, which were not stored; fit "
                 "again on all partitions, or leave these rows out of the first fit"
             )
+        if hasattr(self, "constraints_"):
+            raise InvalidParameterError(
+                "the fit had must_link or cannot_link pairs; fit again on all partitions"
+            )
         index, before = row_index_of(P), getattr(self, "index_", None)
         refuse_other_rows(index, before, "the new partitions", "the fit")
         growth = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
@@ -200,11 +230,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         codes, memberships = self._encode_rows(P)
-        known = _labels_of_fitted_tuples(codes, memberships, self._tuples, self._tuple_labels)
+        known = np.append(self._tuple_labels, -1)[known_tuples(codes, memberships, self._tuples)]
         labels, confidence = self._tables.assign(codes, self.threshold_, known, memberships)
         undecided = (labels < 0) & (codes >= 0).any(axis=1)
         if undecided.any():
-            labels[undecided] = _assign_by_equal_votes(
+            labels[undecided] = assign_by_equal_votes(
                 self._tables, codes, memberships, undecided, self.threshold_
             )
         labels = labels.astype(np.int32)
@@ -265,10 +295,24 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         warn_if_weak(self.k_choice_)
         return self.k_choice_.best_k
 
+    def _with_links(
+        self, links: Links, tuples: LabelTuples, found: Labelling
+    ) -> tuple[LabelTuples, Labelling]:
+        """Move points so that all constraints hold; a moved point becomes a tuple of its own."""
+        weights = found.partition_weights
+        labels = label_undecided_tuples(tuples, found.labels, weights, found.threshold)
+        tuples, labels, self.constraints_ = hold_links(
+            links, tuples, labels, weights, self._row_weights, self._fitted_rows
+        )
+        return tuples, replace(found, labels=labels, is_final=True)
+
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         """Set the attributes that all methods have, with clusters numbered by falling size."""
-        labels = renumber_by_size(_label_undecided_tuples(tuples, found), tuples.weights)
-        tables = ClusterTables.of(tuples, labels, found.partition_weights)
+        labels, weights = found.labels, found.partition_weights
+        if not found.is_final:
+            labels = label_undecided_tuples(tuples, labels, weights, found.threshold)
+        labels = renumber_by_size(labels, tuples.weights)
+        tables = ClusterTables.of(tuples, labels, weights)
         _, confidence = tables.assign(tuples.codes, found.threshold, labels, tuples.memberships)
         self.labels_ = tuples.expand(labels).astype(np.int32)
         self.confidence_ = tuples.expand(confidence)
@@ -277,7 +321,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         self.n_features_in_ = tuples.n_partitions + len(getattr(self._vocabulary, "empty", ()))
         self.objective_ = tables.objective()
         self.threshold_ = found.threshold
-        self.partition_weights_ = tuples.in_given_order(found.partition_weights)
+        self.partition_weights_ = tuples.in_given_order(weights)
         self.partition_agreement_ = tuples.in_given_order(tables.agreement())
         self.partition_coverage_ = tuples.in_given_order(tables.coverage())
         self._tables, self._tuple_labels, self._tuples = tables, labels, tuples
@@ -343,57 +387,3 @@ def _refuse_old_weights(partition_weights: Any, growth: Growth) -> None:
             f"{growth.tuples.n_partitions}; call est.set_params(partition_weights=...) with all "
             "weights, those of the earlier partitions first"
         )
-
-
-def _label_undecided_tuples(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64]:
-    """Label tuples that have labels only in partitions of weight 0 by these partitions."""
-    if not tuples.has_missing:
-        return found.labels
-    decided = tuples.has_weighted_label(found.partition_weights)
-    if decided.all():
-        return found.labels
-    labels = np.where(decided, found.labels, -1)
-    tables = ClusterTables.of(tuples, labels, found.partition_weights)
-    labels[~decided] = _assign_by_equal_votes(
-        tables, tuples.codes, tuples.memberships, ~decided, found.threshold
-    )
-    return labels
-
-
-def _assign_by_equal_votes(
-    tables: ClusterTables,
-    codes: NDArray[Any],
-    memberships: Array | None,
-    rows: NDArray[np.bool_],
-    threshold: float,
-) -> NDArray[np.int64]:
-    """Return the labels of some rows if every partition has weight 1."""
-    equal = replace(tables, alpha=np.ones_like(tables.alpha))
-    chosen = None if memberships is None else memberships[rows]
-    return equal.assign(codes[rows], threshold, memberships=chosen)[0]
-
-
-def _labels_of_fitted_tuples(
-    codes: NDArray[Any],
-    memberships: Array | None,
-    tuples: LabelTuples,
-    labels: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the labels of rows that equal a fitted tuple, −1 for the others."""
-    fitted = tuples.codes
-    if memberships is not None:
-        columns, shares = tuples.slots()
-        width = max(columns.shape[1], codes.shape[1])
-        fitted = _padded_keys(columns, shares, width)
-        codes = _padded_keys(codes, memberships, width)
-    _, group, _ = tuple_kernels.group_equal_rows(np.vstack([fitted, codes]))
-    u = len(fitted)
-    # groups are numbered by first appearance, so fitted tuple a is group a
-    return np.append(labels, -1)[np.minimum(group[u:], u)]
-
-
-def _padded_keys(columns: NDArray[Any], shares: Array, width: int) -> NDArray[np.int64]:
-    """Return comparable keys of soft rows, padded by empty slots to a common width."""
-    padding = ((0, 0), (0, width - columns.shape[1]))
-    columns = np.pad(columns, padding, constant_values=MISSING)
-    return tuple_kernels.slot_keys(columns, np.pad(shares, padding))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.robust.camps import Dissent, find_camps
+from coterie.consensus.robust.feature_indices import indices_in_words
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
@@ -23,7 +24,6 @@ __all__ = [
     "Summary",
     "dissent_of",
     "fitted_consensus",
-    "indices_in_words",
     "k_choice_of",
     "meaning_of_confidence",
     "partition_names",
@@ -299,19 +299,6 @@ def meaning_of_confidence(estimator: Any) -> str:
     return "0 undecided, 1 certain"
 
 
-def indices_in_words(indices: Mapping[str, float]) -> str:
-    """Return the indices of clusters on features as a text.
-
-    >>> indices_in_words({"silhouette": 0.551, "davies_bouldin": 0.6, "calinski_harabasz": np.nan})
-    'silhouette 0.551, Davies-Bouldin 0.6'
-    """
-    names = {name: name.replace("_", "-").title() for name in indices} | {
-        "silhouette": "silhouette"
-    }
-    known = [f"{names[name]} {value:.3g}" for name, value in indices.items() if np.isfinite(value)]
-    return ", ".join(known) or "no index, because there is one cluster or one point in each"
-
-
 def row_index(estimator: Any) -> Any:
     """Return the index of the fitted table, or None if it has none."""
     index = getattr(estimator, "index_", None)
@@ -359,6 +346,12 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
         )
     if (choice := k_choice_of(estimator)) is not None:
         lines["chosen K"] = f"{choice.best_k}: {choice.reason}"
+    if links := getattr(consensus, "constraints_", None):
+        lines["constraints"] = (
+            f"{links['must_link']} must-link and {links['cannot_link']} cannot-link pairs hold; "
+            f"{number_of(len(links['moved']), 'point')} moved"
+            + ("" if links["exact"] else "; another choice may have more votes")
+        )
     mean = estimator.confidence_.mean()
     lines["confidence"] = f"{mean:.2f} on average ({meaning_of_confidence(estimator)})"
     if uncertain := _uncertain_points(estimator, consensus):

@@ -9,10 +9,10 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Literal
 
 from coterie.errors import InvalidParameterError
+from coterie.runtime.missing_extras import missing_packages
 
 __all__ = [
     "CONSENSUS_METHODS",
@@ -80,7 +80,7 @@ class Method:
 
     def missing_packages(self) -> list[str]:
         """Return those of ``packages`` that are not installed."""
-        return [name for name in self.packages if find_spec(name) is None]
+        return missing_packages(self.packages)
 
 
 FLAGSHIP = "robust"

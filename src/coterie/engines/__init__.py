@@ -1,1 +1,5 @@
 """Tables that stay in an engine: DuckDB or Spark, reached through Ibis."""
+
+from coterie.runtime.missing_extras import require_extra
+
+require_extra("engines", "engines need", "pyarrow", "ibis", "duckdb")

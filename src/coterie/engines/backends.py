@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, unquote
 from coterie.engines.queries import SECRET_NAME, engine_errors, engine_message, masked
 from coterie.errors import InvalidParameterError, MissingExtraError, TableError
 from coterie.runtime.devices import available_memory
+from coterie.runtime.missing_extras import require_extra
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -81,12 +82,6 @@ def connect(
     settings = _settings(url, query)
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise InvalidParameterError(f"threads={threads!r}: it must be at least 1")
-    try:
-        import ibis  # noqa: F401 — only to see whether it is installed
-    except ImportError as error:
-        raise MissingExtraError(
-            "engines need Ibis: install it with pip install 'coterie[engines]'"
-        ) from error
     if colon and scheme == "duckdb":
         given = {"memory_limit": memory_limit, "threads": threads}
         usual = max(available_memory() // 4, _LEAST_MEMORY)
@@ -215,12 +210,9 @@ def _master(url: str, place: str, threads: int | None) -> str:
 
 
 def _active_session() -> SparkSession | None:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingExtraError(
-            "Spark needs PySpark: install it with pip install 'coterie[spark]'"
-        ) from error
+    require_extra("spark", "Spark needs", "pyspark")
+    from pyspark.sql import SparkSession
+
     return SparkSession.getActiveSession()
 
 
@@ -282,13 +274,8 @@ def _postgres(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:
             f"url={masked(url)!r}: write it as postgres://host:5432/database; a table is named "
             "apart, and its schema by ?schema=NAME"
         )
-    try:
-        import pandas  # noqa: F401 — Ibis needs both for PostgreSQL
-        import psycopg  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "PostgreSQL needs psycopg: install it with pip install 'coterie[postgres]'"
-        ) from error
+    # Ibis needs pandas for PostgreSQL
+    require_extra("postgres", "PostgreSQL needs", "psycopg", "pandas")
     import ibis
 
     user, host, port, database = (unquote(part or "") or None for part in parts.groups())

@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.runtime.user_warnings import warn_user
 
-__all__ = ["check_features", "check_number", "check_row_weights", "check_whole"]
+__all__ = ["check_features", "check_number", "check_odds", "check_row_weights", "check_whole"]
 
 # float64 represents every whole number up to this one
 _LARGEST_EXACT_COUNT = 2.0**53
@@ -77,6 +77,32 @@ def check_features(X: Any, name: str) -> Any:
         X.sum_duplicates()
     _check_finite(X, name)
     return X
+
+
+def check_odds(
+    name: str, odds: Any, size: int, of: str, *, positive: bool = False
+) -> npt.NDArray[np.float64] | None:
+    """Return relative frequencies of rows or columns as floats; None stays None.
+
+    >>> check_odds("subspace_weight", [1, 0, 3], 3, "column")
+    array([1., 0., 3.])
+    """
+    if odds is None:
+        return None
+    try:
+        array = np.asarray(odds, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError(f"{name}: give one number for each {of}") from None
+    if array.shape != (size,):
+        raise InvalidParameterError(
+            f"{name} has shape {array.shape}; give one number for each of the {size} {of}s"
+        )
+    wrong = ~(np.isfinite(array) & (array > 0 if positive else array >= 0))
+    if wrong.any() or not array.any():
+        place = int(np.argmax(wrong))
+        least = "positive numbers" if positive else "numbers ≥ 0 that are not all 0"
+        raise InvalidParameterError(f"{name}[{place}] is {array[place]}; give finite {least}")
+    return array
 
 
 def check_row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:

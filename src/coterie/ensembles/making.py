@@ -14,7 +14,12 @@ from sklearn.utils import check_random_state
 
 from coterie.ensembles.execution import execute_runs, is_sampled
 from coterie.ensembles.gaussian_mixtures import principal_axes
-from coterie.ensembles.input_checks import check_features, check_row_weights, check_whole
+from coterie.ensembles.input_checks import (
+    check_features,
+    check_odds,
+    check_row_weights,
+    check_whole,
+)
 from coterie.ensembles.landmark_spectral import share_graph
 from coterie.ensembles.members import Member, label_rows
 from coterie.ensembles.plans import Plan, check_ensemble, check_share, check_sizes
@@ -90,6 +95,8 @@ def make_partitions(
     ensemble: Any = "mixed",
     subsample: float | None = None,
     subspace: float | None = None,
+    subsample_weight: Any = None,
+    subspace_weight: Any = None,
     sample_weight: Any = None,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -101,9 +108,10 @@ def make_partitions(
     ----------
     X : (n, p) array or sparse matrix
     n_clusters : int, sequence of int or None
-        K. If a sequence is given, each run draws one of its numbers. None: unknown.
+        Number of clusters, K. If a sequence is given, each run draws one of its numbers. None:
+        unknown.
     n_partitions : int
-        V.
+        Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these
         The kind of clustering: ``"mixed"``, ``"spectral"``, ``"mixture"``,
         ``"diagonal mixture"``, ``"ward"``, ``"diverse"``, ``"kmeans"``, ``"subspaces"``,
@@ -112,6 +120,10 @@ def make_partitions(
         for each run. Several are used in turn.
     subsample, subspace : float in (0, 1], optional
         The shares of the rows and of the columns that each run uses.
+    subsample_weight : (n,) positive numbers, optional
+        How often rows are drawn for samples, relative to each other.
+    subspace_weight : (p,) numbers, optional
+        Odds of the columns when a run draws columns; 0 is never drawn.
     sample_weight : (n,) numbers, optional
         Weights of the rows. Rows of weight 0 do not influence the runs and are labelled like new
         rows.
@@ -144,6 +156,8 @@ def make_partitions(
         ensemble=ensemble,
         subsample=subsample,
         subspace=subspace,
+        subsample_weight=subsample_weight,
+        subspace_weight=subspace_weight,
         sample_weight=sample_weight,
         n_jobs=n_jobs,
         verbose=verbose,
@@ -159,6 +173,8 @@ def fit_ensemble(
     ensemble: Any = "mixed",
     subsample: float | None = None,
     subspace: float | None = None,
+    subsample_weight: Any = None,
+    subspace_weight: Any = None,
     sample_weight: Any = None,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -199,9 +215,10 @@ def fit_ensemble(
     ----------
     X : (n, p) array or sparse matrix
     n_clusters : int, sequence of int or None
-        K. If a sequence is given, each run draws one of its numbers. None: unknown.
+        Number of clusters, K. If a sequence is given, each run draws one of its numbers. None:
+        unknown.
     n_partitions : int
-        V.
+        Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these
         A name in the table, or a clusterer. Several are used in turn. A clusterer is cloned for
         each run. Its ``random_state`` is set, and its ``n_clusters``, or ``n_components`` of a
@@ -211,6 +228,11 @@ def fit_ensemble(
     subsample, subspace : float in (0, 1], optional
         The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
         clusters the same samples of rows.
+    subsample_weight : (n,) positive numbers, optional
+        How often rows are drawn for samples, relative to each other: a row of weight 2 is drawn
+        twice as often as a row of weight 1, but at most once for each run.
+    subspace_weight : (p,) numbers, optional
+        Odds of the columns when a run draws columns without replacement; 0 is never drawn.
     sample_weight : (n,) numbers, optional
         Weights of the rows. Kinds without weights draw rows in proportion to them. Rows of weight 0
         do not influence the runs and are labelled like new rows.
@@ -238,12 +260,14 @@ def fit_ensemble(
     X = check_features(X, "X")
     check_whole("n_partitions", n_partitions)
     weights = check_row_weights(sample_weight, X.shape[0])
+    row_odds = check_odds("subsample_weight", subsample_weight, X.shape[0], "row", positive=True)
     if n_jobs == 0:
         raise InvalidParameterError("n_jobs=0: give 1 or more, or −1 for all cores")
     used = None if weights is None or weights.all() else weights > 0
     every_row = X
     if weights is not None and used is not None:
         X, weights = X[used], weights[used]
+        row_odds = None if row_odds is None else row_odds[used]
     plan = Plan(
         n_rows=X.shape[0],
         n_features=X.shape[1],
@@ -251,6 +275,8 @@ def fit_ensemble(
         kinds=check_ensemble(ensemble),
         subsample=check_share("subsample", subsample),
         subspace=check_share("subspace", subspace),
+        row_odds=row_odds,
+        column_odds=check_odds("subspace_weight", subspace_weight, X.shape[1], "column"),
     )
     plan.check_every_row_is_drawn(n_partitions)
     seeds = _spawn_seeds(random_state, n_partitions)

@@ -78,7 +78,8 @@ class Plan:
     """The checked settings of an ensemble.
 
     ``sizes`` are the numbers of clusters to draw from; None is unknown. ``subsample`` and
-    ``subspace`` replace the shares of all kinds.
+    ``subspace`` replace the shares of all kinds. ``row_odds`` (n,) and ``column_odds`` (p,) say how
+    often rows and columns are drawn, relative to each other; None is equally often.
     """
 
     n_rows: int
@@ -87,6 +88,8 @@ class Plan:
     kinds: tuple[Kind, ...]
     subsample: float | None = None
     subspace: float | None = None
+    row_odds: Floats | None = field(default=None, repr=False)
+    column_odds: Floats | None = field(default=None, repr=False)
     axes: Floats | None = field(default=None, repr=False)
     graph: LandmarkGraph | None = field(default=None, repr=False)
 
@@ -111,9 +114,7 @@ class Plan:
                 scaling = scalings[cycle % len(scalings) if kind.scalings else 0]
             subspace = kind.subspace if self.subspace is None else self.subspace
             if subspace is not None:
-                count = max(1, round(subspace * self.n_features))
-                columns = np.sort(random.permutation(self.n_features)[:count])
-                scaling = scaling.restricted_to(columns)
+                scaling = scaling.restricted_to(self._draw_columns(subspace, random))
             # with ``subsample``, every kind in turn clusters the same sample
             if self.subsample is None or index == 0:
                 drawn = self._draw_rows(kind, times_drawn, random)
@@ -165,6 +166,7 @@ class Plan:
     def check_every_row_is_drawn(self, n_partitions: int) -> None:
         """Refuse samples that leave out rows, or that share no row, so that nothing links them."""
         shares = [self._share(kind) for kind in self.kinds]
+        self._check_odds(shares)
         if n_partitions == 1 or any(share is None for share in shares):
             return
         n_samples = n_partitions
@@ -177,6 +179,27 @@ class Plan:
                 f"{self.n_rows} rows, but every row must be drawn, and samples must overlap; "
                 "raise subsample or n_partitions"
             )
+        if self.row_odds is not None:
+            expected = n_drawn * self.row_odds.min() / self.row_odds.sum()
+            if expected < 1:
+                row = int(np.argmin(self.row_odds))
+                raise InvalidParameterError(
+                    f"subsample_weight[{row}] is so small that {n_samples} samples draw the row "
+                    f"{expected:.2g} times on average; raise it, subsample or n_partitions"
+                )
+
+    def _check_odds(self, shares: list[float | None]) -> None:
+        """Refuse weights for drawing if nothing is drawn."""
+        columns = [kind.subspace if self.subspace is None else self.subspace for kind in self.kinds]
+        for name, odds, drawn in (
+            ("subsample", self.row_odds, shares),
+            ("subspace", self.column_odds, columns),
+        ):
+            if odds is not None and all(share is None for share in drawn):
+                raise InvalidParameterError(
+                    f"{name}_weight is given, but the runs draw no {name}; set {name}, such as "
+                    f"{name}=0.8"
+                )
 
     def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
         """Draw K_v; None leaves it to a clusterer."""
@@ -211,11 +234,23 @@ class Plan:
             return None
         count = self._n_drawn(share)
         # Random numbers in [0, 1) break ties between equal counts.
-        order = np.argpartition(times_drawn + random.random(self.n_rows), count - 1)
+        turn = times_drawn + random.random(self.n_rows)
+        if self.row_odds is not None:
+            turn /= self.row_odds
+        order = np.argpartition(turn, count - 1)
         drawn = np.zeros(self.n_rows, dtype=np.bool_)
         drawn[order[:count]] = True
         times_drawn += drawn
         return drawn
+
+    def _draw_columns(self, share: float, random: np.random.Generator) -> npt.NDArray[np.intp]:
+        """Draw different columns, in rising order."""
+        count = max(1, round(share * self.n_features))
+        if self.column_odds is None:
+            return np.sort(random.permutation(self.n_features)[:count])
+        count = min(count, int(np.count_nonzero(self.column_odds)))
+        odds = self.column_odds / self.column_odds.sum()
+        return np.sort(random.choice(self.n_features, count, replace=False, p=odds))
 
 
 def check_ensemble(ensemble: Any) -> tuple[Kind, ...]:

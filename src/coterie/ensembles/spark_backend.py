@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from joblib.parallel import ThreadingBackend
 
-from coterie.errors import InvalidParameterError, MissingExtraError
+from coterie.errors import InvalidParameterError
+from coterie.runtime.missing_extras import require_extra
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -70,12 +71,9 @@ def _outcome(func: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 
 def _active_context() -> SparkContext:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtraError(
-            "SparkBackend needs PySpark: install it with pip install 'coterie[spark]'"
-        ) from None
+    require_extra("spark", "SparkBackend needs", "pyspark")
+    from pyspark.sql import SparkSession
+
     session = SparkSession.getActiveSession()
     if session is None:
         raise InvalidParameterError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,8 +11,12 @@ from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.consensus.diagnostics import partition_names
+from coterie.consensus.parameters import check_choice
 from coterie.consensus.robust.feature_indices import FeatureSample
+from coterie.ensembles.distance_embedding import DistanceEmbedding, check_distances
+from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.scalings import Scaling, standard_and_min_max
+from coterie.errors import InvalidParameterError
 from coterie.estimators.combining import RunsClusterer, rows_with_weight
 from coterie.labels.row_index import row_index_of
 from coterie.runtime.verbosity import shows_stages
@@ -19,6 +24,7 @@ from coterie.runtime.verbosity import shows_stages
 __all__ = ["ConsensusClusterer"]
 
 
+@dataclass(eq=False, repr=False)
 class ConsensusClusterer(RunsClusterer):
     """Clusterer of features by the consensus of many different runs.
 
@@ -32,9 +38,10 @@ class ConsensusClusterer(RunsClusterer):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        K. None: the number that :func:`~coterie.choose_k` recommends for the runs.
+        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends for the
+        runs.
     n_partitions : int, default=32
-        V.
+        Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these, default="mixed"
         The kinds of runs, used in turn. "mixed": one spectral run and three mixtures, one of them
         with diagonal covariances. "kmeans" are the runs of the paper, with K clusters each. The
@@ -51,6 +58,11 @@ class ConsensusClusterer(RunsClusterer):
         clusters the same samples of rows.
     standardize : bool, default=False
         Scale every column to mean 0 and variance 1; columns of sparse X only to variance 1.
+    metric : {"euclidean", "precomputed"}, default="euclidean"
+        "precomputed": X are the distances (n, n) of all pairs of rows. The runs cluster up to 50
+        coordinates whose Euclidean distances are near the given ones, or near their roots if these
+        are not Euclidean (classical scaling, above 2,000 rows by 2,000 landmarks). ``predict``
+        takes distances (m, n) to the fitted rows.
     n_jobs : int or None, default=None
         Number of parallel runs, as in joblib. It does not change the result.
     verbose : bool, default=False
@@ -101,33 +113,47 @@ class ConsensusClusterer(RunsClusterer):
     (array([0, 0, 0, 1, 1], dtype=int32), array([1], dtype=int32))
     """
 
+    _: KW_ONLY
+    metric: str = "euclidean"
+
     @shows_stages
     def fit(
         self,
         X: Any,
         y: Any = None,  # noqa: ARG002 (y is scikit-learn's convention)
         sample_weight: Any = None,
+        *,
+        must_link: Any = None,
+        cannot_link: Any = None,
+        subsample_weight: Any = None,
+        subspace_weight: Any = None,
     ) -> Self:
         """Cluster the rows of X.
 
         Parameters
         ----------
-        X : (n, p), dense or sparse
+        X : (n, p), dense or sparse; (n, n) distances if ``metric="precomputed"``
         y : ignored
         sample_weight : (n,) numbers, optional
             Number of points that each row represents, by default 1. Rows of weight 0 do not
             influence the fit and are labelled like new rows.
+        must_link, cannot_link : (m, 2) row numbers, optional
+            Pairs of rows that get the same label, and pairs that get different labels, as in
+            :meth:`RobustConsensus.fit`. They do not change the runs.
+        subsample_weight, subspace_weight : (n,) and (p,) numbers, optional
+            How often rows and columns are drawn if runs use samples of them (``subsample``,
+            ``subspace``), as in :func:`~coterie.make_partitions`.
         """
         index = row_index_of(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        X = self._validated(X, reset=True)
         rng = check_random_state(self.random_state)
-        scaling = Scaling()
-        if self.standardize:
-            scaling = standard_and_min_max(rows_with_weight(X, sample_weight))[0]
+        scaling = self._fit_scaling(X, rng, sample_weight)
         Z = scaling.transform(X)
-        runs = self._fit_runs(self.ensemble, Z, rng, sample_weight)
-        features = FeatureSample.draw(Z)
-        self._combine_runs(runs.labels, runs.names, rng, sample_weight, features)
+        odds = {"subsample_weight": subsample_weight, "subspace_weight": subspace_weight}
+        runs = self._fit_runs(self.ensemble, Z, rng, sample_weight, **odds)
+        features = FeatureSample.draw(X if self._has_distances else Z, self.metric)
+        links = {"must_link": must_link, "cannot_link": cannot_link}
+        self._combine_runs(runs.labels, runs.names, rng, sample_weight, features, **links)
         self.feature_indices_ = features.indices(self.labels_[features.rows])
         # set together, so that a fit that fails does not change an earlier fit
         self._scaling, self.ensemble_, self.index_ = scaling, runs, index
@@ -137,12 +163,42 @@ class ConsensusClusterer(RunsClusterer):
 
     def _labels_of_runs(self, X: Any) -> NDArray[np.int32]:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
-        return self.ensemble_.predict(self._scaling.transform(X))
+        return self.ensemble_.predict(self._scaling.transform(self._validated(X, reset=False)))
+
+    @property
+    def _has_distances(self) -> bool:
+        return bool(self.metric == "precomputed")
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """Return features or distances after scikit-learn's checks."""
+        check_choice("metric", self.metric, ("euclidean", "precomputed"))
+        if not self._has_distances:
+            types = (np.float64, np.float32)
+            return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types)
+        D = validate_data(self, X, reset=reset, dtype=np.float64)
+        check_distances(D, square=reset)
+        return D
+
+    def _fit_scaling(
+        self, X: Any, rng: np.random.RandomState, sample_weight: Any
+    ) -> Scaling | DistanceEmbedding:
+        """Return the transform to the coordinates that the runs cluster."""
+        if self._has_distances:
+            if self.standardize:
+                raise InvalidParameterError(
+                    "standardize=True scales columns, but metric='precomputed' has distances; "
+                    "standardize before computing them"
+                )
+            weights = check_row_weights(sample_weight, len(X))
+            return DistanceEmbedding.fit(X, rng, None if weights is None else weights > 0)
+        if self.standardize:
+            return standard_and_min_max(rows_with_weight(X, sample_weight))[0]
+        return Scaling()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not self._has_distances
+        tags.input_tags.pairwise = tags.input_tags.positive_only = self._has_distances
         # checks of scikit-learn read these tags of every estimator with predict_proba
         tags.classifier_tags = ClassifierTags()
         return tags

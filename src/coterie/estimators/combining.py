@@ -72,9 +72,9 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         return RobustConsensus()
 
     def _fit_runs(
-        self, ensemble: Any, X: Any, rng: np.random.RandomState, sample_weight: Any
+        self, ensemble: Any, X: Any, rng: np.random.RandomState, sample_weight: Any, **odds: Any
     ) -> Ensemble:
-        """Cluster X by the settings of this clusterer."""
+        """Cluster X by the settings of this clusterer; ``odds`` are weights for drawing."""
         return fit_ensemble(
             X,
             self.n_clusters,
@@ -83,6 +83,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
             subsample=self.subsample,
             subspace=self.subspace,
             sample_weight=sample_weight,
+            **odds,
             n_jobs=self.n_jobs,
             verbose=bool(self.verbose),
             random_state=rng,
@@ -95,11 +96,12 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         rng: np.random.RandomState,
         sample_weight: Any,
         features: FeatureSample | None = None,
+        **constraints: Any,
     ) -> None:
         """Fit the consensus of the runs and set the attributes that come from it."""
         consensus = self._default_consensus() if self.consensus is None else self.consensus
         self.consensus_ = fit_consensus(
-            consensus, labels, names, self.n_clusters, rng, sample_weight, features
+            consensus, labels, names, self.n_clusters, rng, sample_weight, features, **constraints
         )
         self.labels_ = self.consensus_.labels_
         self.n_clusters_ = self.consensus_.n_clusters_
@@ -118,6 +120,7 @@ def fit_consensus(
     rng: np.random.RandomState,
     sample_weight: Any = None,
     features: FeatureSample | None = None,
+    **constraints: Any,
 ) -> Any:
     """Fit a consensus function to partitions (n, V).
 
@@ -131,6 +134,7 @@ def fit_consensus(
     sample_weight : (n,), optional
     features : FeatureSample, optional
         Features of the points, to describe the choice of K.
+    **constraints : ``must_link`` and ``cannot_link`` of the consensus function
 
     Returns
     -------
@@ -149,9 +153,11 @@ def fit_consensus(
     }
     with ignore_label_warnings():
         P = as_label_matrix(labels, names=names, allow_unlabelled_rows=True)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        given = {"sample_weight": sample_weight, **constraints}
+        # a consensus function of the user may not know these parameters
+        given = {name: value for name, value in given.items() if value is not None}
         function.set_params(**missing)._features = features
-        function.fit(P, **weights)
+        function.fit(P, **given)
     del function._features  # it may be large, and is needed only by the fit
     return function
 

@@ -34,7 +34,8 @@ class MultiViewClusterer(RunsClusterer):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        K. None: the number that :func:`~coterie.choose_k` recommends for the runs.
+        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends for the
+        runs.
     n_partitions : int, default=12
         Number of runs in each view.
     ensemble : as in :class:`ConsensusClusterer`, or dict by view name, default="mixed"

@@ -33,6 +33,7 @@ STORABLE_TYPES = {
     "MultiViewAffinityPropagation": "coterie.multiview:MultiViewAffinityPropagation",
     "LowRankConsensus": "coterie.multiview:LowRankConsensus",
     "Scaling": "coterie.ensembles.scalings:Scaling",
+    "DistanceEmbedding": "coterie.ensembles.distance_embedding:DistanceEmbedding",
     "Ensemble": "coterie.ensembles.making:Ensemble",
     "CentroidMember": "coterie.ensembles.centroids:CentroidMember",
     "SpectralMember": "coterie.ensembles.landmark_spectral:SpectralMember",

@@ -13,7 +13,7 @@ from scipy import stats
 
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.runtime.data_frames import import_pandas
+from coterie.runtime.missing_extras import import_pandas
 
 __all__ = ["FactorTest", "FactorTests", "factor_tests"]
 
@@ -134,7 +134,7 @@ def factor_tests(
     factors : pandas, polars or arrow table with n rows, or mapping of names to columns (n,)
         NaN, None and empty texts are missing: the factor is tested without these points.
     n_permutations : int, default=9999
-        B. The smallest p-value of a permuted test is 1/(B + 1).
+        Number of permutations, B. The smallest p-value of a permuted test is 1/(B + 1).
     random_state : int, Generator or None, default=None
 
     Returns

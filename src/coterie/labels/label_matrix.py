@@ -7,19 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from coterie.errors import InvalidLabelsError, LabelWarning
-from coterie.labels.coding import (
-    MISSING,
-    SOFT_HINT,
-    arrow_column,
-    code_array,
-    code_columns,
-    drop_categories,
-)
+from coterie.labels.coding import code_array, code_columns
+from coterie.labels.distinct_labels import drop_categories
+from coterie.labels.label_values import MISSING, SOFT_HINT
 from coterie.labels.row_index import row_index_of
+from coterie.runtime.missing_extras import require_extra
 from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import warn_user
 
@@ -323,21 +318,21 @@ def _ragged_message(P: Any) -> str:
 
 def _frame_columns(P: Any) -> tuple[list[Any], tuple[str, ...]] | None:
     """Return columns and names of a pandas, polars or arrow table, or None for other types."""
-    # columns are converted separately, so that an error message can name the column
     if isinstance(P, Mapping) or _are_vectors(P):
         return _vector_columns(P)
     # pandas: select by position, because names may occur twice
     if hasattr(P, "iloc") and P.ndim == 2:
         names = tuple(str(name) for name in P.columns)
-        columns = [P.iloc[:, v] for v in range(len(names))]
-    elif hasattr(P, "get_columns"):  # polars
-        names, columns = tuple(P.columns), P.get_columns()
-    elif hasattr(P, "__arrow_c_stream__") and (hasattr(P, "schema") or hasattr(P, "columns")):
+        return [P.iloc[:, v] for v in range(len(names))], names
+    if hasattr(P, "get_columns"):  # polars
+        return P.get_columns(), tuple(P.columns)
+    if hasattr(P, "__arrow_c_stream__") and (hasattr(P, "schema") or hasattr(P, "columns")):
+        require_extra("files", "tables of arrow need", "pyarrow")
+        import pyarrow as pa
+
         table = pa.table(P)
         return table.columns, tuple(table.column_names)
-    else:
-        return None
-    return [arrow_column(c, name) for c, name in zip(columns, names, strict=True)], names
+    return None
 
 
 def _are_vectors(P: Any) -> bool:
@@ -358,4 +353,4 @@ def _vector_columns(P: Any) -> tuple[list[Any], tuple[str, ...]]:
                 f"partition '{name}' has shape {vector.shape}, partition '{names[0]}' has "
                 f"{vectors[0].shape}; give one label for each point in every partition"
             )
-    return [arrow_column(v, name) for v, name in zip(vectors, names, strict=True)], names
+    return vectors, names

@@ -15,8 +15,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from coterie.errors import InvalidLabelsError
-from coterie.labels.coding import MISSING, SOFT_HINT, code_dtype
+from coterie.labels.distinct_labels import code_dtype
 from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
+from coterie.labels.label_values import MISSING, SOFT_HINT
 from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["Memberships", "as_memberships", "hard_labels", "memberships_like", "slots_of"]
@@ -310,7 +311,7 @@ def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:
     point = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     # added by increasing value, the sums do not depend on the order of the columns
     order = np.lexsort((rows.data, point))
-    sums = np.bincount(point, weights=rows.data[order], minlength=rows.shape[0])
+    sums = np.bincount(point, weights=rows.data[order])
     if (too_much := sums > 1 + _TOLERANCE).any():
         row = int(np.argmax(too_much))
         raise InvalidLabelsError(

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from coterie.labels import tuple_kernels as kernels
-from coterie.labels.coding import MISSING, code_dtype
+from coterie.labels.distinct_labels import code_dtype
 from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
+from coterie.labels.label_values import MISSING
 from coterie.labels.soft_memberships import Memberships, as_memberships, slots_of
 from coterie.runtime.short_reprs import short_repr
 
@@ -236,6 +237,26 @@ class LabelTuples:
             self.names,
         )
         return restricted, group
+
+    def with_points_apart(
+        self, points: NDArray[Any], row_weights: Array | None = None
+    ) -> tuple[LabelTuples, Indices]:
+        """Return tuples in which each of some points is a tuple of its own, at the end.
+
+        The second result are the old places of the first tuples; those without a point left are
+        gone. ``row_weights`` (n,) are those of :func:`compress_labels`.
+        """
+        at, own = self.inverse[points], np.ones(len(points))
+        own = own if row_weights is None else row_weights[points]
+        left = np.bincount(self.inverse, minlength=self.n_tuples)
+        left -= np.bincount(at, minlength=self.n_tuples)
+        kept = np.flatnonzero(left)
+        rest = self.weights - np.bincount(at, own, self.n_tuples)
+        inverse = (np.cumsum(left > 0) - 1)[self.inverse].astype(self.inverse.dtype)
+        inverse[points] = len(kept) + np.arange(len(points))
+        chosen = np.append(kept, at)
+        apart = self.subset(chosen, np.append(rest[kept], own))
+        return replace(apart, inverse=inverse), kept
 
     def without_points(self) -> LabelTuples:
         """Return the tuples with an empty ``inverse``, to save memory."""

@@ -8,13 +8,13 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from coterie.errors import InvalidParameterError
+from coterie.runtime.missing_extras import install_command, missing_packages
 
 __all__ = [
     "available_memory",
@@ -50,9 +50,8 @@ def gpu_obstacle() -> str:
 
     The first call imports PyTorch, which takes seconds.
     """
-    missing = [name for name in ("torch", "triton") if find_spec(name) is None]
-    if missing:
-        return f"{' and '.join(missing)} not installed (pip install 'coterie[gpu]')"
+    if missing := missing_packages(("torch", "triton")):
+        return f"{' and '.join(missing)} not installed ({install_command('gpu')})"
     import torch
 
     if not torch.cuda.is_available():

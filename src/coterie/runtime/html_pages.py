@@ -12,8 +12,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.errors import MissingExtraError
 from coterie.runtime import wording as words
+from coterie.runtime.missing_extras import require_extra
 
 if TYPE_CHECKING:
     import jinja2
@@ -39,12 +39,9 @@ def page_templates(
     MissingExtraError
         If jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError(
-            f"the page needs jinja2, which is not installed: pip install 'coterie[{extra}]'"
-        ) from error
+    require_extra(extra, "the page needs", "jinja2")
+    import jinja2
+
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(package, "page"),
         autoescape=True,

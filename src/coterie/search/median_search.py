@@ -263,7 +263,7 @@ def _tables_with_room(
 
 
 def _merge_while_better(labels: Labels, tables: ClusterTables, tau: float) -> bool:
-    """Merge pairs of clusters, best first, while the score rises; labels change in place."""
+    """Merge pairs of clusters, best first, while the score rises; labels ≥ 0 change in place."""
     gains = tables.merge_gains(tau)
     empty = tables.size == 0
     gains[empty] = gains[:, empty] = -np.inf
@@ -280,8 +280,7 @@ def _merge_while_better(labels: Labels, tables: ClusterTables, tau: float) -> bo
         gains[:, a] += gains[:, b]
         gains[b] = gains[:, b] = -np.inf
         gains[a, a] = -np.inf
-    if merged:
-        labels[labels >= 0] = target[labels[labels >= 0]]
+    labels[:] = target[labels]
     return merged
 
 

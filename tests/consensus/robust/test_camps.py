@@ -7,7 +7,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from coterie import planted_partitions
 from coterie.consensus.robust.camps import (
+    CUT,
     GroupMoments,
+    _joined_to_largest,
     chance_scores,
     find_camps,
     partition_agreement,
@@ -15,6 +17,8 @@ from coterie.consensus.robust.camps import (
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
+from coterie.runtime.sampling import sample_multiplicities
+from soft_memberships import pair_matrices, random_memberships
 
 
 def counts_of(P):
@@ -95,6 +99,7 @@ def test_constant_partitions_agree_with_no_other():
     dissent = partition_agreement(P)
     assert dissent.weights.tolist() == [1.0] * 4 + [0.0] * 5
     assert np.abs(dissent.scores[4:]).max() == 0
+    assert dissent.camp_scores.tolist() == [np.inf, 0, 0, 0, 0, 0]
 
 
 def test_partitions_all_alike_agree():
@@ -111,6 +116,16 @@ def test_few_points_are_not_held_against_agreement():
     a, b = y.copy(), y.copy()
     a[:3], b[-3:] = 1, 0
     assert partition_agreement(np.column_stack([y, a, b])).weights.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("copies", "score"), [(2.0, 1 / 0.05), (1e6, 1 / 0.0025)])
+def test_deviations_have_bounds(copies, score):
+    """Equal partitions score 20 with few points, and 400 with many."""
+    tuples = compress_labels(as_label_matrix([[0, 0], [1, 1], [2, 2], [2, 2]]), np.full(4, copies))
+    counts = count_pairs(tuples, all_contingencies(tuples))
+    assert chance_scores(counts)[1] == pytest.approx(score)
+    groups = np.array([0]), np.array([1])
+    assert GroupMoments.of(counts).score(*groups) == pytest.approx(score)
 
 
 def test_sample_of_many_points_gives_the_same_camps():
@@ -165,6 +180,8 @@ def test_notebooks_show_a_table_of_the_camps():
     html = partition_agreement(named_partitions(["a", "b", "c", "<script>", "e"]))._repr_html_()
     assert "<td>a, b, c</td>" in html and "<td>&lt;script&gt;, e</td>" in html
     assert html.count("<tr>") == 3 and "<script>" not in html
+    assert "<td>0</td><td>3</td><td>decides</td><td></td>" in html
+    assert "<td>1</td><td>2</td><td>dissents</td><td>" in html
 
 
 @pytest.mark.parametrize("copies", [10**3, 10**9])
@@ -212,3 +229,98 @@ def test_camp_scores_tell_how_far_the_dissenters_are():
     dissent = partition_agreement(P)
     assert dissent.camp_scores[0] == np.inf and dissent.camp_scores[1:].max() < 4
     assert f"score at most {dissent.camp_scores[1:].max():.1f}" in dissent.in_words()
+
+
+def test_scores_of_soft_partitions_are_those_of_random_permutations():
+    """Agreement is in standard deviations over random permutations of the rows."""
+    rng = np.random.default_rng(3)
+    P = random_memberships(rng, 60, [3, 4], missing=False)
+    P[1][:30, :3] = (P[1][:30, :3] + P[0][:30]) / 2
+    P[1] /= P[1].sum(axis=1, keepdims=True)
+    agreement, scores = chance_scores(counts_of(P))
+    a, b = pair_matrices(P)[0]
+    np.fill_diagonal(a, 0)
+    np.fill_diagonal(b, 0)
+    orders = [rng.permutation(60) for _ in range(1_000)]
+    draws = np.array([(a * b[np.ix_(p, p)]).sum() for p in orders])
+    mean, span = a.sum() * b.sum() / (60 * 59), (a.sum() + b.sum()) / 2
+    assert draws.mean() == pytest.approx(mean, rel=0.01)
+    deviation = draws.std() / (span - mean)
+    assert agreement[0, 1] == pytest.approx(((a * b).sum() - mean) / (span - mean))
+    assert scores[0, 1] == pytest.approx(agreement[0, 1] / deviation, rel=0.05)
+
+
+def test_camps_follow_the_order_of_the_partitions():
+    """Partitions in another order have the same agreement, scores, camps and names."""
+    P, _ = planted_partitions([60, 40, 20], 7, 3, 0.2, random_state=0)
+    table = pd.DataFrame(P, columns=list("abcdefg"))
+    order = np.random.default_rng(0).permutation(7)
+    found, moved = partition_agreement(table), partition_agreement(table[table.columns[order]])
+    assert (moved.agreement == found.agreement[np.ix_(order, order)]).all()
+    assert (moved.scores == found.scores[np.ix_(order, order)]).all()
+    assert (moved.weights == found.weights[order]).all()
+    assert moved.names == tuple("abcdefg"[v] for v in order)
+
+
+@pytest.mark.parametrize(("common", "decided"), [(3, False), (4, True)])
+def test_partitions_need_four_common_points(common, decided):
+    """With fewer common points neither partitions nor groups of them can show disagreement."""
+    P = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0, 0], [0, 0]])
+    P[common:, 1] = -1
+    counts = counts_of(P)
+    assert (chance_scores(counts)[1][0, 1] == CUT) != decided
+    score = GroupMoments.of(counts).score(np.array([0]), np.array([1]))
+    assert (score == CUT) != decided
+
+
+def test_a_sample_is_counted_as_its_points_are():
+    """The agreement of a sample is that of the points that were drawn."""
+    P = np.random.default_rng(0).integers(0, 2, (400, 3))
+    tuples = as_label_tuples(P)
+    drawn = sample_multiplicities(tuples.weights, 150, 5).astype(int)
+    points = in_users_order(tuples)[np.repeat(np.arange(tuples.n_tuples), drawn)]
+    sampled, expected = partition_agreement(P, 150, 5), partition_agreement(points)
+    assert len(points) == 150
+    np.testing.assert_allclose(sampled.scores, expected.scores)
+
+
+def in_users_order(tuples):
+    """Return the codes of the tuples, with the partitions in the user's order."""
+    return tuples.codes[:, np.argsort(tuples.partition_order)]
+
+
+def test_words_say_who_agrees():
+    """One partition, all equal, all different, and camps of several dissenters."""
+    y = np.repeat(np.arange(3), 40)
+    alike = np.column_stack([y, y, y])
+    assert partition_agreement(y[:, None]).in_words() == "one partition: nothing to agree on"
+    found = partition_agreement(alike)
+    assert found.in_words() == "all 3 partitions agree beyond chance" and found.all_same
+    assert not partition_agreement(alike[:, :2]).all_same
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 3, (120, 3))
+    found = partition_agreement(noise)
+    assert found.in_words().startswith("no two of the 3 partitions agree beyond chance, so all")
+    assert found.tied and not found.all_same
+    z = rng.permutation(y)
+    found = partition_agreement(np.column_stack([alike, z, z]))
+    words = "3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2, and"
+    assert found.in_words().startswith(words)
+    assert "they agree with the 3 no better than chance (score at most" in found.in_words()
+    assert f"at most {found.camp_scores[1]:.1f}; 4 is agreement" in found.in_words()
+    found = partition_agreement(np.column_stack([alike, noise[:, :2]]))
+    assert "2 dissent (a, b): no two of them agree, and" in found.in_words(["", "", "", "a", "b"])
+    found = partition_agreement(np.column_stack([alike, z]))
+    assert found.in_words() == "3 of 4 partitions agree; 1 dissents (3)"
+
+
+def test_camps_join_the_largest_while_they_agree_with_it():
+    """A camp may agree with the largest one only after another camp has joined it."""
+
+    class Moments:
+        def score(self, first, second):
+            return CUT if len(first) >= {3: 3, 4: 5, 6: 9}[int(second[0])] else 0.0
+
+    camps = [np.array([0, 1, 2]), np.array([4]), np.array([6]), np.array([3, 5])]
+    largest, *others = _joined_to_largest(Moments(), camps, CUT)
+    assert largest.tolist() == [0, 1, 2, 3, 5, 4] and [c.tolist() for c in others] == [[6]]

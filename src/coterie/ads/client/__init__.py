@@ -1,11 +1,5 @@
 """Clients for the forecast service, in blocking and in asynchronous form."""
 
-from coterie.errors import MissingExtraError
+from coterie.runtime.missing_extras import require_extra
 
-try:
-    import httpx as httpx
-    import msgspec as msgspec
-except ImportError as error:
-    raise MissingExtraError(
-        "a client of the service needs httpx and msgspec: pip install 'coterie[client]'"
-    ) from error
+require_extra("client", "a client of the service needs", "httpx", "msgspec")

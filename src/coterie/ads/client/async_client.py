@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import httpx
-import pyarrow as pa
 
 from coterie.ads.client.connection import Call, Connection, note_version
 from coterie.ads.client.question_batches import Asked, Bids, Details, batches_of
@@ -19,6 +18,9 @@ from coterie.ads.decisions.decision_answers import (
 )
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["AsyncClient"]
 

@@ -16,12 +16,11 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from random import random
 from time import monotonic
-from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
 import msgspec
-import pyarrow as pa
 from msgspec import Meta
 
 from coterie import __version__
@@ -35,6 +34,10 @@ from coterie.ads.decisions.decision_answers import (
 )
 from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
+from coterie.runtime.missing_extras import require_extra
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Attempt", "Call", "Connection", "note_version"]
 
@@ -300,6 +303,9 @@ def _wait(headers: Mapping[str, str]) -> float:
 
 
 def _table(body: bytearray) -> pa.Table:
+    require_extra("files", "tables of curves need", "pyarrow")
+    import pyarrow as pa
+
     with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
         return stream.read_all()
 

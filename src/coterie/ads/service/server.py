@@ -13,12 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.service.access import AccessPolicy, address_of, check_access, read_tokens
 from coterie.ads.service.service_settings import ServiceSettings
-from coterie.errors import CoterieError, MissingExtraError
+from coterie.errors import CoterieError
+from coterie.runtime.missing_extras import require_extra
 
 if TYPE_CHECKING:
     from coterie.ads.service.model_holder import ModelHolder
@@ -36,12 +36,7 @@ _ONE_SIGNAL = 1.0
 
 def check_can_serve() -> None:
     """Refuse to start if a package that the service needs is not installed."""
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"the service needs {' and '.join(missing)}, not installed here: "
-            "pip install 'coterie[service]'"
-        )
+    require_extra("service", "the service needs", *_PACKAGES)
 
 
 def policy_of(settings: ServiceSettings) -> AccessPolicy:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from coterie.errors import MissingExtraError
+from coterie.runtime.missing_extras import require_extra
 
 __all__ = ["traced"]
 
@@ -38,10 +38,14 @@ def traced(app: ASGI, template: Callable[[str], str], provider: Any = None) -> A
     provider : TracerProvider, optional
         By default one that exports by OTLP over HTTP. It is shut down with the application.
     """
-    try:
-        from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
-    except ImportError as error:
-        raise _missing() from error
+    require_extra(
+        "traces",
+        "traces need",
+        "opentelemetry.instrumentation.asgi",
+        "opentelemetry.sdk",
+        "opentelemetry.exporter.otlp.proto.http",
+    )
+    from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
 
     provider = provider or _exporting()
 
@@ -124,13 +128,11 @@ def _after_export(provider: Any, send: Any) -> Any:
 
 def _exporting() -> Any:
     """Return a provider that sends spans by OTLP over HTTP."""
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as error:
-        raise _missing() from error
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     # attributes that are given here have precedence over OTEL_SERVICE_NAME
     resource = Resource.create()
     if str(resource.attributes["service.name"]).startswith("unknown_service"):
@@ -138,7 +140,3 @@ def _exporting() -> Any:
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
-
-
-def _missing() -> MissingExtraError:
-    return MissingExtraError("traces need OpenTelemetry: pip install 'coterie[traces]'")

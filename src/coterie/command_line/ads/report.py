@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import shlex
 import sys
@@ -23,7 +22,6 @@ from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
-from coterie.errors import MissingExtraError
 from coterie.runtime.wording import percent, signed
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from coterie.ads.report.contents import Report
     from coterie.ads.segments.settings import SegmentSettings
 
-__all__ = ["MadeReport", "check_can_render", "make_report", "report"]
+__all__ = ["MadeReport", "make_report", "report"]
 
 TITLE = "Advertising segments and forecasts"
 
@@ -88,7 +86,6 @@ def report(
         how=how,
     )
     source.check_outputs()
-    check_can_render()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
         log = source.read(allow_faults)
@@ -157,15 +154,6 @@ def make_report(
         title=title,
     )
     return MadeReport(model, found, payload)
-
-
-def check_can_render() -> None:
-    """Refuse, before the work, if a package for logs or pages is not installed."""
-    missing = [name for name in ("ibis", "jinja2") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"the report needs {' and '.join(missing)}: pip install 'coterie[ads]'"
-        )
 
 
 def _evaluated(log: reading.CountedLog, settings: SegmentSettings, holdout_days: int) -> Evaluation:

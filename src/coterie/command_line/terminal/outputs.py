@@ -13,8 +13,9 @@ from coterie.command_line.terminal.streams import (
     output_name,
     write_output,
 )
-from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
+from coterie.errors import InvalidParameterError, OutputError
 from coterie.runtime.atomic_files import atomic_file, check_writable
+from coterie.runtime.missing_extras import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,11 +137,18 @@ class Outputs:
         return {kind: path for kind, path in self.paths.items() if not is_stream(path)}
 
 
-def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
-    """Write files in order; the arguments of a KeyboardInterrupt are the complete files."""
+def write_all(
+    steps: Mapping[Path, Callable[[Path], None]], before: Callable[[Path], None] | None = None
+) -> None:
+    """Write files in order; the arguments of a KeyboardInterrupt are the complete files.
+
+    ``before`` is called with each path before it is written.
+    """
     written: list[Path] = []
     try:
         for path, write in steps.items():
+            if before is not None:
+                before(path)
             write(path)
             written.append(path)
     except KeyboardInterrupt:
@@ -166,12 +174,9 @@ def _check_picture(path: Path) -> None:
         raise OutputError(
             f"{path}: the name of a picture must end in one of {', '.join(_PICTURES)}"
         )
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise MissingExtraError(
-            "pictures need matplotlib, which is not installed: pip install 'coterie[plots]'"
-        ) from error
+    require_extra("plots", "pictures need", "matplotlib")
+    import matplotlib as mpl
+
     mpl.use("Agg")  # draws to files without a display
 
 

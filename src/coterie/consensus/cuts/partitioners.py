@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import threading
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from scipy.sparse import csc_array, csr_array
 from sklearn.utils import check_random_state
 
 from coterie.consensus.parameters import check_choice
-from coterie.errors import MissingExtraError
+from coterie.runtime.missing_extras import missing_packages, require_extra
 
 __all__ = [
     "choose_partitioner",
@@ -47,14 +46,14 @@ def choose_partitioner(wanted: Any, package: str, fallback: str) -> str:
     'spectral'
     """
     check_choice("partitioner", wanted, ("auto", package, fallback))
-    installed = find_spec(_MODULES[package]) is not None
     if wanted == "auto":
-        return package if installed else fallback
-    if wanted == package and not installed:
-        raise MissingExtraError(
-            f"partitioner={package!r} needs the package {_MODULES[package]}, which is not "
-            "installed: pip install 'coterie[partitioners]', or use "
-            f"partitioner={fallback!r}, which needs no package"
+        return fallback if missing_packages([_MODULES[package]]) else package
+    if wanted == package:
+        require_extra(
+            "partitioners",
+            f"partitioner={package!r} needs",
+            _MODULES[package],
+            instead=f"or use partitioner={fallback!r}, which needs no package",
         )
     return str(wanted)
 

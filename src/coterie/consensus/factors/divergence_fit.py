@@ -62,7 +62,7 @@ class KLConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=8
-        K. If a column of W has no point, there are fewer clusters.
+        Number of clusters, K. If a column of W has no point, there are fewer clusters.
         None: the number that :func:`~coterie.choose_k` recommends.
     error_penalty : float, default=2.0
         λ > 0. Entries that differ from S by more than a factor e^λ are corrected; with

@@ -63,7 +63,7 @@ class NMFConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=8
-        K. If a column of H is the largest of no row, there are fewer clusters.
+        Number of clusters, K. If a column of H is the largest of no row, there are fewer clusters.
         None: the number that :func:`~coterie.choose_k` recommends.
     init : {"kmeans", "random"}, default="kmeans"
         Start from k-means on the ℓ2 factor (indicator + 0.2), or from uniform random numbers.

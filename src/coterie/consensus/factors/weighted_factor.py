@@ -52,7 +52,7 @@ class WeightedConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=8
-        K. If a column of H is the largest of no row, there are fewer clusters.
+        Number of clusters, K. If a column of H is the largest of no row, there are fewer clusters.
         None: the number that :func:`~coterie.choose_k` recommends.
     max_outer : int, default=2
         Largest number of rounds; see Limits for why two. About 20 reach convergence.

@@ -42,8 +42,8 @@ class EvidenceAccumulation(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=8
-        K. None chooses the number with the longest lifetime; the lifetime of k is the range of
-        distances d at which a cut of the tree gives k clusters.
+        Number of clusters, K. None chooses the number with the longest lifetime; the lifetime of k
+        is the range of distances d at which a cut of the tree gives k clusters.
     linkage : {"average", "single", "complete"}, default="average"
     max_tuples : int, default=10_000
         Limit on the number of distinct tuples. Memory grows with its square: 0.9 GB for 10,000,

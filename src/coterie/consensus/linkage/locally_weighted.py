@@ -54,7 +54,7 @@ class LocallyWeightedConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=8
-        K. None: the number that :func:`~coterie.choose_k` recommends.
+        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends.
     strategy : {"linkage", "graph"}, default="linkage"
     theta : float, default=0.4
         θ > 0. A smaller value gives uncertain clusters less weight.

@@ -41,7 +41,7 @@ class PropagatedConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=8
-        K. None: the number that :func:`~coterie.choose_k` recommends.
+        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends.
     n_steps : int, default=20
         T, the length of the walks.
     max_tuples : int, default=10_000

@@ -65,9 +65,9 @@ class RobustConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int, None or "free", default=None
-        K. None: the number that :func:`~coterie.choose_k` recommends. "free": the number with the
-        least J, found by the search; under noise this is often far too many, because stray points
-        become clusters.
+        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends. "free":
+        the number with the least J, found by the search; under noise this is often far too many,
+        because stray points become clusters.
     relaxation : {"auto", "admm", "divided", "l2"}, default="auto"
         "admm": the ℓ1 relaxation of the paper, with a dense (u, u) matrix over the u distinct
         label tuples. If it does not fit in memory, or u > 40,000 on the CPU, a warning is given

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.runtime.data_frames import import_pandas
+from coterie.runtime.missing_extras import import_pandas
 
 __all__ = ["KChoice"]
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.errors import InvalidParameterError, MissingExtraError
+from coterie.errors import InvalidParameterError
+from coterie.runtime.missing_extras import require_extra
 
 __all__ = ["axes_or_new", "name_blocks", "panels", "without_frame"]
 
@@ -21,10 +22,9 @@ def axes_or_new(ax: Any, size: tuple[float, float]) -> Any:
     """Return ``ax``, or the axes of a new figure; ``size`` is in inches."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingExtraError("plots need matplotlib: pip install 'coterie[plots]'") from error
+    require_extra("plots", "plots need", "matplotlib")
+    import matplotlib.pyplot as plt
+
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 

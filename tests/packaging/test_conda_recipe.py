@@ -1,0 +1,54 @@
+"""The recipe for conda-forge needs what the package needs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coterie
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: the recipe was not read")
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def recipe() -> dict[str, Any]:
+    """The recipe."""
+    return yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def pyproject() -> dict[str, Any]:
+    """The settings of the package."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def needed(requirements: list[str]) -> dict[str, str]:
+    """Return the bound of each name."""
+    pairs = (re.fullmatch(r"([\w-]+)\s*(.*)", text) for text in requirements)
+    return {pair[1]: pair[2] for pair in pairs if pair}
+
+
+def test_requirements_are_those_of_the_package(recipe, pyproject):
+    """Names and bounds are equal; conda-forge knows the lowest Python as python_min."""
+    run = needed(recipe["requirements"]["run"])
+    assert run.pop("python") == ">=${{ python_min }}"
+    assert run == needed(pyproject["project"]["dependencies"])
+    host = needed(recipe["requirements"]["host"])
+    assert needed(pyproject["build-system"]["requires"]).items() <= host.items()
+
+
+def test_names_are_those_of_the_package(recipe, pyproject):
+    """Version, summary, licence, address and program are the same."""
+    project = pyproject["project"]
+    assert recipe["context"]["version"] == coterie.__version__
+    assert recipe["about"]["summary"] == project["description"]
+    assert recipe["about"]["license"] == project["license"]
+    assert recipe["about"]["homepage"] == project["urls"]["Homepage"]
+    programs = [f"{name} = {target}" for name, target in project["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == programs

@@ -1,0 +1,76 @@
+"""The wheel has what a user needs, and its page works outside of the repository."""
+
+from __future__ import annotations
+
+import email
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+import coterie
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """The wheel, built from this tree."""
+    pytest.importorskip("hatchling", reason="hatchling is not installed: no wheel was built")
+    pytest.importorskip(
+        "hatch_fancy_pypi_readme",
+        reason="hatch-fancy-pypi-readme is not installed: no wheel was built",
+    )
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    """The metadata of the wheel."""
+    name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return email.message_from_bytes(wheel.read(name))
+
+
+def test_the_wheel_is_the_package(wheel: zipfile.ZipFile) -> None:
+    """It has every file of the package and nothing else; type checkers find their marker."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert "coterie/py.typed" in packed
+    assert not [name for name in packed if re.search(r"__pycache__|\.nb[ic]$|\.pyc$", name)]
+    if tracked.returncode == 0 and tracked.stdout:
+        sources = {name.removeprefix("src/") for name in tracked.stdout.splitlines()}
+        assert {name for name in sources if (ROOT / "src" / name).exists()} <= packed
+
+
+def test_the_version_is_that_of_the_source(metadata: Message) -> None:
+    """There is one place for it."""
+    assert metadata["Version"] == coterie.__version__
+
+
+def test_links_of_the_page_are_absolute(metadata: Message) -> None:
+    """A package index shows the page without the files around it."""
+    page = metadata.get_payload()
+    assert isinstance(page, str)
+    targets = re.findall(r"\]\(([^)\s]+)\)", page)
+    targets += re.findall(r"(?:src|href)=\"([^\"]+)\"", page)
+    assert any("/docs/" in target for target in targets)
+    assert [t for t in targets if not re.match(r"https://|#", t)] == []
+
+
+def test_addresses_are_those_of_the_project(metadata: Message) -> None:
+    """The labels are those that package indexes know."""
+    urls = dict(entry.split(", ", 1) for entry in metadata.get_all("Project-URL", []))
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    assert all(url.startswith(urls["Homepage"]) for url in urls.values())

@@ -1,0 +1,61 @@
+"""A release is refused while something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import coterie
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def release() -> ModuleType:
+    """The script."""
+    spec = importlib.util.spec_from_file_location("release", ROOT / "packaging" / "release.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A repository that is ready to release 1.2.0."""
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.0 (2030-01-31)\n")
+    (tmp_path / "CITATION.cff").write_text("title: x\nversion: 1.2.0\n")
+    for command in (
+        ["init", "--quiet"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all"],
+    ):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_a_tree_that_is_ready_has_no_obstacles(release, tree):
+    """Clean, with a dated heading, the version in the citation, and a new tag."""
+    assert release.obstacles_to("1.2.0", tree) == []
+
+
+def test_every_obstacle_is_named(release, tree):
+    """A missing heading, another citation, changed files, and a tag that exists."""
+    assert [text.split()[0] for text in release.obstacles_to("1.3.0", tree)] == [
+        "CHANGELOG.md",
+        "CITATION.cff",
+    ]
+    (tree / "new").touch()
+    subprocess.run(["git", "tag", "v1.2.0"], cwd=tree, check=True)
+    first, second = release.obstacles_to("1.2.0", tree)
+    assert "not committed" in first and "v1.2.0 exists" in second
+
+
+def test_the_version_and_the_table_are_found(release):
+    """They are read from the source and from the README."""
+    assert release.version_of(ROOT) == coterie.__version__
+    assert len(release.labels_of_readme().splitlines()) == 11

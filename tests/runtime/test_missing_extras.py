@@ -1,0 +1,238 @@
+"""Messages about optional packages name extras that exist and that install the package."""
+
+import ast
+import importlib.metadata
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from packaging.requirements import Requirement
+
+import coterie
+from coterie.errors import MissingExtraError
+from coterie.runtime import missing_extras
+from coterie.runtime.missing_extras import (
+    import_pandas,
+    install_command,
+    missing_packages,
+    require_extra,
+)
+
+SOURCES = Path(coterie.__file__).parent
+#: Distributions whose modules have other names.
+DISTRIBUTIONS = {
+    "ibis": "ibis-framework",
+    "prometheus_client": "prometheus-client",
+    "opentelemetry.instrumentation.asgi": "opentelemetry-instrumentation-asgi",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+}
+
+
+def calls(names):
+    """Return the calls of these functions in the package, with the literal texts they get."""
+    for file in sorted(SOURCES.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in names:
+                texts = [a.value if isinstance(a, ast.Constant) else None for a in node.args]
+                yield file.relative_to(SOURCES).as_posix(), node, texts
+
+
+def installed_by(extra, requirements):
+    """Return the distributions that an extra adds, also by other extras of coterie."""
+    found = set()
+    for requirement in requirements:
+        if f"extra == '{extra}'" not in str(requirement.marker).replace('"', "'"):
+            continue
+        if requirement.name == "coterie":
+            for other in requirement.extras:
+                found |= installed_by(other, requirements)
+        found.add(requirement.name.lower())
+    return found
+
+
+@pytest.fixture(scope="module")
+def requirements():
+    """The requirements of the installed distribution."""
+    return [Requirement(text) for text in importlib.metadata.requires("coterie") or []]
+
+
+CHECKED = [
+    (where, texts[0], module)
+    for where, _, texts in calls({"require_extra", "_needing"})
+    for module in texts[2:]
+    if None not in texts
+]
+
+
+@pytest.mark.parametrize(("where", "extra", "module"), CHECKED)
+def test_the_extra_installs_the_package(requirements, where, extra, module):
+    """Each extra in the code exists, and installs each package that is looked for."""
+    assert DISTRIBUTIONS.get(module, module) in installed_by(extra, requirements), where
+
+
+@pytest.mark.parametrize(
+    ("extra", "packages"),
+    [
+        ("partitioners", {"pymetis", "mtkahypar"}),
+        ("gpu", {"torch", "triton"}),
+        ("service", {"starlette", "uvicorn", "httptools", "msgspec", "prometheus-client"}),
+        ("report", {"jinja2"}),
+        ("ads", {"pyarrow", "duckdb", "ibis-framework", "jinja2", "msgspec"}),
+        ("all", {"pyarrow", "pandas", "matplotlib", "starlette", "httpx", "distributed"}),
+    ],
+)
+def test_extras_that_are_computed(requirements, extra, packages):
+    """Calls with packages that are not literal texts."""
+    assert packages <= installed_by(extra, requirements)
+
+
+def test_the_checks_are_found():
+    """Most optional packages are looked for by literal texts."""
+    assert {"plots", "frames", "files", "engines", "ads", "client", "spark", "postgres"} <= {
+        extra for _, extra, _ in CHECKED
+    }
+
+
+def test_no_message_is_written_by_hand():
+    """Only this module writes the command."""
+    for file in SOURCES.rglob("*.py"):
+        code = ast.parse(file.read_text(encoding="utf-8"))
+        raised = [node for node in ast.walk(code) if isinstance(node, ast.Raise)]
+        assert not any("pip install" in ast.unparse(node) for node in raised), file
+
+
+@pytest.mark.parametrize("module", ["no_such_package", "no_such_package.module", "numpy.nothing"])
+def test_a_missing_package_is_an_error(module):
+    """The error is also an ImportError."""
+    assert missing_packages(["numpy", module]) == [module]
+    with pytest.raises(ImportError, match=rf"plots need {module}, which is not .*\[plots\]'; or"):
+        require_extra("plots", "plots need", "numpy", module, instead="or do without")
+    require_extra("plots", "plots need", "numpy")
+
+
+def test_pandas_is_imported_if_it_is_there(monkeypatch):
+    """Otherwise the message says what works without it."""
+    assert import_pandas() is pd
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match=r"\[frames\]'; or use the attributes"):
+        import_pandas()
+
+
+@pytest.mark.parametrize(
+    ("record", "command"),
+    [
+        (None, "pip install 'coterie[ads]'"),
+        ({"url": "file:///no/such/folder", "dir_info": {}}, "pip install 'coterie[ads]'"),
+        ({"url": "{folder}", "dir_info": {}}, "pip install '{path}[ads]'"),
+        ({"url": "{folder}", "dir_info": {"editable": True}}, "pip install -e '{path}[ads]'"),
+        ({"url": "{wheel}", "archive_info": {}}, "pip install '{path}/c.whl[ads]'"),
+        (
+            {"url": "https://host/c.git", "vcs_info": {"vcs": "git"}},
+            "pip install 'coterie[ads] @ git+https://host/c.git'",
+        ),
+    ],
+)
+def test_the_command_repeats_the_source_of_the_installation(tmp_path, monkeypatch, record, command):
+    """A clone, a file and a repository are named, if they still exist."""
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    (folder / "pyproject.toml").touch()
+    (folder / "c.whl").touch()
+    text = json.dumps(record).replace("{folder}", folder.as_uri())
+    text = text.replace("{wheel}", (folder / "c.whl").as_uri())
+
+    class Distribution:
+        def read_text(self, _):
+            return None if record is None else text
+
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: Distribution())
+    assert install_command("ads") == command.replace("{path}", str(folder))
+
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(name, *_):
+        if name in ("pyarrow", "duckdb", "ibis", "pandas", "matplotlib", "jinja2", "msgspec"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing)
+"""
+
+
+def run_without_extras(code):
+    """Return the finished process of an interpreter without optional packages."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT + code], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_library_works_without_extras():
+    """Arrays and lists of any kind of label, features, choice of K and model files."""
+    done = run_without_extras("""
+import numpy as np, tempfile, coterie
+P, truth = coterie.planted_partitions([20, 20], 6, 1, 0.1, random_state=0)
+names = np.array(["red", "blue", ""])
+large = P.astype(np.int64) + 2**40
+for labels in (P, large, names[P], names[P].tolist(), P.astype(float)):
+    est = coterie.RobustConsensus(2, random_state=0).fit(labels)
+    assert coterie.clustering_accuracy(truth, est.labels_) == 1
+est.summary()
+coterie.choose_k(P)
+coterie.save_model(est, tempfile.mkdtemp() + "/model.coterie")
+X, y = coterie.load_dataset("iris")
+coterie.ConsensusClusterer(3, ensemble="kmeans", random_state=0).fit(X).predict(X)
+""")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        (["consensus", "labels.csv"], "files"),
+        (["cluster", "x.npy"], "files"),
+        (["choose-k", "labels.parquet"], "files"),
+        (["ads", "forecast", "model", "--advertiser", "a", "--bid", "1"], "ads"),
+        (["demo"], "ads"),
+    ],
+)
+def test_commands_name_their_extra_in_one_line(command, extra):
+    """There is no traceback."""
+    done = run_without_extras(f"sys.argv[1:] = {command!r}\nimport coterie.__main__ as m; m.main()")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and f"[{extra}]'" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["--version"], ["--help"], ["methods"], ["ads", "segment", "--help"]]
+)
+def test_help_works_without_extras(command):
+    """Also that of commands that need an extra."""
+    done = run_without_extras(f"sys.argv[1:] = {command!r}\nimport coterie.__main__ as m; m.main()")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["consensus_table", "ads.read_histograms", "ads.AdForecaster"])
+def test_names_that_need_an_extra_say_so(name):
+    """The library raises the same error."""
+    package, _, last = f"coterie.{name}".rpartition(".")
+    done = run_without_extras(f"""
+import {package} as package
+from coterie.errors import MissingExtraError
+try:
+    package.{last}(None)
+except MissingExtraError as error:
+    print(error)
+""")
+    assert f"[{'ads' if 'ads' in name else 'engines'}]'" in done.stdout, done.stderr
+
+
+def test_missing_extras_has_no_state(monkeypatch):
+    """A package that was installed meanwhile is found."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert missing_packages(["pandas"]) == ["pandas"]
+    monkeypatch.undo()
+    assert missing_extras.missing_packages(["pandas"]) == []
