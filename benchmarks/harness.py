@@ -50,6 +50,10 @@ BENCHMARKS = {
     "mutation": ("mutation", "Which small changes of the core do its tests notice?"),
     "serve": ("serve", "Throughput and latency of the forecast service, also during reloads."),
     "soak": ("soak", "Memory, open files and failures of the service in an hour of mixed load."),
+    "kills": (
+        "kills",
+        "What outputs are after a command was killed, and whether a rerun succeeds.",
+    ),
 }
 
 

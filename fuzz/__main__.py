@@ -61,7 +61,7 @@ def _result(runs: list[dict[str, Any]]) -> Result:
         "refused": lambda run: f"{_share(run, 'refused'):.0%}",
         "branches": item("branches", form=",", missing="–"),
         "corpus": item("corpus", form=",", missing="–"),
-        "slowest, s": item("slowest", form=".2f"),
+        "slowest, CPU s": item("slowest", form=".2f"),
         "peak memory": item("peak_bytes", form=readable_bytes),
         "findings": lambda run: len(run["findings"]),
     }

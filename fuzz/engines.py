@@ -16,7 +16,8 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 
 import coterie
-from coterie.errors import MissingExtraError
+from benchmarks.harness import error_line
+from coterie.errors import CoterieError, MissingExtraError
 from fuzz.contract import MOST_SECONDS, Record, Target
 
 __all__ = ["mutate_bytes", "run_in_atheris", "try_properties"]
@@ -74,8 +75,11 @@ def mutate_bytes(target: Target, seconds: float, folder: Path | None = None) -> 
         command = [sys.executable, "-m", "fuzz.engines", target.name, str(found)]
         command += [f"-max_total_time={int(seconds)}", f"-timeout={int(3 * MOST_SECONDS)}"]
         command += ["-rss_limit_mb=4096", f"-artifact_prefix={found}/", str(corpus)]
-        # atheris installs no handler for an interrupt; the session ends with this process
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+        if not (found / "counts.json").exists():
+            raise CoterieError(f"{target.name} could not be run: {error_line(done.stderr)}")
         counts: dict[str, Any] = json.loads((found / "counts.json").read_text(encoding="utf-8"))
         last = _DONE.search(done.stderr)
         if last is None or done.returncode != 0:
@@ -106,7 +110,8 @@ def run_in_atheris(name: str, folder: Path, arguments: list[str]) -> None:
 def _compiled_modules() -> list[str]:
     """Return the modules of compiled kernels: Numba cannot compile instrumented functions."""
     folder = Path(coterie.__file__).parent
-    found = [path for path in folder.rglob("*.py") if "numba" in path.read_text(encoding="utf-8")]
+    texts = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
+    found = [path for path, text in texts.items() if "compiled_code" in text or "numba" in text]
     relative = [path.relative_to(folder.parent).with_suffix("") for path in found]
     return [".".join(path.parts) for path in relative]
 

@@ -24,7 +24,9 @@ __all__ = ["make"]
 
 _INTEGERS = st.integers(-2, 5) | st.integers() | st.sampled_from([-(2**63), 2**63 - 1, 2**64])
 _FLOATS = st.sampled_from([0.0, 1.0, -1.0, -0.0, 0.5, 1e308]) | st.floats()
-_TEXTS = st.sampled_from(["", "a", "b", "-1", "1", "nan", " ", "\0", "\ud800"]) | st.text(max_size=4)
+_TEXTS = st.sampled_from(["", "a", "b", "-1", "1", "nan", " ", "\0", "\ud800"]) | st.text(
+    max_size=4
+)
 _ODD = st.sampled_from(
     [
         None,
@@ -128,10 +130,14 @@ def _array(rows: list[list[Any]], kind: str) -> Any:
 
 _FRAMES: dict[str, Any] = {
     "pandas": lambda columns: pd.DataFrame(dict(enumerate(columns))),
-    "pandas, names repeated": lambda columns: pd.concat([pd.Series(c, name="x") for c in columns], axis=1),
+    "pandas, names repeated": lambda columns: pd.concat(
+        [pd.Series(c, name="x") for c in columns], axis=1
+    ),
     "pandas, categories": lambda columns: pd.DataFrame(dict(enumerate(columns))).astype("category"),
     "pandas, nullable": lambda columns: pd.DataFrame(dict(enumerate(columns))).convert_dtypes(),
-    "polars": lambda columns: pl.DataFrame({str(v): c for v, c in enumerate(columns)}, strict=False),
+    "polars": lambda columns: pl.DataFrame(
+        {str(v): c for v, c in enumerate(columns)}, strict=False
+    ),
     "arrow": lambda columns: pa.table({str(v): c for v, c in enumerate(columns)}),
     "arrow, dictionaries": lambda columns: pa.table(
         {str(v): pa.array(c).dictionary_encode() for v, c in enumerate(columns)}

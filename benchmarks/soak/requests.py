@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ class Sent(NamedTuple):
     method: str
     path: str
     body: bytes | None = None
-    headers: dict[str, str] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
     expected: int = 200
 
 
@@ -162,5 +163,5 @@ def _bad_requests() -> list[tuple[_Maker, float]]:
         (_got("wrong method", ask, 405), 1),
         (_got("unknown advertiser", "/v1/advertisers/nobody", 404), 1),
         (_got("invalid query", "/v1/advertisers?page=0", 422), 1),
-        (lambda m: Sent("wrong media", "POST", ask, b"{}", {"Content-Type": "a/b"}, 415), 0.5),
+        (lambda _: Sent("wrong media", "POST", ask, b"{}", {"Content-Type": "a/b"}, 415), 0.5),
     ]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -183,3 +186,38 @@ def test_read_only_folder_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(OutputError, match="read-only"), fresh_folder(tmp_path / "demo"):
         pytest.fail("the work was started")
+
+
+def kill_after(folder, paths):
+    """Begin a demo in a new process that writes some paths and is killed."""
+    code = f"""
+import os, pathlib, signal
+from coterie.command_line.demo_folder import fresh_folder
+folder = pathlib.Path({str(folder)!r})
+with fresh_folder(folder) as record:
+    for path in {paths!r}:
+        record(folder / path.partition("/")[0])
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text("first")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("n_written", [0, 1, 2])
+def test_a_killed_demo_can_be_repeated(folder, n_written):
+    """The record says before each path that it is written; so the next demo may replace it."""
+    kill_after(folder, ["market/truth.parquet", "report.html"][:n_written])
+    with fresh_folder(folder):
+        assert list(folder.iterdir()) == []
+        write_demo(folder, "second")
+    assert set(contents(folder).values()) == {b"second"}
+
+
+def test_a_killed_demo_leaves_files_of_the_user_alone(folder):
+    """Only the path that was being written is taken for the demo's without a checksum."""
+    kill_after(folder, ["market/truth.parquet"])
+    (folder / "report.html").write_text("mine")
+    with pytest.raises(OutputError, match=REFUSED), fresh_folder(folder):
+        pytest.fail("the work was started")
+    assert (folder / "report.html").read_text() == "mine"

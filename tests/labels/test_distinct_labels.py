@@ -84,3 +84,20 @@ def test_dropped_categories_are_missing():
     )
     assert codes.tolist() == [0, -1, 1, -1]
     assert names.tolist() == [10, 30]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([0.0, -0.0, 1.0, None]),
+        pd.Series([0.0, -0.0, 1.0, None], dtype="double[pyarrow]"),
+        pd.Series([0.0, -0.0, 1.0, None], dtype="Float64"),
+        pl.Series([0.0, -0.0, 1.0, None]),
+        as_objects([0.0, -0.0, 1.0, None]),
+    ],
+)
+def test_zero_has_no_sign(column):
+    """The floats 0.0 and −0.0 are one label, as they are in arrays of numbers."""
+    codes, labels = distinct_labels(column, "run")
+    assert codes.tolist() == [0, 0, 1, -1]
+    assert labels.tolist() == [0, 1]

@@ -157,7 +157,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", ["Path.exists", "tempfile.mkstemp"])
+@pytest.mark.parametrize("name", ["Path.exists", "Path.touch"])
 def test_errors_of_the_system_before_the_block_are_output_errors(tmp_path, monkeypatch, name):
     """A folder that cannot be examined, or a full disk, is reported with path and reason."""
 

@@ -82,14 +82,15 @@ def demo(
     started = time.perf_counter()
     market = MarketSettings(advertisers=advertisers, seed=seed)
     report, model_file, table = (output / name for name in (REPORT, MODEL, SEGMENTS))
-    with shown_notes(quiet) as notes, fresh_folder(output):
+    with shown_notes(quiet) as notes, fresh_folder(output) as record:
+        record(output / MARKET)
         simulated = simulate_market(market, output / MARKET, quiet)
         with shown_stages(quiet):
             log = LogInput(str(output / MARKET)).read()
             made = make_report(log, SegmentSettings(random_state=seed), holdout_days=1)
             steps = made.steps(report, model_file)
             steps[table] = lambda path: write_table(path, segment_columns(made.model))
-            write_all(steps)
+            write_all(steps, record)
     truth = read_truth(simulated.truth, made.model.advertisers_)
     example = example_forecast(made.model)
     facts = {

@@ -1,7 +1,8 @@
 """The folder of ``coterie demo``, replaced without touching files of the user.
 
-A demo records the files it wrote and their SHA-256. The next demo removes exactly those files. It
-refuses to start if one of its paths holds another file or a changed one.
+A demo records the files it wrote and their SHA-256, and before it writes a path, that it does. The
+next demo removes exactly those files, also after a demo that was killed. It refuses to start if one
+of its paths holds another file or a changed one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coterie.errors import OutputError
@@ -26,11 +27,11 @@ _PATHS = (MARKET, MODEL, SEGMENTS, REPORT)
 
 
 @contextlib.contextmanager
-def fresh_folder(folder: Path) -> Iterator[None]:
+def fresh_folder(folder: Path) -> Iterator[Callable[[Path], None]]:
     """Make a folder, or remove the files of an earlier demo from it; write a record at the end.
 
-    The record is also written after a failure. The arguments of a KeyboardInterrupt are the paths
-    that were written.
+    Yield a function to call with each path before it is written. The record is also written after
+    a failure. The arguments of a KeyboardInterrupt are the paths that were written.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def fresh_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror or error}") from error
     try:
-        yield
+        yield lambda path: _write_record(folder, writing=path.name)
     except BaseException as failure:
         # If the record cannot be written either, the first failure is the one to report.
         with contextlib.suppress(OSError):
@@ -70,12 +71,14 @@ def _check_folder(folder: Path) -> None:
 def _written_earlier(folder: Path) -> list[Path]:
     """Return the existing paths of the demo; refuse any that an earlier demo did not write."""
     try:
-        recorded = _read_record(folder)
+        recorded, writing = _read_record(folder)
         found = _demo_paths(folder)
         for path in found:
-            name = path.relative_to(folder).as_posix()
+            place = path.relative_to(folder)
             is_ours = not path.is_symlink() and (
-                path.is_dir() or (path.is_file() and recorded.get(name) == _digest(path))
+                path.is_dir()
+                or place.parts[0] == writing
+                or (path.is_file() and recorded.get(place.as_posix()) == _digest(path))
             )
             if not is_ours:
                 raise OutputError(
@@ -110,15 +113,19 @@ def _remove(folder: Path, earlier: list[Path]) -> None:
     (folder / _RECORD).unlink(missing_ok=True)
 
 
-def _read_record(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of an earlier demo by name; empty without one."""
+def _read_record(folder: Path) -> tuple[dict[str, str], str]:
+    """Return the SHA-256 of each file of an earlier demo by name, and what it was writing.
+
+    Both are empty without a record; the second also after a demo that ended by itself.
+    """
     path = folder / _RECORD
     if not path.exists():
-        return {}
+        return {}, ""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["made_by"] == _MADE_BY:
-            return {str(name): str(digest) for name, digest in record["files"].items()}
+            files = {str(name): str(digest) for name, digest in record["files"].items()}
+            return files, str(record.get("writing", ""))
     except (ValueError, LookupError, TypeError, AttributeError):
         pass  # not JSON, or JSON of another form
     raise OutputError(
@@ -127,16 +134,17 @@ def _read_record(folder: Path) -> dict[str, str]:
     )
 
 
-def _write_record(folder: Path) -> None:
-    """Record the files of the demo; without any, remove the folder."""
+def _write_record(folder: Path, writing: str = "") -> None:
+    """Record the files of the demo and what it writes next; without any, remove the folder."""
     written = [path for path in _demo_paths(folder) if path.is_file()]
-    if not written:
+    if not written and not writing:
         with contextlib.suppress(OSError):
+            (folder / _RECORD).unlink(missing_ok=True)
             folder.rmdir()
         return
     files = {path.relative_to(folder).as_posix(): _digest(path) for path in written}
     with atomic_file(folder / _RECORD) as unfinished:
-        record = {"made_by": _MADE_BY, "files": files}
+        record = {"made_by": _MADE_BY, "files": files, **({"writing": writing} if writing else {})}
         unfinished.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 

@@ -61,6 +61,7 @@ def distinct_labels(column: Any, name: str) -> Column:
     missing = np.array([not kind_of(label) for label in labels], dtype=bool)
     codes, labels = drop_categories(codes.astype(code_dtype(len(labels))), labels, missing)
     values = integers_or_texts(labels, name, lambda code: int(np.argmax(codes == code)))
+    codes, values = _merged(codes, values)
     return drop_categories(codes, values, values == (MISSING if values.dtype.kind != "U" else ""))
 
 
@@ -75,6 +76,15 @@ def drop_categories(codes: NDArray[Any], categories: NDArray[Any], missing: NDAr
 def code_dtype(n_labels: int) -> type[np.int16] | type[np.int32]:
     """Return int16 if it can hold the codes of this many labels, else int32."""
     return np.int16 if n_labels <= np.iinfo(np.int16).max else np.int32
+
+
+def _merged(codes: NDArray[Any], values: NDArray[Any]) -> Column:
+    """Give equal categories one code: to arrow, the floats 0.0 and −0.0 are two values."""
+    place_of = {value: place for place, value in enumerate(dict.fromkeys(values.tolist()))}
+    if len(place_of) == len(values):
+        return codes, values
+    lookup = np.array([*(place_of[value] for value in values.tolist()), MISSING], codes.dtype)
+    return lookup[codes], np.array(list(place_of), values.dtype)
 
 
 def _coded(column: Any, name: str) -> Column:

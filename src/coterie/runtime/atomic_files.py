@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from coterie.errors import OutputError
+from coterie.runtime.unfinished_paths import remove_stale, unfinished_path
 
 __all__ = ["atomic_file", "atomic_folder", "check_writable", "output_errors"]
 
@@ -20,7 +20,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The temporary file is in the same folder, so the rename is atomic: a reader sees the old file
     or the new one, never a part. On any failure, including an interrupt, the temporary file is
-    removed and ``path`` is unchanged.
+    removed and ``path`` is unchanged. What a killed process left is removed by the next one.
 
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -32,15 +32,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     check_writable(path)
     target = _follow_link(Path(path))
     with output_errors(target):
-        handle, name = tempfile.mkstemp(
-            # only a part of the name, because file names have a maximum length
-            prefix=f".{target.stem[:40]}-",
-            suffix=f".unfinished{target.suffix}",
-            dir=target.parent,
-        )
-        os.close(handle)
-        unfinished = Path(name)
+        remove_stale(target)
+        unfinished = unfinished_path(target, target.suffix)
         try:
+            unfinished.touch(0o600, exist_ok=False)
             yield unfinished
             unfinished.chmod(_permissions(target))
             unfinished.replace(target)
@@ -67,10 +62,11 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             # links are followed
             target = Path(os.path.realpath(folder))
             _refuse_folder(folder, target)
-            prefix = f".{target.name[:40]}-"
-            hidden = tempfile.mkdtemp(prefix=prefix, suffix=".unfinished", dir=target.parent)
-            # a folder inside it, because mkdtemp denies access to other users
-            unfinished = Path(hidden) / "whole"
+            remove_stale(target)
+            hidden = unfinished_path(target)
+            hidden.mkdir(0o700)
+            # a folder inside it, because the hidden one denies access to other users
+            unfinished = hidden / "whole"
             unfinished.mkdir()
             if target.exists():
                 unfinished.chmod(target.stat().st_mode)

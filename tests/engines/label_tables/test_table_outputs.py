@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,47 +128,6 @@ def test_a_full_disk_is_reported_with_the_name_of_the_output(tmp_path, monkeypat
             writer.close()
         assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
     assert (tmp_path / "out.parquet").read_text() == "old"
-
-
-def test_only_abandoned_folders_are_removed(tmp_path):
-    """Folders of ended processes on this machine and old folders of others are removed."""
-    machine = table_outputs._machine()
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    names = {
-        f".out.parquet-{machine}-{dead.pid}-0123abcd.unfinished": False,
-        f".out.parquet-{machine}-{os.getpid()}-0123abcd.unfinished": True,
-        f".out.parquet-elsewhere-{dead.pid}-0123abcd.unfinished": True,
-        f".out.parquet-elsewhere-{dead.pid}-00000000.unfinished": False,
-        f".out.parquet-elsewhere-{dead.pid}-11111111.unfinished": True,
-        f".other.parquet-{machine}-{dead.pid}-0123abcd.unfinished": True,
-    }
-    for name in names:
-        rows = tmp_path / name / "rows.parquet"
-        rows.parent.mkdir()
-        rows.write_text("half")
-        if "00000000" in name:
-            os.utime(rows, (0, 0))
-        if "0123abcd" not in name:
-            # the folder is old; the rows in the second one are not
-            os.utime(rows.parent, (0, 0))
-    with TableOutput(tmp_path / "out.parquet", is_folder=False).unfinished():
-        pass
-    assert {name: (tmp_path / name).exists() for name in names} == names
-
-
-def test_a_machine_is_known_by_more_than_its_name(monkeypatch):
-    """Another boot or another container has another id."""
-    marks = {"boot_id": "a", "pid": "pid:[1]"}
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: marks["boot_id"])
-    monkeypatch.setattr(Path, "readlink", lambda _: Path(marks["pid"]))
-    machine = table_outputs._machine.__wrapped__
-    here = machine()
-    assert machine() == here and here.isalnum()
-    for mark in marks:
-        with monkeypatch.context() as patch:
-            patch.setitem(marks, mark, "b")
-            assert machine() != here
 
 
 # Ibis asks pandas for an option that is going away

@@ -137,11 +137,18 @@ class Outputs:
         return {kind: path for kind, path in self.paths.items() if not is_stream(path)}
 
 
-def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
-    """Write files in order; the arguments of a KeyboardInterrupt are the complete files."""
+def write_all(
+    steps: Mapping[Path, Callable[[Path], None]], before: Callable[[Path], None] | None = None
+) -> None:
+    """Write files in order; the arguments of a KeyboardInterrupt are the complete files.
+
+    ``before`` is called with each path before it is written.
+    """
     written: list[Path] = []
     try:
         for path, write in steps.items():
+            if before is not None:
+                before(path)
             write(path)
             written.append(path)
     except KeyboardInterrupt:

@@ -1,21 +1,15 @@
 """The output of a consensus: a Parquet file or a folder of them, written completely or not at all.
 
-Everything is written to a hidden folder beside the output and renamed at the end. The name of the
-hidden folder holds an id of the machine and of the process. The next process that writes the same
-output removes what a killed process left: immediately if that process is known to have ended,
-otherwise after a week.
+Everything is written to a hidden folder beside the output and renamed at the end. The next process
+that writes the same output removes what a killed process left.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
 import os
 import re
 import shutil
-import socket
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +23,7 @@ from coterie.engines.postgres_dialect import in_postgres
 from coterie.engines.queries import engine_errors
 from coterie.errors import InvalidParameterError, OutputError
 from coterie.runtime.atomic_files import check_writable, output_errors
+from coterie.runtime.unfinished_paths import remove_stale, unfinished_path
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -40,8 +35,6 @@ _RESULT_COLUMNS = ("label", "confidence")
 _OWN_COLUMNS = re.compile(r"coterie_(value|label|digit|key)_\d+", re.IGNORECASE)
 _ROWS_A_PART = 1 << 23
 _ROWS_A_BATCH = 1 << 17
-_LONGEST_STEM = 40
-_WEEK = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -57,9 +50,8 @@ class TableOutput:
 
         On any failure, including an interrupt, the folder is removed and the output unchanged.
         """
-        _remove_stale(self.path)
-        name = f"{_prefix(self.path)}{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.unfinished"
-        folder = self.path.parent / name
+        remove_stale(self.path)
+        folder = unfinished_path(self.path)
         try:
             with output_errors(self.path):
                 folder.mkdir()
@@ -204,51 +196,3 @@ def _check_folder(path: Path, engine: str) -> None:
         why = " (Spark writes folders)" if engine == "pyspark" else ""
         raise OutputError(f"cannot write the folder {path}: it is a file{why}; choose another name")
     check_writable(path)
-
-
-def _prefix(path: Path) -> str:
-    return f".{path.name[:_LONGEST_STEM]}-"
-
-
-@functools.cache
-def _machine() -> str:
-    """Return an id that two processes share only if each can see whether the other is alive.
-
-    Machines that share a disk may have the same name, but not the same boot id. Containers on
-    one machine have different namespaces of process numbers.
-    """
-    marks = [socket.gethostname(), str(uuid.getnode())]
-    with contextlib.suppress(OSError):  # without /proc, name and network address have to do
-        marks = [
-            Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"),
-            str(Path("/proc/self/ns/pid").readlink()),
-        ]
-    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
-
-
-def _remove_stale(path: Path) -> None:
-    """Remove what ended processes left beside an output."""
-    named = re.compile(re.escape(_prefix(path)) + r"(\w+)-(\d+)-[0-9a-f]{8}\.unfinished")
-    for beside in path.parent.iterdir():
-        found = named.fullmatch(beside.name)
-        if found:
-            same_machine = found[1] == _machine()
-            if not _is_alive(int(found[2])) if same_machine else _is_old(beside):
-                shutil.rmtree(beside, ignore_errors=True)
-
-
-def _is_old(folder: Path) -> bool:
-    """Return whether nothing in a folder has changed for a week."""
-    try:
-        latest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    except OSError:  # another process is changing it
-        return False
-    return time.time() - latest > _WEEK
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError as error:  # any other error means a process of another user
-        return not isinstance(error, ProcessLookupError)
-    return True
