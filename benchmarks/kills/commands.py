@@ -12,6 +12,7 @@ from benchmarks.kills.processes import run_whole
 from coterie.files.tables import write_table
 
 _MARKET = ("--advertisers", "60", "--segments", "3", "--days", "3", "--bids-per-day", "40")
+_PERIODS = ("--before", "2026-03-02:2026-03-03", "--after", "2026-03-04:2026-03-04")
 _EASY = ("-k", "3", "--quiet")
 
 
@@ -174,6 +175,6 @@ def _from_a_model() -> list[Writing]:
         of_model("budget", *about, "--budget", "20", output="b.parquet"),
         of_model("portfolio", "--budget", "50", output="p.csv.gz"),
         of_model("targets", *about, output="t.tsv"),
-        of_model("compare", "--before", "2026-03-02:2026-03-03", output="c.csv"),
+        of_model("compare", *_PERIODS, output="c.csv"),
         of_model("export", output="tables/", fresh=True),
     ]

@@ -31,15 +31,13 @@ class Mutant:
 def draw_mutants(module: str, share: float, seed: int) -> tuple[list[Mutant], int]:
     """Return a random share of the mutants of a module, and how many mutants it has.
 
-    Changes that are not valid Python are left out.
+    A larger share contains a smaller one. Changes that are not valid Python are left out.
     """
     source = (SOURCES / module).read_text(encoding="utf-8")
     tree, changes = _changes(source)
-    places = random.Random(f"{seed} {module}").sample(
-        range(len(changes)), min(len(changes), round(share * len(changes)) or 1)
-    )
+    random.Random(f"{seed} {module}").shuffle(changes)
     drawn = []
-    for kind, old, new in (changes[i] for i in sorted(places)):
+    for kind, old, new in changes[: max(1, round(share * len(changes)))]:
         changed = tree.deep_replace(old, new).code
         if _compiles(changed):
             drawn.append(Mutant(module, kind, *difference(source, changed), changed))

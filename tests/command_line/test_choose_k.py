@@ -20,7 +20,7 @@ def test_the_choice_is_the_librarys(run, labels_csv):
     result = run("choose-k", labels_csv, "--id", "name", "--to", 5, "--seed", 3, "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
-    _, P = read_labels(labels_csv, ["name"], None)
+    *_, P = read_labels(labels_csv, ["name"], None)
     expected = choice_facts(choose_k(P, range(2, 6), random_state=3))
     assert {name: facts[name] for name in expected} == expected
     assert facts["recommended"] == 3

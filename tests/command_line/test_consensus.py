@@ -38,7 +38,7 @@ def test_the_answer_is_the_estimators(run, labels_csv):
     """Labels and confidences are those of RobustConsensus."""
     out = labels_csv.with_name("out.parquet")
     run("consensus", labels_csv, "--id", "name", "-k", 3, "--seed", 5, "-o", out)
-    _, P = read_labels(labels_csv, ["name"], None)
+    *_, P = read_labels(labels_csv, ["name"], None)
     estimator = RobustConsensus(3, random_state=5).fit(P)
     columns = columns_of(out)
     assert columns["label"] == estimator.labels_.tolist()
@@ -66,7 +66,7 @@ def test_settings_reach_the_estimator(run, labels_csv, arguments, settings):
     estimator = load_model(model)
     expected = RobustConsensus(3, random_state=0, **settings)
     assert estimator.get_params() == expected.get_params()
-    _, P = read_labels(labels_csv, ["name"], None)
+    *_, P = read_labels(labels_csv, ["name"], None)
     assert estimator.labels_.tolist() == expected.fit(P).labels_.tolist()
 
 
@@ -78,7 +78,7 @@ def test_another_method(run, labels_csv):
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
     assert facts["method"] == "l2" and {"gap", "selected", "camps"}.isdisjoint(facts)
-    _, P = read_labels(labels_csv, ["name"], None)
+    *_, P = read_labels(labels_csv, ["name"], None)
     expected = L2Consensus(3, random_state=0).fit(P)
     assert load_model(model).labels_.tolist() == expected.labels_.tolist()
     assert [vote["partition"] for vote in facts["votes"]] == [f"p{v}" for v in range(10)]
@@ -195,7 +195,7 @@ def test_report_is_a_page_with_the_ids(run, labels_csv):
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert "4 dissent (p6, p7, p8, p9)" in text
-    _, P = read_labels(labels_csv, ["name"], None)
+    *_, P = read_labels(labels_csv, ["name"], None)
     least = int(np.argmin(RobustConsensus(3, random_state=0).fit(P).confidence_))
     assert f'title="{least:03}"' in text
 

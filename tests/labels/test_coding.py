@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from coterie.errors import InvalidLabelsError
 from coterie.labels import coding
-from coterie.labels.coding import code_array, code_columns, drop_categories
+from coterie.labels.coding import code_array, code_columns
 
 
 @pytest.mark.parametrize("cells", [1, 70, 10**6])
@@ -33,23 +33,6 @@ def test_many_labels_take_wider_codes():
     assert code_array(np.array([[3], [-1]]), ["a"])[0].dtype == np.int16
 
 
-def test_columns_may_be_of_different_kinds():
-    """Null and −1 are missing in every kind of column."""
-    columns = [pa.array(["y", None, "x"]), np.array([7, -1, 7]), np.array([1.0, np.nan, 0.0])]
-    codes, names = code_columns(columns, ["a", "b", "c"])
-    assert codes.tolist() == [[0, 0, 1], [-1, -1, -1], [1, 0, 0]]
-    assert [labels.tolist() for labels in names] == [["y", "x"], [7], [0, 1]]
-
-
-def test_dropped_categories_are_missing():
-    """Codes of dropped categories become −1, and the others close the gaps."""
-    codes, names = drop_categories(
-        np.array([0, 1, 2, -1]), np.array([10, 20, 30]), np.array([False, True, False])
-    )
-    assert codes.tolist() == [0, -1, 1, -1]
-    assert names.tolist() == [10, 30]
-
-
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
@@ -67,3 +50,11 @@ def test_numbers_that_are_no_labels_are_refused(labels, words):
     with pytest.raises(InvalidLabelsError, match=words):
         code_array(np.array(labels), "ab")
     assert code_array(np.array([[2.0**53 - 1, np.nan]]), "ab")[0].tolist() == [[0, -1]]
+
+
+def test_columns_may_be_of_different_kinds():
+    """Null and −1 are missing in every kind of column."""
+    columns = [pa.array(["y", None, "x"]), np.array([7, -1, 7]), np.array([1.0, np.nan, 0.0])]
+    codes, names = code_columns(columns, ["a", "b", "c"])
+    assert codes.tolist() == [[0, 0, 1], [-1, -1, -1], [1, 0, 0]]
+    assert [labels.tolist() for labels in names] == [["y", "x"], [7], [0, 1]]

@@ -229,19 +229,6 @@ def test_interchangeable_tuples_give_one_objective(method):
         assert len(found) == 1
 
 
-def test_points_set_apart_are_tuples_of_their_own() -> None:
-    """Weights, points and codes stay; tuples without a point left are gone."""
-    P = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [1, 0]])
-    weights = np.array([1.0, 2.0, 3.0, 1.0, 1.0])
-    tuples = compress_labels(as_label_matrix(P), weights)
-    apart, kept = tuples.with_points_apart(np.array([1, 3]), weights)
-    assert apart.n_tuples == 4
-    np.testing.assert_array_equal(apart.codes[apart.inverse], tuples.codes[tuples.inverse])
-    np.testing.assert_allclose(np.bincount(apart.inverse, weights), apart.weights)
-    assert apart.weights[-2:].tolist() == [2.0, 1.0]
-    np.testing.assert_array_equal(apart.codes[: len(kept)], tuples.codes[kept])
-
-
 def membership_matrices(P):
     """Return the memberships (n, K_v) in the clusters of each partition that have members."""
     if isinstance(P, np.ndarray):
@@ -340,3 +327,16 @@ def test_soft_tuples_do_not_depend_on_the_order_of_input(P, seed):
     for field in ("codes", "offsets", "memberships", "weights"):
         assert_array_equal(getattr(one, field), getattr(other, field))
     assert_array_equal(one.inverse[points], other.inverse)
+
+
+def test_points_set_apart_are_tuples_of_their_own() -> None:
+    """Weights, points and codes stay; tuples without a point left are gone."""
+    P = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [1, 0]])
+    weights = np.array([1.0, 2.0, 3.0, 1.0, 1.0])
+    tuples = compress_labels(as_label_matrix(P), weights)
+    apart, kept = tuples.with_points_apart(np.array([1, 3]), weights)
+    assert apart.n_tuples == 4
+    np.testing.assert_array_equal(apart.codes[apart.inverse], tuples.codes[tuples.inverse])
+    np.testing.assert_allclose(np.bincount(apart.inverse, weights), apart.weights)
+    assert apart.weights[-2:].tolist() == [2.0, 1.0]
+    np.testing.assert_array_equal(apart.codes[: len(kept)], tuples.codes[kept])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from coterie.command_line.factors import factor_facts, without_factors
 from coterie.command_line.id_columns import find_ids
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
@@ -54,6 +55,15 @@ def cluster(
     output: options.Table = None,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
+    factors: options.Factors = None,
+    distances: Annotated[
+        bool,
+        typer.Option(
+            "--distances",
+            metavar="",
+            help="The columns are distances to all rows, in the order of the rows.",
+        ),
+    ] = False,
     partitions: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs.")] = 32,
     ensemble: Annotated[
         Literal[
@@ -96,7 +106,9 @@ def cluster(
     The default runs are spectral clusterings and Gaussian mixtures with
     different numbers of clusters. Without -k, the number of clusters on which
     halves of the runs agree is chosen. The confidence is the estimated
-    probability that a label is right.
+    probability that a label is right. --factors tests whether other columns
+    differ between the clusters. With --distances, FEATURES has the distances
+    of all pairs of rows instead.
 
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
     """
@@ -107,7 +119,10 @@ def cluster(
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            id_values, feature_names, X = read_features(features, ids, wanted)
+            tested = options.names_in(factors) or []
+            id_values, factor_values, feature_names, X = read_features(
+                features, ids, wanted, tested
+            )
         # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
         with shown_stages(quiet):
             estimator = _fit(
@@ -118,6 +133,7 @@ def cluster(
                 ensemble=ensemble,
                 consensus=None if method == FLAGSHIP else method,
                 standardize=standardize,
+                metric="precomputed" if distances else "euclidean",
                 n_jobs=jobs,
                 random_state=seed,
                 verbose=is_watched(quiet),
@@ -129,12 +145,13 @@ def cluster(
             estimator.ensemble_.labels,
             names,
             id_values,
-            features=X,
-            feature_names=feature_names,
+            features=None if distances else X,
+            feature_names=None if distances else feature_names,
         )
     facts = {
         "input": input_name(features),
         **consensus_facts(estimator, names, method),
+        **factor_facts(estimator.labels_, factor_values, seed),
         "seconds": round(seconds, 3),
         "written": outputs.written,
         "notes": notes,
@@ -143,17 +160,18 @@ def cluster(
 
 
 def read_features(
-    path: Path, ids: Sequence[str], columns: list[str] | None
-) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
-    """Return the id columns of a table, the names of its features, and the features (n, p).
+    path: Path, ids: Sequence[str], columns: list[str] | None, factors: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any], list[str], NDArray[np.float64]]:
+    """Return the id columns of a table, its factors, the names of its features, and these (n, p).
 
     Without ids, a column that names the rows is the id; see :func:`find_ids`.
     """
     _log.info("reading %s", input_name(path))
     from coterie.files.tables import feature_matrix
 
-    table = read_input(path)
-    return feature_matrix(table, find_ids(table, ids, columns, "features"), columns)
+    table, tested = without_factors(read_input(path), factors)
+    found = feature_matrix(table, find_ids(table, ids, columns, "features"), columns)
+    return found[0], tested, *found[1:]
 
 
 def _fit(X: NDArray[np.float64], names: Sequence[str], **settings: Any) -> ConsensusClusterer:
@@ -162,7 +180,7 @@ def _fit(X: NDArray[np.float64], names: Sequence[str], **settings: Any) -> Conse
 
     from coterie.estimators.clusterer import ConsensusClusterer
 
-    if not settings["standardize"]:
+    if not settings["standardize"] and settings["metric"] == "euclidean":
         _warn_of_units(X, names)
     estimator = ConsensusClusterer(**settings).fit(X).set_params(verbose=False)
     # With names, predict can check that a table has the same columns in the same order.

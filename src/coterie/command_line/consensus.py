@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coterie.command_line.engine_tables import choose_engine, fit_in_engine
+from coterie.command_line.factors import factor_facts, without_factors
 from coterie.command_line.id_columns import find_ids
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
@@ -50,6 +51,7 @@ def consensus(
     output: options.TableOrFolder = None,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
+    factors: options.Factors = None,
     method: options.MethodKey = FLAGSHIP,
     weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
@@ -122,13 +124,18 @@ def consensus(
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     choice = choose_engine(engine, labels, ids, wanted, outputs)
     limits = {"memory_limit": memory_limit, "threads": threads}
+    tested = options.names_in(factors) or []
     if choice is None:
         _refuse_without_engine(limits)
         outputs.check(Path(labels), ids)
+    elif tested:
+        raise typer.BadParameter(
+            "factors are tested in memory; add --engine none", param_hint="'--factors'"
+        )
     with shown_notes() as notes, shown_stages(quiet):
         if choice is None:
             estimator = chosen.make(n_clusters, seed, **settings)
-            facts = _fit_in_memory(estimator, method, Path(labels), ids, wanted, outputs)
+            facts = _fit_in_memory(estimator, method, Path(labels), ids, wanted, tested, outputs)
         else:
             facts = fit_in_engine(
                 choice,
@@ -147,9 +154,9 @@ def consensus(
 
 
 def read_labels(
-    path: Path, ids: Sequence[str], columns: list[str] | None
-) -> tuple[dict[str, Any], LabelMatrix]:
-    """Return the id columns of a table by name, and its partitions (None: all other columns).
+    path: Path, ids: Sequence[str], columns: list[str] | None, factors: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any], LabelMatrix]:
+    """Return the id columns of a table, its factors, and its partitions (None: all other columns).
 
     Without ids, a column that names the rows is the id; see :func:`find_ids`.
     """
@@ -159,7 +166,7 @@ def read_labels(
     from coterie.files.tables import label_columns
     from coterie.labels.label_matrix import as_label_matrix, warn_if_transposed
 
-    table = read_input(path)
+    table, tested = without_factors(read_input(path), factors)
     ids = find_ids(table, ids, columns, "labels")
     id_values, names, labels = label_columns(table, ids, columns)
     try:
@@ -169,7 +176,7 @@ def read_labels(
             f"{table.path}: {error} (rows are counted from 0, without the header)"
         ) from error
     warn_if_transposed(P)  # find_ids has reported columns that may be ids
-    return id_values, P
+    return id_values, tested, P
 
 
 def _fit_in_memory(
@@ -178,17 +185,19 @@ def _fit_in_memory(
     source: Path,
     ids: Sequence[str],
     columns: list[str] | None,
+    factors: Sequence[str],
     outputs: Outputs,
 ) -> dict[str, Any]:
     """Read a table, fit the estimator, write the outputs, and return the facts."""
     started = time.perf_counter()
-    id_values, P = read_labels(source, ids, columns)
+    id_values, tested, P = read_labels(source, ids, columns, factors)
     estimator.fit(P)
     seconds = time.perf_counter() - started
     outputs.write_consensus(estimator, P, P.names, id_values)
     return {
         "input": input_name(source),
         **consensus_facts(estimator, P.names, method),
+        **factor_facts(estimator.labels_, tested, getattr(estimator, "random_state", 0)),
         "seconds": round(seconds, 3),
         "written": outputs.written,
     }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.robust.camps import Dissent, find_camps
+from coterie.consensus.robust.feature_indices import indices_in_words
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
@@ -23,7 +24,6 @@ __all__ = [
     "Summary",
     "dissent_of",
     "fitted_consensus",
-    "indices_in_words",
     "k_choice_of",
     "meaning_of_confidence",
     "partition_names",
@@ -297,19 +297,6 @@ def meaning_of_confidence(estimator: Any) -> str:
     if hasattr(estimator, "consensus_"):
         return "estimated probability that a label is right"
     return "0 undecided, 1 certain"
-
-
-def indices_in_words(indices: Mapping[str, float]) -> str:
-    """Return the indices of clusters on features as a text.
-
-    >>> indices_in_words({"silhouette": 0.551, "davies_bouldin": 0.6, "calinski_harabasz": np.nan})
-    'silhouette 0.551, Davies-Bouldin 0.6'
-    """
-    names = {name: name.replace("_", "-").title() for name in indices} | {
-        "silhouette": "silhouette"
-    }
-    known = [f"{names[name]} {value:.3g}" for name, value in indices.items() if np.isfinite(value)]
-    return ", ".join(known) or "no index, because there is one cluster or one point in each"
 
 
 def row_index(estimator: Any) -> Any:

@@ -120,6 +120,10 @@ def make_partitions(
         for each run. Several are used in turn.
     subsample, subspace : float in (0, 1], optional
         The shares of the rows and of the columns that each run uses.
+    subsample_weight : (n,) positive numbers, optional
+        How often rows are drawn for samples, relative to each other.
+    subspace_weight : (p,) numbers, optional
+        Odds of the columns when a run draws columns; 0 is never drawn.
     sample_weight : (n,) numbers, optional
         Weights of the rows. Rows of weight 0 do not influence the runs and are labelled like new
         rows.

@@ -96,7 +96,7 @@ def _coded(column: Any, name: str) -> Column:
         return codes, np.asarray(labels, dtype=object)
     if hasattr(column, "replace_strict") and str(column.dtype).startswith(_POLARS_TEXTS):
         labels = column.unique(maintain_order=True)
-        codes = column.replace_strict(labels, range(len(labels)))
+        codes = column.replace_strict(labels, np.arange(len(labels)))
         return codes.to_numpy(), np.fromiter(labels.to_list(), object, len(labels))
     if hasattr(column, "to_list"):
         return _from_cells(column.to_list(), name)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.labels import tuple_kernels
-from coterie.labels.coding import MISSING
+from coterie.labels.label_values import MISSING
 from coterie.labels.tuples import LabelTuples
 
 __all__ = ["known_tuples"]

@@ -88,6 +88,14 @@ Columns = Annotated[
         "--columns", metavar="A,B,C", help="Columns to use; by default all except the ids."
     ),
 ]
+Factors = Annotated[
+    str | None,
+    typer.Option(
+        "--factors",
+        metavar="A,B,C",
+        help="Columns to test against the clusters, such as age or batch; they are not clustered.",
+    ),
+]
 MethodKey = Annotated[
     str,
     typer.Option(

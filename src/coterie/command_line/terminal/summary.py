@@ -98,6 +98,8 @@ def print_summary(facts: dict[str, Any]) -> None:
     layout.print_indented(console, layout.facts_grid(_lines(facts)))
     if len(facts.get("camps", [])) > 1:
         console.print(Padding(_camp_table(facts["camps"]), (0, 0, 1, 2), expand=False))
+    if "factors" in facts:
+        console.print(Padding(_factor_text(facts["factors"]), (0, 0, 1, 2), expand=False))
     if facts["written"]:
         console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
     else:
@@ -151,7 +153,7 @@ def _camp_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> dict[str, str]:
-    from coterie.consensus.diagnostics import indices_in_words
+    from coterie.consensus.robust.feature_indices import indices_in_words
 
     sizes = _listed([f"{size:,}" for size in facts["sizes"]], _MOST_SIZES)
     lines = {
@@ -183,6 +185,17 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
         lines["engine"] = _engine(facts["engine"])
         lines["cost"] = facts["cost"]
     return lines
+
+
+def _factor_text(rows: list[dict[str, Any]]) -> str:
+    """Return the tests of the factors as a table."""
+    from coterie.inspection.factor_tests import FactorTest, FactorTests
+
+    tests: list[dict[str, Any]] = [
+        {name: float("nan") if value is None else value for name, value in row.items()}
+        for row in rows
+    ]
+    return str(FactorTests(tuple(FactorTest(**row) for row in tests)))
 
 
 def _method(facts: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ partitions alone; nothing is chosen by them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -22,7 +23,7 @@ from sklearn.metrics import (
 
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["FEATURE_INDICES", "FeatureSample"]
+__all__ = ["FEATURE_INDICES", "FeatureSample", "indices_in_words"]
 
 #: The indices, and whether a large value is good.
 FEATURE_INDICES = {"silhouette": True, "calinski_harabasz": True, "davies_bouldin": False}
@@ -89,7 +90,7 @@ class FeatureSample:
         known = np.flatnonzero(labels >= 0)
         labels = labels[known]
         found = dict.fromkeys(FEATURE_INDICES, np.nan)
-        if not 1 < len(np.unique(labels)) < len(labels):
+        if not 1 < len(np.unique(labels)) < len(labels) or not self._is_finite:
             return found
         D = self._distances if len(known) == len(self.rows) else self._distances[known][:, known]
         found["silhouette"] = float(silhouette_score(D, labels, metric="precomputed"))
@@ -100,11 +101,30 @@ class FeatureSample:
         return found
 
     @cached_property
+    def _is_finite(self) -> bool:
+        """Return whether no distance overflows."""
+        return bool(np.isfinite(self._distances).all())
+
+    @cached_property
     def _distances(self) -> NDArray[Any]:
         """Return the distances of the rows, (s, s), computed once for all clusterings."""
-        if self.metric == "precomputed":
+        given = self.metric == "precomputed"
+        if given and not self.X.diagonal().any():
             D: NDArray[Any] = self.X
             return D
-        D = pairwise_distances(self.X)
+        D = self.X.copy() if given else pairwise_distances(self.X)
         np.fill_diagonal(D, 0.0)  # rounded otherwise, and refused by scikit-learn
         return D
+
+
+def indices_in_words(indices: Mapping[str, float]) -> str:
+    """Return the indices of clusters on features as a text.
+
+    >>> indices_in_words({"silhouette": 0.551, "davies_bouldin": 0.6, "calinski_harabasz": np.nan})
+    'silhouette 0.551, Davies-Bouldin 0.6'
+    """
+    names = {name: name.replace("_", "-").title() for name in indices} | {
+        "silhouette": "silhouette"
+    }
+    known = [f"{names[name]} {value:.3g}" for name, value in indices.items() if np.isfinite(value)]
+    return ", ".join(known) or "no index, because there is one cluster or one point in each"

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from coterie.consensus.diagnostics import indices_in_words
+from coterie.consensus.robust.feature_indices import indices_in_words
 from coterie.inspection.displays.points_plot import plane
 from coterie.inspection.displays.shown_points import sample_points
 from coterie.inspection.report.feature_contrasts import (
