@@ -101,3 +101,13 @@ def test_zero_has_no_sign(column):
     codes, labels = distinct_labels(column, "run")
     assert codes.tolist() == [0, 0, 1, -1]
     assert labels.tolist() == [0, 1]
+
+
+def test_long_integers_of_polars_are_labels_up_to_64_bits():
+    """NumPy has no integers of 128 bits; those that fit are labels, the others are refused."""
+    small = pl.Series([4, 4, 2**40], dtype=pl.Int128)
+    assert as_numbers(small) is None
+    codes, labels = distinct_labels(small, "run")
+    assert (codes.tolist(), labels.tolist()) == ([0, 0, 1], [4, 2**40])
+    with pytest.raises(InvalidLabelsError, match="run"):
+        distinct_labels(pl.Series([4, 2**64], dtype=pl.Int128), "run")

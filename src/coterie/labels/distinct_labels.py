@@ -37,6 +37,8 @@ def as_numbers(column: Any) -> NDArray[Any] | None:
     if hasattr(column, "null_count"):  # polars: with nulls, integers would become floats
         if column.null_count() or not (column.dtype.is_numeric() or column.dtype == bool):
             return None
+        if str(column.dtype).endswith("128"):  # numpy has no such integers
+            return None
         column = column.to_numpy()
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "iufb":
