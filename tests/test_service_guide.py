@@ -81,7 +81,9 @@ def test_page_shows_the_files_that_are_tested() -> None:
     page = RUNNING.read_text(encoding="utf-8")
     shown = re.findall(r"^```\{literalinclude\} (\S+)$", page, re.MULTILINE)
     files = {(HOW_TO / one).resolve() for one in shown}
-    assert files == set((HOW_TO.parents[1] / "packaging").iterdir())
+    folder = HOW_TO.parents[1] / "packaging"
+    # recipes and scripts of releases are for other pages
+    assert files == {file for file in folder.iterdir() if file.is_file() and file.suffix != ".py"}
 
 
 def test_page_states_the_defaults() -> None:

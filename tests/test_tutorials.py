@@ -53,7 +53,7 @@ def test_no_output_is_stored(tutorial: Path) -> None:
 
 
 def commands_of(notebook: Any) -> list[str]:
-    """Return the commands in the text of a notebook, one for each line of a shell block."""
+    """Return the commands in the text of a notebook, with their continuation lines."""
     texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     blocks = re.findall(r"^```shell\n(.*?)^```$", "\n".join(texts), re.MULTILINE | re.DOTALL)
-    return "".join(blocks).splitlines()
+    return "".join(blocks).replace("\\\n", "").splitlines()

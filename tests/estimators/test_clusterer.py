@@ -39,7 +39,7 @@ NOT_DISTANCES = {
     # a check of sparse X expects as many probabilities as its y has classes, which are four
     [
         ct.ConsensusClusterer(n_clusters=4, n_partitions=4),
-        ct.ConsensusClusterer(n_clusters=4, n_partitions=4, metric="precomputed"),
+        ct.ConsensusClusterer(n_clusters=4, n_partitions=2, metric="precomputed"),
     ],
     expected_failed_checks=lambda est: NOT_DISTANCES if est.metric == "precomputed" else NOT_EXACT,
 )

@@ -69,3 +69,15 @@ def test_many_rows_are_sampled():
     fewer = sample.among(even)
     assert (fewer.X[:, 0] == even[fewer.rows]).all()
     assert len(fewer.rows) == (sample.rows % 2 == 0).sum()
+
+
+def test_rounded_diagonals_are_accepted_and_overflow_has_no_index(blobs):
+    """Distances are not changed; features whose distances overflow give nan without a warning."""
+    X, y = blobs
+    D = metrics.pairwise_distances(X) + 1e-12
+    before = D.copy()
+    found = FeatureSample.draw(D, "precomputed").indices(y)
+    assert found["silhouette"] == pytest.approx(FeatureSample.draw(X).indices(y)["silhouette"])
+    assert (D == before).all()
+    D[0, 1] = D[1, 0] = np.inf
+    assert np.isnan(list(FeatureSample.draw(D, "precomputed").indices(y).values())).all()

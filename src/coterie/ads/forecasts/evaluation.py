@@ -183,16 +183,12 @@ class Evaluation:
     def _coverages(self, interval: Interval) -> list[dict[str, Any]]:
         """Return the coverage of one interval, of all and by stratum, for every target."""
         groups = {"all": None} | self._strata()
+        about = {"supply": interval.supply, "level": interval.level}
         return [
-            {
-                "target": target,
-                "supply": interval.supply,
-                "level": interval.level,
-                "stratum": name,
-                "coverage": self.coverage(interval, target, rows),
-            }
+            {"target": target, **about, "stratum": name, "coverage": share}
             for target in TARGETS
             for name, rows in groups.items()
+            for share in [self.coverage(interval, target, rows)]
         ]
 
     def _difference(self, name: str, target: str) -> dict[str, Any]:

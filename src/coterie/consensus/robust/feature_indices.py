@@ -90,7 +90,7 @@ class FeatureSample:
         known = np.flatnonzero(labels >= 0)
         labels = labels[known]
         found = dict.fromkeys(FEATURE_INDICES, np.nan)
-        if not 1 < len(np.unique(labels)) < len(labels):
+        if not 1 < len(np.unique(labels)) < len(labels) or not self._is_finite:
             return found
         D = self._distances if len(known) == len(self.rows) else self._distances[known][:, known]
         found["silhouette"] = float(silhouette_score(D, labels, metric="precomputed"))
@@ -101,12 +101,18 @@ class FeatureSample:
         return found
 
     @cached_property
+    def _is_finite(self) -> bool:
+        """Return whether no distance overflows."""
+        return bool(np.isfinite(self._distances).all())
+
+    @cached_property
     def _distances(self) -> NDArray[Any]:
         """Return the distances of the rows, (s, s), computed once for all clusterings."""
-        if self.metric == "precomputed":
+        given = self.metric == "precomputed"
+        if given and not self.X.diagonal().any():
             D: NDArray[Any] = self.X
             return D
-        D = pairwise_distances(self.X)
+        D = self.X.copy() if given else pairwise_distances(self.X)
         np.fill_diagonal(D, 0.0)  # rounded otherwise, and refused by scikit-learn
         return D
 
