@@ -11,14 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import signal
 import tempfile
 import time
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +25,7 @@ from numpy.random import Generator
 
 from benchmarks.harness import Context
 from benchmarks.kills.commands import Writing, commands, make_inputs
-from benchmarks.kills.processes import error_of, run_whole, start_program
+from benchmarks.kills.processes import Program, error_of, run_whole
 from benchmarks.results import Result, Table, item
 
 #: Share of the kills that are aimed at the time of writing.
@@ -46,7 +44,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="coterie-kills-") as name:
         inputs = Path(name) / "inputs"
         inputs.mkdir()
-        make_inputs(inputs)
+        make_inputs(inputs, chosen)
         tasks = [
             (writing, share, inputs, Path(name) / f"place{number}", [seed, number])
             for number, (writing, share) in enumerate(_shares(chosen, times))
@@ -68,7 +66,7 @@ def kill_often(
     for _ in range(2):  # the second has compiled kernels
         _prepare(writing, inputs, whole, None)
         begun = time.perf_counter()
-        run_whole(writing.command(inputs, whole), place.with_name(f"{place.name}-error"))
+        run_whole(writing.command(inputs, whole), _notes(place))
         seconds = time.perf_counter() - begun
     counts: Counter[str] = Counter()
     faults: list[str] = []
@@ -103,13 +101,13 @@ class Moment(NamedTuple):
     seconds: float
     after_change: bool
 
-    def wait(self, process: BaseProcess, place: Path) -> None:
+    def wait(self, program: Program, place: Path) -> None:
         """Return when the moment has come, or the command has ended."""
         if self.after_change:
             before = _listing(place)
-            while process.is_alive() and _listing(place) == before:
-                time.sleep(0.0005)
-        process.join(self.seconds)
+            while not program.wait(0.0005) and _listing(place) == before:
+                pass
+        program.wait(self.seconds)
 
 
 def _listing(folder: Path) -> list[str]:
@@ -127,16 +125,15 @@ def _kill_once(
     writing: Writing, inputs: Path, place: Path, whole: Path, before: dict[str, str], when: Moment
 ) -> tuple[str, list[str]]:
     """Kill a command once; return what it had done, and what is wrong."""
-    process = start_program(writing.command(inputs, place))
-    when.wait(process, place)
-    process.kill()
-    process.join()
-    state = "" if process.exitcode == -signal.SIGKILL else "ended before the kill"
+    program = Program(writing.command(inputs, place), _notes(place))
+    when.wait(program, place)
+    state = "" if program.kill() else "ended before the kill"
     left = _contents(place)
     hidden = {name for name in left if _is_hidden(name)}
+    unfinished = any(map(_is_hidden, _listing(place)))  # also a folder without files
     changed = {name for name in left.keys() - hidden if left[name] != before.get(name)}
     if not state:
-        state = "while writing" if hidden else "after writing" if changed else "before writing"
+        state = "while writing" if unfinished else "after writing" if changed else "before writing"
     problems = _problems(writing, place, whole, {n: left[n] for n in left if n not in hidden})
     problems += [
         f"{name} is gone" for name in before.keys() - left.keys() if writing.name != "demo"
@@ -152,12 +149,11 @@ def _second_run(writing: Writing, inputs: Path, place: Path, whole: Path) -> lis
             shutil.rmtree(place / name, ignore_errors=True)
     if writing.replaces:
         shutil.copy(inputs / writing.replaces, place / writing.replaces)
-    command, error = writing.command(inputs, place), place.with_name(f"{place.name}-error")
-    failure = error_of(command, error)
+    failure = error_of(writing.command(inputs, place), _notes(place))
     if failure:
         return [f"the second run fails: {failure}"]
     found = _contents(place)
-    problems = [f"the second run leaves {name}" for name in found if _is_hidden(name)]
+    problems = [f"the second run leaves {name}" for name in _listing(place) if _is_hidden(name)]
     problems += [f"the second run lacks {n}" for n in writing.outputs if not (place / n).exists()]
     return problems + _problems(writing, place, whole, found)
 
@@ -201,6 +197,10 @@ def _is_whole(path: Path) -> bool:
     if name.endswith(".npy"):
         return len(np.load(path)) == 300
     return content.endswith(b"\n")
+
+
+def _notes(place: Path) -> Path:
+    return place.with_name(f"{place.name}-notes")
 
 
 def _prepare(writing: Writing, inputs: Path, place: Path, earlier: Path | None) -> None:

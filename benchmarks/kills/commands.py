@@ -12,6 +12,7 @@ from benchmarks.kills.processes import run_whole
 from coterie.files.tables import write_table
 
 _MARKET = ("--advertisers", "60", "--segments", "3", "--days", "3", "--bids-per-day", "40")
+_PERIODS = ("--before", "2026-03-02:2026-03-03", "--after", "2026-03-04:2026-03-04")
 _EASY = ("-k", "3", "--quiet")
 
 
@@ -37,8 +38,8 @@ class Writing:
         return [word.format(inputs=inputs, out=out) for word in self.words]
 
 
-def make_inputs(folder: Path) -> None:
-    """Write labels, features, two logs and a model for the commands to read."""
+def make_inputs(folder: Path, chosen: Sequence[Writing]) -> None:
+    """Write what the commands read: labels and features, and for some two logs and a model."""
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(3), 100)
     labels = {
@@ -51,13 +52,19 @@ def make_inputs(folder: Path) -> None:
     points = truth[:, None] * 4.0 + rng.normal(size=(300, 3))
     features = {f"x{j}": points[:, j] for j in range(3)}
     write_table(folder / "features.csv", {"name": names, **features})
+    read = "".join(word for one in chosen for word in one.words)
+    if "{inputs}/m" in read:
+        _make_market(folder)
+
+
+def _make_market(folder: Path) -> None:
     for number in (0, 1):
         start = f"2026-03-0{2 + 3 * number}"
         words = ("ads", "simulate", str(folder / f"market{number}"), *_MARKET)
-        run_whole([*words, "--start", start, "--dimensions", "2", "--quiet"], folder / "error")
+        run_whole([*words, "--start", start, "--dimensions", "2", "--quiet"], folder / "notes")
     dimensions = ("--dimension", "device", "--dimension", "country")
     segment = ("ads", "segment", str(folder / "market0"), "-o", str(folder / "model.coterie"))
-    run_whole([*segment, *dimensions, "--quiet"], folder / "error")
+    run_whole([*segment, *dimensions, "--quiet"], folder / "notes")
 
 
 def commands() -> list[Writing]:
@@ -168,6 +175,6 @@ def _from_a_model() -> list[Writing]:
         of_model("budget", *about, "--budget", "20", output="b.parquet"),
         of_model("portfolio", "--budget", "50", output="p.csv.gz"),
         of_model("targets", *about, output="t.tsv"),
-        of_model("compare", "--before", "2026-03-02:2026-03-03", output="c.csv"),
+        of_model("compare", *_PERIODS, output="c.csv"),
         of_model("export", output="tables/", fresh=True),
     ]

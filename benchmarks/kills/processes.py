@@ -10,12 +10,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from coterie.errors import CoterieError
 
-__all__ = ["error_of", "run_whole", "start_program"]
+__all__ = ["Program", "error_of", "run_whole"]
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
@@ -38,36 +37,63 @@ _CONTEXT.set_forkserver_preload(
 )
 
 
-def start_program(words: Sequence[str], error: Path | None = None) -> BaseProcess:
-    """Start the program with some words; its messages go to a file, or nowhere."""
-    process = _CONTEXT.Process(target=_run, args=(list(words), error))
-    process.start()
-    return process
+class Program:
+    """The program, started with some words; ``notes`` is a new path for its messages and status."""
+
+    def __init__(self, words: Sequence[str], notes: Path) -> None:
+        self._messages, self._status = notes, notes.with_name(f"{notes.name}-status")
+        self._process = _CONTEXT.Process(target=_run, args=(list(words), notes, self._status))
+        self._process.start()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait at most so long; return whether it has ended."""
+        self._process.join(seconds)
+        return not self._process.is_alive()
+
+    def kill(self) -> bool:
+        """Kill it; return whether it had not ended by itself before."""
+        self._process.kill()
+        self._process.join()
+        return self.end() is None
+
+    def end(self) -> str | None:
+        """Return how it failed, an empty text if it succeeded, and None if it was killed."""
+        # not the exit code of the process: it is lost if two threads ask for it
+        said = self._messages.read_text(encoding="utf-8", errors="replace").strip()
+        status = self._status.read_text(encoding="utf-8") if self._status.exists() else None
+        for path in (self._messages, self._status):
+            path.unlink(missing_ok=True)
+        return status if not status else f"exit code {status}: {said[-300:]}"
 
 
-def run_whole(words: Sequence[str], error: Path) -> None:
+def error_of(words: Sequence[str], notes: Path) -> str:
+    """Run the program; return how it failed, or an empty text."""
+    program = Program(words, notes)
+    program.wait()
+    ended = program.end()
+    return "it ended without a status" if ended is None else ended
+
+
+def run_whole(words: Sequence[str], notes: Path) -> None:
     """Run the program; an error if it fails."""
-    problem = error_of(words, error)
+    problem = error_of(words, notes)
     if problem:
         raise CoterieError(f"coterie {' '.join(words)} failed: {problem}")
 
 
-def error_of(words: Sequence[str], error: Path) -> str:
-    """Run the program; return how it failed, or an empty text. ``error`` is for its messages."""
-    process = start_program(words, error)
-    process.join()
-    said = error.read_text(encoding="utf-8", errors="replace").strip()
-    error.unlink()
-    return "" if process.exitcode == 0 else f"exit code {process.exitcode}: {said[-300:]}"
-
-
-def _run(words: list[str], error: Path | None) -> None:
+def _run(words: list[str], messages: Path, status: Path) -> None:
     # what multiprocessing ignores, the program handles
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    target = os.open(error or os.devnull, os.O_WRONLY | os.O_CREAT)
+    target = os.open(messages, os.O_WRONLY | os.O_CREAT)
     os.dup2(target, 1)
     os.dup2(target, 2)
     sys.argv = ["coterie", *words]
     from coterie.command_line import main
 
-    main()
+    code: object = "an exception"
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    finally:
+        status.write_text(str(code or ""), encoding="utf-8")

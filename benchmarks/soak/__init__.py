@@ -162,6 +162,7 @@ def compile_kernels(service: RunningService, model: AdForecaster, requests: int 
     client = SteadyClient(service.port, mixed, Tally(), 0.0, stop)
     for _ in range(requests):
         client.ask(mixed.draw())
+    client.close()
 
 
 def replace_models(
@@ -338,8 +339,9 @@ def _plot(data: dict[str, Any]) -> Figure:
         ],
     }
     figure, all_axes = line_plot(panels, (11, 3.4), xlabel="minutes")
-    for axes in all_axes:
+    for axes in all_axes[:2]:
         axes.set_ylim(bottom=0)
+    for axes in all_axes:
         axes.legend(frameon=False, fontsize=8)
     all_axes[2].set_yscale("log")
     for place in range(1, len(data["reloads"]) + 1):

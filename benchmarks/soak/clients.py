@@ -84,8 +84,8 @@ class SteadyClient(threading.Thread):
             due = max(due + self._interval, time.perf_counter() - 5)
             self.ask(self._mixed.draw())
             if self._mixed.one_of(range(_REQUESTS_PER_CONNECTION)) == 0:
-                self._close()
-        self._close()
+                self.close()
+        self.close()
 
     def ask(self, sent: Sent) -> None:
         """Send one request and count it."""
@@ -99,15 +99,16 @@ class SteadyClient(threading.Thread):
             if answer.status != sent.expected:
                 failure = f"{sent.kind}: status {answer.status}, not {sent.expected}"
             if answer.will_close:
-                self._close()
+                self.close()
         except (OSError, http.client.HTTPException) as error:
-            self._close()
+            self.close()
             # the service may answer a body that is too large, and close, before all of it is sent
             if not (sent.expected == 413 and isinstance(error, ConnectionError)):
                 failure = f"{sent.kind}: {error!r}"
         self._tally.add(sent, time.perf_counter() - start, failure, body)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the connection, if there is one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

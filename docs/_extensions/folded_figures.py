@@ -40,6 +40,8 @@ class Figures(SphinxDirective):
         page = Path(self.env.doc2path(self.env.docname))
         source = page.parent / self.arguments[0]
         self.env.note_dependency(str(source))
+        if not source.exists():
+            raise self.error(f"{self.arguments[0]} does not exist; run the benchmark to write it")
         text = without_pictures(source.read_text(encoding="utf-8"), page.read_text("utf-8"))
         folder = Path(self.arguments[0]).parent.as_posix()
         text = _PICTURE.sub(lambda found: f"![]({folder}/{found['file']})\n\n", text)

@@ -1,0 +1,48 @@
+"""The benchmark of killed commands: a small run, and faults that it would find."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmark_results import check_result
+from benchmarks.harness import Context
+from benchmarks.kills import _is_whole, _problems, run
+from benchmarks.kills.commands import Writing, commands
+from coterie.command_line.program import ads, app
+
+
+def test_killed_commands_leave_whole_outputs():
+    """After each kill the output is absent or whole, and the command then succeeds."""
+    result = run(Context(), times=2, only="consensus to NPY")
+    check_result(result)
+    (found,) = result.data["commands"]
+    assert found["faults"] == []
+    assert sum(found["states"].values()) == 2
+
+
+def test_every_command_that_writes_is_killed():
+    """The others print, serve, or compile."""
+    named = {word for one in commands() for word in (one.words[0], " ".join(one.words[:2]))}
+    known = [command.name for command in app.registered_commands]
+    known += [f"ads {command.name}" for command in ads.registered_commands]
+    assert {name for name in known if name not in named} == {"methods", "warm", "ads serve"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("c.csv", b"id,label\n1,", "c.csv is not whole"),
+        ("m.html", b"<html><p>", "m.html is not whole"),
+        ("c.parquet", b"PAR1....", "c.parquet is not whole"),
+        ("other.csv", b"x\n", "other.csv is visible"),
+    ],
+)
+def test_parts_and_strange_files_are_faults(name, content, fault, tmp_path):
+    """A part of an output, and a visible file that is none, are found."""
+    writing = Writing("some command", (), ("c.csv", "m.html", "c.parquet"))
+    for place in ("place", "whole"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / name).write_bytes(content)
+    place, whole = tmp_path / "place", tmp_path / "whole"
+    assert _problems(writing, place, whole, {name: ""}) == [fault]
+    assert _is_whole(place / name) == (name == "other.csv")
