@@ -23,6 +23,17 @@ def test_lookup_and_sorting_agree(cells, monkeypatch):
         assert_array_equal(small_names[v], large_names[v] - 2**40)
 
 
+@pytest.mark.parametrize("rare", [0, 3])
+def test_large_labels_outside_a_sample_are_found(rare, monkeypatch):
+    """Codes are those of sorting all rows, also if the sampled rows lack some labels."""
+    monkeypatch.setattr(coding, "_SAMPLED_ROWS", 10)
+    y = np.random.default_rng(0).integers(3, size=1000) * 10**12
+    y[1 : 1 + rare] = [7, 10**15, -1][:rare]
+    codes, (names,) = code_array(y[:, None], ["a"])
+    assert_array_equal(names, np.unique(y[y >= 0]))
+    assert_array_equal(np.where(codes[:, 0] < 0, -1, names[codes[:, 0]]), y)
+
+
 def test_many_labels_take_wider_codes():
     """Codes have two bytes if that is enough, otherwise four."""
     n = np.iinfo(np.int16).max

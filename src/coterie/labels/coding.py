@@ -26,6 +26,7 @@ Categories = tuple[NDArray[Any], ...]
 _CHUNK_CELLS = 1 << 18
 #: Largest number of cells of a lookup table; integers that need more are sorted.
 _LARGEST_LOOKUP_CELLS = 1 << 22
+_SAMPLED_ROWS = 1 << 12
 
 
 def code_array(array: NDArray[Any], names: Sequence[str]) -> tuple[Codes, Categories]:
@@ -84,7 +85,11 @@ def _are_codes(array: NDArray[Any], categories: Categories) -> bool:
 
 def _by_sorting(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Code integers of any size."""
-    categories, codes = np.unique(column, return_inverse=True)
+    # most partitions have few labels: all are in a sample, and no other row need be sorted
+    categories = np.unique(column[:: max(1, len(column) // _SAMPLED_ROWS)])
+    codes = np.minimum(np.searchsorted(categories, column), len(categories) - 1)
+    if not np.array_equal(categories[codes], column):
+        categories, codes = np.unique(column, return_inverse=True)
     codes = codes.astype(code_dtype(len(categories)))
     return drop_categories(codes, categories, categories == MISSING)
 
