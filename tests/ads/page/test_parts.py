@@ -100,5 +100,5 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
 def test_missing_jinja_names_the_extra(monkeypatch: pytest.MonkeyPatch, extra: str) -> None:
     """Without jinja2 the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingExtraError, match=rf"coterie\[{extra}\]"):
+    with pytest.raises(MissingExtraError, match=rf"\[{extra}\]"):
         environment(extra=extra)
