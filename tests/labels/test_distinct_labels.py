@@ -111,3 +111,17 @@ def test_long_integers_of_polars_are_labels_up_to_64_bits():
     assert (codes.tolist(), labels.tolist()) == ([0, 0, 1], [4, 2**40])
     with pytest.raises(InvalidLabelsError, match="run"):
         distinct_labels(pl.Series([4, 2**64], dtype=pl.Int128), "run")
+
+
+@pytest.mark.parametrize("library", ["pandas", "pandas and arrow", "polars", "arrow"])
+def test_numbers_beyond_single_precision_are_refused(library):
+    """Whole numbers of 25 bits are not all exact in single precision, whoever stores them."""
+    cells = [0.0, 2.0**25, None]
+    column = {
+        "pandas": lambda: pd.Series(cells, dtype="Float32"),
+        "pandas and arrow": lambda: pd.Series(cells, dtype="float[pyarrow]"),
+        "polars": lambda: pl.Series(cells, dtype=pl.Float32),
+        "arrow": lambda: pa.array(cells, pa.float32()),
+    }[library]()
+    with pytest.raises(InvalidLabelsError, match="at row 1, partition 'a' is too large"):
+        distinct_labels(column, "a")

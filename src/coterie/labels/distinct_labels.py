@@ -23,6 +23,7 @@ __all__ = ["as_numbers", "code_dtype", "distinct_labels", "drop_categories"]
 Column = tuple[NDArray[Any], NDArray[Any]]
 
 _POLARS_TEXTS = ("String", "Categorical", "Enum")
+_SINGLE_PRECISION = ("float32", "float", "float[pyarrow]")  # pandas and polars, arrow, both
 _TRUTH_VALUES = {bool, np.bool_}
 
 
@@ -62,6 +63,8 @@ def distinct_labels(column: Any, name: str) -> Column:
     codes, labels = _coded(column, name)
     missing = np.array([not kind_of(label) for label in labels], dtype=bool)
     codes, labels = drop_categories(codes.astype(code_dtype(len(labels))), labels, missing)
+    if str(getattr(column, "dtype", "") or column.type).lower() in _SINGLE_PRECISION:
+        labels = labels.astype(np.float32)
     values = integers_or_texts(labels, name, lambda code: int(np.argmax(codes == code)))
     codes, values = _merged(codes, values)
     return drop_categories(codes, values, values == (MISSING if values.dtype.kind != "U" else ""))

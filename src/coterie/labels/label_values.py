@@ -74,7 +74,9 @@ def integers_or_texts(
     if all(isinstance(label, Integral | np.bool_) for label in labels):
         numbers = _integers([int(label) for label in labels], name)
     else:
-        numbers = np.array([float(label) for label in labels])
+        # fewer whole numbers are exact in single precision
+        precision = np.float32 if isinstance(labels[0], np.float32) else np.float64
+        numbers = np.array([float(label) for label in labels], precision)
     return whole_numbers(numbers[:, None], [name], row_of)[:, 0]
 
 
