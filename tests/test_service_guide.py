@@ -18,8 +18,6 @@ from guide_sessions import captioned, commands_in, fenced_in_order, run_command,
 from running_service import running_service
 
 # one worker runs all these tests, so that each service is started once
-pytestmark = pytest.mark.xdist_group("the service's guide")
-
 HOW_TO = Path(__file__).parents[1] / "docs" / "how_to"
 USING, RUNNING = HOW_TO / "service.md", HOW_TO / "running_the_service.md"
 USUAL_ADDRESS = "http://127.0.0.1:8400"

@@ -15,8 +15,6 @@ from guide_sessions import status_of
 TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.ipynb"))
 
 # one after the other: each keeps the cores busy
-pytestmark = pytest.mark.xdist_group("tutorials")
-
 STRICT = """
 import warnings
 

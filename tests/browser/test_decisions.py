@@ -19,8 +19,6 @@ OTHER = "adv-00034"
 PAYLOAD = make_payload()
 WIDTHS = [1280, 360]
 
-pytestmark = pytest.mark.xdist_group("the service's page")
-
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):

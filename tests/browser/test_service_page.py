@@ -16,8 +16,6 @@ ONE = "adv-00021"
 OTHER = "adv-00034"
 TEXT = "cheap flights and hotels by the sea"
 
-pytestmark = pytest.mark.xdist_group("the service's page")
-
 
 def mean_bid(market, name):
     """The mean bid that an advertiser made."""

@@ -17,8 +17,6 @@ ONE = "adv-00021"
 OTHER = "adv-00034"
 TOKEN = "correct-horse-battery-staple"
 
-pytestmark = pytest.mark.xdist_group("the service's page")
-
 
 def spare():
     """A model that knows one advertiser, which made one bid."""

@@ -13,8 +13,6 @@ from service_pages import PATIENCE, exact, link, set_bid, settle
 ONE = "adv-00021"
 LAST_GOOD = "the figures are for the last good one."
 
-pytestmark = pytest.mark.xdist_group("the service's page")
-
 
 @pytest.mark.parametrize(
     ("text", "value"),

@@ -31,8 +31,6 @@ TEXTS = (
     "footer",
 )
 
-pytestmark = pytest.mark.xdist_group("the service's page")
-
 
 @pytest.mark.parametrize("name", [ONE, LONGEST], ids=["usual", "long"])
 def test_fits_narrow_screens(address, open_address, name):

@@ -14,8 +14,6 @@ from service_pages import PATIENCE, exact, link, set_bid, settle
 
 ONE = "adv-00021"
 
-pytestmark = pytest.mark.xdist_group("the service's page")
-
 
 def marginal(market, bid, **asked):
     """The slope of spend over impressions from a bid of the curve to the next that wins more."""

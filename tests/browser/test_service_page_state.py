@@ -22,8 +22,6 @@ OTHER = "adv-00034"
 FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 BEFORE_FORMULAS = ("", " ", "  ", "\u00a0", "\u3000", "\ufeff", "\u200b", "\ufeff ")
 
-pytestmark = pytest.mark.xdist_group("the service's page")
-
 
 @pytest.fixture(scope="module")
 def page(address, shared_tab):

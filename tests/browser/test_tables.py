@@ -12,8 +12,6 @@ from service_pages import PATIENCE, settle
 PAYLOAD = make_payload(60)
 WIDTHS = [1280, 360]
 
-pytestmark = pytest.mark.xdist_group("the service's page")
-
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):

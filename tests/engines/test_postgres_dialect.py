@@ -13,8 +13,6 @@ from coterie.engines.queries import LocalTables, fetch
 from coterie.errors import InvalidParameterError, MissingExtraError, TableError
 from postgres_server import load
 
-pytestmark = pytest.mark.xdist_group("postgres")
-
 
 def same(rows: pa.Table, database, make) -> list:
     """Return the rows of an expression in both engines after they were found equal."""

@@ -18,7 +18,6 @@ from spark_cluster import connected_cluster
 pytestmark = [
     # PySpark does not close its sockets
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.xdist_group("spark"),
 ]
 
 X, _ = make_blobs(200, 4, centers=5, cluster_std=3, random_state=0)

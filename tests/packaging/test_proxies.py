@@ -24,8 +24,6 @@ from real_proxies import HOST, Proxy, make_certificate, running_proxy
 from running_service import PATIENCE, RunningService, running_service, wait_until
 
 # one process runs all these tests, so that each service is started once
-pytestmark = pytest.mark.xdist_group("proxies")
-
 TOKEN = "a-token-of-24-characters"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 JSON = {"Content-Type": "application/json"}

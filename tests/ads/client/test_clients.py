@@ -22,8 +22,6 @@ from fitted_models import HOSTILE_IDS, first_price_model, small_model
 from running_service import running_service, wait_until
 
 # services are shared: by one worker, so that each is started once
-pytestmark = pytest.mark.xdist_group("services of clients")
-
 TOKEN = "a-token-of-24-characters"
 KNOWN = [*HOSTILE_IDS, "adv-00020", "adv-00041"]
 BIDS = st.floats(min_value=1e-3, max_value=1e4)

@@ -28,8 +28,6 @@ from coterie.errors import TableError
 from foreign_logs import SHAPES, auctions
 from postgres_server import load
 
-pytestmark = pytest.mark.xdist_group("postgres")
-
 
 @pytest.fixture
 def database(database):

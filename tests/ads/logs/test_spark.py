@@ -28,7 +28,6 @@ from spark_cluster import WORKERS, connected_cluster
 pytestmark = [
     # PySpark leaves sockets to the collector
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.xdist_group("spark"),
 ]
 
 

@@ -16,7 +16,6 @@ from running_service import PATIENCE, running_service, wait_until
 BAD = list(bad_requests())
 
 # the service is shared: by one worker, so that it is started once
-pytestmark = pytest.mark.xdist_group("bad requests")
 
 
 @pytest.fixture(scope="module")

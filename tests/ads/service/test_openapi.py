@@ -241,7 +241,6 @@ OVERRIDES = ["x-ndjson", "vnd.apache.arrow.stream", "vnd.apache.parquet"]
 
 
 class TestGenerators:
-    @pytest.mark.xdist_group("generated clients")
     def test_python_client_asks_the_service(self, document, models, tmp_path):
         """openapi-python-client makes a client without a warning, with typed answers."""
         (tmp_path / "openapi.json").write_text(json.dumps(document))

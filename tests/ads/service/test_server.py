@@ -23,7 +23,6 @@ TOKENS = "# of two teams\nteam-a aaaaaaaaaaaaaaaaaaaa\nbbbbbbbbbbbbbbbbbbbb\n"
 A, B, C = ({"authorization": f"Bearer {letter * 20}"} for letter in "abc")
 
 # services are shared: by one worker, so that each is started once
-pytestmark = pytest.mark.xdist_group("the process of the service")
 
 
 @pytest.fixture(scope="module")

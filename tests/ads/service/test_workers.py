@@ -18,7 +18,6 @@ from running_service import PATIENCE, running_service, wait_until
 from service_processes import BODY, QUESTION, half_asked, put, refuses, whole_answer, worker_pids
 
 # services are shared: by one worker, so that each is started once
-pytestmark = pytest.mark.xdist_group("workers of the service")
 
 
 @pytest.fixture(scope="module")

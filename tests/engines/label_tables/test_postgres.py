@@ -14,8 +14,6 @@ from coterie.engines.label_tables import consensus_table
 from coterie.errors import InvalidLabelsError, TableError
 from postgres_server import load
 
-pytestmark = pytest.mark.xdist_group("postgres")
-
 
 @pytest.fixture(scope="module")
 def rows() -> pa.Table:

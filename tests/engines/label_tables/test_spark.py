@@ -29,7 +29,6 @@ STREAMED = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
 pytestmark = [
     # PySpark does not close its sockets
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.xdist_group("spark"),
 ]
 
 
