@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import threading
+import time
 import weakref
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -126,7 +127,11 @@ class TestRealModels:
         old = [weakref.ref(one) for one in (real.current.model, real.current.tables)]
         save_model(first_price_model(), real.path)
         assert real.reload()
-        gc.collect()
+        # threads that earlier tests started may still be busy with a model
+        end = time.monotonic() + 30
+        while any(one() is not None for one in old) and time.monotonic() < end:
+            gc.collect()
+            time.sleep(0.1)
         assert [one() for one in old] == [None, None]
 
     @pytest.mark.parametrize(
