@@ -14,10 +14,12 @@ from coterie.errors import TableError
 
 
 def read(path, *lines) -> list[dict]:
-    """The rows of a file of these lines."""
+    """The rows of a file of these lines, in their order."""
     text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return fetch(json_in_duckdb([str(path)], connect())).to_pylist()
+    connection = connect()
+    connection.settings["preserve_insertion_order"] = "true"  # the engine's default is any order
+    return fetch(json_in_duckdb([str(path)], connection)).to_pylist()
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz", "a[1].json"])
@@ -46,6 +48,17 @@ def test_a_named_column_is_looked_for_in_all_lines(tmp_path):
     assert table.columns == ("a", "imp.0.p")
     found = fetch(table.filter(table["imp.0.p"].notnull())).to_pylist()
     assert found == [{"a": "2", "imp.0.p": "5"}]
+
+
+def test_columns_are_those_of_the_first_lines_on_any_number_of_threads(tmp_path):
+    """Other threads of the engine begin in the middle of a long file."""
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(['{"a": 1}'] * 200_000 + ['{"a": 2, "b": "x"}'] * 200_000))
+    connection = connect()
+    order = connection.settings["preserve_insertion_order"]
+    for _ in range(10):
+        assert json_in_duckdb([str(path)], connection).columns == ("a",)
+    assert connection.settings["preserve_insertion_order"] == order
 
 
 def test_a_line_that_is_not_json_is_a_row_of_nulls(tmp_path):

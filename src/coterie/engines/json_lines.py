@@ -130,13 +130,19 @@ def json_in_spark(
 def _sample_in_duckdb(paths: Sequence[str], connection: Any) -> list[str | None]:
     step = -(-len(paths) // SAMPLED_FILES)
     lines = []
-    for path in paths[::step]:
-        quoted = path_for_duckdb(path).replace("'", "''")
-        found = connection.con.sql(
-            f"SELECT json::VARCHAR FROM read_json_objects('{quoted}', "
-            f"format='newline_delimited', ignore_errors=true) LIMIT {SAMPLED_LINES}"
-        )
-        lines += [line for (line,) in found.fetchall()]
+    # otherwise the first lines of any thread would be taken
+    before = connection.settings["preserve_insertion_order"]
+    connection.settings["preserve_insertion_order"] = "true"
+    try:
+        for path in paths[::step]:
+            quoted = path_for_duckdb(path).replace("'", "''")
+            found = connection.con.sql(
+                f"SELECT json::VARCHAR FROM read_json_objects('{quoted}', "
+                f"format='newline_delimited', ignore_errors=true) LIMIT {SAMPLED_LINES}"
+            )
+            lines += [line for (line,) in found.fetchall()]
+    finally:
+        connection.settings["preserve_insertion_order"] = before
     return lines
 
 
