@@ -115,6 +115,34 @@ def test_a_blank_before_the_zone_does_not_matter(zone, local):
     assert found == str(time.replace(tzinfo=None))
 
 
+def test_a_point_before_the_zone_does_not_matter():
+    """The time has its own zone."""
+    values = ["2026-03-02 12:30:00.Z", "2026-03-02 12:30:00.+02:00"]
+    found = [time for time, _ in read(values, TimeFormat("Europe/Berlin"))]
+    assert found == ["2026-03-02 12:30:00", "2026-03-02 10:30:00"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hour"),
+    [("12:05 AM", 0), ("1:05 am", 1), ("12:05 PM", 12), ("1:05 p.m.", 13), ("13:05 PM", 13)],
+)
+def test_hours_of_half_days_are_those_of_the_day(text, hour):
+    """Midnight and noon are 12 AM and 12 PM; a clock of 24 hours may say PM, too."""
+    expected = f"2026-03-02 {hour:02}:05:00"
+    assert read([f"2026/3/2 {text}"], TimeFormat())[0][0] == expected
+    expected = f"2026-03-02 {hour + 5:02}:05:00"
+    assert read([f"2/3/2026 {text} -0500"], TimeFormat(order="day-first"))[0][0] == expected
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "pyspark"])
+def test_the_query_is_short(dialect):
+    """Engines take seconds for queries of hundreds of kilobytes."""
+    table = ibis.memtable(pa.table({"x": ["2026-03-02"]}))
+    how = TimeFormat("Europe/Berlin", "Europe/Berlin", "day-first")
+    query = table.select(day=day_column(table.x, "string", how, is_day=True))
+    assert len(" ".join(ibis.to_sql(query, dialect=dialect).split())) < 20_000
+
+
 def test_other_times_in_a_column_of_days_are_converted():
     """A minute after midnight in Tokyo is the day before in UTC."""
     for value, kind in (
@@ -137,7 +165,7 @@ def test_what_is_no_time_is_null(value):
     ("values", "order"),
     [
         (["2026-03-02", "soon"], ""),
-        (["01/02/2026", "13/02/2026"], "day-first"),
+        (["01/02/2026", "13/02/2026", "1/13/2026 soon"], "day-first"),
         (["1.2.2026 10:00", "1.13.2026 10:00"], "month-first"),
     ],
 )

@@ -15,6 +15,7 @@ A day without a clock time is that day in every zone, and so is midnight in a co
 
 from __future__ import annotations
 
+import functools
 import zoneinfo
 from dataclasses import dataclass
 from typing import Any
@@ -41,18 +42,25 @@ _ZONE = r"(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?| [A-Za-z_]+/[A-Za-z_/]+)?"
 _ISO = rf"^\s*[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([T ][0-9]{{2}}:[0-9]{{2}}(:[0-9.]+)?\s*{_ZONE})?\s*$"
 #: A day in the form of ISO 8601, without a clock time or with midnight.
 _MIDNIGHT = rf"^[0-9-]{{10}}([T ]00:00(:00(\.0*)?)?\s*{_ZONE})?$"
-#: Groups: three parts of the date, hour, minute, second, fraction, A or P, zone.
-_PARTS = (
-    r"^\s*([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})"
-    r"(?:[T, -]+([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]{1,9})?)?\s*"
-    r"(?:([AaPp])\.?[Mm]\.?)?\s*(Z|z|UTC|[+-][0-9]{2}:?[0-9]{2})?)?\s*$"
+_YEAR_FIRST = r"^\s*([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})"
+_YEAR_LAST = r"^\s*([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})"
+_HALF = r"([AaPp]\.?[Mm]\.?)?"
+#: What may follow a date that is not in the form of ISO 8601.
+_CLOCK = (
+    rf"([T, -]+[0-9]{{1,2}}:[0-9]{{2}}(:[0-9]{{2}}(\.[0-9]{{1,9}})?)?\s*{_HALF}\s*"
+    r"(Z|z|UTC|[+-][0-9]{2}:?[0-9]{2})?)?\s*$"
 )
-_YEAR_FIRST = r"^\s*[0-9]{4}[-/.]"
-_YEAR_LAST = r"^\s*[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}([^0-9]|$)"
+#: Parts of a text that has a clock time.
+_HOUR, _MINUTE, _SECOND = "([0-9]{1,2}):", ":([0-9]{2})", ":[0-9]{2}:([0-9.]+)"
+_OWN_ZONE = ":[0-9:.]+[^0-9ZzU+-]*([ZzU+-][0-9TC:]*)"
+#: Digits without separators: a date, an hour, minutes and seconds.
+_DIGITS = r"^\s*([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})?([0-9]{2})?([0-9]{2})?"
 _COMPACT = r"^\s*[0-9]{8}([0-9]{6}([0-9]{3})?)?\s*$"
 _COMPACT_HOUR = r"^\s*20[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])[0-9]{2}\s*$"
 _EPOCH = r"^\s*([0-9]{10}([0-9]{3}){0,3})(\.[0-9]*)?\s*$"
-_HAS_ZONE = r"[0-9]\s*(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?| [A-Za-z_]+/[A-Za-z_/]+)$"
+_DAY_ONLY = r"^\s*([0-9]{8}|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4})\s*$"
+#: A text with a clock time and without a zone.
+_LOCAL = rf"^\s*([0-9]{{10}}([0-9]{{4}}([0-9]{{3}})?)?|[^:]*:[0-9:.]+\s*{_HALF})\s*$"
 #: Rows in which the order of dates is looked for, before all rows are read.
 _FEW_ROWS = 100_000
 
@@ -71,7 +79,7 @@ class TimeFormat:
                 f"date_format={self.order!r}: it must be {' or '.join(DATE_ORDERS)}"
             )
         for name, zone in (("time_zone", self.zone), ("day_zone", self.day_zone)):
-            if zone not in zoneinfo.available_timezones():
+            if zone not in _zones():
                 raise InvalidParameterError(
                     f"{name}={zone!r}: there is no such time zone; write it like Europe/Berlin, "
                     "America/New_York or UTC"
@@ -85,7 +93,7 @@ def utc_times(column: Any, kind: str, how: TimeFormat) -> Any:
     if kind == "timestamp":
         is_local = column.type().timezone is None and how.zone != _UTC
         return _from_zone(column, how.zone) if is_local else _utc(column)
-    return _times_of_text(_text(column, kind), _iso_text(_text(column, kind), how.order), how.zone)
+    return _times_of_text(_text(column, kind), how)
 
 
 def clock_times(column: Any, kind: str, how: TimeFormat) -> Any:
@@ -108,9 +116,10 @@ def day_column(column: Any, kind: str, how: TimeFormat, is_day: bool = False) ->
         return is_midnight.ifelse(clock.date(), days) if is_day else days
     if how.zone == how.day_zone == _UTC and not is_day:
         return days
-    iso = _iso_text(_text(column, kind), how.order)
-    is_plain = iso.re_search(_MIDNIGHT) if is_day else iso.length() == len("2026-03-02")
-    return is_plain.ifelse(iso[:10].try_cast("date"), days)
+    text = _text(column, kind)
+    iso = _iso_text(text, how.order)
+    is_plain = iso.re_search(_MIDNIGHT) if is_day else text.re_search(_DAY_ONLY)
+    return is_plain.ifelse(iso.left(len("2026-03-02")).try_cast("date"), days)
 
 
 def date_order(column: Any, name: str) -> str:
@@ -124,11 +133,11 @@ def date_order(column: Any, name: str) -> str:
         The dates can be read in both orders, or in neither.
     """
     table = column.name("text").as_table()
-    dated = table.filter(table.text.re_search(_YEAR_LAST))
+    dated = table.filter(table.text.re_search(_YEAR_LAST + _CLOCK))
     for rows in (dated.limit(_FEW_ROWS), dated):
         parts = rows.mutate(
-            part1=rows.text.re_extract(_PARTS, 1).try_cast("int64"),
-            part2=rows.text.re_extract(_PARTS, 2).try_cast("int64"),
+            part1=rows.text.re_extract(_YEAR_LAST, 1).try_cast("int64"),
+            part2=rows.text.re_extract(_YEAR_LAST, 2).try_cast("int64"),
         )
         (found,) = fetch(
             parts.aggregate(
@@ -151,6 +160,12 @@ def date_order(column: Any, name: str) -> str:
     )
 
 
+@functools.cache
+def _zones() -> frozenset[str]:
+    """Return the names of time zones, for which Python reads many files."""
+    return frozenset(zoneinfo.available_timezones())
+
+
 def _text(column: Any, kind: str) -> Any:
     if kind == "floating":
         column = column.floor().cast("int64")
@@ -158,55 +173,68 @@ def _text(column: Any, kind: str) -> Any:
 
 
 def _iso_text(text: Any, order: str) -> Any:
-    """Return the times of texts in the form of ISO 8601, null if they have another."""
+    """Return the times of texts in the form of ISO 8601, null if they have another.
+
+    Engines get this expression as text, several times in a query, so that its parts are found by
+    short patterns after a long one has matched, and no part is written twice.
+    """
     import ibis
 
-    # most texts are ISO 8601, and their parts are not needed
-    other = text.re_search(_ISO).ifelse(None, text)
-    part = {i: other.re_extract(_PARTS, i) for i in range(1, 10)}
-
-    def compact(first: int, last: int) -> Any:
-        return text.strip()[first:last]
-
-    day_only = compact(0, 4) + "-" + compact(4, 6) + "-" + compact(6, 8)
-    clock = "T" + compact(8, 10) + ":" + compact(10, 12) + ":" + compact(12, 14)
+    # engines read no blank before a zone
+    iso = text.strip().replace(" +", "+").replace(" -", "-").replace(" Z", "Z")
     cases = [
-        # engines read no blank before a zone
+        (text.re_search(_ISO), iso),
+        (text.re_search(_YEAR_FIRST + _CLOCK), _date(text, _YEAR_FIRST, 1, 2, 3) + _clock(text)),
         (
-            text.re_search(_ISO),
-            text.strip().replace(" +", "+").replace(" -", "-").replace(" Z", "Z"),
+            text.re_search(_COMPACT) | text.re_search(_COMPACT_HOUR),
+            _date(text, _DIGITS, 1, 2, 3) + _compact_clock(text),
         ),
-        (text.re_search(_YEAR_FIRST), _written(part[1], part[2], part[3], part)),
-        (text.re_search(_COMPACT), day_only + (text.strip().length() > 8).ifelse(clock, "")),
     ]
-    cases.append((text.re_search(_COMPACT_HOUR), day_only + "T" + compact(8, 10) + ":00:00"))
     if order:
-        month, day = (part[2], part[1]) if order == "day-first" else (part[1], part[2])
-        cases.append((text.re_search(_YEAR_LAST), _written(part[3], month, day, part)))
+        month, day = (2, 1) if order == "day-first" else (1, 2)
+        written = _date(text, _YEAR_LAST, 3, month, day) + _clock(text)
+        cases.append((text.re_search(_YEAR_LAST + _CLOCK), written))
     return ibis.cases(*cases, else_=None)
 
 
-def _written(year: Any, month: Any, day: Any, part: dict[int, Any]) -> Any:
-    """Return the text of a time; ``part`` has the groups of _PARTS, empty if not there."""
-    date = year + "-" + month.lpad(2, "0") + "-" + day.lpad(2, "0")
-    hour, minute, second, fraction, half, zone = (part[i] for i in range(4, 10))
-    of_day = hour.try_cast("int64")
-    of_day = (half == "").ifelse(of_day, of_day % 12 + (half.lower() == "p").ifelse(12, 0))
-    second = (second == "").ifelse("00", second)
-    clock = "T" + of_day.cast("string").lpad(2, "0") + ":" + minute + ":" + second + fraction
-    return date + (hour == "").ifelse("", clock + zone)
+def _date(text: Any, pattern: str, year: int, month: int, day: int) -> Any:
+    """Return the date of texts, whose parts are groups of a pattern."""
+    of_two = [_two_digits(text.re_extract(pattern, group)) for group in (month, day)]
+    return text.re_extract(pattern, year) + "-" + of_two[0] + "-" + of_two[1]
 
 
-def _times_of_text(text: Any, iso: Any, zone: str) -> Any:
+def _clock(text: Any) -> Any:
+    """Return the clock time and the zone of texts, empty if they have none."""
+    lower = text.lower()
+    hours = lower.contains("m").ifelse(12, 100)  # AM or PM
+    hour = text.re_extract(_HOUR, 1).try_cast("int64") % hours
+    hour += lower.contains("p").ifelse(12, 0)
+    minute, zone = (text.re_extract(pattern, 1) for pattern in (_MINUTE, _OWN_ZONE))
+    # Spark reads no zone after minutes
+    second = text.re_extract(_SECOND, 1).nullif("").fill_null("00")
+    clock = "T" + _two_digits(hour.cast("string")) + ":" + minute + ":" + second + zone
+    return clock.fill_null("")
+
+
+def _compact_clock(text: Any) -> Any:
+    """Return the clock time of texts of digits, empty if they have none."""
+    hour, minute, second = (text.re_extract(_DIGITS, i) for i in (4, 5, 6))
+    has_minute = (minute != "").ifelse(":" + minute + ":" + second, ":00:00")
+    return (hour != "").ifelse("T" + hour + has_minute, "")
+
+
+def _two_digits(number: Any) -> Any:
+    return ("0" + number).right(2)
+
+
+def _times_of_text(text: Any, how: TimeFormat) -> Any:
     # 13 digits are milliseconds since 1970, of whatever unit the others are
-    millis = text.re_extract(_EPOCH, 1).rpad(13, "0")[:13].try_cast("int64")
-    is_epoch = iso.isnull() & text.re_search(_EPOCH)
-    since_1970 = _since_1970(is_epoch.ifelse(millis, None))
-    times = _utc(iso.try_cast("timestamp('UTC')"))
-    if zone != _UTC:
-        local = _from_zone(iso.try_cast("timestamp"), zone)
-        times = iso.re_search(_HAS_ZONE).ifelse(times, local)
-    return times.fill_null(since_1970)
+    millis = (text.re_extract(_EPOCH, 1) + "000").left(13).try_cast("int64")
+    is_epoch = text.re_search(_EPOCH) & ~text.re_search(_COMPACT_HOUR)
+    times = _utc(_iso_text(text, how.order).try_cast("timestamp('UTC')"))
+    if how.zone != _UTC:
+        times = text.re_search(_LOCAL).ifelse(_from_zone(times, how.zone), times)
+    return times.fill_null(_since_1970(is_epoch.ifelse(millis, None)))
 
 
 def _since_1970(millis: Any) -> Any:
