@@ -40,6 +40,19 @@ def test_folder_of_parquet_is_one_table(tmp_path):
     assert [column.to_pylist() for column in columns] == [[1, 2, 3], [1, 1, 2]]
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_parquet_that_fills_the_memory_is_refused(is_folder, tmp_path, monkeypatch):
+    """Millions of equal values take kilobytes in the file, and are refused before they are read."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": np.zeros(10**6, np.int64), "y": np.zeros(10**6, bool)}), path)
+    assert path.stat().st_size < 10**5
+    given = tmp_path if is_folder else path
+    assert len(read_parquet(given)[1][0]) == 10**6
+    monkeypatch.setattr("coterie.files.binary_tables.available_memory", lambda: 2 * 8_124_999)
+    with pytest.raises(TableError, match=r"has 1,000,000 rows, which take 8\.1 MB or more in"):
+        read_parquet(given)
+
+
 def test_single_file_takes_no_column_from_its_path(tmp_path):
     """A file in a folder named key=value has only its own columns."""
     (tmp_path / "run=3").mkdir()

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -191,6 +192,20 @@ def test_row_larger_than_a_block_is_refused(tmp_path, monkeypatch):
     path = saved(tmp_path / "t.csv", "a,b\n" + "x" * 500 + ",1\n")
     with pytest.raises(TableError, match=r"t\.csv cannot be read: [^\n]+$"):
         read_text(path)
+
+
+def test_gzip_that_fills_the_memory_is_refused(tmp_path, monkeypatch):
+    """A small file that holds far more than the free memory is refused before it is read whole."""
+    monkeypatch.setattr("coterie.files.delimited_text.available_memory", lambda: 10**8)
+    path = saved(tmp_path / "t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 2 * 10**7))
+    assert path.stat().st_size < 10**6
+    tracemalloc.start()
+    with pytest.raises(TableError, match=r"t\.csv\.gz holds more than .* MB of text.* 100\.0 MB"):
+        read_text(path)
+    assert tracemalloc.get_traced_memory()[1] < 6 * 10**7
+    tracemalloc.stop()
+    members = gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"3,4\n")
+    assert read_text(saved(tmp_path / "t.csv.gz", members))[1][1].to_pylist() == ["2", "4"]
 
 
 @pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,2\n")[:-9], b"a,b\n1,2\n"])

@@ -1,13 +1,19 @@
 """Files that are written completely or not at all."""
 
+import errno
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from coterie.errors import OutputError
-from coterie.runtime.atomic_files import atomic_file, check_writable
+from coterie.runtime.atomic_files import atomic_file, atomic_folder, check_writable
+
+needs_names = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="needs the names of open files"
+)
 
 
 def mode_of(path):
@@ -184,3 +190,63 @@ def test_read_only_is_refused(tmp_path, monkeypatch, forbidden, message):
     monkeypatch.setattr(os, "access", lambda path, _: path.name != forbidden)
     with pytest.raises(OutputError, match=f"cannot write .*{message}"):
         check_writable(folder / "answer.csv")
+
+
+@pytest.fixture
+def disk_calls(monkeypatch):
+    """Record what is stored on the disk and when the name changes, in order."""
+    calls, synchronise, replace = [], os.fsync, os.replace
+
+    def stored(descriptor):
+        calls.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        synchronise(descriptor)
+
+    def renamed(old, new):
+        calls.append("rename")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", stored)
+    monkeypatch.setattr(os, "replace", renamed)
+    return calls
+
+
+@needs_names
+def test_the_disk_has_the_contents_before_the_name(tmp_path, disk_calls):
+    """A power failure leaves the old file or the new one, and never an empty one."""
+    with atomic_file(tmp_path / "answer.csv") as unfinished:
+        unfinished.write_text("42")
+    assert disk_calls == [str(unfinished), "rename", str(tmp_path)]
+
+
+@needs_names
+def test_the_disk_has_all_files_of_a_folder_before_its_name(tmp_path, disk_calls):
+    """Files, folders and the folder itself are stored before the rename."""
+    with atomic_folder(tmp_path / "answers") as unfinished:
+        (unfinished / "part").mkdir()
+        (unfinished / "part" / "one.csv").write_text("42")
+    inner = [str(unfinished / name) for name in ("part", "part/one.csv")]
+    assert disk_calls == [*inner, str(unfinished), "rename", str(tmp_path)]
+
+
+def test_a_full_disk_found_late_keeps_the_old_file(target, monkeypatch):
+    """Some file systems reserve the space only when the disk has to store the contents."""
+
+    def full(_descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match="No space left"), atomic_file(target) as unfinished:
+        unfinished.write_text("new")
+    assert target.read_text() == "old"
+
+
+def test_a_file_system_that_cannot_synchronise_folders_is_accepted(target, monkeypatch):
+    """Some network file systems refuse it."""
+
+    def refused(_descriptor):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refused)
+    with atomic_file(target) as unfinished:
+        unfinished.write_text("new")
+    assert target.read_text() == "new"

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.errors import OutputError, TableError
+from coterie.runtime.devices import available_memory, readable_bytes
 
 __all__ = ["read_npy", "read_parquet", "write_npy", "write_parquet"]
 
@@ -40,6 +41,7 @@ def read_parquet(path: Path) -> tuple[list[str], list[Any]]:
             table = _read_parquet_folder(path)
         else:
             with pq.ParquetFile(path) as file:
+                _refuse_too_large(path, file.metadata.num_rows, file.schema_arrow)
                 table = file.read()
         table.validate(full=True)
         return table.column_names, table.columns
@@ -132,7 +134,21 @@ def _read_parquet_folder(folder: Path) -> Any:
                 f"{first.path} and {other.path} have different columns; all files of a folder must "
                 "have the same"
             )
+    _refuse_too_large(folder, dataset.count_rows(), dataset.schema)
     return dataset.to_table()
+
+
+def _refuse_too_large(path: Path, n_rows: int, schema: pa.Schema) -> None:
+    """Refuse a table that needs more than half of the free memory; equal values take no space."""
+    free = available_memory()
+    # of texts and lists at least the places where they begin
+    widths = [one.bit_width if pa.types.is_primitive(one) else 64 for one in schema.types]
+    needed = n_rows * sum(widths) // 8
+    if needed > free // 2:
+        raise TableError(
+            f"{path} has {n_rows:,} rows, which take {readable_bytes(needed)} or more in memory; "
+            f"{readable_bytes(free)} are free; use fewer columns or rows, or an engine"
+        )
 
 
 def _from_numpy(path: Path, name: str, column: NDArray[Any]) -> Any:

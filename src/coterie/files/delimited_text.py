@@ -19,12 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from coterie.errors import TableError
+from coterie.runtime.devices import available_memory, readable_bytes
 
 __all__ = ["encoded_text", "line_of_row", "read_text", "write_text"]
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 24
+#: Memory for reading text, in multiples of its size: parts, whole, copy for the parser, columns.
+_COPIES = 5
 _GZIP = b"\x1f\x8b"
 _ROWS_A_WRITE = 1 << 16
 # every possible delimiter is quoted, so that the one in use can always be guessed
@@ -109,7 +112,7 @@ def _content(path: Path, raw: bytes | None) -> bytes:
     data = path.read_bytes() if raw is None else raw
     if path.name.lower().endswith(".gz") or data.startswith(_GZIP):
         try:
-            data = gzip.decompress(data)
+            data = _decompressed(path, data)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(
                 f"{path} is not a complete gzip file ({error}); create or fetch it again"
@@ -127,6 +130,25 @@ def _content(path: Path, raw: bytes | None) -> bytes:
             f"UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8{name}"
         ) from error
     return data
+
+
+def _decompressed(path: Path, data: bytes) -> bytes:
+    """Return the text of a gzip file; refuse more than the free memory allows.
+
+    A file of a few megabytes may hold gigabytes, so its size says nothing.
+    """
+    free, parts, size = available_memory(), [], 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while part := file.read(_BLOCK_BYTES):
+            parts.append(part)
+            size += len(part)
+            if size > free // _COPIES:
+                raise TableError(
+                    f"{path} holds more than {readable_bytes(size)} of text, too much for the "
+                    f"{readable_bytes(free)} of memory that are free; convert it to Parquet, which "
+                    "takes less memory and can stay in an engine"
+                )
+    return b"".join(parts)
 
 
 def _lines(data: bytes) -> io.TextIOWrapper:

@@ -67,6 +67,6 @@ def _assigned_names(member: object) -> set[str]:
 
 
 def _is_computed(kind: type, name: str) -> bool:
-    """Return whether the class gives the name a meaning of its own, as a method or property."""
+    """Return whether the class defines the name as a method or property."""
     hidden = inspect.getattr_static(kind, name, None)
     return hasattr(type(hidden), "__get__") or name.startswith("__")

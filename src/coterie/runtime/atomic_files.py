@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 from coterie.errors import OutputError
 from coterie.runtime.unfinished_paths import remove_stale, unfinished_path
 
-__all__ = ["atomic_file", "atomic_folder", "check_writable", "output_errors"]
+__all__ = ["atomic_file", "atomic_folder", "check_writable", "output_errors", "rename_durably"]
 
 
 @contextlib.contextmanager
@@ -38,7 +39,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             unfinished.touch(0o600, exist_ok=False)
             yield unfinished
             unfinished.chmod(_permissions(target))
-            unfinished.replace(target)
+            rename_durably(unfinished, target)
         finally:
             unfinished.unlink(missing_ok=True)
 
@@ -71,7 +72,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             if target.exists():
                 unfinished.chmod(target.stat().st_mode)
             yield unfinished
-            unfinished.rename(target)
+            rename_durably(unfinished, target)
         finally:
             if hidden is not None:
                 shutil.rmtree(hidden, ignore_errors=True)
@@ -95,6 +96,18 @@ def output_errors(target: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def rename_durably(unfinished: Path, target: Path) -> None:
+    """Rename a file or a folder, so that after a power failure the old or the new one is whole.
+
+    Without the first synchronisation a file system may store the new name before the content.
+    """
+    contents = sorted(unfinished.rglob("*")) if unfinished.is_dir() else []
+    for path in (*contents, unfinished):
+        _synchronise(path)
+    unfinished.replace(target)
+    _synchronise(target.parent)
 
 
 def _obstacle(target: Path, folder: Path) -> str:
@@ -139,3 +152,20 @@ def _permissions(target: Path) -> int:
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
+
+
+def _synchronise(path: Path) -> None:
+    """Wait until the disk has the content of a file or the names in a folder."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        # a folder that may be written to but not listed, or a file without the right to read
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # some network file systems cannot synchronise folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)
