@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -122,8 +123,11 @@ def _options_of_the_unit(folder: Path, workers: int) -> list[str]:
     (line,) = re.findall(r"^ExecStart=(.+)$", text, re.MULTILINE)
     program, ads, serve, _, *options = shlex.split(line.replace("%d", str(folder)))
     assert [program, ads, serve] == [PROGRAM, "ads", "serve"]
-    # an option that is given again replaces the first
-    return [*options, "--workers", str(workers), "--drain-seconds", "0"]
+    chosen = {"--workers": str(workers), "--drain-seconds": "0"}
+    for name in chosen.keys() & set(options):
+        place = options.index(name)
+        del options[place : place + 2]
+    return [*options, *itertools.chain(*chosen.items())]
 
 
 @needs_activation

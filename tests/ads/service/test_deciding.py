@@ -35,6 +35,7 @@ def test_goals(question, goal):
     found = msgspec.json.decode(reply.body, type=GoalBid)
     assert found == bid_for(small_model(), **question, **goal)
     assert found.model_version == served().version.version
+    assert found.forecast.model_version == found.model_version
 
 
 @pytest.mark.parametrize("question", [{"advertiser": "adv-00020"}, {"days": 3, **NEW}])
@@ -103,13 +104,17 @@ def test_values_that_the_model_does_not_have(where):
         ("/v1/bids", {"advertiser": "adv-00020", "clicks": 1, "spend": 1}, "give one of"),
         ("/v1/bids", {"advertiser": "adv-00020", "clicks": 0}, "> 0"),
         ("/v1/bids", {"clicks": 1}, "name an `advertiser`"),
-        ("/v1/bids", {"advertiser": "nobody", "clicks": 1}, "give supply"),
+        (
+            "/v1/bids",
+            {"advertiser": "unknown", "clicks": 1},
+            "or give supply, its number of auctions",
+        ),
         ("/v1/budgets", {"advertiser": "adv-00020"}, "budget"),
         ("/v1/budgets", {"advertiser": "adv-00020", "budget": -1}, "> 0"),
         ("/v1/targets", {"advertiser": "adv-00020"}, "no dimensions"),
         ("/v1/targets", {"advertiser": "adv-00020", "by": "luck"}, "luck"),
         ("/v1/portfolios", {"advertisers": TWO, "segment": 0}, "`advertisers` or a `segment`"),
-        ("/v1/portfolios", {"advertisers": ["nobody"]}, "'nobody' is not in the log"),
+        ("/v1/portfolios", {"advertisers": ["unknown"]}, "'unknown' is not in the log"),
         ("/v1/portfolios", {"advertisers": ["adv-00020"] * 1001}, "1000"),
         ("/v1/portfolios", {"segment": 99}, "segment=99"),
         ("/v1/portfolios", {"segment": 0, "goal": "fame"}, "fame"),
@@ -128,7 +133,9 @@ def test_bodies_that_are_no_questions(path):
     assert (text.status, text.problem["type"]) == (400, "/problems/malformed-body")
     other = service().ask("POST", path, content=b"{}", headers={"content-type": "text/csv"})
     assert other.status == 415
-    assert service().get(path).status == 405
+    refused = service().get(path)
+    assert (refused.status, refused.headers["allow"]) == (405, "POST")
+    assert refused.problem["detail"] == "method not allowed: use POST"
 
 
 def test_a_portfolio_lets_others_have_their_turn():

@@ -112,7 +112,7 @@ def check_access(
     trusted_proxies: Sequence[str] = (),
     tokens: Mapping[bytes, str] | None = None,
 ) -> AccessPolicy:
-    """Return the policy of a service; refuse one that strangers could reach without a token.
+    """Return the policy of a service; refuse one that other machines could reach without a token.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Answers to questions: whom they are about, on what grounds, and the figures.
+"""Answers to questions: the advertiser, the grounds and the figures.
 
 Questions about advertisers of the model are answered together: those with the same days and level
 by one call of the kernels.

@@ -126,7 +126,7 @@ class RequestFrame:
             raise Problem("malformed-request", "send the header Host once")
         if not self.policy.accepts_host(host.decode("latin-1")):
             raise Problem(
-                "unknown-host", "the service does not go by the host name of this request"
+                "unknown-host", "the service does not answer to the host name of this request"
             )
         name = self.policy.token_name(headers.get(b"authorization", b"").decode("latin-1"))
         if name is None and self._name_of(scope["path"]) not in OPEN_ROUTES:
@@ -215,6 +215,10 @@ def _as_problem(error: Exception) -> Problem:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return Problem("not-found", "there is nothing at this path")
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = ", ".join(sorted(headers.get("Allow", "").split(", ")))
-        return Problem("method-not-allowed", f"this path has {allowed}", headers={"Allow": allowed})
+        methods = sorted(headers.get("Allow", "").split(", "))
+        return Problem(
+            "method-not-allowed",
+            f"method not allowed: use {' or '.join(methods)}",
+            headers={"Allow": ", ".join(methods)},
+        )
     return Problem("malformed-request", str(error.detail))

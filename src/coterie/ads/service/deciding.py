@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,13 @@ import msgspec
 from msgspec import UNSET
 
 from coterie.ads.decisions.budgets import plan_budget
-from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
+from coterie.ads.decisions.decision_answers import (
+    BudgetPlan,
+    BudgetSplit,
+    GoalBid,
+    TargetRanking,
+    of_version,
+)
 from coterie.ads.decisions.goals import bid_for
 from coterie.ads.decisions.portfolios import split_in_steps
 from coterie.ads.decisions.target_ranking import rank_targets
@@ -74,7 +80,7 @@ def _encoded(decision: Decision, served: ServedModel, asked: Any, cost: int) -> 
         found = yield from decision.steps(served, asked, cost)
     except InvalidParameterError as error:
         raise invalid("invalid-question", [Fault("", str(error))]) from None
-    return _ENCODE(replace(found, model_version=served.version.version))
+    return _ENCODE(of_version(found, served.version.version))
 
 
 def _goal(served: ServedModel, asked: GoalQuestion, cost: int) -> Slices[GoalBid]:

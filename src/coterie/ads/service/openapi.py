@@ -25,23 +25,23 @@ _TAGS = {
 }
 #: An entry of a docstring: names, then the lines of their description.
 _ATTRIBUTE = re.compile(r"^ *([\w, ]+?) : [^\n]*\n((?: {8,}[^\n]*\n?)+)", re.MULTILINE)
-_ASKED = {"advertiser": "adv-00042", "bid": 2.5, "supply": 1_000_000}
+_ASKED = {"advertiser": "adv-00033", "bid": 2.5, "supply": 1_000_000}
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "forecast": {
         "one question": _ASKED,
         "several questions": [
-            {"advertiser": "adv-00042", "bid": {"from": 2, "to": 3, "step": 0.25}},
+            {"advertiser": "adv-00033", "bid": {"from": 2, "to": 3, "step": 0.25}},
             {"text": "flights and hotels", "bid": [1.5, 2.5], "supply": 10_000, "days": 7},
         ],
     },
     "bid": {
-        "impressions": {"advertiser": "adv-00042", "impressions": 1_000, "days": 7},
-        "spend": {"advertiser": "adv-00042", "spend": 5},
+        "impressions": {"advertiser": "adv-00033", "impressions": 1_000, "days": 7},
+        "spend": {"advertiser": "adv-00033", "spend": 5},
     },
-    "budget": {"a week": {"advertiser": "adv-00042", "budget": 20, "days": 7}},
-    "targets": {"devices": {"advertiser": "adv-00042", "dimension": "device", "by": "clicks"}},
+    "budget": {"a week": {"advertiser": "adv-00033", "budget": 20, "days": 7}},
+    "targets": {"devices": {"advertiser": "adv-00033", "dimension": "device", "by": "clicks"}},
     "portfolio": {
-        "two advertisers": {"advertisers": ["adv-00001", "adv-00042"], "budget": 50},
+        "two advertisers": {"advertisers": ["adv-00001", "adv-00033"], "budget": 50},
         "a segment": {"segment": 0, "goal": "clicks"},
     },
 }

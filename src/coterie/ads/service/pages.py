@@ -1,6 +1,6 @@
 """GET / and /assets/…: the what-if page, its scripts and its style.
 
-The page holds nothing of the model: it is the same for everybody, and asks the service, with a
+The page holds nothing of the model: it is the same for all users, and asks the service, with a
 token where one is needed, for all that it shows.
 """
 
@@ -55,7 +55,7 @@ _CONTENT_POLICY = (
     "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-#: What a browser may do with the page: next to nothing that is not the page's own.
+#: What a browser may do with the page: almost only what belongs to the page.
 _POLICIES = {
     "Content-Security-Policy": _CONTENT_POLICY,
     "Referrer-Policy": "no-referrer",
@@ -97,7 +97,7 @@ def page_files() -> Mapping[str, PageFile]:
     """
     files = {name: PageFile.of(name, page_file(name)) for name in (*STYLES, *SCRIPTS)}
     addresses = {name: f"assets/{name}?v={file.hash}" for name, file in files.items()}
-    template = environment(extra="service").get_template("service.html")
+    template = environment(for_service=True).get_template("service.html")
     page = template.render(
         version=coterie.__version__,
         styles=[addresses[name] for name in STYLES],

@@ -37,7 +37,9 @@ KINDS = {
     "unknown-advertiser": Kind(
         404, "The model has no such advertiser", "Search with /v1/advertisers?search=PART."
     ),
-    "method-not-allowed": Kind(405, "The path has other methods", "See the Allow header."),
+    "method-not-allowed": Kind(
+        405, "Method not allowed", "Use a method that the Allow header names."
+    ),
     "slow-body": Kind(408, "The body arrived too slowly", "Send the request again."),
     "body-too-large": Kind(
         413, "The body is too large", "Send fewer questions, or use /v1/forecast/stream."
@@ -46,7 +48,9 @@ KINDS = {
         415, "The media type is not supported", "Send the Content-Type that the route accepts."
     ),
     "unknown-host": Kind(
-        421, "The service does not go by this host name", "The operator adds --allowed-host NAME."
+        421,
+        "The service does not answer to this host name",
+        "The operator adds --allowed-host NAME.",
     ),
     "invalid-question": Kind(422, "A question is invalid", "See errors for the places."),
     "invalid-query": Kind(422, "A query parameter is invalid", "See errors for the names."),
@@ -56,7 +60,9 @@ KINDS = {
     "internal-error": Kind(500, "The service failed", "Send request_id to the operator."),
     "busy": Kind(503, "Too much work is waiting", "Ask again after Retry-After seconds."),
     "timed-out": Kind(503, "The answer took too long", "Ask for less, or ask again later."),
-    "not-ready": Kind(503, "The service is stopping", "Use another instance."),
+    "not-ready": Kind(
+        503, "The service is starting or stopping", "Use another instance, or ask again later."
+    ),
 }
 
 

@@ -99,8 +99,8 @@ class Batch:
                 faults.append(
                     Fault(
                         place,
-                        f"{quoted(name) if name else 'this advertiser'} is not in the log, so its "
-                        "supply is not known; give supply, the number of auctions",
+                        f"{quoted(name) if name else 'a new advertiser'} is not in the log; check "
+                        "the id, or give supply, its number of auctions",
                     )
                 )
         return faults

@@ -53,7 +53,7 @@ _LOOK_UP = 50
 class Routes:
     """The handlers; their names are the operation ids of the OpenAPI document.
 
-    ``stopping`` is set when the service is about to end.
+    ``starting`` is set until all loops are compiled, ``stopping`` when the service is about to end.
     """
 
     def __init__(
@@ -63,16 +63,18 @@ class Routes:
         self._metrics, self._limits = metrics, limits
         self._bodies = BodyReader(limits)
         self._cached: dict[str, tuple[str, bytes, bytes]] = {}
-        self.stopping = False
+        self.starting = self.stopping = False
 
     async def live(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's signature)
         """Report that the process answers."""
         return _json(protocol.Health("live"))
 
     async def ready(self, request: Request) -> Response:  # noqa: ARG002
-        """Report whether new requests are welcome; not any more when the service is stopping."""
+        """Report whether new requests are welcome: not while the service starts or stops."""
         if self.stopping:
             raise Problem("not-ready", "the service is stopping")
+        if self.starting:
+            raise Problem("not-ready", "the service is starting: it compiles for half a minute")
         return _json(protocol.Health("ready"))
 
     async def metrics(self, request: Request) -> Response:  # noqa: ARG002

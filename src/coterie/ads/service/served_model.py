@@ -24,6 +24,7 @@ from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.decisions.budgets import plan_budget
 from coterie.ads.decisions.goals import bid_for
 from coterie.ads.decisions.portfolios import split_budget
+from coterie.ads.decisions.target_ranking import rank_targets
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
@@ -40,6 +41,7 @@ from coterie.ads.protocol import (
     Segments,
 )
 from coterie.ads.service.advertiser_search import AdvertiserSearch
+from coterie.ads.service.service_settings import DETAILS
 from coterie.errors import ModelFileError
 from coterie.files.model_files import content_checksum, opened_model
 
@@ -92,7 +94,7 @@ class ServedModel:
         self.names: list[str] = model.advertisers_.tolist()
         self.has_clicks = model.click_rate_ is not None
         self.has_conversions = model.conversion_rate_ is not None
-        beside = ThreadPoolExecutor(2, "details")
+        beside = ThreadPoolExecutor(2, DETAILS)
         self._book = beside.submit(ProfileBook, model)
         self._search = beside.submit(_make_search, model)
         self._rehearsed = beside.submit(_ask_for_decisions, model)
@@ -116,6 +118,11 @@ class ServedModel:
     def rehearse(self) -> None:
         """Wait until every kind of decision was asked for once, so that all loops are compiled."""
         self._rehearsed.result()
+
+    async def warmed(self) -> None:
+        """Wait until every kind of question is answered without compiling."""
+        made = (self._book, self._search, self._rehearsed)
+        await asyncio.wait([asyncio.wrap_future(one) for one in made])
 
     @property
     def book(self) -> ProfileBook:
@@ -244,6 +251,8 @@ def _ask_for_decisions(model: FittedMarket) -> None:
     bid_for(model, name, impressions=1.0)
     plan_budget(model, name, 1.0)
     split_budget(model, 1.0, [name])
+    if model.targets_ is not None:
+        rank_targets(model, name)
 
 
 def _make_period(tables: ForecastTables, levels: DayLevels, key: tuple[date | None, int]) -> Period:

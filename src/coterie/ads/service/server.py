@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.service.access import AccessPolicy, address_of, check_access, read_tokens
-from coterie.ads.service.service_settings import ServiceSettings
+from coterie.ads.service.service_settings import DETAILS, ServiceSettings
 from coterie.errors import CoterieError
 from coterie.runtime.missing_extras import require_extra
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.ads.service.model_holder import ModelHolder
     from coterie.ads.service.routes import Routes
 
-__all__ = ["ServiceProcess", "check_can_serve", "policy_of", "say"]
+__all__ = ["ServiceProcess", "check_can_serve", "end_now", "policy_of", "say"]
 
 _LOG = logging.getLogger("coterie")
 _PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
@@ -32,6 +32,8 @@ _PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client"
 _LAST_SECONDS = 5.0
 #: Signals within so many seconds are one.
 _ONE_SIGNAL = 1.0
+#: A start that takes so many seconds longer than usual is explained.
+_LONG_START = 2.0
 
 
 def check_can_serve() -> None:
@@ -40,7 +42,7 @@ def check_can_serve() -> None:
 
 
 def policy_of(settings: ServiceSettings) -> AccessPolicy:
-    """Return who may ask; an error if strangers could do so without a token."""
+    """Return who may ask; an error if other machines could do so without a token."""
     tokens = read_tokens(os.environ, settings.token_file)
     return check_access(settings.host, settings.allowed_hosts, settings.trusted_proxies, tokens)
 
@@ -51,14 +53,26 @@ def say(line: str) -> None:
         os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
+def end_now(code: object = 0) -> None:
+    """End the process if threads are still compiling; a normal end would wait for them.
+
+    Only for processes that end anyway: nothing else is cleaned up.
+    """
+    if any(one.name.startswith(DETAILS) for one in threading.enumerate()):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 class ServiceProcess:
     """A uvicorn server with a model, and the signals that it obeys.
 
     Parameters
     ----------
     settings : ServiceSettings
-    on_listening : callable
-        Called with the address once the service listens.
+    on_ready : callable
+        Called with the address once the service listens and all loops are compiled.
     on_stopping : callable, optional
         Called when the service begins to stop.
     """
@@ -66,16 +80,16 @@ class ServiceProcess:
     def __init__(
         self,
         settings: ServiceSettings,
-        on_listening: Callable[[str], object],
+        on_ready: Callable[[str], object],
         on_stopping: Callable[[], object] = lambda: None,
     ) -> None:
         self._settings = settings
-        self._on_listening, self._on_stopping = on_listening, on_stopping
+        self._on_ready, self._on_stopping = on_ready, on_stopping
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopped_at: float | None = None
 
     def run(self, listening: socket.socket) -> None:
-        """Serve until SIGTERM or SIGINT.
+        """Serve until SIGTERM or SIGINT; before it listens, these end the process immediately.
 
         Raises
         ------
@@ -90,12 +104,15 @@ class ServiceProcess:
         from coterie.ads.service.model_holder import ModelHolder
         from coterie.ads.service.routes import Routes
 
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _end_at_start)
         settings = self._settings
         self._policy, metrics = policy_of(settings), Metrics()
         self._holder: ModelHolder = ModelHolder(settings.model, metrics)
         self._holder.load_first()
         queue = FairQueue(settings.limits, metrics.queued_work.set)
         self._routes: Routes = Routes(self._holder, queue, metrics, settings.limits)
+        self._routes.starting = True
         app: Any = make_application(self._routes, self._policy, metrics, self._lifespan)
         if settings.traces:
             from coterie.ads.service.traces import traced
@@ -164,9 +181,17 @@ class ServiceProcess:
                 task.cancel()
 
     async def _announce(self) -> None:
+        """Wait until the service listens and is warm, and tell it."""
         while not self._server.started:
             await asyncio.sleep(0.005)
-        self._on_listening(address_of(self._listening))
+        warmed = asyncio.ensure_future(self._holder.current.warmed())
+        await asyncio.wait([warmed], timeout=_LONG_START)
+        if not warmed.done():
+            _LOG.info("The first start compiles for about half a minute; not ready until then")
+        await warmed
+        if not self._routes.stopping:
+            self._routes.starting = False
+            self._on_ready(address_of(self._listening))
 
     def _begin(self, work: Any, what: str) -> None:
         """Do something beside the requests; log its failure."""
@@ -179,6 +204,13 @@ class ServiceProcess:
                 _LOG.error("A defect ended %s", what, exc_info=error)
 
         task.add_done_callback(done)
+
+
+def _end_at_start(number: int, _: object) -> None:
+    """End while nothing was asked yet; Python would first wait for threads that compile."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"stopped while starting\n")
+    os._exit(128 + number)
 
 
 def _server_settings(app: Any, settings: ServiceSettings) -> Any:

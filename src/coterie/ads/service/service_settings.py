@@ -8,10 +8,13 @@ from pathlib import Path
 from coterie.ads.protocol import Limits
 from coterie.ads.service.request_logs import LogFormat
 
-__all__ = ["METRICS_FOLDER_VARIABLE", "ServiceSettings"]
+__all__ = ["DETAILS", "METRICS_FOLDER_VARIABLE", "ServiceSettings"]
 
 #: If set before prometheus_client is imported, workers keep their metrics in files of this folder.
 METRICS_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+#: How the names of threads begin that compile and make details while the service starts.
+DETAILS = "coterie-details"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,13 @@ from typing import Any
 
 from coterie.ads.service.access import address_of, bound_socket
 from coterie.ads.service.request_logs import logging_to_stderr
-from coterie.ads.service.server import ServiceProcess, check_can_serve, policy_of, say
+from coterie.ads.service.server import (
+    ServiceProcess,
+    check_can_serve,
+    end_now,
+    policy_of,
+    say,
+)
 from coterie.ads.service.service_settings import METRICS_FOLDER_VARIABLE, ServiceSettings
 from coterie.ads.service.systemd import inherited_socket, notify
 from coterie.errors import ServiceError
@@ -53,11 +59,11 @@ def serve(settings: ServiceSettings) -> None:
             bound = given or bound_socket(settings.host, settings.port)
             with contextlib.closing(bound):
                 ServiceProcess(settings, _announce, _announce_end).run(bound)
-            return
-        # without sharing, so that another service on the port is an error
-        bound = given or _reserved(settings)
-        with contextlib.closing(bound), _folder_for_metrics():
-            _Supervisor(settings, bound, share=given is not None).run()
+        else:
+            # without sharing, so that another service on the port is an error
+            bound = given or _reserved(settings)
+            with contextlib.closing(bound), _folder_for_metrics():
+                _Supervisor(settings, bound, share=given is not None).run()
 
 
 def _announce(address: str) -> None:
@@ -214,6 +220,7 @@ def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
             ServiceProcess(settings, lambda _: report("")).run(bound)
         except CoterieError as error:
             report(str(error))
+    end_now()
 
 
 def _reserved(settings: ServiceSettings) -> socket.socket:
