@@ -398,7 +398,7 @@ def test_one_point_is_one_cluster_without_a_comparison():
 
 
 def test_probabilities_are_of_the_fitted_clusters(key):
-    """Rows sum to 1 and have at least 0.05/K; the largest is that of the largest share of votes."""
+    """Rows sum to 1, have at least 0.05/K, and follow the shares of votes; the label is largest."""
     est = fitted(key)
     probabilities = est.predict_proba(P)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
@@ -408,7 +408,19 @@ def test_probabilities_are_of_the_fitted_clusters(key):
     shares = np.column_stack([M[:, est.labels_ == k].mean(axis=1) for k in range(est.n_clusters_)])
     # without missing labels, the mean share of votes is the mean of M over the cluster
     expected = 0.95 * shares / shares.sum(axis=1, keepdims=True) + 0.05 / est.n_clusters_
-    np.testing.assert_allclose(probabilities, expected)
+    as_voted = expected.argmax(axis=1) == est.labels_
+    np.testing.assert_allclose(probabilities[as_voted], expected[as_voted])
+    np.testing.assert_array_equal(probabilities.argmax(axis=1), est.labels_)
+
+
+def test_predicted_labels_have_the_largest_probability(key):
+    """Also of rows that were not fitted, and of rows with missing labels."""
+    est = fitted(key)
+    rows = np.random.default_rng(5).integers(-1, 3, (200, 8))
+    rows[0] = [0, *[-1] * 7]
+    found = est.predict(rows)
+    assert (found >= 0).all()
+    np.testing.assert_array_equal(est.predict_proba(rows).argmax(axis=1), found)
 
 
 def test_rows_without_a_known_label_have_equal_probabilities():

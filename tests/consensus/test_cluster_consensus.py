@@ -115,7 +115,7 @@ def test_clusterers_are_read_through_their_consensus() -> None:
     est = ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
     np.testing.assert_array_equal(cluster_consensus(est), cluster_consensus(est.consensus_))
     assert item_consensus(est).shape == (24, 2)
-    with pytest.raises(InvalidParameterError, match="no consensus of partitions"):
+    with pytest.raises(InvalidParameterError, match="not a consensus of partitions"):
         cluster_consensus(MultiViewKMeans(2, random_state=0).fit([X, X]))
     with pytest.raises(NotFittedError):
         item_consensus(L2Consensus(2))

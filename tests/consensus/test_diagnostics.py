@@ -155,7 +155,7 @@ def test_what_is_no_fitted_consensus_is_refused() -> None:
     """Unfitted estimators and other clusterers are refused."""
     with pytest.raises(NotFittedError):
         partition_report(RobustConsensus(2))
-    with pytest.raises(InvalidParameterError, match="KMeans is no consensus"):
+    with pytest.raises(InvalidParameterError, match="KMeans is not a consensus"):
         summary(KMeans(2, n_init=1).fit([[0.0], [1.0]]))
 
 

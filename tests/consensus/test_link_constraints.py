@@ -153,14 +153,16 @@ def test_many_linked_groups_hold_too():
 
 
 def test_a_clusterer_of_features_passes_pairs_on():
-    """ConsensusClusterer holds the pairs, and its confidence is that of the labels."""
+    """ConsensusClusterer holds the pairs, says so, and its confidence is that of the labels."""
     X = np.r_[np.zeros((12, 2)), np.full((12, 2), 5.0)] + np.arange(24)[:, None] / 50
     est = ct.ConsensusClusterer(2, n_partitions=6, random_state=0)
     est.fit(X, must_link=[(0, 20)], cannot_link=[(3, 4)])
     assert_pairs_hold(est.labels_, [(0, 20)], [(3, 4)])
     free = ct.ConsensusClusterer(2, n_partitions=6, random_state=0).fit(X)
-    moved = est.consensus_.constraints_["moved"]
+    moved = est.constraints_["moved"]
     assert (est.confidence_[moved] < free.confidence_[moved]).all()
+    assert len(moved) and est.constraints_["must_link"] == est.constraints_["cannot_link"] == 1
+    assert not hasattr(est.fit(X), "constraints_")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.datasets import load_iris, make_blobs, make_circles, make_moons
@@ -233,12 +234,13 @@ def test_a_frame_keeps_its_index_and_the_names_of_its_columns(blobs):
 
 
 def test_confidence_is_the_probability_of_the_label(blobs):
-    """confidence_ is the entry of the label in predict_proba, and the labels are the argmax."""
-    X, _ = blobs
-    est = ct.ConsensusClusterer(3, n_partitions=8, random_state=0).fit(X)
+    """confidence_ is the entry of the label in predict_proba; predict returns the largest."""
+    X = np.random.default_rng(0).normal(size=(120, 2))  # no clusters, so votes are divided
+    est = ct.ConsensusClusterer(2, n_partitions=8, random_state=0).fit(X[:90])
     probabilities = est.predict_proba(X)
-    np.testing.assert_allclose(est.confidence_, probabilities[np.arange(len(X)), est.labels_])
-    np.testing.assert_array_equal(probabilities.argmax(axis=1), est.labels_)
+    np.testing.assert_array_equal(probabilities.argmax(axis=1), est.predict(X))
+    np.testing.assert_allclose(est.confidence_, probabilities[np.arange(90), est.labels_])
+    assert est.confidence_.min() >= 0.5
 
 
 def test_progress_is_shown_only_if_asked(blobs, capsys):
@@ -370,6 +372,8 @@ def test_unusable_metrics_are_refused(blobs):
     est = ct.ConsensusClusterer(3, metric="precomputed")
     with pytest.raises(InvalidParameterError, match=r"X has shape \(130, 8\)"):
         est.fit(X)
+    with pytest.raises(InvalidParameterError, match=r"spatial\.distance\.squareform\(X\)"):
+        est.fit(pdist(X))
     with pytest.raises(InvalidParameterError, match="standardize before computing"):
         est.set_params(standardize=True).fit(pairwise_distances(X))
     with pytest.raises(InvalidParameterError, match="metric='cosine'"):

@@ -107,16 +107,16 @@ def test_eigenvalues_are_those_of_the_believed_coassociation(
     np.testing.assert_allclose(choice.relative_eigengap, relative, rtol=1e-6)
 
 
-def test_confidence_and_information_are_those_of_a_fit() -> None:
+def test_margin_and_information_are_those_of_a_fit() -> None:
     """For clear partitions both equal what the estimator of that K has."""
     P, y = planted_partitions([40, 30, 20], 9, 0, 0.1, random_state=0)
     est = RobustConsensus(3, refine=True, random_state=0).fit(P)
     found = choose_k(P, [3], random_state=0)
-    assert found.confidence[0] == pytest.approx(est.confidence_.mean())
+    assert found.margin[0] == pytest.approx(est.confidence_.mean())
     perfect = choose_k(np.column_stack([y, y, y]), [3], random_state=0)
     shares = np.array([40, 30, 20]) / 90
     assert perfect.information[0] == pytest.approx(-(shares * np.log(shares)).sum())
-    assert perfect.confidence[0] == pytest.approx(1.0)
+    assert perfect.margin[0] == pytest.approx(1.0)
     assert perfect.objective[0] == 0.0
 
 
@@ -185,17 +185,17 @@ def test_the_largest_stable_k_is_recommended(resampled: dict[int, np.ndarray]) -
     found = choose_k(resampled, random_state=0)
     assert found.pac[:2].tolist() == [0.0, 0.0]
     assert found.best_k == found.by_criterion["pac"] == 3
-    assert "PAC" in found.reason
+    assert "samples of the points" in found.reason
 
 
 def test_unstable_everywhere_falls_back_on_the_partitions() -> None:
-    """If no K is stable, eigengap and confidence decide."""
+    """If no K is stable, eigengap and margin decide."""
     X = np.random.default_rng(0).uniform(size=(60, 8))
     found = choose_k(resampled_ensembles(X, (3, 4, 5), 12, random_state=0), random_state=0)
     assert np.all(found.pac > 0.25 * (1 - found.cdf_area))
     assert found.by_criterion["pac"] is None
-    assert "PAC" not in found.reason
-    assert found.best_k == found.ks[np.argmax(found.relative_eigengap * found.confidence)]
+    assert "samples of the points" not in found.reason
+    assert found.best_k == found.ks[np.argmax(found.relative_eigengap * found.margin)]
 
 
 def test_one_table_gives_pac_where_it_holds_enough_resamples() -> None:
@@ -213,7 +213,7 @@ def test_k_without_an_ensemble_have_no_pac(resampled: dict[int, np.ndarray]) -> 
     """If some K have no ensemble, PAC does not decide."""
     found = choose_k(resampled, range(2, 8), random_state=0)
     assert np.isfinite(found.pac).tolist() == [True] * 4 + [False] * 2
-    assert "PAC" not in found.reason
+    assert "samples of the points" not in found.reason
 
 
 def test_frames_and_few_points_are_fine() -> None:

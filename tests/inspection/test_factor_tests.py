@@ -15,7 +15,7 @@ from scipy import stats
 from sklearn.cluster import AgglomerativeClustering
 
 from coterie import factor_tests
-from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.errors import CoterieWarning, InvalidLabelsError, InvalidParameterError
 
 
 def only(tests):
@@ -131,6 +131,31 @@ def test_dates_are_numbers_and_codes_as_texts_are_categories():
     ]
 
 
+def test_numbers_that_look_like_codes_are_named():
+    """The user learns that 0 and 1 are ranked, and can have them counted; [] accepts the ranks."""
+    labels = np.repeat([0, 1], 20)
+    codes, age = np.tile([0, 1, 1, 1], 10), np.arange(40)
+    factors = {"sex": codes, "age": age, "score": codes + 0.5}
+    with pytest.warns(CoterieWarning, match=r"few different values: sex; .* in categories"):
+        ranked = factor_tests(labels, factors)
+    assert factor_tests(labels, factors, categories=[]) == ranked
+    assert {row.test for row in ranked.rows} == {"Kruskal-Wallis"}
+    counted = factor_tests(labels, factors, categories=["sex"])
+    as_texts = factor_tests(labels, factors | {"sex": codes.astype(str)}, categories=[])
+    assert counted == as_texts and counted.rows[0].test == "chi-squared"
+    frame = pd.DataFrame({"sex": pd.Categorical(codes)})
+    assert factor_tests(labels, frame).rows[0].statistic == counted.rows[0].statistic
+
+
+@pytest.mark.parametrize(
+    ("categories", "message"), [(["sexe"], "'sexe', but the factors are 'sex'"), ("sex", "a list")]
+)
+def test_unknown_categories_are_refused(categories, message):
+    """A name that is no factor would change nothing, so it is an error."""
+    with pytest.raises(InvalidParameterError, match=message):
+        factor_tests([0, 1], {"sex": [0, 1]}, categories=categories)
+
+
 def test_factors_that_do_not_vary_have_no_test():
     """A constant factor, or a single cluster, has no p-value and is not adjusted for."""
     tests = factor_tests([0, 0, 0, 1, 1, 1], {"one": ["a"] * 6, "two": [3.0] * 6, "x": [*range(6)]})
@@ -145,7 +170,7 @@ def test_factors_that_do_not_vary_have_no_test():
 def test_an_estimator_gives_its_labels():
     """A fitted estimator can be given instead of its labels."""
     est = AgglomerativeClustering(2).fit(np.arange(24)[:, None])
-    factors = {"age": np.arange(24) % 5}
+    factors = {"age": np.arange(24) % 5 + 0.5}
     assert factor_tests(est, factors) == factor_tests(est.labels_, factors)
 
 

@@ -51,7 +51,7 @@ def test_many_labels_take_wider_codes():
         ([[0.5, 0.5], [0.0, 1.0]], "label 0.5 at row 0, partition 'a' .* membership matrices"),
         ([[1.0, 0.5], [0.0, 1.0]], "label 0.5 at row 0, partition 'b' .* not measurements"),
         ([[1.0, -1.0], [0.5, 0.5]], "label 0.5 at row 1, partition 'a' .* not measurements"),
-        ([[0.5], [0.5]], "label 0.5 at row 0, partition 'a' .* not measurements"),
+        ([[0.5], [0.5]], "label 0.5 at row 0, partition 'a' .* use ConsensusClusterer"),
         ([[0.0, np.inf]], "label inf at row 0, partition 'b' is not a whole number"),
         ([[0.0, 2.0**53]], "partition 'b' is too large to be exact as a float"),
     ],

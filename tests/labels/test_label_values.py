@@ -53,3 +53,11 @@ def test_numbers_of_numpy_are_numbers():
     """So are fractions; half of an hour is none."""
     assert kind_of(np.float32(2)) == kind_of(Fraction(1, 2)) == "number"
     assert kind_of(np.timedelta64(1, "h")) == "timedelta64"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_measurements_near_the_largest_float_are_refused(dtype):
+    """Their sums would overflow."""
+    row = [0.5, *[np.finfo(dtype).max] * 3]
+    with pytest.raises(InvalidLabelsError, match="not measurements"):
+        whole_numbers(np.array([row], dtype), list("abcd"))

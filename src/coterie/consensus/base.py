@@ -229,15 +229,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             Also return the confidence of each label, see ``confidence_``.
         """
         check_is_fitted(self)
-        codes, memberships = self._encode_rows(P)
-        known = np.append(self._tuple_labels, -1)[known_tuples(codes, memberships, self._tuples)]
-        labels, confidence = self._tables.assign(codes, self.threshold_, known, memberships)
-        undecided = (labels < 0) & (codes >= 0).any(axis=1)
-        if undecided.any():
-            labels[undecided] = assign_by_equal_votes(
-                self._tables, codes, memberships, undecided, self.threshold_
-            )
-        labels = labels.astype(np.int32)
+        labels, confidence = self._assign(*self._encode_rows(P))
         return (labels, confidence) if return_confidence else labels
 
     def predict_proba(self, P: Any) -> Array:
@@ -247,17 +239,20 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
             p_k = 0.95 a_k / Σ_l a_l + 0.05 / K.
 
-        The second term allows for errors that all partitions share. For partitions from features,
-        made by :class:`~coterie.ConsensusClusterer` with its default ensemble, the probability of
-        the label is calibrated: over many datasets, about this share of the labels was right. For
-        other partitions it is only a scale. A point without a known label gets 1/K.
+        The second term allows for errors that all partitions share. If the label of ``predict`` has
+        not the largest share, it and the clusters above it get their mean, so that it is the most
+        probable. For partitions from features, made by :class:`~coterie.ConsensusClusterer` with
+        its default ensemble, the probability of the label is calibrated: over many datasets, about
+        this share of the labels was right. For other partitions it is only a scale. A point without
+        a known label gets 1/K.
 
         Parameters
         ----------
         P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
         """
         check_is_fitted(self)
-        return cluster_probabilities(self._tables.vote_shares(*self._encode_rows(P)))
+        rows = self._encode_rows(P)
+        return cluster_probabilities(self._tables.vote_shares(*rows), self._assign(*rows)[0])
 
     @abstractmethod
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
@@ -298,7 +293,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     def _with_links(
         self, links: Links, tuples: LabelTuples, found: Labelling
     ) -> tuple[LabelTuples, Labelling]:
-        """Move points so that all constraints hold; a moved point becomes a tuple of its own."""
+        """Move points so that all constraints hold; a moved point becomes a separate tuple."""
         weights = found.partition_weights
         labels = label_undecided_tuples(tuples, found.labels, weights, found.threshold)
         tuples, labels, self.constraints_ = hold_links(
@@ -325,6 +320,19 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         self.partition_agreement_ = tuples.in_given_order(tables.agreement())
         self.partition_coverage_ = tuples.in_given_order(tables.coverage())
         self._tables, self._tuple_labels, self._tuples = tables, labels, tuples
+
+    def _assign(
+        self, codes: NDArray[Any], memberships: Array | None
+    ) -> tuple[NDArray[np.int32], Array]:
+        """Return labels and confidence of encoded rows, see ``predict``."""
+        known = np.append(self._tuple_labels, -1)[known_tuples(codes, memberships, self._tuples)]
+        labels, confidence = self._tables.assign(codes, self.threshold_, known, memberships)
+        undecided = (labels < 0) & (codes >= 0).any(axis=1)
+        if undecided.any():
+            labels[undecided] = assign_by_equal_votes(
+                self._tables, codes, memberships, undecided, self.threshold_
+            )
+        return labels.astype(np.int32), confidence
 
     def _encode_rows(self, P: Any) -> tuple[NDArray[Any], Array | None]:
         """Return the indicator columns of new rows, and their memberships if they are soft."""

@@ -13,6 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.robust.camps import Dissent, find_camps
 from coterie.consensus.robust.feature_indices import indices_in_words
+from coterie.consensus.summary_sentences import (
+    bound_in_words,
+    clusters_in_words,
+    dissent_in_words,
+    objective_in_words,
+    unlabelled_in_words,
+)
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
@@ -37,7 +44,6 @@ __all__ = [
 
 #: Width of the names before the lines of a summary.
 _NAMES = 12
-_MOST_SIZES = 12
 _MOST_UNCERTAIN = 5
 _MOST_CHARACTERS = 40
 #: Shares of votes that are in memory together.
@@ -215,8 +221,8 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> Summary:
     clusters    2, of 60 and 40 points
     confidence  1.00 on average (0 undecided, 1 certain)
     objective   J = 0.0: on average a partition differs on 0.0% of the pairs
-    bound       no partition has J below 0.0: at most 0.0% of it can be saved
-    partitions  3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2...
+    bound       no partition can have J below 0.0, so J could fall by at most 0.0%
+    partitions  3 of 5 partitions agree; 2 dissent (3, 4): they agree with each other; with...
     answer      least squares: ...
     """
     return Summary.of(*summary_lines(estimator, names))
@@ -236,15 +242,10 @@ def summary_lines(
     if getattr(estimator, "shortcuts_", ()):
         lines["runs"] = "; ".join(estimator.shortcuts_)
     if hasattr(consensus, "lower_bound_"):
-        lines["bound"] = (
-            f"no partition has J below {consensus.lower_bound_:,.1f}: "
-            f"at most {consensus.gap_:.1%} of it can be saved"
-        )
+        lines["bound"] = bound_in_words(consensus.lower_bound_, consensus.gap_)
     if find_dissent or hasattr(consensus, "dissent_"):
-        dissent = dissent_of(consensus)
-        lines["partitions"] = dissent.in_words(names)
-        if len(dissent.dissenters) and consensus.partition_weights_.all():
-            lines["partitions"] += "; all of them vote"
+        votes = consensus.partition_weights_
+        lines["partitions"] = dissent_in_words(dissent_of(consensus), names, votes)
     if hasattr(consensus, "selected_"):
         lines["answer"] = "{method}: {reason}".format(**consensus.selected_)
     n_points = number_of(len(consensus.labels_), "point")
@@ -258,7 +259,7 @@ def fitted_consensus(estimator: Any) -> Any:
     check_is_fitted(consensus)
     if not hasattr(consensus, "partition_agreement_"):
         raise InvalidParameterError(
-            f"{type(consensus).__name__} is no consensus of partitions; give a fitted "
+            f"{type(consensus).__name__} is not a consensus of partitions; give a fitted "
             "RobustConsensus, ConsensusClusterer or a similar estimator"
         )
     return consensus
@@ -339,11 +340,9 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
     labelled = consensus.labels_ >= 0
     n = int(labelled.sum())
     share = consensus.objective_ / max(n * (n - 1), 1)
-    lines = {"clusters": f"{consensus.n_clusters_}, of {_sizes_in_words(consensus.labels_)} points"}
+    lines = {"clusters": clusters_in_words(np.bincount(consensus.labels_[labelled]))}
     if n < len(labelled):
-        lines["unlabelled"] = (
-            f"{number_of(len(labelled) - n, 'point')} without a label in any partition, with -1"
-        )
+        lines["unlabelled"] = unlabelled_in_words(len(labelled) - n)
     if (choice := k_choice_of(estimator)) is not None:
         lines["chosen K"] = f"{choice.best_k}: {choice.reason}"
     if links := getattr(consensus, "constraints_", None):
@@ -358,10 +357,7 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
         lines["uncertain"] = uncertain
     if indices := getattr(estimator, "feature_indices_", None):
         lines["features"] = indices_in_words(indices)
-    lines["objective"] = (
-        f"J = {consensus.objective_:,.1f}: on average a partition differs on {share:.1%} of the "
-        "pairs"
-    )
+    lines["objective"] = objective_in_words(consensus.objective_, share)
     return lines
 
 
@@ -381,10 +377,3 @@ def _uncertain_points(estimator: Any, consensus: Any) -> str:
 def _cut(name: Any) -> str:
     text = " ".join(visible(str(name)).split())
     return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
-
-
-def _sizes_in_words(labels: NDArray[Any]) -> str:
-    sizes = [f"{size:,}" for size in np.bincount(labels[labels >= 0])]
-    if len(sizes) > _MOST_SIZES:
-        return ", ".join(sizes[:_MOST_SIZES]) + ", …"
-    return ", ".join(sizes[:-1]) + f" and {sizes[-1]}" if len(sizes) > 1 else sizes[0]

@@ -179,7 +179,7 @@ def hold_links(
 
     Returns
     -------
-    tuples, labels : the same, with every moved point as a tuple of its own at the end
+    tuples, labels : the same, with every moved point as a separate tuple at the end
     report : dict
         The numbers of ``must_link`` and ``cannot_link`` pairs, the rows that were ``moved``, and
         whether the assignment is ``exact``: no other one has more votes.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,16 +16,39 @@ Array = NDArray[np.float64]
 SHARED_ERRORS = 0.05
 
 
-def cluster_probabilities(shares: Array) -> Array:
+def cluster_probabilities(shares: Array, labels: NDArray[Any]) -> Array:
     """Return the probabilities of clusters from shares of votes (n, K), see ``predict_proba``.
 
-    >>> cluster_probabilities(np.array([[0.6, 0.2], [0.0, 0.0]]))
+    The largest probability of a row is that of its label; the label −1 is none.
+
+    >>> cluster_probabilities(np.array([[0.6, 0.2], [0.0, 0.0]]), np.array([0, -1]))
     array([[0.7375, 0.2625],
            [0.5   , 0.5   ]])
     """
     K = shares.shape[1]
     total = shares.sum(axis=1, keepdims=True)
     equal = np.full_like(shares, 1.0 / K)
-    return (1 - SHARED_ERRORS) * np.divide(
-        shares, total, out=equal, where=total > 0
-    ) + SHARED_ERRORS / K
+    found = np.divide(shares, total, out=equal, where=total > 0)
+    found *= 1 - SHARED_ERRORS
+    found += SHARED_ERRORS / K
+    outvoted = np.flatnonzero((labels >= 0) & (found.argmax(axis=1) != labels))
+    found[outvoted] = _level(found[outvoted], labels[outvoted])
+    return found
+
+
+def _level(probabilities: Array, labels: NDArray[Any]) -> Array:
+    """Return the nearest probabilities, by squares, in which no cluster is above the label's.
+
+    The label and the clusters above it get their common mean.
+    """
+    rows = np.arange(len(labels))
+    falling = -np.sort(-probabilities, axis=1)
+    n_levelled = np.arange(2, falling.shape[1] + 2)
+    # the mean of the label and the j largest rises with j as long as they are above it, and falls
+    # from the label itself on
+    means = (probabilities[rows, labels][:, None] + np.cumsum(falling, axis=1)) / n_levelled
+    level = means[:, :-1].max(axis=1, initial=0.0)
+    levelled = np.minimum(probabilities, level[:, None])
+    # above the others by rounding, so that argmax finds it
+    levelled[rows, labels] = np.nextafter(level, 1.0)
+    return levelled

@@ -79,6 +79,9 @@ class ConsensusClusterer(RunsClusterer):
         :meth:`predict_proba`. 0 for points without a label.
     k_choice_ : :class:`~coterie.consensus.robust.k_choice.KChoice`
         The comparison of numbers of clusters, if ``n_clusters`` is None.
+    constraints_ : dict
+        If ``fit`` had constraints: the numbers of ``must_link`` and ``cannot_link`` pairs, the rows
+        that were ``moved``, and whether the assignment is ``exact``.
     kind_agreement_ : dict of str to float
         Mean adjusted Rand index of the runs of each kind with the consensus.
     feature_indices_ : dict of str to float
@@ -175,6 +178,8 @@ class ConsensusClusterer(RunsClusterer):
         if not self._has_distances:
             types = (np.float64, np.float32)
             return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types)
+        if reset and getattr(X, "ndim", 0) == 1:
+            check_distances(np.asarray(X))  # it knows condensed distances
         D = validate_data(self, X, reset=reset, dtype=np.float64)
         check_distances(D, square=reset)
         return D

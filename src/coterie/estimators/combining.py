@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 
+from coterie.consensus.probabilities import cluster_probabilities
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults
 from coterie.consensus.robust.estimator import RobustConsensus
@@ -106,10 +107,12 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         self.labels_ = self.consensus_.labels_
         self.n_clusters_ = self.consensus_.n_clusters_
         self.confidence_ = _probability_of_labels(self.consensus_, labels)
+        for earlier in ("k_choice_", "constraints_"):
+            self.__dict__.pop(earlier, None)
         if hasattr(self.consensus_, "k_choice_"):
             self.k_choice_ = self.consensus_.k_choice_
-        elif hasattr(self, "k_choice_"):  # of an earlier fit
-            del self.k_choice_
+        if hasattr(self.consensus_, "constraints_"):
+            self.constraints_ = self.consensus_.constraints_
 
 
 def fit_consensus(
@@ -173,12 +176,16 @@ def rows_with_weight(X: Any, sample_weight: Any) -> Any:
 
 
 def _probability_of_labels(consensus: Any, P: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the estimated probability of each label, (n,); 0 for points without one."""
+    """Return the estimated probability of each label, (n,); 0 for points without one.
+
+    It is that of ``predict_proba``, which would look for every block of rows in all fitted tuples.
+    """
     confidence = np.zeros(len(P))
     step = max(_CELLS_A_BLOCK // max(consensus.n_clusters_, P.shape[1]), 1)
     for start in range(0, len(P), step):
         labels = consensus.labels_[start : start + step]
-        probabilities = consensus.predict_proba(P[start : start + step])
+        shares = consensus._tables.vote_shares(*consensus._encode_rows(P[start : start + step]))
+        probabilities = cluster_probabilities(shares, labels)
         own = probabilities[np.arange(len(labels)), np.maximum(labels, 0)]
         confidence[start : start + step] = np.where(labels >= 0, own, 0.0)
     return confidence

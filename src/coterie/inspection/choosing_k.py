@@ -1,7 +1,7 @@
 """Choosing the number of clusters K by several criteria.
 
 Any partitions give the objective J of the best consensus with at most K clusters, the eigenvalues
-of the co-association matrix M, and the confidence of the consensus. Partitions of resampled
+of the co-association matrix M, and the margin of the votes. Partitions of resampled
 points, one ensemble for each K, also give the stability of K
 (:mod:`coterie.inspection.stability`).
 """
@@ -48,9 +48,9 @@ def choose_k(
 ) -> KChoice:
     """Compare numbers of clusters K and recommend one.
 
-    The recommended K has the largest √(relative eigengap) · (mean confidence) · (agreement)²: M has
-    K dominant eigenvalues, the points are assigned to K clusters with confidence, and different
-    methods find the same K clusters. On planted partitions and real ensembles this product finds
+    The recommended K has the largest √(relative eigengap) · (mean margin) · (agreement)²: M has K
+    dominant eigenvalues, the votes assign the points clearly to K clusters, and different methods
+    find the same K clusters. On planted partitions and real ensembles this product finds
     the true K more often than any single criterion.
 
     If some partitions have far more than K clusters, as those that
@@ -98,7 +98,7 @@ def choose_k(
     >>> from coterie import choose_k, planted_partitions
     >>> P, _ = planted_partitions([40, 30, 20, 10], 10, n_bad=4, noise=0.1, random_state=0)
     >>> choice = choose_k(P, range(2, 7), random_state=0)
-    >>> choice.best_k, choice.by_criterion["confidence"]
+    >>> choice.best_k, choice.by_criterion["margin"]
     (4, 4)
     """
     labelled = None
@@ -141,7 +141,10 @@ def _most_stable(choice: KChoice) -> KChoice:
     if stable is None or not np.isfinite(choice.pac).all():
         return choice
     pac = choice.pac[np.searchsorted(choice.ks, stable)]
-    why = f"the largest K that is stable when points are resampled (PAC {pac:.3f})"
+    why = (
+        "it is the largest number of clusters that are the same in random samples of the points "
+        f"({pac:.1%} of the pairs are ambiguous)"
+    )
     return replace(choice, best_k=stable, reason=why, is_weak=False)
 
 
@@ -149,9 +152,7 @@ def _with_criteria(choice: KChoice) -> KChoice:
     """Add the criteria that choose the recommended K to the reason."""
     alone = [name for name, k in choice.by_criterion.items() if k == choice.best_k]
     listed = ", ".join(alone).replace("_", " ") or "none"
-    return replace(
-        choice, reason=f"{choice.reason}; criteria that choose it by themselves: {listed}"
-    )
+    return replace(choice, reason=f"{choice.reason}; criteria that agree: {listed}")
 
 
 def _labelled_tuples(P: Any) -> tuple[LabelTuples, NDArray[np.bool_] | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from typing import Any
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from coterie.ensembles.input_checks import check_whole
-from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.errors import CoterieWarning, InvalidLabelsError, InvalidParameterError
 from coterie.runtime.missing_extras import import_pandas
+from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["FactorTest", "FactorTests", "factor_tests"]
 
@@ -29,6 +30,9 @@ _MOST_PERMUTED = 10_000
 #: Cells of permuted tables or ranks that are in memory together.
 _MOST_CELLS = 1 << 22
 _ROUNDING = 1e-9
+#: Whole numbers look like codes if there are at most so many, each in so many points on average.
+_MOST_CODES = 10
+_POINTS_OF_A_CODE = 3
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,12 @@ class FactorTests:
 
 
 def factor_tests(
-    labels: Any, factors: Any, *, n_permutations: int = 9_999, random_state: Any = None
+    labels: Any,
+    factors: Any,
+    *,
+    categories: Sequence[str] | None = None,
+    n_permutations: int = 9_999,
+    random_state: Any = None,
 ) -> FactorTests:
     """Test whether known factors, such as age, sex or batch, differ between the clusters.
 
@@ -122,8 +131,9 @@ def factor_tests(
         H = 12 / (n (n + 1)) Σ_b R_b² / n_b − 3 (n + 1),   ε² = H / (n − 1)
 
     with R_b the sum of the n_b ranks of cluster b, corrected for ties. If a cluster has fewer than
-    5 values and n is at most 10,000, the ranks are permuted. Numbers that are codes of categories
-    must be given as texts.
+    5 values and n is at most 10,000, the ranks are permuted. Numbers may be codes of categories,
+    such as 0 and 1: name these factors in ``categories``. A warning names factors of at most ten
+    different whole numbers, because they look like codes.
 
     The p-values are adjusted for the number of factors by Benjamini and Hochberg.
 
@@ -133,6 +143,9 @@ def factor_tests(
         −1, NaN and None are points without a cluster, which are left out.
     factors : pandas, polars or arrow table with n rows, or mapping of names to columns (n,)
         NaN, None and empty texts are missing: the factor is tested without these points.
+    categories : sequence of str, optional
+        Names of factors whose numbers are codes of categories. Give ``[]`` if there are none, which
+        also stops the warning.
     n_permutations : int, default=9999
         Number of permutations, B. The smallest p-value of a permuted test is 1/(B + 1).
     random_state : int, Generator or None, default=None
@@ -159,16 +172,27 @@ def factor_tests(
     sex     chi-squared     40  Cramer's V       0.000   1.000     1.000
     """
     check_whole("n_permutations", n_permutations)
+    columns = _columns(factors)
+    _check_categories(categories, columns)
     clusters = _cluster_codes(getattr(labels, "labels_", labels))
     rng = np.random.default_rng(random_state)
-    rows = []
-    for name, values in _columns(factors).items():
+    rows, coded = [], []
+    for name, values in columns.items():
         column = _as_vector(values, name, len(clusters))
-        numbers = _as_numbers(column)
+        is_category = name in (categories or ()) or _is_categorical(values)
+        numbers = None if is_category else _as_numbers(column)
+        if numbers is not None and _look_like_codes(column, numbers):
+            coded.append(name)
         if numbers is None:
             rows.append(_test_categories(name, clusters, _value_codes(column), n_permutations, rng))
         else:
             rows.append(_test_numbers(name, clusters, numbers, n_permutations, rng))
+    if coded and categories is None:
+        warn_user(
+            "tested as numbers (Kruskal-Wallis) though they have few different values: "
+            f"{', '.join(coded)}; if these are codes, name them in categories",
+            CoterieWarning,
+        )
     tested = [i for i, row in enumerate(rows) if not np.isnan(row.p_value)]
     if tested:
         adjusted = stats.false_discovery_control([rows[i].p_value for i in tested])
@@ -276,6 +300,30 @@ def _as_vector(values: Any, name: str, n: int) -> NDArray[Any]:
             "point"
         )
     return column
+
+
+def _check_categories(categories: Sequence[str] | None, columns: Mapping[str, Any]) -> None:
+    """Refuse names of factors that are not given."""
+    if isinstance(categories, str):
+        raise InvalidParameterError(f"categories={categories!r}: give a list of names")
+    if unknown := [name for name in categories or () if name not in columns]:
+        raise InvalidParameterError(
+            f"categories names {unknown[0]!r}, but the factors are {', '.join(map(repr, columns))}"
+        )
+
+
+def _is_categorical(values: Any) -> bool:
+    """Return whether a column of pandas has categories, whose values may be numbers."""
+    return type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype"
+
+
+def _look_like_codes(column: NDArray[Any], numbers: Array) -> bool:
+    """Return whether there are few different whole numbers, each in several points; not dates."""
+    known = numbers[~np.isnan(numbers)]
+    if column.dtype.kind in "mM" or (known != np.floor(known)).any():
+        return False
+    n_values = len(np.unique(known))
+    return 1 < n_values <= min(_MOST_CODES, len(known) // _POINTS_OF_A_CODE)
 
 
 def _as_numbers(column: NDArray[Any]) -> Array | None:

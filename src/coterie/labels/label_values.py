@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coterie.errors import InvalidLabelsError
 
 __all__ = [
+    "FEATURES_HINT",
     "MISSING",
     "SOFT_HINT",
     "integers_or_texts",
@@ -24,6 +25,11 @@ __all__ = [
 MISSING = -1
 #: Part of error messages: how to pass soft partitions.
 SOFT_HINT = "soft partitions are a list of membership matrices, one (n, K_v) for each partition"
+
+#: Part of error messages: what clusters features.
+FEATURES_HINT = (
+    "labels are names of clusters, not measurements; to cluster features use ConsensusClusterer"
+)
 
 _FIRST_INEXACT_FLOAT = 2.0**53
 
@@ -127,8 +133,10 @@ def _from_floats(array: NDArray[Any], names: Sequence[str], row_of: RowOf) -> ND
         row, column = np.argwhere(wrong)[0]
         reason = "is too large to be exact as a float; give texts, or an array of integers"
         if fraction[row, column]:
-            shares = array.shape[1] > 1 and (array >= 0).all() and array.sum(axis=1).max() < 1.001
-            hint = SOFT_HINT if shares else "labels are names of clusters, not measurements"
+            # large numbers are excluded first, because their sums can overflow
+            within = array.shape[1] > 1 and ((array >= 0) & (array <= 1)).all()
+            shares = within and array.sum(axis=1).max() < 1.001
+            hint = SOFT_HINT if shares else FEATURES_HINT
             reason = f"is not a whole number; {hint}"
         raise InvalidLabelsError(
             f"label {array[row, column]!s} at row {row_of(row)}, partition '{names[column]}' "

@@ -241,7 +241,7 @@ class LabelTuples:
     def with_points_apart(
         self, points: NDArray[Any], row_weights: Array | None = None
     ) -> tuple[LabelTuples, Indices]:
-        """Return tuples in which each of some points is a tuple of its own, at the end.
+        """Return tuples in which each of some points is a separate tuple, at the end.
 
         The second result are the old places of the first tuples; those without a point left are
         gone. ``row_weights`` (n,) are those of :func:`compress_labels`.

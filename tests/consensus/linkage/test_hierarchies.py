@@ -83,6 +83,17 @@ def test_order_of_trees_and_leaves_does_not_matter(good):
     np.testing.assert_allclose(cophenet(consensus_linkage(good[::-1]).linkage), found)
 
 
+def test_named_trees_are_named_in_the_result(good):
+    """A dict of trees gives the same tree, and names the dissenters, agreements and errors."""
+    trees = dict(zip(METHODS, good, strict=True)) | {"chance": random_tree(1)}
+    found, plain = consensus_linkage(trees), consensus_linkage([*good, random_tree(1)])
+    np.testing.assert_array_equal(found.linkage, plain.linkage)
+    assert found.dissent.names == (*METHODS, "chance")
+    assert "1 dissents (chance)" in str(found) and f"ward {found.agreement[2]:.2f}" in str(found)
+    with pytest.raises(InvalidParameterError, match=r"linkages\['odd'\] is not a linkage"):
+        consensus_linkage(trees | {"odd": [1, 2]})
+
+
 def test_without_a_majority_all_trees_vote():
     """Trees that all differ are averaged, with a warning."""
     with pytest.warns(DissentWarning, match="agree"):
@@ -94,7 +105,7 @@ def test_without_a_majority_all_trees_vote():
     ("linkages", "message"),
     [
         ([], "empty"),
-        ([np.eye(4)], r"linkages\[0\] is no linkage matrix"),
+        ([np.eye(4)], r"linkages\[0\] is not a linkage matrix"),
         ([random_tree(0, 5), random_tree(0, 6)], r"linkages\[1\] has 6 leaves"),
         ([[[0, 1, 2.0, 2], [2, 3, 1.0, 3]]], "heights that fall"),
         ([[[0, 1, 2.0, 2]]], "two leaves"),

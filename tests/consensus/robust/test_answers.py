@@ -65,6 +65,16 @@ def test_the_answer_in_the_middle_wins(planted):
     assert "merged (2)" in found.reason and found.method in found.reason
 
 
+@pytest.mark.parametrize(("noise", "are_equal"), [(0.02, True), (0.5, False)])
+def test_equal_answers_are_said_to_be_equal(noise, are_equal):
+    """The reason lists the agreements only if they differ."""
+    P, _ = ct.planted_partitions([60, 30, 20, 10], 9, 0, noise, random_state=0)
+    found = choose_answer(sample_of(P), 4, {}, np.random.RandomState(0))
+    agreements = [one["agreement"] for one in found.others.values()]
+    assert (min(agreements) == pytest.approx(1)) == are_equal
+    assert found.reason.startswith(f"all {len(agreements)} methods") == are_equal
+
+
 def test_mean_agreement_is_that_of_repeated_points():
     """Multiplicities count like repeated points in scikit-learn's adjusted Rand index."""
     rng = np.random.default_rng(0)

@@ -304,12 +304,14 @@ def test_words_say_who_agrees():
     assert found.tied and not found.all_same
     z = rng.permutation(y)
     found = partition_agreement(np.column_stack([alike, z, z]))
-    words = "3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2, and"
+    words = "3 of 5 partitions agree; 2 dissent (3, 4): they agree with each other;"
     assert found.in_words().startswith(words)
-    assert "they agree with the 3 no better than chance (score at most" in found.in_words()
-    assert f"at most {found.camp_scores[1]:.1f}; 4 is agreement" in found.in_words()
+    assert "with the 3 they agree no better than chance (z-score at most" in found.in_words()
+    assert f"at most {found.camp_scores[1]:.1f}, where 4 would be agreement" in found.in_words()
+    found = partition_agreement(np.column_stack([alike, z, z, noise[:, 0]]))
+    assert "3 dissent (3, 4, 5): at most 2 of them agree with each other;" in found.in_words()
     found = partition_agreement(np.column_stack([alike, noise[:, :2]]))
-    assert "2 dissent (a, b): no two of them agree, and" in found.in_words(["", "", "", "a", "b"])
+    assert "2 dissent (a, b): no two of them agree;" in found.in_words(["", "", "", "a", "b"])
     found = partition_agreement(np.column_stack([alike, z]))
     assert found.in_words() == "3 of 4 partitions agree; 1 dissents (3)"
 

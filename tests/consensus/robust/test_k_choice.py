@@ -18,7 +18,7 @@ def choice(**changes):
         "n_clusters": np.array([2, 3, 3]),
         "lower_bound": 0.5,
         "information": three,
-        "confidence": three / 4,
+        "margin": three / 4,
         "eigenvalues": np.arange(5.0),
         "eigengap": three,
         "relative_eigengap": three / 5,

@@ -35,7 +35,7 @@ def fine_partitions(n_clusters=3, n=300, n_partitions=16):
 
 def measures(**values):
     """Return measures of K = 2, 3 and 4; those not given are 1, and the stability is unknown."""
-    names = ("relative_eigengap", "confidence", "agreement")
+    names = ("relative_eigengap", "margin", "agreement")
     known = dict.fromkeys(names, np.ones(3)) | {"stability": np.full(3, np.nan)}
     return known | {name: np.array(value) for name, value in values.items()}
 
@@ -59,14 +59,14 @@ def test_measures_have_one_value_for_each_k():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_partitions_with_about_k_clusters_follow_the_product(seed):
-    """K maximises √gap · confidence · agreement²; the stability is not computed."""
+    """K maximises √gap · margin · agreement²; the stability is not computed."""
     P, _ = ct.planted_partitions([50, 40, 30, 20], 9, 0, 0.35, random_state=seed)
     choice = choose_n_clusters(votes_of(P), np.arange(2, 8), 0)
     gap, agreement = choice.relative_eigengap, np.maximum(choice.agreement, 0)
-    score = np.sqrt(gap) * choice.confidence * agreement**2
+    score = np.sqrt(gap) * choice.margin * agreement**2
     assert choice.best_k == choice.ks[np.argmax(score)]
     assert np.isnan(choice.stability).all() and "stability" not in choice.by_criterion
-    assert "product of eigengap" in choice.reason
+    assert "relative eigengap" in choice.reason
 
 
 def test_fine_partitions_follow_the_stability():
@@ -99,7 +99,7 @@ def test_stability_does_not_recommend_k_near_that_of_the_partitions():
     fine, coarse = np.full(8, 20), np.full(8, 6)
     assert recommend(known, KS, fine)[0] == 2
     best, why, _ = recommend(known, KS, coarse)
-    assert best == 1 and "product" in why
+    assert best == 1 and "relative eigengap" in why
 
 
 def test_the_smaller_k_wins_a_tie():
@@ -136,7 +136,9 @@ def test_weak_evidence_gives_a_warning():
     """Random partitions give a warning that names K and what to do; clear ones give none."""
     P = np.random.default_rng(0).integers(0, 5, (150, 8))
     weak = choose_n_clusters(votes_of(P), random_state=0)
-    with pytest.warns(WeakEvidenceWarning, match=rf"for {weak.best_k} clusters is weak.*k_choice_"):
+    with pytest.warns(
+        WeakEvidenceWarning, match=rf"for {weak.best_k} clusters is weak.*give the number"
+    ):
         warn_if_weak(weak)
     with pytest.warns(WeakEvidenceWarning):
         ct.RobustConsensus(partition_weights=None, random_state=0).fit(P)

@@ -103,7 +103,7 @@ def test_estimators_without_partitions_are_refused(
         RobustSpectral(3, random_state=0).fit(coassociation(spoilt)),
     ]
     for est in without:
-        with pytest.raises(InvalidParameterError, match="is no consensus of partitions; give"):
+        with pytest.raises(InvalidParameterError, match="is not a consensus of partitions; give"):
             display.from_estimator(est)
     for unfitted in (RobustConsensus(2), ConsensusClusterer(2)):
         with pytest.raises(NotFittedError):

@@ -27,7 +27,7 @@ def test_panels_take_the_place_of_a_subplot(fitted: RobustConsensus) -> None:
     assert not right.axison
     figure.canvas.draw()
     assert display.ax_.get_position().x0 > left.get_position().x1
-    with pytest.raises(InvalidParameterError, match="no subplot"):
+    with pytest.raises(InvalidParameterError, match="not a subplot"):
         ConvergenceDisplay.from_estimator(fitted, ax=figure.add_axes((0, 0, 1, 1)))
 
 

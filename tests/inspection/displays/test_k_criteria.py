@@ -14,7 +14,7 @@ def test_choice_is_drawn_with_the_chosen_k_marked(spoilt: np.ndarray) -> None:
     """Each panel has the curve of a criterion and a mark at the recommended K."""
     choice = choose_k(spoilt, range(2, 7), random_state=0)
     display = ChooseKDisplay.from_choice(choice)
-    assert list(display.axes_) == ["objective", "confidence", "relative_eigengap", "agreement"]
+    assert list(display.axes_) == ["objective", "margin", "relative_eigengap", "agreement"]
     assert display.ax_ is display.axes_["objective"]
     for name, panel in display.axes_.items():
         curve, mark, line = panel.lines

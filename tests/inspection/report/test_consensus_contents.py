@@ -106,13 +106,13 @@ def test_many_partitions_are_compared_by_some(case, monkeypatch):
 
 
 def test_doubtful_points_are_the_least_certain(case):
-    """Points are listed by rising confidence, with their cluster and the next best one."""
+    """Points below 0.5 are listed by rising confidence, with their cluster and the next best."""
     _, _, est = case
     report = consensus_contents(est)
-    assert report.n_uncertain == (est.confidence_ < 1).sum()
+    assert report.n_doubtful == (est.confidence_ < report.doubtful_below).sum() > 0
     runner_up = runner_up_clusters(est)
     shown = [one.confidence for one in report.points]
-    assert shown == sorted(est.confidence_[est.confidence_ < 1].tolist())[:100]
+    assert shown == sorted(est.confidence_[est.confidence_ < 0.5].tolist())[:100]
     for one in report.points:
         assert one.cluster == est.labels_[one.row]
         assert one.runner_up == runner_up[one.row]
@@ -126,7 +126,24 @@ def test_certain_points_are_not_doubtful():
     est = EvidenceAccumulation(2).fit(P)
     est.confidence_ = np.ones(10)
     report = consensus_contents(est)
-    assert (report.points, report.n_uncertain) == ([], 0)
+    assert (report.points, report.n_doubtful) == ([], 0)
+
+
+def test_a_few_least_certain_points_are_listed_if_none_is_doubtful(case, monkeypatch):
+    """Points above the limit are not counted as doubtful."""
+    _, _, est = case
+    monkeypatch.setattr(module, "_DOUBTFUL_MARGIN", 0.0)
+    report = consensus_contents(est)
+    assert report.n_doubtful == 0
+    assert [one.confidence for one in report.points] == np.sort(est.confidence_)[:10].tolist()
+
+
+@pytest.mark.parametrize(("ensemble", "is_finer"), [("mixed", True), ("kmeans", False)])
+def test_only_the_default_ensemble_has_finer_runs(ensemble, is_finer):
+    """The runs of k-means have as many clusters as the consensus."""
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    est = ConsensusClusterer(3, n_partitions=4, ensemble=ensemble, random_state=0).fit(X)
+    assert consensus_contents(est).has_finer_runs == is_finer
 
 
 def test_unlabelled_points_are_counted_and_not_listed():

@@ -149,7 +149,7 @@ def test_parts_without_data_say_so():
     assert "This report has no features" in text
     assert "The number of clusters, 2, was given." in text
     assert "coterie.choose_k(P)" in text
-    assert "No partition has J below" not in text
+    assert "No partition can have J below" not in text
 
 
 def test_hostile_names_stay_text(tmp_path):
@@ -219,7 +219,7 @@ def test_missing_jinja_names_the_extra(tmp_path, monkeypatch):
 def test_estimators_without_partitions_are_refused(tmp_path):
     """A spectral clusterer of a similarity has no partitions to report on."""
     est = RobustSpectral(2, random_state=0).fit(np.kron(np.eye(2), np.ones((4, 4))))
-    with pytest.raises(InvalidParameterError, match="no consensus of partitions"):
+    with pytest.raises(InvalidParameterError, match="not a consensus of partitions"):
         write_report(est, tmp_path / "report.html")
 
 

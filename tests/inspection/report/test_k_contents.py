@@ -31,7 +31,7 @@ def test_the_choice_is_that_of_the_estimator(case):
     part = k_part(est)
     assert (part.best_k, part.reason) == (choice.best_k, choice.reason)
     assert part.ks == [2, 3, 4, 5]
-    assert part.curves["confidence"] == choice.confidence.tolist()
+    assert part.curves["margin"] == choice.margin.tolist()
     assert part.by_criterion == choice.by_criterion
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,12 +55,18 @@ class LinkageConsensus:
 
     def __str__(self) -> str:
         words = self.dissent.in_words().replace("partitions", "hierarchies")
-        each = ", ".join(f"{value:.2f}" for value in self.agreement)
+        names = self.dissent.names or [""] * len(self.agreement)
+        each = ", ".join(
+            f"{name} {value:.2f}".strip() for name, value in zip(names, self.agreement, strict=True)
+        )
         return f"{words}\ncophenetic correlation with the consensus: {each}"
 
 
 def consensus_linkage(
-    linkages: Sequence[Any], *, weights: Any = "agreement", max_points: int = 5_000
+    linkages: Sequence[Any] | Mapping[Any, Any],
+    *,
+    weights: Any = "agreement",
+    max_points: int = 5_000,
 ) -> LinkageConsensus:
     """Find the hierarchy that most of T hierarchies of the same n leaves agree on.
 
@@ -76,7 +82,7 @@ def consensus_linkage(
 
     Parameters
     ----------
-    linkages : sequence of T arrays (n − 1, 4)
+    linkages : sequence of T arrays (n − 1, 4), or mapping of names to them
         In SciPy's format, as ``scipy.cluster.hierarchy.linkage`` returns them. Heights must not
         fall towards the root, as those of centroid and median linkage can.
     weights : {"agreement"}, array of shape (T,) or None, default="agreement"
@@ -122,9 +128,10 @@ def consensus_linkage(
     >>> len(set(fcluster(found.linkage, 3, "maxclust")[:10]))
     1
     """
+    names = tuple(map(str, linkages)) if isinstance(linkages, Mapping) else None
     trees = _check_linkages(linkages, max_points)
     ranks = np.stack([cophenet(rank_heights(tree)) for tree in trees])
-    dissent = _camps_of_hierarchies(1.0 - ranks, len(trees[0]) + 1)
+    dissent = replace(_camps_of_hierarchies(1.0 - ranks, len(trees[0]) + 1), names=names)
     check_weighting(weights)
     if isinstance(weights, str):
         if weights != "agreement":
@@ -176,25 +183,26 @@ def _camps_of_hierarchies(similarity: Array, n: int) -> Dissent:
     return divide_into_camps(np.atleast_2d(np.corrcoef(similarity)), scores, moments)
 
 
-def _check_linkages(linkages: Sequence[Any], max_points: int) -> list[Array]:
+def _check_linkages(linkages: Sequence[Any] | Mapping[Any, Any], max_points: int) -> list[Array]:
     """Return the trees as arrays, after checks of their format and leaves."""
     trees: list[Array] = []
-    for t, given in enumerate(linkages):
+    items = linkages.items() if isinstance(linkages, Mapping) else enumerate(linkages)
+    for t, given in items:
         try:
             tree = np.asarray(given, dtype=np.float64)
             is_valid_linkage(tree, throw=True)
         except (TypeError, ValueError) as error:
             raise InvalidParameterError(
-                f"linkages[{t}] is no linkage matrix of SciPy: {error}"
+                f"linkages[{t!r}] is not a linkage matrix of SciPy: {error}"
             ) from error
         if not is_monotonic(tree):
             raise InvalidParameterError(
-                f"linkages[{t}] has heights that fall towards the root, as centroid and median "
+                f"linkages[{t!r}] has heights that fall towards the root, as centroid and median "
                 "linkage can have; use another linkage"
             )
         if trees and len(tree) != len(trees[0]):
             raise InvalidParameterError(
-                f"linkages[{t}] has {len(tree) + 1} leaves, linkages[0] has {len(trees[0]) + 1}; "
+                f"linkages[{t!r}] has {len(tree) + 1} leaves, the first has {len(trees[0]) + 1}; "
                 "all must have the same leaves in the same order"
             )
         trees.append(tree)

@@ -143,6 +143,8 @@ def choose_answer(
     best = max(competing, key=lambda name: round(agreement[name], 9))
     each = ", ".join(f"{name} {value:.3f}" for name, value in agreement.items())
     reason = f"the other answers agree with it most (mean adjusted Rand index: {each})"
+    if len(competing) > 1 and min(agreement.values()) > 1 - 1e-9:
+        reason = f"all {len(competing)} methods give this answer"
     if fine:
         reason = (
             f"it joins many small clusters best, and the partitions have {clusters:g} clusters "

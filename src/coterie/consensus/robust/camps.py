@@ -129,12 +129,14 @@ class Dissent:
         if len(out) == 1:
             return f"{agree}; 1 dissents ({shown})"
         others = "no two of them agree"
-        if camps[1] > 1:
-            others = f"the largest camp among them has {camps[1]}"
+        if camps[1] == len(out):
+            others = "they agree with each other"
+        elif camps[1] > 1:
+            others = f"at most {camps[1]} of them agree with each other"
         return (
-            f"{agree}; {len(out)} dissent ({shown}): {others}, and "
-            f"they agree with the {camps[0]} no better than chance (score at most "
-            f"{self.camp_scores[1:].max():.1f}; {CUT:g} is agreement)"
+            f"{agree}; {len(out)} dissent ({shown}): {others}; "
+            f"with the {camps[0]} they agree no better than chance (z-score at most "
+            f"{self.camp_scores[1:].max():.1f}, where {CUT:g} would be agreement)"
         )
 
     def __repr__(self) -> str:

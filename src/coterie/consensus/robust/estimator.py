@@ -110,8 +110,9 @@ class RobustConsensus(ConsensusFunction):
     objective_, lower_bound_, gap_ : float
         J of the result, a lower bound on J of any partition, and (J − bound)/J.
     confidence_ : (n,) in [0, 1]
-        Mean share of votes that put the point together with members of its cluster, minus the same
-        for the second best cluster.
+        Mean share of votes that put the point together with the members of its cluster, minus the
+        same for the next best cluster. It is 1 only if every vote puts the point with all members
+        of its cluster and with no other points.
     partition_weights_ : (V,)
     partition_agreement_, partition_coverage_ : (V,)
         Adjusted Rand index of each partition with the consensus, over the points that it labels,
@@ -278,17 +279,17 @@ class RobustConsensus(ConsensusFunction):
         rng = check_random_state(self.random_state)
         if self.refine and found:
             start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-            why = "n_clusters='free': the search chose the number of clusters"
+            why = "the search also chose the number of clusters"
             return _answer(found.labels, "search", why), least_squares_result(start), found
         given, relaxed = self._relaxed_answers(votes, K, rng)
         if not self.refine:
             labels = given.get("relaxation")
             if labels is None:
                 labels = _round(votes, relaxed.factor, min(K, votes.tuples.n_tuples), rng)
-            why = "refine=False selects the relaxation"
+            why = "only the relaxation was asked for"
             return _answer(labels, "relaxation", why), relaxed, None
         found = votes.search(K, given, self._search_threshold)
-        return _answer(found.labels, "search", "refine=True selects the search"), relaxed, found
+        return _answer(found.labels, "search", "only the search was asked for"), relaxed, found
 
     @property
     def _search_threshold(self) -> float | None:
@@ -386,6 +387,6 @@ def _warn_of_lost_votes(partitions: list[str]) -> None:
         shown = ", ".join(partitions[:10]) + (", …" if len(partitions) > 10 else "")
         warn_user(
             f"the new partitions changed the largest camp: {len(partitions)} partitions that "
-            f"decided before no longer do ({shown}); see dissent_",
+            f"decided before no longer do ({shown})",
             DissentWarning,
         )

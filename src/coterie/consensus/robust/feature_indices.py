@@ -122,9 +122,15 @@ def indices_in_words(indices: Mapping[str, float]) -> str:
 
     >>> indices_in_words({"silhouette": 0.551, "davies_bouldin": 0.6, "calinski_harabasz": np.nan})
     'silhouette 0.551, Davies-Bouldin 0.6'
+    >>> indices_in_words({"calinski_harabasz": 1000.4})
+    'Calinski-Harabasz 1,000'
     """
     names = {name: name.replace("_", "-").title() for name in indices} | {
         "silhouette": "silhouette"
     }
-    known = [f"{names[name]} {value:.3g}" for name, value in indices.items() if np.isfinite(value)]
+    known = [
+        f"{names[name]} {value:{',.0f' if 100 <= value < 1e9 else '.3g'}}"
+        for name, value in indices.items()
+        if np.isfinite(value)
+    ]
     return ", ".join(known) or "no index, because there is one cluster or one point in each"

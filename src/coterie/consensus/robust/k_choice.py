@@ -42,7 +42,7 @@ class KChoice:
         Lower bound of J over all partitions, for any K.
     information : (L,)
         Mean mutual information, in nats, between that partition and the given ones.
-    confidence : (L,)
+    margin : (L,)
         Mean over points of the share of votes for the point's cluster minus the share of votes
         for the next best one.
     eigenvalues : (max K + 1,)
@@ -76,7 +76,7 @@ class KChoice:
     n_clusters: Counts
     lower_bound: float
     information: Array
-    confidence: Array
+    margin: Array
     eigenvalues: Array
     eigengap: Array
     relative_eigengap: Array

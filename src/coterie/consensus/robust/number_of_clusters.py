@@ -84,7 +84,7 @@ def choose_n_clusters(
     best, reason, is_weak = recommend(measures, ks, np.asarray(votes.tuples.n_labels))
     by_criterion: dict[str, int | None] = {
         name: int(ks[np.argmax(np.round(measures[name], 9))])
-        for name in ("eigengap", "relative_eigengap", "confidence", "agreement", "stability")
+        for name in ("eigengap", "relative_eigengap", "margin", "agreement", "stability")
         if np.isfinite(measures[name]).all()
     }
     for name, is_high in FEATURE_INDICES.items():
@@ -107,8 +107,8 @@ def warn_if_weak(choice: KChoice) -> None:
     """Warn if the recommended number of clusters has weak evidence."""
     if choice.is_weak:
         warn_user(
-            f"the evidence for {choice.best_k} clusters is weak: {choice.reason}; look at "
-            "k_choice_, or give n_clusters",
+            f"the evidence for {choice.best_k} clusters is weak: {choice.reason}; compare other "
+            "numbers, or give the number of clusters",
             WeakEvidenceWarning,
         )
 
@@ -129,11 +129,11 @@ def measure_each_k(
     """Measure the best consensus with at most K clusters for each K.
 
     Return arrays over ``ks``: ``objective`` J, ``n_clusters``, ``information`` (mean mutual
-    information with the partitions, in nats), ``confidence`` (mean over the points), ``eigengap``
-    λ_K − λ_{K+1}, ``relative_eigengap``, ``agreement`` (mean adjusted Rand index between the
-    answers of three methods), and ``stability`` (the same between halves of the partitions; nan
-    unless these are much finer than two clusters); and ``eigenvalues`` (max K + 1,) of M. With
-    ``features``, also the indices of :class:`FeatureSample`.
+    information with the partitions, in nats), ``margin`` (of the votes, mean over the points),
+    ``eigengap`` λ_K − λ_{K+1}, ``relative_eigengap``, ``agreement`` (mean adjusted Rand index
+    between the answers of three methods), and ``stability`` (the same between halves of the
+    partitions; nan unless these are much finer than two clusters); and ``eigenvalues``
+    (max K + 1,) of M. With ``features``, also the indices of :class:`FeatureSample`.
     """
     rng = check_random_state(random_state)
     factor = least_squares_factor(votes.tuples, votes.weights, int(ks[-1]) + 1, votes.contingencies)
@@ -166,35 +166,38 @@ def recommend(
     whose stability is within 0.01 of the best: halves of the partitions have the same K clusters.
     Such partitions are made from features.
 
-    Otherwise it maximises √gap · confidence · agreement²: M has K dominant eigenvalues, the points
-    are assigned to K clusters with confidence, and different methods find the same K clusters. The
+    Otherwise it maximises √gap · margin · agreement²: M has K dominant eigenvalues, the votes
+    assign the points clearly to K clusters, and different methods find the same K clusters. The
     agreement decides under noise, where small clusters have small eigenvalues. The gap is the
     relative eigengap.
     """
-    gap, confidence, agreement, stability = (
+    gap, margin, agreement, stability = (
         np.maximum(measures[name], 0.0)
-        for name in ("relative_eigengap", "confidence", "agreement", "stability")
+        for name in ("relative_eigengap", "margin", "agreement", "stability")
     )
     if np.isfinite(stability).all():
         best = int(np.flatnonzero(stability >= stability.max() - _EQUALLY_STABLE)[-1])
         if _are_fine(n_labels, int(ks[best])):
             why = (
-                "the largest number of clusters on which halves of the partitions agree as well as "
-                f"on any other (adjusted Rand index {stability[best]:.2f})"
+                "it is the largest number of clusters on which random halves of the partitions "
+                f"agree best (adjusted Rand index {stability[best]:.2f})"
             )
             # fewer clusters that are as stable are no contradiction: they are unions of these
             rivals = np.where(ks > ks[best], stability, -np.inf)
-            is_weak = stability[best] < _LEAST_STABILITY
+            if is_weak := bool(stability[best] < _LEAST_STABILITY):
+                why += f", less than {_LEAST_STABILITY:g}"
             close = 1.0 - _CLOSE_INSTABILITY * (1.0 - stability[best])
             return best, *_with_rival(why, rivals, close, ks, is_weak)
-    score = np.sqrt(gap) * confidence * agreement**2
+    score = np.sqrt(gap) * margin * agreement**2
     best = _largest(score)
     why = (
-        f"the largest product of eigengap (relative, {gap[best]:.2f}), mean confidence "
-        f"({confidence[best]:.2f}) and agreement of methods ({agreement[best]:.2f})"
+        "the votes show this number of clusters most clearly (relative eigengap "
+        f"{gap[best]:.2f}, mean margin {margin[best]:.2f}, agreement of methods "
+        f"{agreement[best]:.2f})"
     )
     rivals = np.where(ks == ks[best], -np.inf, score)
-    is_weak = agreement[best] < _LEAST_AGREEMENT
+    if is_weak := bool(agreement[best] < _LEAST_AGREEMENT):
+        why += f"; the methods agree less than {_LEAST_AGREEMENT:g}"
     return best, *_with_rival(why, rivals, _CLOSE * score[best], ks, is_weak)
 
 
@@ -215,7 +218,7 @@ def _with_rival(
     """Add the best rival to the reason if its score is close; then the evidence is weak."""
     if rivals.max() > close:
         return f"{why}; {ks[np.argmax(rivals)]} clusters are almost as good", True
-    return why, bool(is_weak)
+    return why, is_weak
 
 
 def _measures_of(answers: Answers, weights: Array) -> dict[str, Any]:
@@ -223,7 +226,7 @@ def _measures_of(answers: Answers, weights: Array) -> dict[str, Any]:
     tuples, labels, thresholds, _ = answers
     share = weights / weights.sum()
     tables = [ClusterTables.of(tuples, z, weights) for z in labels]
-    confidence = [
+    margins = [
         table.assign(tuples.codes, threshold, z, tuples.memberships)[1]
         for table, z, threshold in zip(tables, labels, thresholds, strict=True)
     ]
@@ -231,7 +234,7 @@ def _measures_of(answers: Answers, weights: Array) -> dict[str, Any]:
         "objective": np.array([table.objective() for table in tables]),
         "n_clusters": np.array([table.n_clusters for table in tables]),
         "information": np.array([table.information() @ share for table in tables]),
-        "confidence": np.array([c @ tuples.weights / tuples.n_points for c in confidence]),
+        "margin": np.array([each @ tuples.weights / tuples.n_points for each in margins]),
     }
 
 

@@ -180,5 +180,5 @@ def warn_of_dissent(dissent: Dissent) -> None:
     """Warn if several camps are the largest, or if the second camp is almost as large."""
     camps = np.bincount(dissent.groups)
     if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE * camps[0]):
-        close = "" if dissent.tied else "; the decision is close, look at dissent_"
+        close = "" if dissent.tied else "; the decision is close"
         warn_user(dissent.in_words() + close, DissentWarning)

@@ -42,7 +42,7 @@ def panels(
     ax = axes_or_new(ax, size)
     place = ax.get_subplotspec()
     if place is None:
-        raise InvalidParameterError("ax is no subplot; create it with plt.subplots()")
+        raise InvalidParameterError("ax is not a subplot; create it with plt.subplots()")
     ax.set_axis_off()
     grid = place.subgridspec(rows, columns, width_ratios=widths, height_ratios=heights)
     return grid.subplots(**shared), ax.figure

@@ -20,7 +20,7 @@ __all__ = ["CRITERIA", "ChooseKDisplay"]
 #: Criteria of K that have a panel, in its order.
 CRITERIA = {
     "objective": "objective J, low is good",
-    "confidence": "confidence, high is good",
+    "margin": "margin of votes, high is good",
     "relative_eigengap": "relative eigengap, high is good",
     "agreement": "agreement of methods, high is good",
     "stability": "agreement of halves, high is good",
@@ -67,7 +67,7 @@ class ChooseKDisplay:
         >>> from coterie import ChooseKDisplay, choose_k, planted_partitions
         >>> P, _ = planted_partitions([40, 30, 20], 8, n_bad=0, noise=0.1, random_state=0)
         >>> list(ChooseKDisplay.from_choice(choose_k(P, range(2, 6))).axes_)
-        ['objective', 'confidence', 'relative_eigengap', 'agreement']
+        ['objective', 'margin', 'relative_eigengap', 'agreement']
         """
         return cls(choice).plot(ax)
 

@@ -49,6 +49,8 @@ __all__ = [
 
 #: The most points of the co-association, partitions of the agreement, and doubtful points.
 _MOST_COASSOCIATED, _MOST_COMPARED, _MOST_DOUBTFUL = 300, 200, 100
+#: Points are doubtful below this margin of votes or probability. If none is, ten are listed.
+_DOUBTFUL_MARGIN, _DOUBTFUL_PROBABILITY, _LEAST_CERTAIN = 0.5, 0.75, 10
 _CONFIDENCE_BINS, _ROUNDING = 10, 1e-9
 
 
@@ -126,15 +128,21 @@ class ConsensusReport:
         The method whose answer was returned, and why; the reason is empty if there was no choice.
     is_probability : bool
         Whether the confidence is the estimated probability of a label, as clusterers of features
-        have it; else it is the share of votes for the cluster minus that for the next best one.
+        have it; else it is the mean share of votes that put the point with the members of its
+        cluster, minus the same for the next best cluster.
     n_unlabelled : int
         Points without a label in any partition.
     share_of_pairs : float
         J as a share of all pairs: how much a partition differs from the consensus on average.
     lower_bound, gap : float or None
         Lower bound of J, and the share of J that a better partition could save; None if unknown.
-    n_uncertain : int
-        Points of confidence below 1. ``points`` has the least certain of them.
+    has_finer_runs : bool
+        Whether the default ensemble made the partitions, with more clusters than the consensus.
+    doubtful_below : float
+        Points of less confidence are doubtful.
+    n_doubtful : int
+        The number of doubtful points. ``points`` has the least certain of them, or the few least
+        certain points if none is doubtful; points of confidence 1 are never listed.
     k_given : bool
         Whether the number of clusters is a parameter of the estimator.
     k_choice : KPart or None
@@ -158,12 +166,14 @@ class ConsensusReport:
     share_of_pairs: float
     lower_bound: float | None
     gap: float | None
+    has_finer_runs: bool
     clusters: list[ClusterRow]
     partitions: PartitionsPart
     coassociation: HeatMap
     k_given: bool
     k_choice: KPart | None
-    n_uncertain: int
+    doubtful_below: float
+    n_doubtful: int
     has_index: bool
     points: list[DoubtfulPoint]
     features: FeaturesPart | None
@@ -194,6 +204,9 @@ def consensus_contents(
     names = _partition_names(estimator, names)
     rows = _row_names(estimator, X, index, n)
     selected = getattr(consensus, "selected_", {})
+    partitions = _partitions(estimator, names)
+    doubtful_below = _DOUBTFUL_MARGIN if estimator is consensus else _DOUBTFUL_PROBABILITY
+    n_doubtful = int((estimator.confidence_[labelled] < doubtful_below).sum())
     return ConsensusReport(
         title=f"Consensus of {len(names)} partitions" if title is None else visible(str(title)),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -210,14 +223,16 @@ def consensus_contents(
         share_of_pairs=float(consensus.objective_) / max(n_labelled * (n_labelled - 1), 1),
         lower_bound=finite_or_none(getattr(consensus, "lower_bound_", None)),
         gap=finite_or_none(getattr(consensus, "gap_", None)),
+        has_finer_runs=_has_finer_runs(estimator, partitions),
         clusters=_clusters(estimator),
-        partitions=_partitions(estimator, names),
+        partitions=partitions,
         coassociation=_coassociation(consensus, rows),
         k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
         k_choice=k_part(estimator),
-        n_uncertain=int((estimator.confidence_[labelled] < 1).sum()),
+        doubtful_below=doubtful_below,
+        n_doubtful=n_doubtful,
         has_index=rows is not None,
-        points=_doubtful_points(estimator, rows),
+        points=_least_certain(estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN),
         features=None if X is None else features_part(estimator, X, feature_names, rows),
     )
 
@@ -316,6 +331,12 @@ def _partitions(estimator: Any, names: Sequence[str]) -> PartitionsPart:
     )
 
 
+def _has_finer_runs(estimator: Any, partitions: PartitionsPart) -> bool:
+    """Return whether the runs are those of the default ensemble, most finer than the consensus."""
+    finer = sum(row.n_clusters > estimator.n_clusters_ for row in partitions.rows)
+    return getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > len(partitions.rows)
+
+
 def _kinds(estimator: Any, consensus: Any) -> list[KindRow]:
     """Return one row per kind of partition, or per view; none if there is only one."""
     ensembles = _ensembles(estimator)
@@ -357,12 +378,14 @@ def _coassociation(consensus: Any, rows: NDArray[np.object_] | None) -> HeatMap:
     return HeatMap(display.matrix, blocks, names, len(consensus._tuples.inverse))
 
 
-def _doubtful_points(estimator: Any, rows: NDArray[np.object_] | None) -> list[DoubtfulPoint]:
+def _least_certain(
+    estimator: Any, rows: NDArray[np.object_] | None, most: int
+) -> list[DoubtfulPoint]:
     """Return the least certain points that have a label, by rising confidence."""
     consensus, runner_up = fitted_consensus(estimator), runner_up_clusters(estimator)
     n_unlabelled = int((consensus.labels_ < 0).sum())
     # points without a label have confidence 0, so they are among the first
-    found = point_report(estimator, _MOST_DOUBTFUL + n_unlabelled)
+    found = point_report(estimator, most + n_unlabelled)
     return [
         DoubtfulPoint(
             name=str(one.point if rows is None else rows[one.point]),
@@ -373,4 +396,4 @@ def _doubtful_points(estimator: Any, rows: NDArray[np.object_] | None) -> list[D
         )
         for one in found
         if one.cluster >= 0 and one.confidence < 1
-    ][:_MOST_DOUBTFUL]
+    ][:most]

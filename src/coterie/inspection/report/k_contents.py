@@ -17,7 +17,7 @@ class KPart:
     """The choice of the number of clusters; ``curves`` have a value, or None, for each of ``ks``.
 
     ``by_criterion`` has the K that each criterion alone chooses. ``is_weak`` says that other
-    numbers are almost as good.
+    numbers are almost as good, or that no number is stable; ``reason`` tells which.
     """
 
     best_k: int
