@@ -60,6 +60,37 @@ def test_summary_recommends(run, labels_csv):
     assert [line.split()[0] for line in result.stdout.splitlines()[3:6]] == ["2", "3", "4"]
 
 
+@pytest.mark.parametrize("width", [80, 30])
+def test_numbers_are_never_cut(run, features_csv, monkeypatch, width):
+    """A narrow terminal cuts neither K nor a measure; in 80 columns the table fits."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = run("choose-k", features_csv, "--id", "name", "--features", "--to", 3).stdout
+    head, *rows = text.splitlines()[2:5]
+    assert head.split()[:2] == ["K", "clusters"] and head.split()[-1] == "silhouette"
+    assert all(len(row.split()) == len(head.split()) for row in rows)
+    assert "…" not in text and (width < 80 or max(map(len, (head, *rows))) <= 80)
+
+
+def test_features_are_standardized_if_asked(run, features_csv, tmp_path):
+    """--standardize makes units irrelevant; without it, very different units give a note."""
+    _, _, names, X = read_features(features_csv, ["name"], None)
+    X[:, 0] *= 1e4
+    path = tmp_path / "units.csv"
+    np.savetxt(path, X, delimiter=",", header=",".join(names), comments="")
+    answers = {}
+    for given in ((), ("--standardize",)):
+        result = run("choose-k", path, "--features", "--to", 3, "--json", *given)
+        answers[given] = json.loads(result.stdout)
+    assert "add --standardize if their units differ" in answers[()]["notes"][0]
+    assert answers[("--standardize",)]["notes"] == []
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    ensembles = resampled_ensembles(Z, range(2, 4), random_state=0)
+    expected = choice_facts(choose_k(ensembles, X=Z, random_state=0))
+    assert answers[("--standardize",)]["table"] == [pytest.approx(row) for row in expected["table"]]
+    result = run("choose-k", path, "--standardize")
+    assert result.exit_code == 2 and "add --features" in result.stderr
+
+
 def test_plot_makes_a_picture(run, labels_csv):
     """--plot writes a PNG, --quiet prints nothing."""
     picture = labels_csv.with_name("k.png")

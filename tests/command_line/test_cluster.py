@@ -81,7 +81,7 @@ def test_the_number_of_clusters_may_be_left_out(run, features_csv):
         choice.is_weak
     )
     text = " ".join(run(*arguments).stdout.split())
-    assert f"3 clusters were chosen: {choice.reason}" in text
+    assert f"chosen K 3: {choice.reason}" in text
 
 
 def test_standardize_is_standardised_input(run, features_csv):
@@ -139,7 +139,7 @@ def test_every_ensemble_of_the_library_can_be_chosen(run, features_csv):
         ("x,y\n1,2\n3,four\n", "line 3, column 'y': 'four' is not a finite number"),
         ("x,y\n1,2\n3,\n", "the value is missing"),
         ("x,y\n1,2\n3,inf\n", "not a finite number"),
-        ("x,y\n1,2\n", "n_clusters=2"),
+        ("x,y\n1,2\n", "-k 2 is more than the 1 rows"),
     ],
 )
 def test_bad_features_are_one_line(run, tmp_path, content, message):

@@ -230,7 +230,7 @@ def test_bom_and_windows_lines_are_fine(run, tmp_path):
         (b"a,b\n1,2\n", ["--columns", "c"], "no column 'c'"),
         (b"a,b\n1,2\n", ["--id", "c"], "no column 'c'"),
         (b"a,b\n1,2\n-7,2\n", [], "-7"),
-        (b"a,b\n1,2\n1,2\n", ["-k", "3"], "n_clusters=3 is more than the 2 points"),
+        (b"a,b\n1,2\n1,2\n", ["-k", "3"], "-k 3 is more than the 2 points"),
         (b"label,b\n1,2\n1,2\n", ["--id", "label"], "rename it in the input"),
     ],
 )
@@ -281,7 +281,7 @@ def test_rows_without_labels_get_none(run, tmp_path):
     rows = ["a,0,1", "b,0,1", "c,,", "d,2,0", "e,2,0"]
     path.write_text("\n".join(["name,p,q", *rows]) + "\n")
     result = run("consensus", path, "--id", "name", "-k", 2, "-o", out)
-    assert "1 points without a label" in result.stdout
+    assert "1 point without a label" in result.stdout
     assert "c,-1,0" in out.read_text()
     facts = json.loads(run("consensus", path, "--id", "name", "-k", 2, "--json").stdout)
     assert facts["unlabelled"] == 1 and facts["sizes"] == [2, 2]

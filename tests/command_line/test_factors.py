@@ -71,6 +71,21 @@ def test_features_can_have_factors(run, features_csv):
     assert facts["feature_indices"]["silhouette"] > 0.5
 
 
+def test_numbers_can_be_categories(run, with_factors):
+    """--categories counts codes; without it a note names the option."""
+    path = with_factors.with_name("codes.csv")
+    path.write_text(with_factors.read_text().replace(",m,", ",0,").replace(",f,", ",1,"))
+    given = ("consensus", path, "-k", 3, "--factors", "sex,age,site", "--json")
+    found = {more: json.loads(run(*given, *more).stdout) for more in ((), ("--categories", "sex"))}
+    tests = {more: facts["factors"][0]["test"] for more, facts in found.items()}
+    assert tests == {(): "Kruskal-Wallis", ("--categories", "sex"): "chi-squared"}
+    notes = {more: " ".join(facts["notes"]) for more, facts in found.items()}
+    assert "few different values: sex; if these are codes, name them in --categories" in notes[()]
+    assert "categories" not in notes[("--categories", "sex")]
+    result = run("consensus", path, "--factors", "age", "--categories", "sex")
+    assert result.exit_code == 2 and "'sex' is not in --factors" in result.stderr
+
+
 def test_unknown_factors_are_refused(run, labels_csv):
     """The message lists the columns; an engine does not test factors."""
     result = run("consensus", labels_csv, "--factors", "colour")

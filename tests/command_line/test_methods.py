@@ -10,6 +10,7 @@ from answers import assert_fits, unwrapped
 from coterie import load_model
 from coterie.command_line.methods import method_facts
 from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
+from coterie.runtime.missing_extras import install_command
 
 TIMID = Method(
     "timid",
@@ -46,8 +47,10 @@ def test_missing_package_is_named(run, monkeypatch):
     """A preferred package that is missing is named, with the command to install it."""
     assert method_facts(TIMID)["missing"] == ["no_such_pkg"]
     monkeypatch.setattr("coterie.command_line.methods.CONSENSUS_METHODS", {"timid": TIMID})
-    text = unwrapped(run("methods").stdout)
-    assert "without no_such_pkg: pip install" in text
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = run("methods").stdout.splitlines()
+    assert "timid use a fallback without no_such_pkg. To install:" in unwrapped(" ".join(lines))
+    assert f"  {install_command('partitioners')}" in lines  # unbroken, to be copied
 
 
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)

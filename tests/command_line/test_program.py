@@ -10,11 +10,12 @@ import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
 import coterie
 from coterie import RobustConsensus
 from coterie.command_line import main
-from coterie.command_line.program import ads, stopped_by_sigterm
+from coterie.command_line.program import ads, app, stopped_by_sigterm
 
 COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo", "warm")
 ADS = (
@@ -49,6 +50,15 @@ def test_help_names_every_command(run):
     places = [group.stdout.index(f"│ {command} ") for command in ADS]
     assert places == sorted(places)
     assert [command.name for command in ads.registered_commands] == list(ADS)
+
+
+def test_flags_read_as_flags():
+    """The help shows no value after an option that takes none, with any version of Typer."""
+    group = get_command(app)
+    commands = [*group.commands.values(), *group.commands["ads"].commands.values()]
+    flags = [one for command in commands for one in command.params if getattr(one, "is_flag", 0)]
+    assert len(flags) > 10
+    assert [flag.name for flag in flags if flag.metavar != ""] == []
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *(f"ads {name}" for name in ADS)])

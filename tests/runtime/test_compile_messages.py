@@ -51,7 +51,7 @@ def test_the_first_compilation_is_announced_on_a_terminal(monkeypatch):
     compile_with(listener, "users.module")
     assert terminal.getvalue() == ""
     compile_with(listener, "coterie.some_kernels", "coterie.other_kernels")
-    assert terminal.getvalue().count("compiling kernels for this machine (about a minute)") == 1
+    assert terminal.getvalue().count("compiling kernels for this machine (10 to 30 seconds)") == 1
 
 
 def test_nothing_is_written_to_a_file(capfd):
@@ -93,6 +93,6 @@ def test_kernels_of_the_cache_give_no_message(tmp_path, arguments):
         )
         for _ in range(2)
     ]
-    first = "compiling kernels for this machine, once (about a minute)\n" if arguments else ""
+    first = "compiling kernels for this machine, once (10 to 30 seconds)\n" if arguments else ""
     assert [run.stderr for run in printed] == [first, ""]
     assert [run.stdout for run in printed] == ["", ""]

@@ -62,7 +62,7 @@ def requirements():
 
 CHECKED = [
     (where, texts[0], module)
-    for where, _, texts in calls({"require_extra", "_needing"})
+    for where, _, texts in calls({"require_extra", "needing"})
     for module in texts[2:]
     if None not in texts
 ]

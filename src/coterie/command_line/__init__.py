@@ -16,5 +16,10 @@ def main() -> None:
         # Characters that the terminal cannot show are escaped instead of raising an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    with stopped_by_sigterm():
-        app(prog_name="coterie")
+    try:
+        with stopped_by_sigterm():
+            app(prog_name="coterie")
+    except SystemExit as end:
+        if service := sys.modules.get("coterie.ads.service.server"):
+            service.end_now(end.code)
+        raise

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.cluster import read_features
+from coterie.command_line.cluster import read_features, warn_of_units
 from coterie.command_line.consensus import read_labels
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
@@ -19,7 +20,9 @@ from coterie.command_line.terminal.streams import input_name
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
     from rich.table import Table
 
     from coterie.consensus.robust.k_choice import KChoice
@@ -32,8 +35,8 @@ _log = logging.getLogger(__name__)
 _SHOWN = {
     "n_clusters": ("clusters", "d"),
     "objective": ("objective", ",.0f"),
-    "confidence": ("confidence", ".3f"),
-    "relative_eigengap": ("eigengap", ".3f"),
+    "margin": ("margin", ".3f"),
+    "relative_eigengap": ("gap", ".3f"),
     "agreement": ("agreement", ".3f"),
     "pac": ("ambiguous", ".1%"),
     "silhouette": ("silhouette", ".3f"),
@@ -65,6 +68,7 @@ def choose_k(
         bool,
         typer.Option("--features", metavar="", help="The columns are features, not partitions."),
     ] = False,
+    standardize: options.Standardize = False,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
     seed: options.Seed = 0,
@@ -79,19 +83,27 @@ def choose_k(
     rows are clustered many times for each K, and the summary shows the share
     of ambiguous pairs of points, which are together in some runs only, and the
     silhouette of the clusters, which does not decide; --json has more indices.
+    Features are not scaled unless you add --standardize.
 
     Example: coterie choose-k labels.csv --id name --from 2 --to 8
     """
     if largest is not None and smallest > largest:
         raise typer.BadParameter(f"{smallest} is more than --to {largest}", param_hint="'--from'")
+    if standardize and not features:
+        raise typer.BadParameter(
+            "labels are not scaled; add --features", param_hint="'--standardize'"
+        )
     outputs = Outputs(picture=plot)
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(source)
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            read = read_features if features else read_labels
-            *_, table = read(source, ids, wanted)
+            table = (
+                _read_scaled(source, ids, wanted, standardize)
+                if features
+                else read_labels(source, ids, wanted)[-1]
+            )
             choice = _choose(source, table, smallest, largest, features, seed)
         seconds = time.perf_counter() - started
         outputs.write({}, None, lambda: _picture(choice))
@@ -128,6 +140,20 @@ def choice_facts(choice: KChoice) -> dict[str, Any]:
             for row, k in enumerate(choice.ks)
         ],
     }
+
+
+def _read_scaled(
+    path: Path, ids: Sequence[str], columns: list[str] | None, standardize: bool
+) -> NDArray[np.float64]:
+    """Return the features (n, p) of a table, scaled if asked; warn if they seem to need it."""
+    from coterie.ensembles.scalings import standard_and_min_max
+
+    *_, names, X = read_features(path, ids, columns)
+    if not standardize:
+        warn_of_units(X, names)
+        return X
+    scaled: NDArray[np.float64] = standard_and_min_max(X)[0].transform(X)
+    return scaled
 
 
 def _choose(
@@ -184,23 +210,19 @@ def _print_summary(facts: dict[str, Any]) -> None:
         Text.assemble((f"Take K = {facts['recommended']}", "bold"), f": {facts['reason']}")
     )
     by = ", ".join(f"{name} {k}" for name, k in facts["by_criterion"].items() if k is not None)
-    console.print(f"By criterion: {by}", style="dim")
+    console.print(f"By criterion: {by.replace('_', ' ')}", style="dim")
     if facts["written"]:
         console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
 
 
 def _table(facts: dict[str, Any]) -> Table:
     """Return a table with a row per K; a measure without any value has no column."""
-    from rich.table import Table
-
     shown = {
         name: form
         for name, form in _SHOWN.items()
         if any(row.get(name) is not None for row in facts["table"])
     }
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    for heading in ("K", *(heading for heading, _ in shown.values())):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = layout.figures_table((), ("K", *(heading for heading, _ in shown.values())))
     for row in facts["table"]:
         cells = [
             "–" if row[name] is None else format(row[name], f) for name, (_, f) in shown.items()

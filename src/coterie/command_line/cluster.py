@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.command_line.factors import factor_facts, without_factors
+from coterie.command_line.factors import factor_facts, factors_in, without_factors
 from coterie.command_line.id_columns import find_ids
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from coterie.estimators.clusterer import ConsensusClusterer
 
-__all__ = ["cluster", "read_features"]
+__all__ = ["cluster", "read_features", "warn_of_units"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ def cluster(
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
     factors: options.Factors = None,
+    categories: options.Categories = None,
     distances: Annotated[
         bool,
         typer.Option(
@@ -80,12 +81,7 @@ def cluster(
         ],
         typer.Option(help="Kind of the runs; mixed is spectral runs and Gaussian mixtures."),
     ] = "mixed",
-    standardize: Annotated[
-        bool,
-        typer.Option(
-            "--standardize", help="Scale every column to mean 0 and variance 1 before clustering."
-        ),
-    ] = False,
+    standardize: options.Standardize = False,
     method: options.MethodKey = FLAGSHIP,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", help="Number of parallel runs; -1 uses all cores.")
@@ -115,11 +111,11 @@ def cluster(
     outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
+    tested, coded = factors_in(factors, categories)
     outputs.check(features, ids)
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            tested = options.names_in(factors) or []
             id_values, factor_values, feature_names, X = read_features(
                 features, ids, wanted, tested
             )
@@ -148,10 +144,11 @@ def cluster(
             features=None if distances else X,
             feature_names=None if distances else feature_names,
         )
+        tests = factor_facts(estimator.labels_, factor_values, seed, coded)
     facts = {
         "input": input_name(features),
         **consensus_facts(estimator, names, method),
-        **factor_facts(estimator.labels_, factor_values, seed),
+        **tests,
         "seconds": round(seconds, 3),
         "written": outputs.written,
         "notes": notes,
@@ -174,21 +171,7 @@ def read_features(
     return found[0], tested, *found[1:]
 
 
-def _fit(X: NDArray[np.float64], names: Sequence[str], **settings: Any) -> ConsensusClusterer:
-    """Fit a clusterer with these settings to features with these names."""
-    import numpy as np
-
-    from coterie.estimators.clusterer import ConsensusClusterer
-
-    if not settings["standardize"] and settings["metric"] == "euclidean":
-        _warn_of_units(X, names)
-    estimator = ConsensusClusterer(**settings).fit(X).set_params(verbose=False)
-    # With names, predict can check that a table has the same columns in the same order.
-    estimator.feature_names_in_ = np.array(names, dtype=object)
-    return estimator
-
-
-def _warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:
+def warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:
     """Warn if columns vary by very different amounts, as columns of different units do."""
     import numpy as np
 
@@ -204,3 +187,17 @@ def _warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:
             CoterieWarning,
             stacklevel=2,
         )
+
+
+def _fit(X: NDArray[np.float64], names: Sequence[str], **settings: Any) -> ConsensusClusterer:
+    """Fit a clusterer with these settings to features with these names."""
+    import numpy as np
+
+    from coterie.estimators.clusterer import ConsensusClusterer
+
+    if not settings["standardize"] and settings["metric"] == "euclidean":
+        warn_of_units(X, names)
+    estimator = ConsensusClusterer(**settings).fit(X).set_params(verbose=False)
+    # With names, predict can check that a table has the same columns in the same order.
+    estimator.feature_names_in_ = np.array(names, dtype=object)
+    return estimator

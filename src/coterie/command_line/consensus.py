@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coterie.command_line.engine_tables import choose_engine, fit_in_engine
-from coterie.command_line.factors import factor_facts, without_factors
+from coterie.command_line.factors import factor_facts, factors_in, without_factors
 from coterie.command_line.id_columns import find_ids
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
@@ -52,6 +52,7 @@ def consensus(
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
     factors: options.Factors = None,
+    categories: options.Categories = None,
     method: options.MethodKey = FLAGSHIP,
     weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
@@ -124,7 +125,7 @@ def consensus(
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     choice = choose_engine(engine, labels, ids, wanted, outputs)
     limits = {"memory_limit": memory_limit, "threads": threads}
-    tested = options.names_in(factors) or []
+    tested, coded = factors_in(factors, categories)
     if choice is None:
         _refuse_without_engine(limits)
         outputs.check(Path(labels), ids)
@@ -135,7 +136,8 @@ def consensus(
     with shown_notes() as notes, shown_stages(quiet):
         if choice is None:
             estimator = chosen.make(n_clusters, seed, **settings)
-            facts = _fit_in_memory(estimator, method, Path(labels), ids, wanted, tested, outputs)
+            source = Path(labels)
+            facts = _fit_in_memory(estimator, method, source, ids, wanted, tested, coded, outputs)
         else:
             facts = fit_in_engine(
                 choice,
@@ -186,6 +188,7 @@ def _fit_in_memory(
     ids: Sequence[str],
     columns: list[str] | None,
     factors: Sequence[str],
+    categories: Sequence[str] | None,
     outputs: Outputs,
 ) -> dict[str, Any]:
     """Read a table, fit the estimator, write the outputs, and return the facts."""
@@ -197,7 +200,9 @@ def _fit_in_memory(
     return {
         "input": input_name(source),
         **consensus_facts(estimator, P.names, method),
-        **factor_facts(estimator.labels_, tested, getattr(estimator, "random_state", 0)),
+        **factor_facts(
+            estimator.labels_, tested, getattr(estimator, "random_state", 0), categories
+        ),
         "seconds": round(seconds, 3),
         "written": outputs.written,
     }

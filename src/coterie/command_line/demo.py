@@ -237,16 +237,10 @@ def _print_summary(facts: dict[str, Any]) -> None:
 
 
 def _recovery_table(segments: dict[str, Any]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    table.add_column("planted")
-    table.add_column("advertisers", justify="right")
-    table.add_column("found in", overflow="fold")
-    table.add_column("share", justify="right")
+    table = layout.figures_table(["planted", "found in"], ["advertisers", "share"])
     for row in segments["segments"]:
-        share = f"{row['share']:.0%}"
-        table.add_row(row["planted"], f"{row['advertisers']:,}", row["found_as"], share)
+        figures = f"{row['advertisers']:,}", f"{row['share']:.0%}"
+        table.add_row(row["planted"], row["found_as"], *figures)
     return table
 
 

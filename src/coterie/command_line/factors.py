@@ -8,12 +8,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from coterie.command_line.terminal import options
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
     from coterie.files.tables import Table
 
-__all__ = ["factor_facts", "without_factors"]
+__all__ = ["factor_facts", "factors_in", "without_factors"]
+
+
+def factors_in(factors: str | None, categories: str | None) -> tuple[list[str], list[str] | None]:
+    """Return the names in ``--factors``, and those in ``--categories``, which must be among them.
+
+    >>> factors_in("age,sex", "sex")
+    (['age', 'sex'], ['sex'])
+    """
+    tested = options.names_in(factors, "--factors") or []
+    coded = options.names_in(categories, "--categories")
+    for name in coded or ():
+        if name not in tested:
+            raise typer.BadParameter(
+                f"{name!r} is not in --factors; name it there too", param_hint="'--categories'"
+            )
+    return tested, coded
 
 
 def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[str, Any]]:
@@ -28,14 +47,16 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
     return replace(table, columns=rest), {name: table.columns[name] for name in factors}
 
 
-def factor_facts(labels: Any, factors: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def factor_facts(
+    labels: Any, factors: Mapping[str, Any], seed: int, categories: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Return the tests of the factors, ready for JSON; empty without factors."""
     from coterie.inspection.factor_tests import factor_tests
 
     if not factors:
         return {}
     values = {name: _values(column) for name, column in factors.items()}
-    tests = factor_tests(labels, values, random_state=seed)
+    tests = factor_tests(labels, values, categories=categories, random_state=seed)
     return {
         "factors": [
             {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.command_line.terminal import layout, options
 from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
 from coterie.runtime.missing_extras import install_command
+from coterie.runtime.wording import in_words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,6 +63,15 @@ def _print_summary(facts: dict[str, Any]) -> None:
     ):
         console.print(heading, style="bold")
         layout.print_indented(console, _table(facts[name]))
+    missing = {package for row in facts["consensus"] for package in row["missing"]}
+    if missing:
+        fallback = [row["key"] for row in facts["consensus"] if row["missing"]]
+        console.print(
+            f"{in_words(fallback)} use a fallback without {in_words(sorted(missing))}. To install:",
+            style="yellow",
+        )
+        # one unbroken line, ready to be copied
+        console.print(f"  {install_command('partitioners')}\n", style="yellow", soft_wrap=True)
     console.print(
         "Cost: n points, u distinct label tuples, V partitions, m base clusters, K clusters, "
         "p features.",
@@ -83,14 +93,7 @@ def _table(rows: Iterable[dict[str, Any]]) -> Table:
 
 
 def _description(row: dict[str, Any]) -> Text:
-    """Return title, summary and missing packages, a line each."""
+    """Return title and summary, a line each."""
     from rich.text import Text
 
-    text = Text.assemble((row["title"], "bold"), "\n", row["summary"])
-    if row["missing"]:
-        missing = ", ".join(row["missing"])
-        text.append(
-            f"\nuses a fallback without {missing}: {install_command('partitioners')}",
-            style="yellow",
-        )
-    return text
+    return Text.assemble((row["title"], "bold"), "\n", row["summary"])

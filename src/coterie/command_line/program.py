@@ -32,10 +32,11 @@ from coterie.command_line.cluster import cluster
 from coterie.command_line.consensus import consensus
 from coterie.command_line.demo import demo
 from coterie.command_line.methods import methods
+from coterie.command_line.terminal.commands import Command, needing
 from coterie.command_line.terminal.layout import one_line
+from coterie.command_line.terminal.option_names import in_options
 from coterie.command_line.warm import warm
 from coterie.errors import CoterieError
-from coterie.runtime.missing_extras import require_extra
 
 __all__ = ["Program", "ads", "app", "stopped_by_sigterm"]
 
@@ -58,7 +59,7 @@ class Program(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except CoterieError as error:
-            typer.echo(f"error: {one_line(' '.join(str(error).split()))}", err=True)
+            typer.echo(f"error: {one_line(in_options(' '.join(str(error).split())))}", err=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             # Its arguments are the files that are complete; write_all sets them.
@@ -103,17 +104,6 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _needing(extra: str, what: str, *packages: str) -> type[typer.core.TyperCommand]:
-    """Return commands that run only if the packages of an extra are installed."""
-
-    class Command(typer.core.TyperCommand):
-        def invoke(self, ctx: Any) -> Any:
-            require_extra(extra, what, *packages)
-            return super().invoke(ctx)
-
-    return Command
-
-
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
@@ -151,10 +141,8 @@ def _program(
     """
 
 
-_TABLES = _needing("files", "tables need", "pyarrow")
-_ADVERTISING = _needing(
-    "ads", "advertising needs", "pyarrow", "ibis", "duckdb", "jinja2", "msgspec"
-)
+_TABLES = needing("files", "tables need", "pyarrow")
+_ADVERTISING = needing("ads", "advertising needs", "pyarrow", "ibis", "duckdb", "jinja2", "msgspec")
 
 ads.command("simulate", cls=_ADVERTISING)(simulate)
 ads.command("check", cls=_ADVERTISING)(check)
@@ -173,7 +161,7 @@ ads.command("serve", cls=_ADVERTISING)(serve)
 app.command("consensus", cls=_TABLES)(consensus)
 app.command("cluster", cls=_TABLES)(cluster)
 app.command("choose-k", cls=_TABLES)(choose_k)
-app.command("methods")(methods)
+app.command("methods", cls=Command)(methods)
 app.add_typer(ads, name="ads")
 app.command("demo", cls=_ADVERTISING)(demo)
-app.command("warm")(warm)
+app.command("warm", cls=Command)(warm)

@@ -33,7 +33,9 @@ class CompileListener(event.Listener):
         if not self._announced and kernel.py_func.__module__.startswith("coterie."):
             # without a cache, the next process compiles them again
             once = ", once" if kernel.stats.cache_path else ""
-            self._announced = announce(f"compiling kernels for this machine{once} (about a minute)")
+            self._announced = announce(
+                f"compiling kernels for this machine{once} (10 to 30 seconds)"
+            )
 
     def on_end(self, compilation: event.Event) -> None:
         """Do nothing."""

@@ -240,7 +240,7 @@ def _warn_without_cache() -> None:
     _warn_once(
         "compiled code cannot be kept: neither NUMBA_CACHE_DIR nor the folder of the package nor "
         "the cache of the user is writable. The kernels are compiled at every start, which takes "
-        "about a minute. Set NUMBA_CACHE_DIR to a writable folder, or run coterie warm where the "
+        "10 to 30 seconds. Set NUMBA_CACHE_DIR to a writable folder, or run coterie warm where the "
         "package is installed"
     )
 

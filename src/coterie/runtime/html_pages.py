@@ -22,7 +22,11 @@ __all__ = ["content_policy", "embedded_json", "fingerprint", "page_templates"]
 
 
 def page_templates(
-    package: str, filters: Mapping[str, Callable[..., Any]] | None = None, *, extra: str
+    package: str,
+    filters: Mapping[str, Callable[..., Any]] | None = None,
+    *,
+    extra: str,
+    what: str = "the report needs",
 ) -> jinja2.Environment:
     """Return the Jinja environment of the folder ``page`` of a package; all values are escaped.
 
@@ -33,13 +37,15 @@ def page_templates(
         In addition to those of :mod:`coterie.runtime.wording`.
     extra : str
         The extra that installs jinja2, for the error message.
+    what : str
+        What needs jinja2, with the verb, for the error message.
 
     Raises
     ------
     MissingExtraError
         If jinja2 is not installed.
     """
-    require_extra(extra, "the page needs", "jinja2")
+    require_extra(extra, what, "jinja2")
     import jinja2
 
     made = jinja2.Environment(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import MissingExtraError
+from coterie.runtime.wording import in_words
 
 __all__ = [
     "import_pandas",
@@ -67,7 +68,7 @@ def missing_extra(
     """Return the error that :func:`require_extra` raises."""
     verb = "is" if len(packages) == 1 else "are"
     return MissingExtraError(
-        f"{what} {' and '.join(packages)}, which {verb} not installed: {install_command(extra)}"
+        f"{what} {in_words(packages)}, which {verb} not installed: {install_command(extra)}"
         + (f"; {instead}" if instead else "")
     )
 

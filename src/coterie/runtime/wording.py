@@ -5,14 +5,16 @@ The scripts of the report page (``numbers.js``) format numbers in the same way.
 
 from __future__ import annotations
 
+import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any
 
 __all__ = [
     "cell",
     "count",
+    "count_range",
     "currency_symbol",
     "day",
     "exact",
@@ -23,6 +25,7 @@ __all__ = [
     "percent",
     "period",
     "signed",
+    "span",
     "visible",
 ]
 
@@ -43,6 +46,28 @@ def count(number: float) -> str:
     if number >= 1e4:
         return f"{float(f'{number:.4g}'):,.0f}"
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def count_range(low: float, high: float) -> str:
+    """Return the counts in an interval; counts are whole numbers, its ends need not be.
+
+    >>> count_range(12.6, 25000), count_range(0.4, 3.7), count_range(0, 0.09)
+    ('13–25,000', '1–3', '0')
+    """
+    rounding = 1e-9
+    first = math.ceil(low - rounding) if low < 10 else low
+    last = math.floor(high + rounding) if high < 10 else high
+    return count(last) if first >= last else f"{count(first)}–{count(last)}"
+
+
+def span(interval: tuple[float, float], written: Callable[[float], str]) -> str:
+    """Return both ends of an interval as they are written; of counts the whole numbers in it.
+
+    >>> span((0.25, 0.5), percent), span((0.4, 3.7), count)
+    ('25.0%–50.0%', '1–3')
+    """
+    low, high = interval
+    return count_range(low, high) if written is count else f"{written(low)}–{written(high)}"
 
 
 def exact(number: float) -> str:

@@ -29,6 +29,7 @@ def test_json_is_the_answer_of_python(ask, segmented):
     assert found == plan_budget(load_forecaster(segmented["model_file"]), KNOWN, 0.02, days=3)
     assert json.loads(result.stdout) == json.loads(msgspec.json.encode(found))
     assert len(found.model_version) == 12
+    assert found.unlimited.model_version == found.model_version
 
 
 def test_the_summary_has_the_bid_and_the_days(ask):
@@ -68,4 +69,5 @@ def test_writes_the_days(ask, tmp_path):
 )
 def test_refusals_are_one_line(ask, options):
     """What cannot be planned is refused."""
-    assert_one_line(ask("--advertiser", KNOWN, *options))
+    known = [] if "--advertiser" in options else ["--advertiser", KNOWN]
+    assert_one_line(ask(*known, *options))

@@ -156,7 +156,7 @@ def test_more_days_than_there_are_cannot_be_held_out(run, market, tmp_path):
     """The message says how many days are needed, and nothing is written."""
     out = tmp_path / "e.json"
     result = run("ads", "evaluate", market, "--holdout-days", 4, "-o", out)
-    assert_one_line(result, "bring at least 5 days")
+    assert_one_line(result, "give at least 5 days")
     assert list(tmp_path.iterdir()) == []
 
 

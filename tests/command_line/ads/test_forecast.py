@@ -24,6 +24,7 @@ from coterie.command_line.ads.forecast import bids_in, print_forecasts
 from coterie.errors import InvalidParameterError
 from coterie.files.model_files import content_checksum, save_model
 from coterie.files.tables import read_table
+from coterie.runtime.wording import count, money
 
 KNOWN = "adv-00042"
 
@@ -134,6 +135,13 @@ def test_json_has_a_remark_where_a_bid_needs_one(run, segmented):
     assert answer.forecasts[1].remark.startswith("; above every bid in the log")
 
 
+def test_bids_of_several_options_are_together(run, segmented):
+    """--bid may be repeated; each adds its bids."""
+    asked = ("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--json")
+    together = run(*asked, "--bid", "1,2.5")
+    assert run(*asked, "--bid", "1", "--bid", "2.5").stdout == together.stdout
+
+
 @pytest.mark.parametrize("name", ["forecast.csv", "forecast.parquet"])
 def test_table_has_a_row_per_bid(run, segmented, tmp_path, name):
     """--output writes means and interval ends; the summary names the file."""
@@ -178,7 +186,7 @@ def test_summary_of_one_bid(run, segmented):
     assert_fits(result.stdout)
     said = unwrapped(result.stdout)
     assert said.startswith(f"{KNOWN} at a bid of 2.50 USD, 1M auctions win rate ")
-    assert "bids of its own, completed by the segment" in said
+    assert "bids, completed by the segment" in said
 
 
 def test_a_day_sets_supply_and_prices(run, segmented):
@@ -228,9 +236,9 @@ def test_an_unknown_advertiser_is_placed_by_its_text(run, segmented):
     telling = " ".join(segmented["segments"][0]["words"])
     by_text = answer_in(run(*asked, "--text", telling))
     assert (by_text.curve, by_text.advertiser, by_text.known) == ("text", "", False)
-    by_nothing = answer_in(run(*asked, "--advertiser", "nobody"))
+    by_nothing = answer_in(run(*asked, "--advertiser", "unknown"))
     assert (by_nothing.curve, by_nothing.known) == ("global", False)
-    assert by_nothing.why.startswith("'nobody' is not in the log, and no text was given")
+    assert by_nothing.why.startswith("'unknown' is not in the log, and no text was given")
     assert answer_in(run(*asked, "--text", "qqq zzz")).curve == "global"
 
 
@@ -238,10 +246,11 @@ def test_an_unknown_advertiser_is_placed_by_its_text(run, segmented):
     ("arguments", "message"),
     [
         (["--bid", "2"], "name an advertiser, or give the text of a new one"),
-        (["--bid", "2", "--advertiser", "nobody"], "give supply, the number of auctions"),
+        (["--bid", "2", "--advertiser", "unknown"], "or give --supply, its number of auctions"),
         (["--bid", "0", "--advertiser", KNOWN], "--bid 0: write a number above 0"),
-        (["--bid", "2", "--advertiser", KNOWN, "--supply", "-1"], "supply=-1.0"),
-        (["--bid", "2", "--advertiser", KNOWN, "--supply", "nan"], "supply=nan"),
+        (["--bid", "2,50", "--advertiser", KNOWN], "--bid 2,50: write 2.50 for one bid, or"),
+        (["--bid", "2", "--advertiser", KNOWN, "--supply", "-1"], "--supply -1.0: it must be"),
+        (["--bid", "2", "--advertiser", KNOWN, "--supply", "nan"], "--supply nan: it must be"),
         (["--bid", "2", "--advertiser", KNOWN, "-o", "a.txt"], "must end in one of .csv"),
     ],
 )
@@ -269,7 +278,7 @@ def test_a_supply_and_a_day_are_not_both_given(run, segmented):
     """Supply and day together are refused, because one would be ignored."""
     asked = ("--advertiser", KNOWN, "--bid", 2, "--supply", 1e6, "--day", "2026-03-09")
     result = run("ads", "forecast", segmented["model_file"], *asked)
-    assert_one_line(result, "give supply or day, not both")
+    assert_one_line(result, "give the supply or the day, not both")
 
 
 class TestModels:
@@ -315,7 +324,7 @@ def test_hostile_ids_are_forecast(run, write_log, tmp_path):
     for name in names[:5]:
         result = run("ads", "forecast", model, "--advertiser", name, "--bid", 2)
         assert result.exit_code == 0, result.stderr
-        assert "bids of its own" in result.stdout
+        assert "Its 90 bids, completed by" in unwrapped(result.stdout)
         assert "\x1b" not in result.stdout
         assert result.stdout.startswith(name.replace("\x1b", "␛"))
 
@@ -344,7 +353,7 @@ def forecasts(draw):
             level=level,
             segment="shoes, low price",
             curve="pooled",
-            why="7 bids of its own",
+            why="its 7 bids",
         )
 
     return [one() for _ in range(draw(st.integers(1, 3)))]
@@ -362,3 +371,17 @@ def test_summary_fits_for_any_figures(found, currency):
     assert_fits(text)
     assert f"with a probability of {found[0].level:.0%}." in unwrapped(text)
     assert ("conversions" in text) == (found[0].conversions is not None)
+
+
+@given(forecasts(), st.integers(30, 130))
+@settings(deadline=None, max_examples=40)
+def test_figures_are_never_broken(found, width):
+    """Every figure is printed in one piece, however narrow the terminal is."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setenv("COLUMNS", str(width))
+        print_forecasts(found, "USD")
+    pieces = set(printed.getvalue().replace("–", " ").split())
+    for one in found:
+        low, high = one.spend_interval
+        assert {count(one.impressions), money(low, ""), money(high, "")} <= pieces

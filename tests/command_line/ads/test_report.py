@@ -63,6 +63,34 @@ def test_the_model_is_that_of_segment(reported, segmented):
     assert segmented["model_file"].read_bytes() == kept.read_bytes()
 
 
+def test_a_saved_model_is_not_fitted_again(run, market, reported, segmented, monkeypatch, tmp_path):
+    """With --model, the report is the same without a fit of the model."""
+    monkeypatch.setattr(
+        "coterie.command_line.ads.report.fit_model", lambda *_: pytest.fail("fitted again")
+    )
+    page, model = tmp_path / "r.html", segmented["model_file"]
+    result = run("ads", "report", market, "--model", model, "-o", page, "--title", "Week & <10>")
+    assert result.exit_code == 0, result.stderr
+    before = (reported[1] / "report.html").read_text(encoding="utf-8")
+    assert _without_steps(page.read_text(encoding="utf-8")) == _without_steps(before)
+
+
+def test_a_model_of_another_log_is_refused(run, write_log, segmented, tmp_path):
+    """The model must be of the days and advertisers of the log."""
+    page, model = tmp_path / "r.html", segmented["model_file"]
+    result = run("ads", "report", write_log(), "--model", model, "-o", page)
+    assert_one_line(result, "--model: it was fitted to 4 days, and the log has 3")
+    assert not page.exists()
+    both = run("ads", "report", write_log(), "--model", model, "--save-model", "m", "-o", page)
+    assert_one_line(both, "--model and --save-model exclude each other")
+
+
+def _without_steps(page):
+    """Return a page without the time and the command of its making."""
+    page = re.sub(r"coterie ads report [^<]*|python [^<]*", "", page)
+    return re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[^<\"]*", "", page)
+
+
 def test_json_has_segments_and_evaluation(run, write_log, tmp_path):
     """--json is one object with the segments, the errors and the files."""
     page = tmp_path / "r.html"

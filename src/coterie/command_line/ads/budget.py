@@ -8,7 +8,7 @@ import typer
 
 from coterie.command_line.ads import subjects
 from coterie.command_line.terminal import layout, options
-from coterie.runtime.wording import count, money, percent
+from coterie.runtime.wording import count, money, percent, span
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,7 +48,7 @@ def budget(
     how long the money lasts and what it buys until then. Intervals come from
     draws of what may happen on each day.
 
-    Example: coterie ads budget market.coterie --advertiser adv-00042 --budget 20 --days 7
+    Example: coterie ads budget market.coterie --advertiser adv-00033 --budget 20 --days 7
     """
     from coterie.ads.decisions.budgets import plan_budget
 
@@ -91,9 +91,8 @@ def _print_plan(found: BudgetPlan, currency: str) -> None:
         console.print(f"The bid that uses the budget is {found.using_bid:.4g}{unit}.")
     if found.days > 1:
         layout.print_indented(console, _day_table(found))
-    console.print(
-        f"Intervals: each should contain the actual value with a probability of {found.level:.0%}."
-    )
+    counts = (found.impressions_interval, found.clicks_interval, found.conversions_interval)
+    layout.print_level(console, found.level, counts)
     why = layout.one_line(found.unlimited.why)
     console.print(f"{why[:1].upper()}{why[1:]}.")
 
@@ -117,13 +116,12 @@ def _bought(found: BudgetPlan, unit: str) -> Table:
 def _day_table(found: BudgetPlan) -> Table:
     table = layout.figures_table(["day"], ["auctions", "impressions", "spend", "spent until then"])
     for one in found.by_day:
-        low, high = one.spent_interval
         table.add_row(
             one.day,
             count(one.auctions),
             count(one.impressions),
             _money(one.spend),
-            f"{_money(one.spent)}  {_money(low)}–{_money(high)}",
+            f"{_money(one.spent)}  {span(one.spent_interval, _money)}",
         )
     return table
 
@@ -145,7 +143,7 @@ def _columns(found: BudgetPlan) -> dict[str, Any]:
 def _told(mean: float | None, interval: Any, written: Any) -> str | None:
     if mean is None or interval is None:
         return None
-    return f"{written(mean)}   {written(interval[0])}–{written(interval[1])}"
+    return f"{written(mean)}   {span(interval, written)}"
 
 
 def _money(value: float) -> str:

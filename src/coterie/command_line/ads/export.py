@@ -13,7 +13,7 @@ from coterie.command_line.ads.forecast import bids_in
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_bar
-from coterie.errors import InvalidParameterError, OutputError
+from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from coterie.ads.decisions.model_export import ExportedTable
@@ -90,8 +90,7 @@ def export(
     numbers = _whole_numbers(days)
     multiples = FACTORS if factors is None else _factors(factors)
     bids = None if bid is None else bids_in(bid)
-    if output.resolve() == model.resolve():
-        raise OutputError(f"cannot write the tables to {output}: this path is the model")
+    subjects.refuse_model(output, model, "the tables")
     forecaster = subjects.load_quietly(model, quiet)
     with shown_bar("Writing tables", quiet) as report:
         found = export_model(

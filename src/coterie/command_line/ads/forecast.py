@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,10 +13,10 @@ from coterie.command_line.ads import subjects
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.streams import is_stream, output_name, write_output
 from coterie.errors import InvalidParameterError
-from coterie.runtime.wording import count, money, percent
+from coterie.runtime.wording import count, money, percent, span
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -27,17 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["bids_in", "forecast", "print_forecasts"]
 
 _MOST_BIDS = 10_000
+#: Where a comma separates decimals, 2,50 is one bid; elsewhere it is two.
+_DECIMAL_COMMA = re.compile(r"\d+,\d\d")
 
 
 def forecast(
     model: subjects.Model,
     bid: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--bid",
             metavar="BID",
             help="Bid per thousand impressions (CPM), for example 2.50; several bids as 2,2.5,3; a "
-            "range as 1:5:0.5 (from, to, step).",
+            "range as 1:5:0.5 (from, to, step). Repeatable.",
         ),
     ] = None,
     impressions: Annotated[
@@ -79,17 +81,18 @@ def forecast(
     With --where, only auctions with some values of the model's dimensions are
     forecast. The last line of the summary says what the forecast is based on.
 
-    Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
+    Example: coterie ads forecast market.coterie --advertiser adv-00033 --bid 2.50 --supply 1e6
     """
     # Loading a model takes longest, so everything else is checked before.
     goals = {"impressions": impressions, "clicks": clicks}
     goals |= {"conversions": conversions, "spend": spend}
     asked = {name: amount for name, amount in goals.items() if amount is not None}
-    if (bid is not None) + len(asked) != 1:
+    if bool(bid) + len(asked) != 1:
         raise InvalidParameterError(
             "give one of --bid, --impressions, --clicks, --conversions and --spend"
         )
-    bids, values = [] if bid is None else bids_in(bid), subjects.values_in(where)
+    bids = [amount for text in bid or () for amount in bids_in(text)]
+    values = subjects.values_in(where)
     subjects.check_output(output, model, as_json)
     forecaster = subjects.load_quietly(model, quiet)
     about: dict[str, Any] = {"supply": supply, "day": day, "days": days, "text": text}
@@ -124,6 +127,11 @@ def bids_in(text: str) -> list[float]:
     >>> bids_in("1:2:0.5"), bids_in("2.50"), bids_in("2,3")
     ([1.0, 1.5, 2.0], [2.5], [2.0, 3.0])
     """
+    if _DECIMAL_COMMA.fullmatch(text):
+        first, last = text.split(",")
+        raise InvalidParameterError(
+            f"--bid {text}: write {first}.{last} for one bid, or --bid {first} --bid {last} for two"
+        )
     try:
         numbers = [float(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
@@ -144,10 +152,13 @@ def print_forecasts(found: list[Forecast], currency: str, days: int = 1) -> None
     name = first.advertiser or "a new advertiser"
     during = f" in {days} days" if days > 1 else ""
     layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions{during}")
-    layout.print_indented(console, _block(first, unit) if len(found) == 1 else _table(found, unit))
-    console.print(
-        f"Intervals: each should contain the actual value with a probability of {first.level:.0%}."
-    )
+    layout.print_indented(console, _figures(console, found, unit))
+    counts = [
+        ends
+        for one in found
+        for ends in (one.impressions_interval, one.clicks_interval, one.conversions_interval)
+    ]
+    layout.print_level(console, first.level, counts)
     for grounds in _grounds(found):
         console.print(f"{grounds}.")
 
@@ -171,9 +182,9 @@ def _print_goal(reached: GoalBid) -> None:
             cost = f"{_money(reached.marginal_cost)} {currency}".rstrip()
             console.print(f"There, a further thousand impressions cost {cost}.")
         if reached.safe_bid is not None:
-            sure = (1 + reached.forecast.level) / 2
+            sure = f"{50 * (1 + reached.forecast.level):.3g}%"
             bid = f"{_bid(reached.safe_bid)} {currency}".rstrip()
-            console.print(f"From a bid of {bid} on, the probability to reach it is {sure:.3g}.")
+            console.print(f"At {bid} or more, the probability of reaching the goal is {sure}.")
     console.print()
 
 
@@ -228,25 +239,47 @@ def _columns(found: list[Forecast]) -> dict[str, Any]:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _block(one: Forecast, unit: str) -> Table:
-    """Return the forecast at one bid: means and their intervals."""
+def _figures(console: Console, found: list[Forecast], unit: str) -> Table:
+    """Return a table with a row per bid if it fits in the terminal, otherwise a block per bid."""
+    for dash in ("–", "–\n") if len(found) > 1 else ():
+        table = _table(found, unit, dash)
+        if layout.fits(console, table):
+            return table
+    return _blocks(found, unit)
+
+
+def _blocks(found: list[Forecast], unit: str) -> Table:
+    """Return means and their intervals, one below the other; with the bid if there are several."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(style="dim", overflow="fold")
-    grid.add_row("win rate", percent(one.win_rate))
-    grid.add_row("impressions", count(one.impressions), _span(one.impressions_interval, count))
-    grid.add_row(f"spend{unit}", _money(one.spend), _span(one.spend_interval, _money))
-    grid.add_row(f"eCPM{unit}", _money(one.cost))
-    for name, mean, interval in _events(one):
-        grid.add_row(name, count(mean), _span(interval, count))
+    grid.add_column(style="dim", no_wrap=True)
+    for one in found:
+        if one is not found[0]:
+            grid.add_row()
+        if len(found) > 1:
+            grid.add_row(f"bid{unit}", _bid(one.bid))
+        grid.add_row("win rate", percent(one.win_rate))
+        grid.add_row("impressions", count(one.impressions), span(one.impressions_interval, count))
+        grid.add_row(f"spend{unit}", _money(one.spend), span(one.spend_interval, _money))
+        grid.add_row(f"eCPM{unit}", _money(one.cost))
+        for name, mean, interval in _events(one):
+            grid.add_row(name, count(mean), span(interval, count))
     return grid
 
 
-def _table(found: list[Forecast], unit: str) -> Table:
-    """Return a table with a row per bid; intervals are below the means to save width."""
+def _table(found: list[Forecast], unit: str, dash: str) -> Table:
+    """Return a table with a row per bid; intervals are below the means to save width.
+
+    The ``dash`` between the ends of an interval may end a line.
+    """
+    from rich.text import Text
+
+    def with_span(mean: str, ends: str) -> Text:
+        return Text.assemble(mean, "\n", (ends.replace("–", dash), "dim"))
+
     events = [name for name, *_ in _events(found[0])]
     headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}", *events]
     table = layout.figures_table([], headings)
@@ -254,11 +287,11 @@ def _table(found: list[Forecast], unit: str) -> Table:
         cells: list[RenderableType] = [
             _bid(one.bid),
             percent(one.win_rate),
-            _with_span(count(one.impressions), _span(one.impressions_interval, count)),
-            _with_span(_money(one.spend), _span(one.spend_interval, _money)),
+            with_span(count(one.impressions), span(one.impressions_interval, count)),
+            with_span(_money(one.spend), span(one.spend_interval, _money)),
             _money(one.cost),
         ]
-        rare = [_with_span(count(mean), _span(ends, count)) for _, mean, ends in _events(one)]
+        rare = [with_span(count(mean), span(ends, count)) for _, mean, ends in _events(one)]
         table.add_row(*cells, *rare)
     return table
 
@@ -291,16 +324,6 @@ def _from_to(bids: list[float]) -> str:
     if len(bids) == 1:
         return f"A bid of {_bid(bids[0])}"
     return f"Bids from {_bid(min(bids))} to {_bid(max(bids))}"
-
-
-def _with_span(mean: str, span: str) -> Text:
-    from rich.text import Text
-
-    return Text.assemble(mean, "\n", (span, "dim"))
-
-
-def _span(interval: tuple[float, float], written: Callable[[float], str]) -> str:
-    return f"{written(interval[0])}–{written(interval[1])}"
 
 
 def _money(value: float) -> str:

@@ -11,7 +11,7 @@ import typer
 from coterie.command_line.ads import subjects
 from coterie.command_line.terminal import layout, options
 from coterie.errors import TableError
-from coterie.runtime.wording import count, money, signed
+from coterie.runtime.wording import count, count_range, money, signed
 
 if TYPE_CHECKING:
     from coterie.ads.decisions.decision_answers import BudgetSplit
@@ -105,10 +105,9 @@ def _print_split(found: BudgetSplit) -> None:
     layout.print_heading(
         console, number, f": {money(found.budget, '')}{unit} in {layout.counted(found.days, 'day')}"
     )
-    low, high = found.amount_interval
     per = {"impressions": "thousand impressions", "clicks": "click", "conversions": "conversion"}
     facts = {
-        found.goal: f"{count(found.amount)}   {count(low)}–{count(high)}",
+        found.goal: f"{count(found.amount)}   {count_range(*found.amount_interval)}",
         "if divided as in the log": count(found.log_amount),
         "gain": None if found.gain is None else signed(found.gain),
         "spend": f"{money(found.spend, '')}{unit}",
@@ -130,7 +129,7 @@ def _print_split(found: BudgetSplit) -> None:
             count(one.amount),
             count(one.log_amount),
         )
-    console.print(table)
+    layout.print_indented(console, table)
     more = len(found.allocations) - _MOST_SHOWN
     if more > 0:
         console.print(f"… and {more:,} more; -o FILE writes all of them.")

@@ -7,13 +7,13 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading
+from coterie.command_line.ads import reading, subjects
 from coterie.command_line.ads.check import faults_as_notes
 from coterie.command_line.ads.evaluate import HoldoutDays, verdicts
 from coterie.command_line.ads.log_options import LogOptions, with_log_options
@@ -22,6 +22,7 @@ from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import percent, signed
 
 if TYPE_CHECKING:
@@ -45,12 +46,21 @@ def report(
     evaluation: Annotated[
         bool, typer.Option(metavar="", help="Measure the forecast error on the last days.")
     ] = True,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Use this model of the log instead of fitting one; its settings replace -k, "
+            "--consensus and --seed.",
+        ),
+    ] = None,
     save_model: Annotated[
         Path | None,
         typer.Option(
             "--save-model",
             metavar="MODEL",
-            help="Write the model here, for coterie ads forecast.",
+            help="Write the fitted model here, for coterie ads forecast.",
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = TITLE,
@@ -73,8 +83,14 @@ def report(
     The report is one HTML file that needs no network. The reader chooses an
     advertiser and a bid, and sees the forecast of impressions and spend.
 
+    The command fits two models: one to all days, as coterie ads segment does,
+    and one to the days before the last, to measure the error. --model takes
+    the place of the first, and --no-evaluation leaves out the second.
+
     Example: coterie ads report market -o report.html
     """
+    if model is not None and save_model is not None:
+        raise InvalidParameterError("--model and --save-model exclude each other; give one")
     source = reading.LogInput(
         logs,
         engine,
@@ -88,8 +104,9 @@ def report(
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
+        fitted = None if model is None else _loaded(model, output)
         log = source.read(allow_faults)
-        made = make_report(log, settings, holdout_days if evaluation else 0, title)
+        made = make_report(log, settings, holdout_days if evaluation else 0, title, fitted)
         write_all(made.steps(output, save_model))
     facts = model_facts(made.model) | {"source": log.logs.source, "notes": notes}
     facts["written"] = [str(path) for path in (output, save_model) if path is not None]
@@ -120,15 +137,21 @@ class MadeReport:
 
 
 def make_report(
-    log: reading.CountedLog, settings: SegmentSettings, holdout_days: int, title: str = TITLE
+    log: reading.CountedLog,
+    settings: SegmentSettings,
+    holdout_days: int,
+    title: str = TITLE,
+    fitted: AdForecaster | None = None,
 ) -> MadeReport:
     """Evaluate, fit, and collect the contents of the page.
 
-    With 0 holdout days there is no evaluation. With too few days there is none either, and the
-    page says so.
+    A model that was ``fitted`` to the log is used with its settings instead. With 0 holdout days
+    there is no evaluation. With too few days there is none either, and the page says so.
     """
     from coterie.ads.report.contents import report_payload
 
+    if fitted is not None:
+        settings = _settings_of(fitted, log)
     found, n_days = None, len(log.histograms.days)
     notes = faults_as_notes(log.check)
     if holdout_days and n_days > holdout_days:
@@ -143,7 +166,7 @@ def make_report(
             }
         )
     # Fitted to all days, so that the model is the same with and without an evaluation.
-    model = fit_model(log, settings)
+    model = fit_model(log, settings) if fitted is None else fitted
     payload = report_payload(
         model,
         found,
@@ -154,6 +177,34 @@ def make_report(
         title=title,
     )
     return MadeReport(model, found, payload)
+
+
+def _loaded(path: Path, output: Path) -> AdForecaster:
+    from coterie.ads.forecasts.forecaster import load_forecaster
+
+    subjects.refuse_model(output, path, "the report")
+    return load_forecaster(path)
+
+
+def _settings_of(model: AdForecaster, log: reading.CountedLog) -> SegmentSettings:
+    """Return the settings of a model; refuse a model of other days or advertisers than the log."""
+    import numpy as np
+
+    from coterie.ads.segments.settings import SegmentSettings
+
+    counted_log = log.histograms
+    for what, of_model, of_log in (
+        ("days", model.days_, counted_log.days),
+        ("advertisers", model.advertisers_, counted_log.advertisers),
+    ):
+        if not np.array_equal(of_model, of_log):
+            raise InvalidParameterError(
+                f"--model: it was fitted to {len(of_model):,} {what}, and the log has "
+                f"{len(of_log):,}, not the same ones; give the model of this log, or none"
+            )
+    return SegmentSettings(
+        **{one.name: getattr(model, one.name) for one in fields(SegmentSettings)}
+    )
 
 
 def _evaluated(log: reading.CountedLog, settings: SegmentSettings, holdout_days: int) -> Evaluation:

@@ -1,4 +1,4 @@
-"""Options that say whom a question is about and when, for all commands that ask a model."""
+"""Options for the advertiser and the days of a question, for all commands that ask a model."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ __all__ = [
     "check_output",
     "load_quietly",
     "print_decision",
+    "refuse_model",
     "values_in",
 ]
 
@@ -104,8 +105,13 @@ def check_output(output: Path | None, model: Path, as_json: bool) -> None:
         return
     refuse_json(as_json, output)
     check_table(output)
+    refuse_model(output, model, "the table")
+
+
+def refuse_model(output: Path, model: Path, what: str) -> None:
+    """Refuse to write over the model that is asked."""
     if output.resolve() == model.resolve():
-        raise OutputError(f"cannot write the table to {output}: this path is the model")
+        raise OutputError(f"cannot write {what} to {output}: this path is the model")
 
 
 def load_quietly(model: Path, quiet: bool) -> AdForecaster:
@@ -156,11 +162,10 @@ def print_decision(
 
 def answer_facts(answer: Any, model: Path) -> dict[str, Any]:
     """Return an answer as a service with this model file gives it."""
-    from dataclasses import replace
-
     import msgspec
 
+    from coterie.ads.decisions.decision_answers import of_version
     from coterie.ads.service.served_model import file_version
 
-    facts: dict[str, Any] = msgspec.to_builtins(replace(answer, model_version=file_version(model)))
+    facts: dict[str, Any] = msgspec.to_builtins(of_version(answer, file_version(model)))
     return facts

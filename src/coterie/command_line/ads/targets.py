@@ -8,7 +8,7 @@ import typer
 
 from coterie.command_line.ads import subjects
 from coterie.command_line.terminal import layout, options
-from coterie.runtime.wording import count, money, percent
+from coterie.runtime.wording import count, money, percent, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ def targets(
     is the best of its dimension. A new advertiser needs --text, --supply and
     --bid.
 
-    Example: coterie ads targets market.coterie --advertiser adv-00042 --by cost_per_click
+    Example: coterie ads targets market.coterie --advertiser adv-00033 --by cost_per_click
     """
     from coterie.ads.decisions.target_ranking import rank_targets
 
@@ -171,7 +171,7 @@ def _cell(row: RankedTarget, name: str, written: Callable[[float], str], with_sp
         return Text("–")
     if not with_span or ends is None:
         return Text(written(value))
-    return Text.assemble(written(value), "\n", (f"{written(ends[0])}–{written(ends[1])}", "dim"))
+    return Text.assemble(written(value), "\n", (span(ends, written), "dim"))
 
 
 def _money(value: float) -> str:

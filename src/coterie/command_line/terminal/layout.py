@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
+_GAP = 2  # between the columns of a table, and before an indented one
+_LEAST_NAME = 12
 
 
 def print_answer(
@@ -59,11 +61,37 @@ def print_heading(console: Console, name: object, rest: str) -> None:
     console.print(Text.assemble((one_line(name), "bold"), rest))
 
 
-def print_indented(console: Console, content: RenderableType) -> None:
-    """Print a table indented, with an empty line before and after it."""
-    from rich.padding import Padding
+def print_indented(console: Console, content: RenderableType, *, above: int = 1) -> None:
+    """Print a table indented, with an empty line after it and ``above`` lines before it.
 
-    console.print(Padding(content, (1, 0, 1, 2), expand=False))
+    If it is too wide, its headings and names are broken, never its figures. Lines are longer than
+    the terminal if this is not enough.
+    """
+    from rich.padding import Padding
+    from rich.table import Table
+
+    before = console.width
+    if isinstance(content, Table) and _GAP + _width(content, broken=False) > before:
+        _break_headings(content)
+        console.width = max(before, _GAP + _width(content, broken=True))
+    console.print(Padding(content, (above, 0, 1, _GAP), expand=False), crop=False)
+    console.width = before
+
+
+def fits(console: Console, table: Table) -> bool:
+    """Whether :func:`print_indented` prints the table within the width of the terminal."""
+    return _GAP + _width(table, broken=True) <= console.width
+
+
+def print_level(
+    console: Console, level: float, counts: Iterable[tuple[float, float] | None]
+) -> None:
+    """Print what intervals of a level mean; some are intervals of ``counts``."""
+    console.print(
+        f"Intervals: each should contain the actual value with a probability of {level:.0%}."
+    )
+    if any(interval is not None and 0 < interval[1] < 1 for interval in counts):
+        console.print("Where much less than one is expected, the interval has only the count 0.")
 
 
 def print_files(console: Console, paths: Iterable[object]) -> None:
@@ -76,11 +104,11 @@ def figures_table(names: Iterable[str], figures: Iterable[str]) -> Table:
     """Return an empty table with left-aligned columns of names, then right-aligned figures."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for heading in names:
         table.add_column(heading, overflow="fold")
     for heading in figures:
-        table.add_column(heading, justify="right", overflow="fold")
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 
@@ -114,6 +142,29 @@ def one_line(text: object) -> str:
     'a␛[2Jb␊c'
     """
     return visible(str(text)).translate(_BREAKS)
+
+
+def _break_headings(table: Table) -> None:
+    """Let headings of figures take several lines, and keep the figures in one."""
+    for column in table.columns:
+        if column.justify == "right":
+            column.no_wrap = True
+            column.header = str(column.header).replace(" ", "\n")
+
+
+def _width(table: Table, *, broken: bool) -> int:
+    """Return the width of a table, whole or with broken headings and names."""
+    from rich.cells import cell_len
+
+    widths = []
+    for column in table.columns:
+        lines = [line for cell in column.cells for line in str(cell).split("\n")]
+        widest = max(map(cell_len, lines), default=0)
+        if broken and column.justify != "right" and not column.no_wrap:
+            widest = min(widest, _LEAST_NAME)
+        headings = str(column.header).split(None if broken else "\n")
+        widths.append(max([widest, *map(cell_len, headings)]))
+    return sum(widths) + table.padding[1] * len(widths)
 
 
 class _TrimmedLines:

@@ -96,6 +96,14 @@ Factors = Annotated[
         help="Columns to test against the clusters, such as age or batch; they are not clustered.",
     ),
 ]
+Categories = Annotated[
+    str | None,
+    typer.Option(
+        "--categories",
+        metavar="A,B,C",
+        help="Columns of --factors whose numbers are codes of categories.",
+    ),
+]
 MethodKey = Annotated[
     str,
     typer.Option(
@@ -122,6 +130,14 @@ MemoryLimit = Annotated[
 Threads = Annotated[
     int | None,
     typer.Option("--threads", min=1, metavar="N", help="Number of threads of the engine."),
+]
+Standardize = Annotated[
+    bool,
+    typer.Option(
+        "--standardize",
+        metavar="",
+        help="Scale every column to mean 0 and variance 1 before clustering.",
+    ),
 ]
 Seed = Annotated[
     int,

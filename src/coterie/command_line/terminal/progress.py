@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from coterie.command_line.terminal.layout import one_line
+from coterie.command_line.terminal.option_names import in_options
 from coterie.runtime import verbosity
 
 __all__ = ["is_watched", "shown_bar", "shown_notes", "shown_stages"]
@@ -34,8 +35,10 @@ def shown_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not is_watched(quiet)) as bar:
+    # a disabled bar of older versions of Rich prints an empty line, unless its console is quiet
+    watched = is_watched(quiet)
+    console = Console(stderr=True, quiet=not watched)
+    with Progress(console=console, transient=True, disable=not watched) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -63,7 +66,7 @@ def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
         def note(message: Warning | str, category: type[Warning], *place: Any) -> None:
             if not issubclass(category, UserWarning):
                 usual(message, category, *place)
-            elif (line := " ".join(str(message).split())) not in notes:
+            elif (line := in_options(" ".join(str(message).split()))) not in notes:
                 notes.append(line)
 
         warnings.showwarning = note  # type: ignore[assignment]

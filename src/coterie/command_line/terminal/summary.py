@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["consensus_facts", "print_summary"]
 
 # The summary lists at most this many; JSON has all.
-_MOST_SIZES = 12
 _MOST_CAMPS = 8
 _MOST_MEMBERS = 12
 
@@ -81,7 +80,6 @@ def consensus_facts(estimator: Any, names: Sequence[str], method: str = FLAGSHIP
 
 def print_summary(facts: dict[str, Any]) -> None:
     """Print the facts for people on the standard output stream."""
-    from rich.padding import Padding
     from rich.text import Text
 
     console = layout.stdout_console()
@@ -97,9 +95,9 @@ def print_summary(facts: dict[str, Any]) -> None:
     )
     layout.print_indented(console, layout.facts_grid(_lines(facts)))
     if len(facts.get("camps", [])) > 1:
-        console.print(Padding(_camp_table(facts["camps"]), (0, 0, 1, 2), expand=False))
+        layout.print_indented(console, _camp_table(facts["camps"]), above=0)
     if "factors" in facts:
-        console.print(Padding(_factor_text(facts["factors"]), (0, 0, 1, 2), expand=False))
+        layout.print_indented(console, _factor_text(facts["factors"]), above=0)
     if facts["written"]:
         console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
     else:
@@ -136,6 +134,8 @@ def _optional_facts(consensus: Any) -> dict[str, Any]:
 def _camp_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
     import numpy as np
 
+    from coterie.consensus.summary_sentences import dissent_in_words
+
     groups, weights = consensus.partition_groups_, consensus.partition_weights_
     camps = []
     for camp in range(int(groups.max()) + 1):
@@ -149,35 +149,30 @@ def _camp_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
                 "partitions": [str(names[v]) for v in members],
             }
         )
-    return {"camps_tied": bool(consensus.dissent_.tied), "camps": camps}
+    dissent = dissent_in_words(consensus.dissent_, names, weights)
+    return {"dissent": dissent, "camps_tied": bool(consensus.dissent_.tied), "camps": camps}
 
 
 def _lines(facts: dict[str, Any]) -> dict[str, str]:
+    from coterie.consensus import summary_sentences as sentences
     from coterie.consensus.robust.feature_indices import indices_in_words
 
-    sizes = _listed([f"{size:,}" for size in facts["sizes"]], _MOST_SIZES)
     lines = {
-        "clusters": f"{facts['clusters']}, of size {sizes}",
+        "clusters": sentences.clusters_in_words(facts["sizes"]),
         "confidence": f"{facts['mean_confidence']:.2f} on average ({facts['confidence']})",
-        "objective": f"{facts['objective']:,.1f}: on average, a partition differs from the "
-        f"consensus on {facts['share_of_pairs']:.2%} of all pairs",
+        "objective": sentences.objective_in_words(facts["objective"], facts["share_of_pairs"]),
     }
     if "feature_indices" in facts:
-        lines["on features"] = indices_in_words(facts["feature_indices"])
+        lines["features"] = indices_in_words(facts["feature_indices"])
     if "chosen_k" in facts:
-        lines["number"] = f"{facts['clusters']} clusters were chosen: {facts['chosen_k']}"
+        lines["chosen K"] = f"{facts['clusters']}: {facts['chosen_k']}"
     if "unlabelled" in facts:
-        lines["unlabelled"] = (
-            f"{facts['unlabelled']:,} points without a label in any partition; they get -1"
-        )
+        lines["unlabelled"] = sentences.unlabelled_in_words(facts["unlabelled"])
     if "lower_bound" in facts:
-        bound = f"{facts['lower_bound']:,.1f}"
-        lines["lower bound"] = (
-            f"{bound}: no partition has a lower objective (gap {facts['gap']:.2%})"
-        )
+        lines["bound"] = sentences.bound_in_words(facts["lower_bound"], facts["gap"])
     lines["method"] = _method(facts)
     if "camps" in facts:
-        lines["dissent"] = _dissent(facts)
+        lines["partitions"] = facts["dissent"]
     else:
         lines["agreement"] = _agreement(facts["votes"])
     lines["time"] = f"{facts['seconds']:.2f} s"
@@ -229,27 +224,13 @@ def _agreement(votes: list[dict[str, Any]]) -> str:
     )
 
 
-def _dissent(facts: dict[str, Any]) -> str:
-    """Describe which partitions decided."""
-    camps, V = facts["camps"], facts["partitions"]
-    if V == 1:
-        return "one partition: nothing to agree on"
-    if len(camps) == 1:
-        return f"none: all {V} partitions agree beyond chance"
-    deciding = sum(len(camp["partitions"]) for camp in camps if camp["decides"])
-    split = f"{len(camps)} camps of partitions agree only among themselves"
-    tie = "the largest camps have equal size, and " if facts["camps_tied"] and deciding else ""
-    return f"{split}; {tie}{deciding} of {V} partitions decided"
-
-
 def _camp_table(camps: list[dict[str, Any]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    table.add_column("camp", justify="right")
-    table.add_column("size", justify="right")
-    table.add_column("agrees with the result", justify="right")
+    for heading in ("camp", "size", "agreement"):
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("vote", no_wrap=True)
     table.add_column("partitions", overflow="fold")
     for camp in camps[:_MOST_CAMPS]:
