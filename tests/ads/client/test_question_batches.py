@@ -124,7 +124,7 @@ GOOD = {"advertiser": "a", "bid": 1}
         ({**GOOD, "supply": -1}, r"questions\[1\]\.supply: "),
         ({**GOOD, "supply": np.nan}, r"questions\[1\]\.supply: "),
         ({**GOOD, "day": "Monday"}, r"questions\[1\]\.day: "),
-        ({**GOOD, "day": "2026-03-09", "supply": 1}, r"questions\[1\]: give supply or day"),
+        ({**GOOD, "day": "2026-03-09", "supply": 1}, r"questions\[1\]: give the supply or the day"),
         *(({**GOOD, "days": days}, r"questions\[1\]\.days: ") for days in [0, 367, 2.0, True]),
         ({**GOOD, "level": 0.7}, r"questions\[1\]: `level` must be one of"),
         ({**GOOD, "text": "\ud800"}, r"questions\[1\]: half of a surrogate pair"),

@@ -112,7 +112,7 @@ def test_a_weekday_that_was_not_seen_is_less_certain():
 def test_four_weeks_of_a_pattern_are_found():
     """Each weekday is expected at its level; the order of the week is from Monday."""
     pattern = np.array([0.1, 0.0, -0.05, 0.0, 0.1, -0.2, 0.05])
-    days = FIRST_DAY + 3 + np.arange(28)  # from a Thursday on
+    days = FIRST_DAY + np.arange(3, 31)  # from a Thursday on
     rng = np.random.default_rng(0)
     values = pattern[weekday_of(days)] + 0.01 * rng.standard_normal(28)
     levels = fit_levels(days, values, np.full(28, 1e-4))

@@ -182,8 +182,12 @@ def test_counts_of_later_days_lie_in_their_intervals():
     mean = np.outer(level, factor) * rng.gamma(25, 1 / 25, (300, 14))
     numbers = rng.poisson(mean)
     found = fit_supply(log_of_numbers(numbers), list(range(13)))
-    [ahead], [[variance]] = found.factors.ahead([str(FIRST_DAY + 13)])
-    expected = found.level * found.weekday[:, weekday_of([FIRST_DAY + 13])[0]] * np.exp(ahead)
+    [ahead], [[variance]] = found.factors.ahead([str(FIRST_DAY + np.timedelta64(13, "D"))])
+    expected = (
+        found.level
+        * found.weekday[:, weekday_of([FIRST_DAY + np.timedelta64(13, "D")])[0]]
+        * np.exp(ahead)
+    )
     relative = found.error + found.variation + variance
     deviation = np.sqrt(expected + relative * expected**2)
     inside = np.abs(numbers[:, 13] - expected) < 1.645 * deviation

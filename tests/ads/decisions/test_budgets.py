@@ -56,6 +56,22 @@ def test_never_spends_more_than_the_budget(name, share, factor, about):
         assert 0 <= low <= getattr(found, target) <= high
 
 
+@settings(max_examples=20)
+@given(st.sampled_from(MODELS), st.floats(0.05, 3), PERIODS)
+def test_levels_change_only_the_intervals(name, share, about):
+    """The estimate is the same at every level, and a higher level has a wider interval."""
+    model = getattr(fitted_models, name)()
+    budget = share * most(model, "adv-00020", **about)
+    plans = [
+        plan_budget(model, "adv-00020", budget, level=level, **about) for level in (0.5, 0.8, 0.95)
+    ]
+    for target in TARGETS:
+        assert len({getattr(one, target) for one in plans}) == 1
+        ends = [getattr(one, f"{target}_interval") for one in plans]
+        assert ends == sorted(ends, key=lambda pair: -pair[0])
+        assert ends == sorted(ends, key=lambda pair: pair[1])
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("about", [{"days": 7}, {"days": 1}, {"supply": 5e4}])
 def test_with_money_to_spare_it_is_the_forecast(name, about):

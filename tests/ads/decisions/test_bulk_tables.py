@@ -92,7 +92,7 @@ def test_forecasts_are_those_of_the_model(name, asked):
             for one in model.forecast(advertiser, bids, **how):
                 found, expected = next(at), asdict(one)
                 assert (found["advertiser"], found["days"]) == (advertiser, days)
-                after_log = str(model.days_[-1] + 1) if days > 1 else None
+                after_log = str(model.days_[-1] + np.timedelta64(1, "D")) if days > 1 else None
                 assert str(found["first_day"]) == str(asked.get("day") or after_log)
                 for field in ("bid", "supply", "level", *FIELDS):
                     stem, _, end = field.rpartition("_")

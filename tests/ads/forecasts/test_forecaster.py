@@ -226,7 +226,9 @@ def test_days_have_their_own_prices():
     name = str(model.advertisers_[1])
     dear, cheap = np.argsort(-traits.price_by_weekday)[[0, -1]]
     won = [
-        model.forecast(name, 2.0, day=str(np.datetime64("2026-03-23") + int(weekday))).win_rate
+        model.forecast(
+            name, 2.0, day=str(np.datetime64("2026-03-23") + np.timedelta64(weekday, "D"))
+        ).win_rate
         for weekday in (dear, cheap)
     ]
     assert won[1] > won[0]
@@ -275,10 +277,10 @@ def test_new_advertisers_are_placed_by_their_texts():
     known = next(name for name in model.advertisers_ if str(name) in made.descriptions)
     text = made.descriptions[str(known)]
     segment = model.labels_[model.advertisers_.tolist().index(str(known))]
-    one = model.forecast("nobody", 2.0, supply=1000, text=text)
-    assert (one.curve, one.advertiser) == ("text", "nobody")
+    one = model.forecast("unknown", 2.0, supply=1000, text=text)
+    assert (one.curve, one.advertiser) == ("text", "unknown")
     assert one.segment == model.segments_[segment].name
-    assert one.why.startswith("'nobody' is not in the log: placed by its text, beside ")
+    assert one.why.startswith("'unknown' is not in the log: placed by its text, beside ")
     at = 2 * MICROS * np.exp(-model.price_levels_.typical()[0])
     of_segment = curve_at(model.curve(text=text).segment[None], model.edges_, [at])[0, 0]
     assert one.win_rate == pytest.approx(of_segment, rel=1e-5)
@@ -288,7 +290,7 @@ def test_new_advertisers_are_placed_by_their_texts():
     # less is known of a new one
     width, other = (
         np.ptp(model.forecast(name, 2.0, supply=1e6, text=text).impressions_interval)
-        for name in ("nobody", str(known))
+        for name in ("unknown", str(known))
     )
     assert width > other
 
@@ -297,20 +299,23 @@ def test_new_advertisers_are_placed_by_their_texts():
 def test_new_advertisers_without_a_known_text_get_the_curve_of_all(text):
     """And the grounds say so."""
     model = fitted()
-    one = model.forecast("nobody", 2.0, supply=1000, text=text)
+    one = model.forecast("unknown", 2.0, supply=1000, text=text)
     assert (one.curve, one.segment) == ("global", "")
-    assert "'nobody'" in one.why and "all advertisers" in one.why
+    assert "'unknown'" in one.why and "all advertisers" in one.why
     at = 2 * MICROS * np.exp(-model.price_levels_.typical()[0])
     overall = curve_at(model.segment_win_[-1:], model.edges_, [at])[0, 0]
     assert one.win_rate == pytest.approx(overall, rel=1e-5)
-    assert sound(model.forecast("nobody", BIDS, supply=1000, text=text), given=True)
+    assert sound(model.forecast("unknown", BIDS, supply=1000, text=text), given=True)
 
 
 def test_a_new_advertiser_needs_a_supply():
     """Nothing is known of it."""
-    with pytest.raises(InvalidParameterError, match=r"'nobody' is not in the log.*give supply"):
-        fitted().forecast("nobody", 1.0)
-    with pytest.raises(InvalidParameterError, match="give supply or day, not both"):
+    with pytest.raises(
+        InvalidParameterError,
+        match=r"'unknown' is not in the log.*or give supply, its number of auctions",
+    ):
+        fitted().forecast("unknown", 1.0)
+    with pytest.raises(InvalidParameterError, match="give the supply or the day, not both"):
         fitted().forecast("adv-00000", 1.0, supply=5, day="2026-03-09")
 
 
@@ -500,7 +505,7 @@ def test_odd_markets_are_forecast_and_say_what_they_rest_on(name):
     assert sound(found)
     assert sound(model.forecast("adv-00000", BIDS, days=7))
     n = f"{model.observations_[0]:,.0f}"
-    own = f"{n} bid{'' if n == '1' else 's'} of its own, completed by "
+    own = f"its {n} bid{'' if n == '1' else 's'}, completed by "
     if model.segments_:
         assert found[0].why.startswith(f"{own}the segment {found[0].segment!r} (share")
         assert found[0].segment == model.segments_[model.labels_[0]].name
@@ -678,7 +683,7 @@ def test_curves_of_one_advertiser():
     assert (curve.low <= curve.win).all() and (curve.win <= curve.high).all()
     assert (curve.cost <= curve.bid * (1 + 1e-9)).all()
     np.testing.assert_allclose(curve.segment, model.shares_[7] @ model.segment_win_)
-    new = model.curve("nobody")
+    new = model.curve("unknown")
     assert not new.own.any()
     np.testing.assert_allclose(new.segment, model.segment_win_[-1])
 

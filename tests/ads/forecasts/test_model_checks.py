@@ -165,7 +165,11 @@ UNSOUND = [
     ("price_", lambda model: model.price_[1:], "price_ must be an array of"),
     ("price_", lambda model: with_value(model.price_, 0, np.nan), "price_ must lie"),
     ("days_", lambda model: model.days_[::-1], "in order"),
-    ("days_", lambda model: with_value(model.days_, 0, np.datetime64("NaT")), "days_ must lie"),
+    (
+        "days_",
+        lambda model: with_value(model.days_, 0, np.datetime64("NaT", "D")),
+        "days_ must lie",
+    ),
     ("form_", lambda _: "cubic", "form_ must be one of"),
     ("pays_", lambda _: None, "pays_ must be one of"),
     ("auction_", lambda _: "third", "auction_"),
@@ -229,7 +233,7 @@ UNSOUND = [
     ),
     (
         "price_levels_.days",
-        lambda model: model.price_levels_.days + 3_000_000,
+        lambda model: model.price_levels_.days + np.timedelta64(3_000_000, "D"),
         "price_levels_.days must lie",
     ),
     (

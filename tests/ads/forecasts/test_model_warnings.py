@@ -36,7 +36,7 @@ def steady(n):
 def test_a_lasting_change_is_found_with_its_day_and_size(change, at):
     """Of two weeks, over the weekdays; the sentence tells both."""
     found = price_drift(levels_of(steady(14) + np.where(np.arange(14) < at, 0, change)))
-    assert found.since == str(FIRST_DAY + at)
+    assert found.since == str(FIRST_DAY + np.timedelta64(at, "D"))
     assert np.log1p(found.change) == pytest.approx(change, abs=0.06)
     assert f"{'rose' if change > 0 else 'fell'} by" in found.sentence
     assert found.since in found.sentence

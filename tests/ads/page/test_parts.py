@@ -96,9 +96,14 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
         environment().from_string("{{ forgotten }}").render()
 
 
-@pytest.mark.parametrize("extra", ["ads", "service"])
-def test_missing_jinja_names_the_extra(monkeypatch: pytest.MonkeyPatch, extra: str) -> None:
-    """Without jinja2 the error names the extra to install."""
+@pytest.mark.parametrize(
+    ("for_service", "message"),
+    [(False, r"the report needs jinja2.*\[ads\]"), (True, r"the page needs jinja2.*\[service\]")],
+)
+def test_missing_jinja_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, for_service: bool, message: str
+) -> None:
+    """Without jinja2 the error names what needs it, and the extra to install."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingExtraError, match=rf"\[{extra}\]"):
-        environment(extra=extra)
+    with pytest.raises(MissingExtraError, match=message):
+        environment(for_service=for_service)

@@ -24,9 +24,9 @@ def normalised_cut(graph, k, random_state=0):
 
 def blocks(*sizes):
     """Cliques without edges between them, and the clique of each vertex."""
-    return sp.block_diag([np.ones((n, n)) - np.eye(n) for n in sizes], format="csr"), np.repeat(
-        np.arange(len(sizes)), sizes
-    )
+    return sp.block_diag(
+        [sp.csr_array(np.ones((n, n)) - np.eye(n)) for n in sizes], format="csr"
+    ), np.repeat(np.arange(len(sizes)), sizes)
 
 
 def planted(sizes, inside, outside, seed=0):

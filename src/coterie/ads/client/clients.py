@@ -60,7 +60,7 @@ class Client(Connection[httpx.BaseTransport]):
 
     Examples
     --------
-    ``client.forecast("adv-00042", 2.50, supply=1e6)`` is the forecast of one advertiser at one bid.
+    ``client.forecast("adv-00033", 2.50, supply=1e6)`` is the forecast of one advertiser at one bid.
 
     >>> from coterie.ads import Client
     >>> with Client("http://127.0.0.1:8400") as client:

@@ -70,7 +70,7 @@ class DayLevels:
         The variance includes the error of measurement. The first day has none before it, and is
         NaN. The standard deviations of the parts are those of all days.
 
-        >>> days = np.datetime64("2026-03-02") + np.arange(3)
+        >>> days = np.datetime64("2026-03-02") + np.arange(3, dtype="timedelta64[D]")
         >>> mean, variance = fit_levels(days, [0.1, 0.1, 0.1], [1e-4] * 3).one_day_ahead()
         >>> mean.round(2).tolist(), bool(variance[2] < variance[1])
         ([nan, 0.1, 0.1], True)
@@ -86,7 +86,7 @@ class DayLevels:
 
     def typical(self) -> tuple[float, float]:
         """Return mean and variance of the log level of the next day, its weekday unknown."""
-        mean, covariance = self.ahead(self._next_week())
+        mean, covariance = self.ahead(self.next_week())
         # an average week, and in the variance a day of it
         return float(mean.mean()), float(covariance.diagonal().mean() + mean.var())
 
@@ -97,11 +97,12 @@ class DayLevels:
 
     def by_weekday(self) -> Floats:
         """Return the expected log levels of the next seven days, from Monday, (7,)."""
-        week = self._next_week()
+        week = self.next_week()
         return self.ahead(week)[0][np.argsort(weekday_of(week))]
 
-    def _next_week(self) -> Days:
-        return self.days[-1] + np.arange(1, 8)
+    def next_week(self) -> Days:
+        """Return the seven days after the log."""
+        return self.days[-1] + np.arange(1, 8, dtype="timedelta64[D]")
 
     def _ahead(self, wanted: Days, part: list[float]) -> tuple[Floats, Floats]:
         """Condition the normal distribution of some days on the measured levels."""
@@ -135,7 +136,7 @@ def fit_levels(
     --------
     Four weeks in which Sundays are lower:
 
-    >>> days = np.datetime64("2026-03-02") + np.arange(28)
+    >>> days = np.datetime64("2026-03-02") + np.arange(28, dtype="timedelta64[D]")
     >>> levels = fit_levels(days, np.where(weekday_of(days) == 6, -0.3, 0.05), np.full(28, 1e-6))
     >>> mean, _ = levels.ahead(["2026-03-30", "2026-04-05"])
     >>> mean.round(2).tolist()

@@ -10,11 +10,11 @@ The curve F_a of an advertiser (:mod:`coterie.ads.curves.auction_counts`) is tak
 With L_aj = log P(auctions of a | atom j), the weights w of the atoms maximise Σ_a log Σ_j w_j
 exp(L_aj): the nonparametric maximum-likelihood estimate of the distribution of curves, found by
 expectation–maximisation, which is convex and needs no starting values. The advertisers of segment
-s have weights w_s, drawn to everybody's w like :data:`GROUP_STRENGTH` further advertisers. The
-posterior P_aj ∝ w_s(a)j exp(L_aj) says which atoms an advertiser's auctions are like; Σ_j P_aj F_j
-is its curve as far as the dictionary knows it. Where the units are campaigns, those of one
-advertiser have weights of their own, drawn to their segments' as if by :data:`PARENT_STRENGTH`
-further campaigns.
+s have weights w_s, drawn to the weights w of all advertisers like :data:`GROUP_STRENGTH` further
+advertisers. The posterior P_aj ∝ w_s(a)j exp(L_aj) says which atoms an advertiser's auctions are
+like; Σ_j P_aj F_j is its curve as far as the dictionary knows it. Where the units are campaigns,
+those of one advertiser have their own weights, drawn to their segments' as if by
+:data:`PARENT_STRENGTH` further campaigns.
 
 The work is linear in the number of advertisers.
 """
@@ -78,15 +78,16 @@ class MarketDictionary:
     edges: NDArray[np.int64]  # (G,), upper edges of the bins, in micros
     # (J, G + 1), c.d.f. of each atom at the lower edge of the first bin and at all upper edges
     atoms: Floats
-    weights: Floats  # (K + 1, J), of the members of each segment; the last row is of everybody
+    # (K + 1, J), of the members of each segment; the last row is of all advertisers
+    weights: Floats
 
     def posterior(
         self, counts: AuctionCounts, segments: Labels, parents: NDArray[np.str_] | None = None
     ) -> Floats:
         """Return P (A, J), the probability of each atom for each advertiser.
 
-        ``segments`` (A,) are from 0 to K − 1; −1 takes everybody's weights. ``parents`` (A,) name
-        the advertiser of each campaign.
+        ``segments`` (A,) are from 0 to K − 1; −1 takes those of all advertisers. ``parents`` (A,)
+        name the advertiser of each campaign.
         """
         likelihood = _likelihood(log_likelihood(counts, self.atoms), counts.total)
         prior = self.weights[segments]

@@ -13,14 +13,13 @@ If the supply is given, auctions do not vary and impressions are binomial.
 
 A backtest says how much wider intervals must be than the posterior
 (:mod:`coterie.ads.forecasts.calibration`). The totals of the draws are therefore stretched away
-from the mean of the forecast until their interval is that of the forecast, and then scaled to its
-mean.
+from the mean of the forecast until their 90% interval is that of the forecast, and then scaled to
+its mean. Intervals of other levels come from the same draws, so that they are nested.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,8 @@ __all__ = ["Draws", "draw_days", "period_of"]
 
 Floats = NDArray[np.float64]
 _SEED = 20_260_302
+#: The level at which draws have the interval of the forecast.
+_LEVEL = 0.9
 #: Draws of a short period, and the days of all draws of a long one.
 _MOST_DRAWS, _FEWEST_DRAWS, _DAYS_DRAWN = 2000, 500, 200_000
 
@@ -51,7 +52,7 @@ def draw_days(model: FittedMarket, outlook: Outlook, bid: float) -> Draws:
 
     Equal questions give equal draws.
     """
-    rng = np.random.default_rng(_SEED)
+    rng, outlook = np.random.default_rng(_SEED), replace(outlook, level=_LEVEL)
     n_draws = min(max(_DAYS_DRAWN // len(outlook.days.shifts), _FEWEST_DRAWS), _MOST_DRAWS)
     dates = period_of(model, outlook)
     shifts = _levels(model.price_levels_, dates, n_draws, rng)
@@ -84,9 +85,10 @@ def period_of(model: FittedMarket, outlook: Outlook) -> NDArray[np.datetime64] |
     n_days = len(outlook.days.shifts)
     if outlook.first is None and n_days == 1:
         return None
-    last = model.price_levels_.days[-1].astype("datetime64[D]").astype(date)
-    first = np.datetime64(last, "D") + 1 if outlook.first is None else np.datetime64(outlook.first)
-    return first + np.arange(n_days)
+    first = model.price_levels_.days[-1] + np.timedelta64(1, "D")
+    if outlook.first is not None:
+        first = np.datetime64(outlook.first)
+    return first + np.arange(n_days, dtype="timedelta64[D]")
 
 
 def _levels(levels: Any, dates: Any, n: int, rng: np.random.Generator) -> Floats:

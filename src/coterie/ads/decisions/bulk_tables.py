@@ -73,7 +73,7 @@ _ADVERTISERS = {
     "segment": (pa.string(), "", "Name of the segment; null without one."),
     "confidence": (pa.float64(), "share", "Confidence in the segment, from 0 to 1."),
     "outlier": (pa.bool_(), "", "Whether its curve is unlike that of its segment."),
-    "doubtful": (pa.bool_(), "", "Whether no segment has a clear claim to it."),
+    "doubtful": (pa.bool_(), "", "Whether it belongs clearly to no segment."),
     "observations": (pa.float64(), "bids", "Effective number of bids in the log."),
     "mean_bid": (pa.float64(), _CPM, "Mean bid in the log."),
     "wins": (pa.float64(), "impressions", "Auctions won in the log."),
@@ -166,44 +166,33 @@ def forecast_table(
     tables.rungs(level)
     lengths, dates, periods = _periods(model, days, day)
     steps = np.array(list(dict.fromkeys(checked_bids(factors if bids is None else bids).tolist())))
-    shape = len(periods), len(steps)
+    first_days = np.array(dates, dtype="datetime64[D]")
 
     def columns(rows: Indices) -> list[Any]:
-        n = len(rows)
-        means = model.bid_[rows] / _MICROS
-        wanted = np.tile(steps, n) if bids is not None else np.outer(means, steps).ravel()
-        asked, expected = np.repeat(rows, len(steps)), np.zeros(len(wanted), dtype=bool)
-        supplies = [tables.supplies(rows, table)[0] for table in periods]
-        figures = np.stack(
-            [
-                tables.at(
-                    asked,
-                    wanted,
-                    np.repeat(supply, len(steps)),
-                    [table] * len(wanted),
-                    expected,
-                    level,
-                ).reshape(n, len(steps), -1)
-                for supply, table in zip(supplies, periods, strict=True)
-            ],
-            axis=1,
-        ).reshape(n * shape[0] * shape[1], -1)
-        bid = np.repeat(wanted.reshape(n, 1, -1), shape[0], axis=1).ravel()
-        factor = np.tile(steps, n * shape[0]) if bids is None else np.full(len(bid), np.nan)
+        # advertiser, period and bid of every row of the table
+        row, period, step = (
+            part.ravel()
+            for part in np.meshgrid(rows, range(len(periods)), range(len(steps)), indexing="ij")
+        )
+        factor = steps[step] if bids is None else np.full(len(step), np.nan)
+        bid = model.bid_[row] / _MICROS * factor if bids is None else steps[step]
+        supplies = np.stack([tables.supplies(rows, table)[0] for table in periods], axis=1)
+        supply = np.repeat(supplies, len(steps))
+        asked, expected = [periods[p] for p in period.tolist()], np.zeros(len(row), dtype=bool)
         return [
-            np.repeat(names[rows], shape[0] * shape[1]),
+            names[row],
             bid,
             factor,
-            np.tile(np.repeat(np.array(dates, dtype="datetime64[D]"), shape[1]), n),
-            np.tile(np.repeat(np.asarray(lengths), shape[1]), n),
-            np.repeat(np.stack(supplies, axis=1).ravel(), shape[1]),
+            first_days[period],
+            np.asarray(lengths)[period],
+            supply,
             bid > tables.highest,
             np.full(len(bid), level),
-            *figures.T,
+            *tables.at(row, bid, supply, asked, expected, level).T,
         ]
 
-    fields = _FORECASTS | {name: _figure(name) for name in FIELDS}
-    return BulkTable(_schema(model, fields, metadata), len(names), shape[0] * shape[1], columns)
+    fields, width = _FORECASTS | {name: _figure(name) for name in FIELDS}, len(periods) * len(steps)
+    return BulkTable(_schema(model, fields, metadata), len(names), width, columns)
 
 
 def advertiser_table(model: FittedMarket, metadata: Mapping[str, str] | None = None) -> BulkTable:

@@ -6,8 +6,8 @@ empty. It is not compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from coterie.ads.forecasts.forecast_figures import Forecast
 
@@ -23,6 +23,7 @@ __all__ = [
     "RankedBy",
     "RankedTarget",
     "TargetRanking",
+    "of_version",
 ]
 
 Interval = tuple[float, float]
@@ -328,3 +329,13 @@ class TargetRanking:
     currency: str
     targets: list[RankedTarget]
     model_version: str = field(default="", compare=False)
+
+
+def of_version(answer: Any, version: str) -> Any:
+    """Return a decision with the version of its model, also in the forecast inside."""
+    inner = {
+        one.name: replace(getattr(answer, one.name), model_version=version)
+        for one in fields(answer)
+        if isinstance(getattr(answer, one.name), Forecast)
+    }
+    return replace(answer, model_version=version, **inner)

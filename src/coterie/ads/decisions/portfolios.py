@@ -261,7 +261,7 @@ def _segment_index(model: FittedMarket, segment: int | str) -> int:
     if len(found) != 1:
         listed = "; ".join(f"{i} {quoted(name)}" for i, name in enumerate(names)) or "none"
         raise InvalidParameterError(
-            f"segment={segment!r}: the model has not exactly one such segment; they are {listed}"
+            f"segment={segment!r}: it must be the index or the name of one segment: {listed}"
         )
     return found[0]
 

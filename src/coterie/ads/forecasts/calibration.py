@@ -63,7 +63,7 @@ class Calibration:
 
 
 def normal_calibration() -> Calibration:
-    """Return the factors of normal errors, for want of a backtest."""
+    """Return the factors of normal errors, if there was no backtest."""
     return calibrate([])
 
 

@@ -88,7 +88,7 @@ class Evaluation:
     bids: Floats  # (A,), in the days held out; who made none there has nothing to forecast
     compared: Mask  # (A,), whom all sources forecast: the representatives of the model
     truth: Outcome
-    # keys as in "dictionary", "robust" and "robust+pooled"; the default forecasts everybody
+    # keys as in "dictionary", "robust" and "robust+pooled"; the default forecasts all advertisers
     forecasts: dict[str, Outcome]
     intervals: list[Interval]  # of the default source
     choices: dict[str, SourceChoice]
@@ -276,7 +276,7 @@ def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int],
     if n_days <= holdout_days:
         raise InvalidParameterError(
             f"the log has {n_days} day{'s' if n_days != 1 else ''}, and {holdout_days} are to be "
-            f"held out: nothing is left to learn from; bring at least {holdout_days + 1} days"
+            f"held out: nothing is left to learn from; give at least {holdout_days + 1} days"
         )
     return list(range(n_days - holdout_days)), list(range(n_days - holdout_days, n_days))
 

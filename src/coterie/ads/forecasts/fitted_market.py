@@ -321,9 +321,9 @@ class FittedMarket:
         if supply is not None:
             return checked_supply(supply)
         if placement.row is None:
+            who = quoted(placement.name) if placement.name else "a new advertiser"
             raise InvalidParameterError(
-                f"{quoted(placement.name or 'this advertiser')} is not in the log, so its supply "
-                "is not known; give supply, the number of auctions"
+                f"{who} is not in the log; check the id, or give supply, its number of auctions"
             )
         return tables_of(self).supply(placement.row, days)
 

@@ -30,7 +30,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 #: What is said if both are given.
-SUPPLY_OR_DAY = "give supply or day, not both"
+SUPPLY_OR_DAY = "give the supply or the day, not both"
 
 #: What is said if no bid is given: any default would be wrong in some currency.
 NO_BID = "bid is missing; give it per thousand impressions (CPM)"
@@ -138,7 +138,7 @@ def number_between(start: float, stop: float, step: float, most: int) -> int:
     >>> number_between(1.0, 2.0, 0.5, 10), number_between(1.0, 1e9, 1e-9, 10)
     (3, 0)
     """
-    # the last one counts though it be missed by what rounding took away
+    # the last one counts also if it is missed by a rounding error
     steps = (stop - start) / step + 1e-9
     return int(steps) + 1 if steps < most else 0
 

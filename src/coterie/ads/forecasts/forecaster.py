@@ -98,7 +98,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         The largest share; less for an advertiser whose curve is unlike its segment's.
     segments_ : list of K :class:`~coterie.ads.segments.segment_profiles.SegmentProfile`
     outliers_, doubtful_ : int arrays
-        Advertisers unlike their segment, and those no segment has a clear claim to.
+        Advertisers unlike their segment, and those that belong clearly to no segment.
     agreement_ : :class:`~coterie.ads.segments.view_agreement.ViewAgreement`
     win_, spread_ : (A, G) float32 arrays
         W at the edges ``edges_`` of the grid, at price level 0, and its standard deviation.

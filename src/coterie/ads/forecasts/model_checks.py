@@ -236,7 +236,7 @@ def _is_covered(model: FittedMarket) -> bool:
 
 def _stays_near(levels: DayLevels) -> bool:
     """Return whether the levels of the next week are finite and not absurd."""
-    mean, covariance = levels.ahead(levels.days[-1] + np.arange(1, 8))
+    mean, covariance = levels.ahead(levels.next_week())
     return bool((np.abs(mean) <= 2 * _MOST_LEVEL).all() and np.isfinite(covariance).all())
 
 
@@ -291,7 +291,7 @@ _SPREADS: _Rule = ("have standard deviations from 0 up", lambda x: (x[1] >= 0).a
 
 
 def _level_rows(path: str) -> tuple[_Row, ...]:
-    """Return the rows of day levels, which have sizes of their own: days D, settings M."""
+    """Return the rows of day levels, which have other sizes: days D, settings M."""
     D, M = f"{path}D", f"{path}M"
     return (
         _Row(path, DayLevels),

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outlook:
-    """Whom a question is about, in how many auctions and on which days.
+    """The advertiser of a question, its number of auctions and its days.
 
     Every question about one advertiser is answered by the figures of its outlook: at a bid, the bid
     for a goal, a budget.

@@ -104,7 +104,7 @@ class Placer:
         n, segment = self._observations[row], self.segment(row)
         share = f"the segment {quoted(segment)} (share {self._confidence[row]:.0%})"
         return (
-            f"{n:,.0f} bid{'' if n == 1 else 's'} of its own, completed by "
+            f"its {n:,.0f} bid{'' if n == 1 else 's'}, completed by "
             f"{share if segment else 'all advertisers'}"
         )
 
@@ -113,7 +113,7 @@ class Placer:
         return self._names[self._labels[row]] if self._names and self._labels[row] >= 0 else ""
 
     def named(self, placement: Placement, name: str) -> Placement:
-        """Return the place of somebody not in the log, under a name that is not there either."""
+        """Return the placement of an advertiser that is not in the log, under another name."""
         why = _called(name) + placement.why.removeprefix(_called(placement.name))
         return replace(placement, name=name, why=why)
 
@@ -214,7 +214,7 @@ def quoted(name: str) -> str:
 
 
 def _called(name: str) -> str:
-    """How the grounds of somebody who is not in the log begin."""
+    """Return how the grounds of an advertiser that is not in the log begin."""
     return f"{quoted(name)} is not in the log" if name else "no advertiser was named"
 
 

@@ -158,7 +158,7 @@ class PlanForecasts:
             unknown = np.empty(0, dtype=np.int64)
             return DayTable(*each, float(_root(variance)), float(_root(spread)), 1.0, unknown)
         start = self._last_day + timedelta(days=1) if first is None else first
-        return self._together(np.datetime64(start, "D") + np.arange(number))
+        return self._together(np.datetime64(start, "D") + np.arange(number, dtype="timedelta64[D]"))
 
     def _together(self, dates: NDArray[np.datetime64]) -> DayTable:
         """Return what is expected of some days, each with the share of its supply."""

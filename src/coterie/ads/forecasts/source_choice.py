@@ -194,7 +194,7 @@ def choose_sources(
 def unchosen_sources(
     offered: Sequence[Candidate], settings: SegmentSettings
 ) -> dict[str, SourceChoice]:
-    """Return the middle of every list of settings, for want of days to choose by."""
+    """Return the middle of every list of settings, if there are too few days to choose by."""
     by_source: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in offered:
         by_source[candidate.source].append(candidate)

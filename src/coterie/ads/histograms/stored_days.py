@@ -216,7 +216,7 @@ def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
         if one != other and one and other:
             raise InvalidParameterError(
                 f"the {what} of the model is {one!r} and that of the new log {other!r}; they must "
-                "be the same: fit a model of its own to the new log"
+                "be the same: fit another model to the new log"
             )
     common = np.intersect1d(first.days, second.days)
     if len(common):

@@ -240,7 +240,7 @@ def open_logs(
     kind : {"bids", "ipinyou", "histograms"}, optional
         By default detected from the columns.
     by : {"advertiser", "campaign"}
-        With "campaign", every pair of ``advertiser_id`` and ``campaign_id`` is a unit of its own,
+        With "campaign", every pair of ``advertiser_id`` and ``campaign_id`` is a separate unit,
         named ``ADVERTISER/CAMPAIGN``; a forecast of it borrows from its advertiser's others.
     dimensions : sequence of str, or mapping of str to str
         Columns whose values are targets, such as device or country; a mapping gives the column of

@@ -181,7 +181,7 @@ def mapping_of(
     columns: Mapping[str, str] | None = None,
     amounts: str | Mapping[str, str] | None = None,
 ) -> LogMapping:
-    """Return a mapping, or that of a file, with some columns and amounts in place of its own."""
+    """Return a mapping, or that of a file, with some columns and amounts replaced."""
     if not isinstance(mapping, LogMapping):
         mapping = LogMapping() if mapping is None else read_mapping(mapping)
     return mapping.updated(LogMapping(columns or {}, amounts or {}))

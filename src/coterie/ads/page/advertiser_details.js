@@ -50,7 +50,7 @@ const coterieDetails = (() => {
     }
     known.push(["Bids seen", exact(one.observations, tally(one.observations))]);
     if (one.outlier) known.push(["Outlier", "its own curve is far from its segment’s"]);
-    if (one.doubtful) known.push(["In doubt", "no segment has a clear claim to it"]);
+    if (one.doubtful) known.push(["In doubt", "it belongs clearly to no segment"]);
     if (one.partly) known.push(["Not shown", PARTLY]);
     facts([...known, ...grounds()]);
     // without segments there are no shares and views to show

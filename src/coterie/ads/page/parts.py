@@ -48,7 +48,7 @@ def page_file(name: str) -> str:
 
 
 def environment(
-    filters: Mapping[str, Callable[..., Any]] | None = None, *, extra: str = "ads"
+    filters: Mapping[str, Callable[..., Any]] | None = None, *, for_service: bool = False
 ) -> jinja2.Environment:
     """Return the Jinja environment of the folder ``page``; all values are escaped.
 
@@ -56,8 +56,8 @@ def environment(
     ----------
     filters : mapping of str to callable, optional
         In addition to those of :mod:`coterie.runtime.wording`.
-    extra : str
-        The extra that installs jinja2, for the error message.
+    for_service : bool
+        Whether it is for the page of the service, not for the report; the error message says so.
 
     Returns
     -------
@@ -68,4 +68,5 @@ def environment(
     MissingExtraError
         If jinja2 is not installed.
     """
-    return page_templates("coterie.ads", filters, extra=extra)
+    extra, what = ("service", "the page needs") if for_service else ("ads", "the report needs")
+    return page_templates("coterie.ads", filters, extra=extra, what=what)

@@ -104,7 +104,7 @@ class BidRange(Struct, forbid_unknown_fields=True, rename={"from_": "from"}, gc=
 
 
 class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False):
-    """Whom a question is about, in how many auctions and on which days.
+    """The advertiser of a question, its number of auctions and its days.
 
     `advertiser` or `text` is required. An advertiser that the model does not know is placed by its
     text, or else by all advertisers, and needs `supply`. `supply` and `day` exclude each other.
@@ -166,7 +166,7 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
             raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
 
     def details(self) -> dict[str, Any]:
-        """Return whom it is about and when, as arguments of an outlook of a model."""
+        """Return the advertiser and the days, as arguments of an outlook of a model."""
         names = Subject.__struct_fields__
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not UNSET}

@@ -64,51 +64,10 @@ class SegmentSettings:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        most = self.max_observations
-        rules = {
-            "n_segments": (
-                _is_whole(self.n_segments, 1)
-                or _are_all(self.n_segments, lambda k: _is_whole(k, 1)),
-                "it must be a whole number from 1 up, or a list of them",
-            ),
-            "alphas": (
-                _are_all(self.alphas, lambda alpha: _is_number(alpha) and 0 < alpha < 1),
-                "give at least one level between 0 and 1",
-            ),
-            "strengths": (
-                _are_all(self.strengths, lambda m: _is_number(m) and 0 < m < np.inf),
-                "give at least one finite number above 0",
-            ),
-            "max_observations": (
-                most is None or (_is_number(most) and 1 <= most < np.inf),
-                "it must be a number from 1 up, or None for no limit",
-            ),
-            "tolerance": (
-                _is_number(self.tolerance) and 0 <= self.tolerance <= 1,
-                "it must be a distance from 0 to 1",
-            ),
-            "n_neighbors": (
-                self.n_neighbors in (None, "auto") or _is_whole(self.n_neighbors, 1),
-                "it must be a whole number from 1 up, 'auto', or None for all",
-            ),
-            "wins_over": (self.wins_over in ("wins", "bids"), "it must be 'wins' or 'bids'"),
-            "consensus": (
-                self.consensus is None or _has_n_clusters(self.consensus),
-                "it must be an unfitted consensus function with the parameter n_clusters",
-            ),
-            "origins": (_is_whole(self.origins, 0), "it must be a whole number from 0 up"),
-            "max_representatives": (
-                _is_whole(self.max_representatives, 2),
-                "it must be a whole number from 2 up",
-            ),
-            "random_state": (
-                _is_whole(self.random_state, 0) and self.random_state <= _LARGEST_SEED,
-                f"it must be a whole number from 0 to {_LARGEST_SEED:,}",
-            ),
-        }
-        for name, (is_right, rule) in rules.items():
-            if not is_right:
-                raise InvalidParameterError(f"{name}={getattr(self, name)!r}: {rule}")
+        for name, (is_right, rule) in _RULES.items():
+            value = getattr(self, name)
+            if not is_right(value):
+                raise InvalidParameterError(f"{name}={value!r}: {rule}")
 
     @property
     def numbers_of_segments(self) -> list[int]:
@@ -143,3 +102,43 @@ def _are_all(values: Any, is_right: Callable[[Any], bool]) -> bool:
 def _has_n_clusters(consensus: Any) -> bool:
     is_estimator = hasattr(consensus, "get_params") and not isinstance(consensus, type)
     return is_estimator and "n_clusters" in consensus.get_params()
+
+
+#: What each setting may be: a test of its value, and the rule in words.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "n_segments": (
+        lambda k: _is_whole(k, 1) or _are_all(k, lambda one: _is_whole(one, 1)),
+        "it must be a whole number from 1 up, or a list of them",
+    ),
+    "alphas": (
+        lambda alphas: _are_all(alphas, lambda one: _is_number(one) and 0 < one < 1),
+        "give at least one level between 0 and 1",
+    ),
+    "strengths": (
+        lambda strengths: _are_all(strengths, lambda one: _is_number(one) and 0 < one < np.inf),
+        "give at least one finite number above 0",
+    ),
+    "max_observations": (
+        lambda most: most is None or (_is_number(most) and 1 <= most < np.inf),
+        "it must be a number from 1 up, or None for no limit",
+    ),
+    "tolerance": (
+        lambda tolerance: _is_number(tolerance) and 0 <= tolerance <= 1,
+        "it must be a distance from 0 to 1",
+    ),
+    "n_neighbors": (
+        lambda n: n in (None, "auto") or _is_whole(n, 1),
+        "it must be a whole number from 1 up, 'auto', or None for all",
+    ),
+    "wins_over": (lambda over: over in ("wins", "bids"), "it must be 'wins' or 'bids'"),
+    "consensus": (
+        lambda consensus: consensus is None or _has_n_clusters(consensus),
+        "it must be an unfitted consensus function with the parameter n_clusters",
+    ),
+    "origins": (lambda n: _is_whole(n, 0), "it must be a whole number from 0 up"),
+    "max_representatives": (lambda n: _is_whole(n, 2), "it must be a whole number from 2 up"),
+    "random_state": (
+        lambda seed: _is_whole(seed, 0) and seed <= _LARGEST_SEED,
+        f"it must be a whole number from 0 to {_LARGEST_SEED:,}",
+    ),
+}

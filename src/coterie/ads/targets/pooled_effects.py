@@ -1,4 +1,4 @@
-"""Pooled effects: an advertiser's own evidence completed by its segments and by everybody.
+"""Pooled effects: an advertiser's own evidence completed by its segments and by all advertisers.
 
 Effects of V values of one dimension on A advertisers follow a hierarchy of two steps. With s_ak
 the share of advertiser a in segment k, the last of them "no segment in particular":
@@ -122,11 +122,11 @@ def pool_factors(events: Floats, expected: Floats, shares: Floats) -> Pooled:
 def _segments(
     x: Floats, weight: Floats, shares: Floats, between: float, centre: float | None
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return means and variances of the segments, (K + 1, V) each, pooled with everybody's.
+    """Return means and variances of the segments, (K + 1, V) each, pooled with that of all.
 
     Also return the means of the segments alone and their weights, (K, V) each: what the variation
-    between segments is fitted to. ``centre`` is everybody's mean, found from the segments unless
-    given.
+    between segments is fitted to. ``centre`` is the mean of all advertisers, found from the
+    segments unless given.
     """
     members = shares[:, :-1] if shares.shape[1] > 1 else shares
     total = members.T @ weight
@@ -139,7 +139,7 @@ def _segments(
         centres = np.full(x.shape[1], centre)
     precision = total + 1 / between
     segment = (total * mean + centres / between) / precision
-    if shares.shape[1] == 1:  # no segments: everybody is one
+    if shares.shape[1] == 1:  # no segments: all advertisers are one
         return segment, 1 / precision, mean[:0], total[:0]
     return (
         np.vstack([segment, centres]),

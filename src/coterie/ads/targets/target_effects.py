@@ -3,7 +3,7 @@
 A value v changes four things for an advertiser: the share of its auctions, its log price level by
 a shift, and its rates of clicks and of conversions per impression by factors. Each is pooled
 (:mod:`coterie.ads.targets.pooled_effects`): own evidence, completed by the segments', completed by
-everybody's.
+those of all advertisers.
 """
 
 from __future__ import annotations

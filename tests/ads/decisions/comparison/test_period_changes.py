@@ -82,7 +82,9 @@ def test_equal_weekdays_cancel():
     """Two whole weeks with the same pattern vary less than the halves of one week."""
     pattern = np.array([0.0, 0.0, 0.0, 0.0, 0.0, -0.3, -0.4])
     week, no_error = MONDAY + np.arange(7), np.zeros(7)
-    whole = day_variation([pattern, pattern], [no_error] * 2, [week, week + 7], (0.1, 0.03))
+    whole = day_variation(
+        [pattern, pattern], [no_error] * 2, [week, week + np.timedelta64(7, "D")], (0.1, 0.03)
+    )
     halves = day_variation(
         [pattern[:4], pattern[4:]], [no_error[:4], no_error[4:]], [week[:4], week[4:]], (0.1, 0.03)
     )

@@ -215,7 +215,7 @@ def test_logs_obey_their_schema(tmp_path, auction, floors, minimum_logged):
         assert sum(column.null_count for column in table.drop(["price_micros"]).columns) == 0
         _check_prices(table, auction)
         dates = table["ts"].to_numpy().astype("datetime64[D]")
-        assert (dates == np.datetime64("2026-03-02") + day).all()
+        assert (dates == np.datetime64("2026-03-02") + np.timedelta64(day, "D")).all()
         assert set(table["currency"].to_pylist()) == {"USD"}
 
 

@@ -52,7 +52,7 @@ def test_numbers_are_within_their_range(name):
         ({"auction": "third"}, "auction='third'.*'first' or 'second'"),
         ({"floors": 1}, "floors=1.*True or False"),
         ({"minimum_logged": "no"}, "minimum_logged='no'.*True or False"),
-        ({"advertisers": 3, "segments": 4}, "segments=4.*advertisers=3"),
+        ({"advertisers": 3, "segments": 4}, "segments=4.*advertisers, 3"),
         ({"price_rise": -2.1}, "price_rise=-2.1.*from -2 to 2"),
         ({"price_rise": 2.1}, "price_rise=2.1.*from -2 to 2"),
         ({"price_rise": float("nan")}, "price_rise=nan.*from -2 to 2"),

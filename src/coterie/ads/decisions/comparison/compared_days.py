@@ -134,7 +134,7 @@ def _are_same(first: BidHistograms, last: BidHistograms, days: Days) -> Mask:
 def _one_after_the_other(first: BidHistograms, last: BidHistograms) -> ComparedDays:
     """Put two logs together, all days of the first before those of the last; dates may repeat."""
     dates = np.concatenate([first.days, last.days])
-    later = first.days[-1] + 1 - last.days[0]
+    later = first.days[-1] + np.timedelta64(1, "D") - last.days[0]
     merged = replace(merge_histograms(first, replace(last, days=last.days + later)), days=dates)
     return ComparedDays(merged, *np.split(np.arange(len(dates)), [len(first.days)]))
 

@@ -166,7 +166,7 @@ def _price_dispersion(histograms: BidHistograms) -> Floats:
         return _dispersion(bids.advertiser, bids.wins, bids.cost, n)
     paid = np.ones(len(prices.bin), dtype=bool)
     if histograms.revealed == "minimum":
-        # prices of lost auctions are among them; nobody pays more than its highest bid
+        # prices of lost auctions are among them; no advertiser pays more than its highest bid
         highest = np.zeros(n, dtype=np.int64)
         np.maximum.at(highest, bids.advertiser, bids.bin)
         paid = prices.bin <= highest[prices.advertiser]

@@ -202,7 +202,7 @@ def read_cells(
     names, advertiser = _numbered(found["advertiser_id"])
     days = found["day"].cast(pa.date32()).cast(pa.int32())
     day = days.fill_null(0).to_numpy().astype("datetime64[D]")
-    day[days.is_null().to_numpy()] = np.datetime64("NaT")
+    day[days.is_null().to_numpy()] = np.datetime64("NaT", "D")
 
     def values(name: str, dtype: Any) -> NDArray[Any]:
         if name not in found.column_names:

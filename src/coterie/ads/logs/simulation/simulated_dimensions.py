@@ -2,7 +2,7 @@
 
 A value of a dimension changes, for each advertiser, the share of its auctions, the log price level,
 the click rate and the conversion rate. The effects are those of the advertiser's segment with a
-variation of its own. Averages over an advertiser's auctions stay as they are without dimensions:
+separate variation. Averages over an advertiser's auctions stay as they are without dimensions:
 shifts have the mean 0, factors the mean 1.
 """
 
@@ -62,7 +62,7 @@ def draw_effects(
     >>> device.name, device.share.shape, np.allclose((device.share * device.click).sum(1), 1)
     ('device', (3, 4), True)
     """
-    # a stream of its own, so that dimensions change nothing else
+    # a separate stream, so that dimensions change nothing else
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1_000_000,)))
     a, k = len(segment), int(segment.max(initial=0)) + 1
     found = []

@@ -182,7 +182,7 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     """
     if not 0 <= day < settings.days:
         raise InvalidParameterError(f"day={day}: it must be from 0 to {settings.days - 1}")
-    date = np.datetime64(settings.start, "D") + day
+    date = np.datetime64(settings.start, "D") + np.timedelta64(day, "D")
     weekday = (date.astype(np.int64) + 3) % 7
     rng = _stream(settings, day)
     is_last = day == settings.days - 1
@@ -242,7 +242,7 @@ def _auctions(
     rng = _stream(settings, *stream)
     who = np.repeat(np.arange(*block), market.counts[slice(*block)])
     n = len(who)
-    # a stream of its own, so that dimensions change no other draw
+    # a separate stream, so that dimensions change no other draw
     values = draw_values(traits.effects, who, _stream(settings, *stream, 1))
     component = (rng.random(n) >= traits.market_share[who, 0]).astype(np.int64)
     spread = traits.market_spread[who, component]
@@ -281,7 +281,7 @@ def _write_days(
         "column_encoding": {"ts": "DELTA_BINARY_PACKED"},
     }
     for day in days:
-        date = np.datetime64(settings.start, "D") + day
+        date = np.datetime64(settings.start, "D") + np.timedelta64(day, "D")
         _logger.info("Simulating the auctions of %s", date)
         files.append(f"bids-{date}.parquet")
         with pq.ParquetWriter(folder / files[-1], schema, **encoding) as writer:

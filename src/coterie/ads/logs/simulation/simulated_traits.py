@@ -146,7 +146,9 @@ class MarketSettings:
         if self.auction not in {"first", "second"}:
             raise self._refusal("auction", "it must be 'first' or 'second'")
         if self.segments > self.advertisers:
-            raise self._refusal("segments", f"it must be at most advertisers={self.advertisers}")
+            raise self._refusal(
+                "segments", f"it must be at most the number of advertisers, {self.advertisers}"
+            )
         if self.dimensions > len(DIMENSIONS):
             raise self._refusal("dimensions", f"it must be at most {len(DIMENSIONS)}")
         self._check_dates()
