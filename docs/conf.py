@@ -29,7 +29,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 # generated tables are included by the pages of the benchmarks; pages of the gallery can be
-# downloaded as notebooks, which are no pages of their own
+# downloaded as notebooks, which are not pages of the documentation
 exclude_patterns = ["_build", "_templates", "benchmarks/generated", "gallery/*.ipynb"]
 
 # Markdown ------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ for person, camp, weight, agreement in zip(
 
 # %%
 # The six careful people vote. Gus and Hal agree with each other, so they form a camp, but a smaller
-# one. Ivy agrees with no one.
+# one. Ivy agrees with none of the others.
 
 PartitionAgreementDisplay.from_estimator(est, names=list(votes))
 
