@@ -13,7 +13,7 @@ demo: $(READY)            ## simulate a week of auctions, find segments, forecas
 	$(BIN)/coterie demo --output demo-output
 
 test: $(READY) $(SPARK) $(PARTITIONERS)  ## the tests and the examples in the docstrings
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(READY)           ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
@@ -34,7 +34,7 @@ docs: $(READY)            ## HTML documentation in docs/_build/html
 # what the jobs below run; all tests with: make test-newest TESTS=tests
 TESTS ?= $(addprefix tests/,labels counts search consensus relaxation estimators ensembles files \
   runtime command_line inspection datasets multiview)
-ELSEWHERE = -m pytest -n 2 --dist loadfile -p no:cacheprovider $(TESTS)
+ELSEWHERE = -m pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:cacheprovider $(TESTS)
 
 test-wheel: $(RELEASE)    ## the tests with the wheel and the versions of requirements.txt
 	rm -rf build/wheel

@@ -221,7 +221,7 @@ def _seconds(ask: Any) -> float:
 def _solver_optimum(model: AdForecaster, names: list[str], budget: float) -> float:
     """Return the optimum of the linear programme over many points of every curve."""
     spend, amount = _curves(model, names)
-    alone = sp.kron(sp.eye(len(names)), np.ones((1, spend.shape[1])), format="csr")
+    alone = sp.kron(sp.eye_array(len(names)), np.ones((1, spend.shape[1])), format="csr")
     limits = sp.vstack([sp.csr_array(spend.reshape(1, -1)), alone], format="csr")
     found = linprog(-amount.ravel(), A_ub=limits, b_ub=[budget] + [1.0] * len(names))
     return -float(found.fun)

@@ -106,7 +106,7 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 class PlainTensorSolver:
-    """The steps of the robust relaxation in plain tensor code, without kernels of our own.
+    """The steps of the robust relaxation in plain tensor code, without special kernels.
 
     Full matrices, counts in one byte, the state in float32, and blocks of rows, so that temporary
     arrays stay small. It is a :class:`~coterie.relaxation.iteration.Solver`.

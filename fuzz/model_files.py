@@ -132,7 +132,8 @@ def _changed_tree(base: int, changes: list[tuple[int, Any]]) -> ModelText:
     for place, value in changes:
         nodes = list(_nodes(tree))
         holder, key = nodes[place % len(nodes)]
-        holder[key] = value
+        # a copy: the same value at two places could come to hold itself
+        holder[key] = copy.deepcopy(value)
     return ModelText(base, json.dumps(tree).encode(), True)
 
 

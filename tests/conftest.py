@@ -12,6 +12,18 @@ settings.register_profile("patient", PATIENT)
 settings.register_profile("repeatable", PATIENT, derandomize=True)
 settings.load_profile("repeatable" if os.environ.get("CI") else "patient")
 
+#: Files that take longest, and so begin first: a long one at the end would keep one worker waiting.
+LONGEST = (
+    *("test_tutorials.py", "engines/label_tables/test_spark.py", "ads/logs/test_spark.py"),
+    *("command_line/test_warm.py", "benchmarks/test_serve.py", "ensembles/test_spark_backend.py"),
+    *("test_foreign_logs.py", "ads/service/test_workers.py", "test_guide.py", "test_examples.py"),
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the longest files; ``make test`` keeps this order."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
+
 
 def pytest_make_parametrize_id(config, val, argname):
     """Name raw bytes by their number: some hold the time, and all workers must agree on names."""

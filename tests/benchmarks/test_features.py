@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_blobs
 
+from benchmark_results import measured_here
 from benchmarks import feature_scale, feature_tables, features
 from benchmarks.feature_sets import LISTS, FeatureSet
 from benchmarks.feature_tables import FLAGSHIP, METHODS
@@ -36,6 +37,7 @@ def small_lists(monkeypatch):
     monkeypatch.setattr(features, "_TIMED", {})
     monkeypatch.setattr(feature_scale, "SIZES", {"features": (600,), "views": (600,)})
     monkeypatch.setattr(feature_scale, "REAL_SETS", {})
+    monkeypatch.setattr(feature_scale, "measure", measured_here)
 
 
 def test_a_run_reports_every_method(small_lists, tmp_path):
@@ -56,7 +58,7 @@ def test_a_run_reports_every_method(small_lists, tmp_path):
     assert any("msrc_v1" in note for note in first.notes)
     trials = first.data["sizes"]["trials"]
     assert [(t["kind"], t["n"]) for t in trials[::2]] == [("features", 600), ("views", 600)]
-    assert all(0 < t["nmi"] <= 1 and t["peak_bytes"] > 10**7 for t in trials)
+    assert all(0 < t["nmi"] <= 1 for t in trials)
     assert features.run(context, seeds=2, jobs=1).data == first.data
     assert json.loads(first.json_text())["summary"]["first list"]["n_sets"] == 1
     assert all(len(row) == len(t.headings) for t in first.tables for row in t.rows)

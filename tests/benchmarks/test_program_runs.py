@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.program_runs import failure_text, run_program
+from benchmarks.program_runs import failure_text, run_compiled, run_program
 
 MEGABYTE = 1_000_000
 
@@ -28,6 +28,15 @@ def test_peak_memory_is_that_of_the_program():
     assert ours.nbytes == 300 * MEGABYTE
     assert MEGABYTE < small.peak_bytes < 60 * MEGABYTE
     assert 190 * MEGABYTE < large.peak_bytes - small.peak_bytes < 220 * MEGABYTE
+
+
+def test_a_run_that_compiles_is_repeated(tmp_path):
+    """Its seconds are those of the first use; without a new file there is one run."""
+    code = "import os, pathlib; pathlib.Path(os.environ['NUMBA_CACHE_DIR'], 'k').touch(); print(1)"
+    for compiles in (True, False):
+        run, first_seconds = run_compiled(["-S", "-c", code], 60, tmp_path)
+        assert run.output == "1\n"
+        assert (first_seconds is not None) is compiles
 
 
 def test_streams_status_and_variables(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coterie.errors import CoterieError, InvalidParameterError, TableError
-from fuzz import contract
+from fuzz import contract, model_files
 from fuzz.__main__ import fuzz
 from fuzz.contract import BrokenContractError, Record
 from fuzz.engines import try_properties
@@ -98,3 +98,10 @@ class TestRecord:
         record.run(b"")
         (found,) = record.findings
         assert found.startswith(BrokenContractError.__name__)
+
+
+def test_a_value_may_be_put_into_itself():
+    """A forged tree stays a tree if one value is drawn for a place and for a place inside it."""
+    value = [0]
+    forged = model_files._changed_tree(0, [(0, value), (1, value)])
+    assert b"[[0]]" in forged.content.replace(b" ", b"")

@@ -58,7 +58,7 @@ def test_rows_are_unit_vectors_and_compression_is_exact(u, m, k, seed):
 def test_small_components_are_joined():
     """With more components than clusters the small ones are joined, and none is divided."""
     sizes = [40, 30, 3, 2, 1]
-    B = csr_array(block_diag([np.ones((n, 2)) for n in sizes]))
+    B = csr_array(block_diag([csr_array(np.ones((n, 2))) for n in sizes]))
     components = np.repeat(np.arange(5), sizes)
     labels = transfer_cut.transfer_cut(B, np.ones(76), 3, random_state=0)
     labels_of = [set(labels[components == p]) for p in range(5)]

@@ -16,6 +16,8 @@ from benchmarks.local_spark import N_WORKERS, local_spark
 from coterie.engines.backends import connect
 
 WORKERS = N_WORKERS
+#: For Java processes that run for seconds: compile quickly, collect garbage with one thread.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @contextlib.contextmanager
@@ -28,7 +30,10 @@ def connected_cluster(folder: Path, python: str | None = None) -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     if not shutil.which("java"):
         pytest.skip("Java is not installed")
-    with local_spark(folder, python=python) as cluster:
+    with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("JAVA_TOOL_OPTIONS", _SHORT_LIVED)
+        cluster = stack.enter_context(local_spark(folder, python=python))
         connection = connect(cluster.url)
         connection.workers, connection.kill_worker = cluster.workers, cluster.kill_worker
         try:

@@ -205,7 +205,7 @@ def _master(url: str, place: str, threads: int | None) -> str:
     if re.fullmatch(r"[\w.-]+:\d+(,[\w.-]+:\d+)*", place):
         return f"spark://{place}"
     raise InvalidParameterError(
-        f"url={masked(url)!r}: this is no Spark master; these work: {_ENGINES}"
+        f"url={masked(url)!r}: this is not a Spark master; these work: {_ENGINES}"
     )
 
 

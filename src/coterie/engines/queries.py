@@ -93,8 +93,8 @@ def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
     with engine_errors(f"{backend.name} cannot read the table"):
         if backend.name == "duckdb":
             result = backend.con.sql(ibis.to_sql(expression))
-            # older versions of DuckDB have only fetch_record_batch
-            reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+            # named fetch_arrow_reader in older versions of DuckDB
+            reader = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
             yield from reader(rows)
         elif backend.name == "sqlite" and _has_native_types(expression):
             # the method of SQLite itself would read all rows at once

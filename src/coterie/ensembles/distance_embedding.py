@@ -38,6 +38,9 @@ _SMALLEST = 1e-9
 #: Distances with a negative eigenvalue of more than this share of the largest are not Euclidean.
 #: Rounded ones have less; Manhattan, cosine and Chebyshev distances of most tables have more.
 _MOST_NEGATIVE = 0.01
+_CONDENSED = (
+    "; if these are the distances of pdist, scipy.spatial.distance.squareform(X) makes the matrix"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +102,10 @@ def check_distances(D: Floats, *, square: bool = True) -> None:
 
     >>> check_distances(np.array([[0.0, 1.0], [1.0, 0.0]]))
     """
-    if square and D.shape[0] != D.shape[1]:
+    if square and (D.ndim != 2 or D.shape[0] != D.shape[1]):
         raise InvalidParameterError(
             f"metric='precomputed' needs the distances of all pairs of rows, (n, n), but X has "
-            f"shape {D.shape}"
+            f"shape {D.shape}" + (_CONDENSED if 1 in (D.ndim, *D.shape) else "")
         )
     if (D < 0).any():
         row, column = np.argwhere(D < 0)[0]

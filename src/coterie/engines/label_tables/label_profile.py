@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.engines.queries import fetch, is_written_as
 from coterie.errors import InvalidLabelsError, TableError
 from coterie.files.tables import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
+from coterie.labels.label_values import FEATURES_HINT
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -179,7 +180,7 @@ def _refuse(name: str, found: Mapping[str, Any], kind: str) -> None:
         raise InvalidLabelsError(
             f"partition '{name}' has labels of type {kind} such as {found['example']} "
             f"({found['odd']:,} in all) that are not integers, or too large for an exact float; "
-            "labels are names of clusters, not measurements"
+            f"{FEATURES_HINT}"
         )
     low, high = found.get("low"), found.get("high")
     if low is not None and low < -1:

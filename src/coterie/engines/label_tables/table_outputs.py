@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from coterie.engines.postgres_dialect import in_postgres
 from coterie.engines.queries import engine_errors
 from coterie.errors import InvalidParameterError, OutputError
-from coterie.runtime.atomic_files import check_writable, output_errors
+from coterie.runtime.atomic_files import check_writable, output_errors, rename_durably
 from coterie.runtime.unfinished_paths import remove_stale, unfinished_path
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TableOutput:
             rows = self.rows_in(folder)
             with output_errors(self.path):
                 if rows.exists():
-                    rows.replace(self.path)
+                    rename_durably(rows, self.path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
