@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.ads.curves.landscapes import Evidence, evidence_of, own_curves, win_curves
+from coterie.ads.curves.landscapes import evidence_of, own_curves, win_curves
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import THEMES, theme_names
 from coterie.ads.segments.memberships import Memberships, hard_memberships
 from coterie.ads.segments.segment_profiles import (
+    bid_that_wins_half,
     describe_segments,
     distances_from_segments,
     doubtful_members,
     outlying_members,
     segment_curves,
+    segment_words,
 )
 from markets import EASY, QUICK, log_of, market
 
@@ -23,6 +25,14 @@ def outliers_of(evidence, memberships):
     """The outliers among advertisers that their segments were found from."""
     curves = segment_curves(evidence, memberships)
     return outlying_members(distances_from_segments(evidence, memberships, curves))
+
+
+def profiles_at(prices, texts=()):
+    """Profiles of segments of one advertiser each, whose auctions all cost one price."""
+    edges, labels = np.arange(10, 101, 10), np.arange(len(prices))
+    curves = (edges >= np.array(prices)[:, None]).astype(float)
+    words = segment_words(texts, labels, len(prices))
+    return describe_segments(curves, edges, labels, np.ones(len(prices)), words)
 
 
 def evidence_at(prices, n=400):
@@ -55,14 +65,8 @@ def test_segments_are_named_by_their_words_and_price_levels():
 
 
 def test_price_levels_go_by_the_bid_that_wins_half():
-    """It is the first edge at which the segment's curve reaches one half."""
-    evidence = evidence_at([20, 60, 90])
-    memberships = hard_memberships(evidence, np.array([1, 0, 2]))
-    profiles = describe_segments(evidence, memberships, ["", "", ""])
-    curves = segment_curves(evidence, memberships)
-    for curve, profile in zip(curves[:-1], profiles, strict=True):
-        below = evidence.edges < profile.median_price
-        assert (curve[below] < 0.5).all() and (curve[~below] >= 0.5).all()
+    """It is read from the curves of the model, which the report and the service show too."""
+    profiles = profiles_at([60, 20, 90])
     assert [profile.median_price for profile in profiles] == [60, 20, 90]
     assert [profile.price_level for profile in profiles] == [
         "medium price",
@@ -71,6 +75,11 @@ def test_price_levels_go_by_the_bid_that_wins_half():
     ]
     assert profiles[0].name == "segment 1, medium price"
     assert not any(profile.words for profile in profiles)
+    made = market(EASY)
+    model = AdForecaster(**{**vars(QUICK), "n_segments": 3}).fit(made.histograms)
+    for curve, profile in zip(model.segment_win_[:-1], model.segments_, strict=True):
+        below = model.edges_ < profile.median_price
+        assert (curve[below] < 0.5).all() and (curve[~below] >= 0.5).all()
 
 
 @pytest.mark.parametrize(
@@ -83,28 +92,30 @@ def test_price_levels_go_by_the_bid_that_wins_half():
 )
 def test_price_levels_are_thirds_of_the_segments(prices, levels):
     """One segment is medium; two are low and high."""
-    evidence = evidence_at(prices)
-    memberships = hard_memberships(evidence, np.arange(len(prices)))
-    found = describe_segments(evidence, memberships, [""] * len(prices))
-    assert [profile.price_level for profile in found] == levels
+    assert [profile.price_level for profile in profiles_at(prices)] == levels
 
 
 def test_names_are_distinct():
     """Segments with equal words and price level are numbered."""
-    evidence = evidence_at([50] * 6)
-    memberships = hard_memberships(evidence, np.arange(6))
-    found = describe_segments(evidence, memberships, ["shoes"] * 6)
+    found = profiles_at([50] * 6, ["shoes"] * 6)
     assert len({profile.name for profile in found}) == 6
 
 
-def test_a_segment_that_never_wins_half_has_the_last_edge():
-    """Without segments there are no profiles."""
+def test_a_curve_that_never_wins_half_has_the_last_edge():
+    """The first edge at which a curve reaches one half is its bid."""
+    edges = np.array([5, 10, 20])
+    assert bid_that_wins_half(np.array([0.1, 0.2, 0.3]), edges) == 20
+    assert bid_that_wins_half(np.array([0.1, 0.5, 0.9]), edges) == 10
+
+
+def test_without_segments_there_are_no_profiles():
+    """Advertisers outside all segments are counted nowhere, and none is an outlier."""
+    none = np.array([-1, -1])
+    words = segment_words(["shoes", "boots"], none, 0)
+    assert describe_segments(np.empty((0, 2)), np.array([5, 10]), none, np.ones(2), words) == []
     evidence = evidence_of(log_of(bid=[5, 5], won=False, price=0, advertiser=[0, 1], edges=[5, 10]))
-    found = describe_segments(evidence, hard_memberships(evidence, np.array([0, 0])), ["", ""])
-    assert [profile.median_price for profile in found] == [10]
-    none = hard_memberships(evidence, np.array([-1, -1]))
-    assert describe_segments(evidence, none, ["shoes", "boots"]) == []
-    assert [part.tolist() for part in outliers_of(evidence, none)] == [[], []]
+    outliers = outliers_of(evidence, hard_memberships(evidence, none))
+    assert [part.tolist() for part in outliers] == [[], []]
 
 
 def test_segment_curves_are_made_of_the_segments_rates():
@@ -168,17 +179,3 @@ def test_doubtful_members_have_small_shares():
     memberships = Memberships(shares, np.zeros((3, 2)), "hazard")
     observations = np.array([5.0, 5.0, 5.0, 5.0, 0.0])
     assert doubtful_members(memberships, observations).tolist() == [2, 1]
-
-
-def test_first_price_segments_are_described_too():
-    """Segments of the rate form have profiles."""
-    rng = np.random.default_rng(0)
-    trials = np.full((4, 5), 50.0)
-    rate = np.array([[0.1, 0.2, 0.6, 0.8, 0.9], [0.6, 0.7, 0.8, 0.9, 1.0]])[[0, 0, 1, 1]]
-    successes = rng.binomial(50, rate).astype(float)
-    edges = np.arange(10, 51, 10)
-    evidence = Evidence("rate", "bid", edges, successes, trials, edges * 1.0, trials.sum(axis=1))
-    found = describe_segments(
-        evidence, hard_memberships(evidence, np.array([0, 0, 1, 1])), [""] * 4
-    )
-    assert [profile.median_price for profile in found] == [30, 10]

@@ -49,6 +49,7 @@ from coterie.ads.segments.segment_profiles import (
     doubtful_members,
     outlying_members,
     segment_curves,
+    segment_words,
 )
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships
@@ -255,12 +256,13 @@ class AdForecaster(FittedMarket, BaseEstimator):
         known = self._look_at_all(histograms, batches, sample, training, learned)
         found = replace(learned, shares=known.shares, rule=None)
         found = sizable_segments(found, known.observations)
-        self._keep_segments(evidence, found, [texts[row] for row in rows.tolist()])
+        self.shares_, self.labels_ = found.shares, found.labels
         self.agreement_ = spread_agreement(
             compare_views(views, self.labels_[rows], weights), rows, len(texts)
         )
         self._keep_evidence(histograms, evidence, known)
         self._keep_curves(histograms, batches, evidence, found, choice, calibration)
+        self._keep_segments([texts[row] for row in rows.tolist()])
         self._keep_rates(known)
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
         self.stored_days_ = pack_days(histograms, named)
@@ -320,13 +322,13 @@ class AdForecaster(FittedMarket, BaseEstimator):
         blocks = (texts[at : at + size] for at in range(0, len(texts), size))
         return np.concatenate([transform(block) for block in blocks])
 
-    def _keep_segments(
-        self, evidence: Evidence, memberships: Memberships, texts: list[str]
-    ) -> None:
-        """Keep the segments; evidence and texts are of the representatives."""
-        self.shares_, self.labels_ = memberships.shares, memberships.labels
-        mine = replace(memberships, shares=memberships.shares[self.representatives_])
-        self.segments_ = describe_segments(evidence, mine, texts)
+    def _keep_segments(self, texts: list[str]) -> None:
+        """Describe the segments; texts are of the representatives."""
+        curves = self.segment_win_[:-1]
+        words = segment_words(texts, self.labels_[self.representatives_], len(curves))
+        self.segments_ = describe_segments(
+            curves, self.edges_, self.labels_, self.observations_, words
+        )
 
     def _keep_evidence(
         self, histograms: BidHistograms, evidence: Evidence, known: KnownAdvertisers
@@ -338,14 +340,6 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.edges_, self.price_ = evidence.edges, evidence.price
         self.observations_ = known.observations
         self.successes_, self.trials_by_bin_ = known.successes, known.told
-        K = len(self.segments_)
-        inside = self.labels_ >= 0
-        sizes = np.bincount(self.labels_[inside], minlength=K)
-        bids = np.bincount(self.labels_[inside], known.observations[inside], K)
-        self.segments_ = [
-            replace(profile, size=int(size), observations=float(number))
-            for profile, size, number in zip(self.segments_, sizes, bids, strict=True)
-        ]
 
     def _keep_curves(
         self,
@@ -359,8 +353,9 @@ class AdForecaster(FittedMarket, BaseEstimator):
         _LOG.info("Fitting the market curves")
         rows, days = self.representatives_, list(range(len(histograms.days)))
         groups = np.where(evidence.observations > 0, self.labels_[rows], -1)
+        n_segments = memberships.shares.shape[1] - 1
         sample = histograms_of(histograms, rows)
-        fit = fit_market(sample, days, groups, len(self.segments_), half_life=choice.half_life)
+        fit = fit_market(sample, days, groups, n_segments, half_life=choice.half_life)
         mine = replace(memberships, shares=memberships.shares[rows])
         by_segment = segment_curves(evidence, mine)
         found = find_curves(

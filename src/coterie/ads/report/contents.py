@@ -36,7 +36,7 @@ from coterie.ads.report.advertiser_rows import (
 )
 from coterie.ads.report.chart_points import day_points, forecast_points, shares_below
 from coterie.ads.report.evaluation_tables import evaluation_contents
-from coterie.ads.segments.segment_profiles import SegmentProfile
+from coterie.ads.segments.segment_profiles import SegmentProfile, bid_that_wins_half
 from coterie.errors import InvalidParameterError
 
 __all__ = [
@@ -287,8 +287,7 @@ def _profile(model: AdForecaster, s: int) -> dict[str, Any]:
     if s >= 0:
         profile = model.segments_[s]
     else:
-        half = int(np.searchsorted(model.segment_win_[-1], 0.5))
-        price = float(model.edges_[min(half, len(model.edges_) - 1)])
+        price = bid_that_wins_half(model.segment_win_[-1], model.edges_)
         n, n_bids = len(model.advertisers_), float(model.observations_.sum())
         profile = SegmentProfile("all advertisers", [], "", price, n, n_bids)
     return asdict(profile) | {"median_price": profile.median_price / _MICROS}

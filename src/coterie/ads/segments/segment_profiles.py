@@ -14,11 +14,13 @@ from coterie.ads.segments.memberships import Memberships
 
 __all__ = [
     "SegmentProfile",
+    "bid_that_wins_half",
     "describe_segments",
     "distances_from_segments",
     "doubtful_members",
     "outlying_members",
     "segment_curves",
+    "segment_words",
 ]
 
 Floats = NDArray[np.float64]
@@ -46,32 +48,53 @@ class SegmentProfile:
 
 
 def describe_segments(
-    evidence: Evidence, memberships: Memberships, texts: Sequence[str]
+    curves: Floats,
+    edges: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    observations: Floats,
+    words: Sequence[list[str]],
 ) -> list[SegmentProfile]:
     """Describe every segment by its characteristic words and its price level.
 
-    ``texts`` has one text per advertiser, empty if there is none.
+    Parameters
+    ----------
+    curves : (K, G) array
+        Win rates of a new advertiser of each segment at the bids ``edges``.
+    edges : (G,) array
+        Bids in micros.
+    labels, observations : (A,) arrays
+        Segment of each advertiser, −1 for none, and the number of its bids.
+    words : K lists of str
+        From :func:`segment_words`.
     """
-    # imported here because it needs scikit-learn, which reading a profile does not
-    from coterie.ads.segments.text_view import characteristic_words
-
-    labels = memberships.labels
-    n_segments = memberships.shares.shape[1] - 1
-    curves = segment_curves(evidence, memberships)[:-1]
-    prices = np.array([_bid_that_wins_half(curve, evidence.edges) for curve in curves])
-    levels = _price_levels(prices)
-    words = characteristic_words(list(texts), labels, n=3) if any(texts) else [[]] * n_segments
-    words = [*words, *[[]] * (n_segments - len(words))]
+    K, inside = len(curves), labels >= 0
+    sizes = np.bincount(labels[inside], minlength=K)
+    bids = np.bincount(labels[inside], observations[inside], K)
+    prices = [bid_that_wins_half(curve, edges) for curve in curves]
+    levels = _price_levels(np.array(prices))
     profiles, names = [], set[str]()
-    for s in range(n_segments):
+    for s in range(K):
         subject = " ".join(words[s][:2]) if words[s] else f"segment {s + 1}"
         name = _distinct_name(f"{subject}, {levels[s]}", names)
         names.add(name)
-        mine = labels == s
-        size, observations = int(mine.sum()), float(evidence.observations[mine].sum())
-        price = float(prices[s])
-        profiles.append(SegmentProfile(name, list(words[s]), levels[s], price, size, observations))
+        size, number = int(sizes[s]), float(bids[s])
+        profiles.append(SegmentProfile(name, words[s], levels[s], prices[s], size, number))
     return profiles
+
+
+def segment_words(texts: Sequence[str], labels: NDArray[np.int64], K: int) -> list[list[str]]:
+    """Return up to three characteristic words of each segment; none where there are no texts."""
+    # imported here because it needs scikit-learn, which reading a profile does not
+    from coterie.ads.segments.text_view import characteristic_words
+
+    words = characteristic_words(list(texts), labels, n=3) if any(texts) else []
+    return [list(words[s]) if s < len(words) else [] for s in range(K)]
+
+
+def bid_that_wins_half(curve: Floats, edges: NDArray[np.int64]) -> float:
+    """Return the first edge at which a curve reaches one half, or else the last edge."""
+    at = int(np.searchsorted(curve, 0.5))
+    return float(edges[min(at, len(edges) - 1)])
 
 
 def segment_curves(evidence: Evidence, memberships: Memberships) -> Floats:
@@ -109,11 +132,6 @@ def doubtful_members(memberships: Memberships, observations: Floats) -> NDArray[
     most = memberships.shares[:, :-1].max(axis=1, initial=0.0)
     doubtful = np.flatnonzero((most < _CERTAIN) & (observations > 0))
     return doubtful[np.argsort(most[doubtful], kind="stable")]
-
-
-def _bid_that_wins_half(curve: Floats, edges: NDArray[np.int64]) -> float:
-    at = int(np.searchsorted(curve, 0.5))
-    return float(edges[min(at, len(edges) - 1)])
 
 
 def _price_levels(prices: Floats) -> list[str]:
