@@ -17,6 +17,9 @@ __all__ = [
 ]
 
 _MOST_SIZES = 12
+#: Relative gaps below these are errors of rounding, and print as 0.0%.
+_ROUNDING = 1e-9
+_LEAST_SHOWN = 0.001
 
 
 def clusters_in_words(sizes: Iterable[int]) -> str:
@@ -56,8 +59,13 @@ def bound_in_words(lower_bound: float, gap: float) -> str:
 
     >>> bound_in_words(2468.5, 0.0584)
     'no partition can have J below 2,468.5, so J could fall by at most 5.8%'
+    >>> bound_in_words(2621.5, 0.0)
+    'no partition has a lower J'
     """
-    return f"no partition can have J below {lower_bound:,.1f}, so J could fall by at most {gap:.1%}"
+    if gap < _ROUNDING:
+        return "no partition has a lower J"
+    fall = f"at most {gap:.1%}" if gap >= _LEAST_SHOWN else f"less than {_LEAST_SHOWN:.1%}"
+    return f"no partition can have J below {lower_bound:,.1f}, so J could fall by {fall}"
 
 
 def dissent_in_words(dissent: Dissent, names: Sequence[str], partition_weights: Any) -> str:
