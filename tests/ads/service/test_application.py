@@ -13,7 +13,7 @@ import pytest
 
 from coterie.ads.service.access import AccessPolicy, read_tokens
 from coterie.ads.service.application import OPEN_ROUTES, UNKNOWN
-from coterie.ads.service.request_logs import logging_to_stderr
+from coterie.ads.service.monitoring import logging_to_stderr
 from coterie.ads.service.served_model import ServedModel
 from fitted_models import small_model
 from running_service import wait_until

@@ -21,6 +21,7 @@ from coterie.ads.protocol.decision_questions import (
     PortfolioQuestion,
     TargetsQuestion,
 )
+from coterie.ads.protocol.faults import fault_of, printable
 from coterie.ads.protocol.market import (
     Advertiser,
     AdvertiserItem,
@@ -69,4 +70,6 @@ __all__ = [
     "Subject",
     "TargetsQuestion",
     "answer_of",
+    "fault_of",
+    "printable",
 ]

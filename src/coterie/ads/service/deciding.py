@@ -1,16 +1,22 @@
-"""Decisions: answers about goals, budgets, targets and portfolios, in slices of work."""
+"""Decisions about goals, budgets, targets and portfolios, and the table of all curves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from msgspec import UNSET
+from numpy.typing import NDArray
 
 from coterie.ads.decisions.budgets import plan_budget
+from coterie.ads.decisions.bulk_tables import curve_table
 from coterie.ads.decisions.decision_answers import (
     BudgetPlan,
     BudgetSplit,
@@ -21,6 +27,7 @@ from coterie.ads.decisions.decision_answers import (
 from coterie.ads.decisions.goals import bid_for
 from coterie.ads.decisions.portfolios import split_in_steps
 from coterie.ads.decisions.target_ranking import rank_targets
+from coterie.ads.forecasts.profiles import shown_grid
 from coterie.ads.protocol import (
     BudgetQuestion,
     Fault,
@@ -32,11 +39,11 @@ from coterie.ads.protocol import (
 )
 from coterie.ads.service.fair_queue import Slices, in_one_slice
 from coterie.ads.service.problems import invalid
-from coterie.ads.service.question_reading import read_question
+from coterie.ads.service.request_reading import read_question
 from coterie.ads.service.served_model import ServedModel
 from coterie.errors import InvalidParameterError
 
-__all__ = ["DECISIONS", "Decision", "decide"]
+__all__ = ["CURVE_MEDIA", "DECISIONS", "CurveParts", "Decision", "curve_parts", "decide"]
 
 _ENCODE = msgspec.json.Encoder().encode
 #: So many bids times days of a decision take as long as one of a forecast with its JSON.
@@ -44,6 +51,16 @@ _ITEMS_PER_WORK = 40
 #: Figures of single values of dimensions take so many times as long.
 _WORK_OF_VALUES = 20
 _MOST_SPLIT = Limits().questions
+#: Media types by the name of the format.
+CURVE_MEDIA = {
+    "arrow": "application/vnd.apache.arrow.stream",
+    "parquet": "application/vnd.apache.parquet",
+}
+#: The cost of each part, and what makes it.
+CurveParts = Iterator[tuple[int, Callable[[], bytes]]]
+_ADVERTISERS_TOGETHER = 8
+#: So many advertisers make a record batch, or a row group.
+_ADVERTISERS_WRITTEN = 1_024
 
 
 @dataclass(frozen=True)
@@ -132,3 +149,73 @@ DECISIONS = {
     ),
     "/v1/portfolios": Decision(PortfolioQuestion, BudgetSplit, _portfolio_cost, _portfolio),
 }
+
+
+def curve_parts(
+    served: ServedModel, kind: Literal["arrow", "parquet"], segment: int | None = None
+) -> CurveParts:
+    """Yield the parts of the table of curves; each is to be made before the next is taken.
+
+    Parameters
+    ----------
+    served : ServedModel
+    kind : {"arrow", "parquet"}
+    segment : int, optional
+        Only the advertisers of this segment.
+    """
+    model, sink = served.model, _Sink()
+    rows = np.arange(len(served.names))
+    if segment is not None:
+        rows = np.flatnonzero(model.labels_ == segment)
+    # the bids of the charts
+    grid = shown_grid(model.edges_)
+    bins = np.searchsorted(model.edges_, grid[grid > 0])
+    table = curve_table(model, bins, {"model_version": served.version.version})
+    writer: Any = (
+        pa.ipc.new_stream(sink, table.schema)
+        if kind == "arrow"
+        else pq.ParquetWriter(sink, table.schema)
+    )
+    gathered: list[pa.RecordBatch] = []
+
+    def write(last: bool) -> bytes:
+        if gathered:
+            writer.write_table(pa.Table.from_batches(gathered).combine_chunks())
+            gathered.clear()
+        if last:
+            writer.close()
+        return sink.taken()
+
+    def add(some: NDArray[np.int64]) -> bytes:
+        gathered.append(table.batch(some))
+        enough = len(gathered) * _ADVERTISERS_TOGETHER >= _ADVERTISERS_WRITTEN
+        return write(last=False) if enough else b""
+
+    for first in range(0, len(rows), _ADVERTISERS_TOGETHER):
+        some = rows[first : first + _ADVERTISERS_TOGETHER]
+        yield len(some) * table.width, partial(add, some)
+    yield 1, partial(write, last=True)
+
+
+class _Sink(io.RawIOBase):
+    """A file whose content is taken away while it is written; Parquet needs its true position."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any) -> int:
+        self._parts.append(bytes(part))
+        self._position += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def tell(self) -> int:
+        return self._position
+
+    def taken(self) -> bytes:
+        content = b"".join(self._parts)
+        self._parts.clear()
+        return content

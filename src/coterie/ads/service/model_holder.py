@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from coterie.ads.protocol import Refusal
-from coterie.ads.service.metrics import Metrics
-from coterie.ads.service.served_model import ServedModel, file_version, load_served, printable
+from coterie.ads.protocol import Refusal, printable
+from coterie.ads.service.monitoring import Metrics
+from coterie.ads.service.served_model import ServedModel, file_version, load_served
 from coterie.errors import CoterieError, ModelFileError
 
 __all__ = ["ModelHolder"]
@@ -169,7 +169,7 @@ def _give_back_memory() -> None:
 
 def _identity(path: Path) -> _Identity:
     try:
-        told = path.stat()
+        found = path.stat()
     except OSError:
         return None
-    return (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -9,33 +9,35 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from coterie.ads import protocol
+from coterie.ads.page.served_files import page_files
 from coterie.ads.protocol import Limits, Question
-from coterie.ads.service import bulk_curves
 from coterie.ads.service.answering import (
     answer_lines,
     answer_slices,
     compressed,
     quick_answer,
 )
-from coterie.ads.service.deciding import DECISIONS, decide
+from coterie.ads.service.deciding import CURVE_MEDIA, DECISIONS, CurveParts, curve_parts, decide
 from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
-from coterie.ads.service.metrics import CONTENT_TYPE_LATEST, Metrics
 from coterie.ads.service.model_holder import ModelHolder
-from coterie.ads.service.pages import page_answer
+from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.problems import KINDS, Problem
-from coterie.ads.service.question_reading import Batch, make_batch, read_questions
 from coterie.ads.service.request_reading import (
+    Batch,
     BodyReader,
     accepts_gzip,
     check_media,
     has_tag,
+    make_batch,
     read_query,
+    read_questions,
 )
 from coterie.ads.service.served_model import ServedModel
 
@@ -62,7 +64,7 @@ class Routes:
         self._holder, self._queue = holder, queue
         self._metrics, self._limits = metrics, limits
         self._bodies = BodyReader(limits)
-        self._cached: dict[str, tuple[str, bytes, bytes]] = {}
+        self._segments = ("", b"", b"")  # the last answer: its tag, its JSON, the same in gzip
         self.starting = self.stopping = False
 
     async def live(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's signature)
@@ -99,15 +101,15 @@ class Routes:
         """Return all segments with their words, sizes and curves."""
         read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
-        headers = {"ETag": served.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        headers = _tag_headers(served)
         if has_tag(request, served.tag):
             return Response(status_code=304, headers=headers)
-        kept = self._cached.get("segments")
-        if kept is None or kept[0] != served.tag:
+        tag, body, zipped = self._segments
+        if tag != served.tag:
             body = await self._look_up(request, lambda: _encoded(served.segments()))
             zipped = await asyncio.to_thread(compressed, body)
-            kept = self._cached["segments"] = (served.tag, body, zipped)
-        return _plain_or_zipped(request, kept[1], kept[2], headers)
+            self._segments = (served.tag, body, zipped)
+        return _plain_or_zipped(request, body, zipped, headers)
 
     async def advertisers(self, request: Request) -> Response:
         """List advertisers whose id contains a text, in any case.
@@ -190,8 +192,8 @@ class Routes:
         asked = read_query(request, protocol.CurveQuery)
         served = await self._holder.current.with_details()
         segment = None if asked.segment is UNSET else asked.segment
-        parts = bulk_curves.written(served, asked.format, segment)
-        media = bulk_curves.MEDIA[asked.format]
+        parts = curve_parts(served, asked.format, segment)
+        media = CURVE_MEDIA[asked.format]
         if request.method == "HEAD":
             return Response(media_type=media, headers=_NO_STORE)
         return StreamingResponse(self._parts(request, parts), media_type=media, headers=_NO_STORE)
@@ -205,11 +207,11 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """Return the what-if page."""
-        return page_answer(request, "")
+        return _page_file(request, "")
 
     async def asset(self, request: Request) -> Response:
         """Return a script or a style of the page."""
-        return page_answer(request, request.path_params["name"])
+        return _page_file(request, request.path_params["name"])
 
     async def _decided(self, request: Request) -> Response:
         """Answer the question in the body, of the kind that the path names."""
@@ -236,11 +238,11 @@ class Routes:
         self, request: Request, served: ServedModel, find: Callable[[], Any]
     ) -> Response:
         """Return an answer that stays valid as long as the model; 304 if the client has it."""
-        headers = {"ETag": served.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        headers = _tag_headers(served)
         if has_tag(request, served.tag):
             return Response(status_code=304, headers=headers)
         body = await self._look_up(request, lambda: _encoded(find()))
-        return _plain_or_zipped(request, body, None, headers)
+        return Response(body, media_type=JSON, headers=headers)
 
     async def _lines(self, request: Request) -> AsyncIterator[bytes]:
         """Yield the answers to the lines of a body while it arrives."""
@@ -269,7 +271,7 @@ class Routes:
             first += n_lines
             yield found
 
-    async def _parts(self, request: Request, slices: bulk_curves.Parts) -> AsyncIterator[bytes]:
+    async def _parts(self, request: Request, slices: CurveParts) -> AsyncIterator[bytes]:
         """Yield the parts of a large answer, each made in the client's turn."""
         for cost, make in slices:
             yield await self._queued(request, cost, in_one_slice(make, cost), waits=True)
@@ -286,6 +288,22 @@ class _ReadingStream(StreamingResponse):
 
 
 _NO_STORE = {"Cache-Control": "no-store"}
+_FOR_EVER = "public, max-age=31536000, immutable"
+_ASK_AGAIN = "no-cache"
+_CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+#: What a browser may do with the page: almost only what belongs to the page.
+_POLICIES = {
+    "Content-Security-Policy": _CONTENT_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -304,9 +322,32 @@ def _json(content: Any, headers: dict[str, str] | None = None) -> Response:
     return Response(_encoded(content), media_type=JSON, headers=headers or _NO_STORE)
 
 
+def _tag_headers(served: ServedModel) -> dict[str, str]:
+    return {"ETag": served.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+
+
 def _plain_or_zipped(
-    request: Request, body: bytes, zipped: bytes | None, headers: dict[str, str]
+    request: Request, body: bytes, zipped: bytes, headers: dict[str, str]
 ) -> Response:
-    if zipped is None or not accepts_gzip(request):
-        return Response(body, media_type=JSON, headers=headers)
-    return Response(zipped, media_type=JSON, headers=headers | {"Content-Encoding": "gzip"})
+    headers = {"Content-Type": JSON, **headers}
+    if not accepts_gzip(request):
+        return Response(body, headers=headers)
+    return Response(zipped, headers=headers | {"Content-Encoding": "gzip"})
+
+
+def _page_file(request: Request, name: str) -> Response:
+    """Return a file of the page, or that the browser has it already."""
+    file = page_files().get(name)
+    if file is None:
+        raise Problem("not-found", "the page has no file of this name")
+    current = name and request.query_params.get("v") == file.hash
+    headers = {
+        "ETag": f'"{file.hash}"',
+        "Cache-Control": _FOR_EVER if current else _ASK_AGAIN,
+        "Content-Type": file.kind,
+        "Vary": "Accept-Encoding",
+        **_POLICIES,
+    }
+    if has_tag(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return _plain_or_zipped(request, file.body, file.zipped, headers)
