@@ -85,7 +85,8 @@ const coterieDecisions = (() => {
       if (!found.reached) return showWords("goal", sentence(found.why), true);
       const bid = roundedUp(found.bid);
       fields.setBid(bid, bid);
-      const parts = [strong(money(bid)), ` is the least bid expected to reach ${goalWords({ goal, amount })} ${when}. `];
+      const reached = goalWords({ goal, amount });
+      const parts = [strong(money(bid)), ` is the least bid expected to reach ${reached} ${when}. `];
       parts.push(safeWords(found.safe_bid));
       return showWords("goal", parts);
     }

@@ -85,7 +85,11 @@ const coterieEvaluationCharts = (() => {
         key: (point) => Math.abs(gap(point)),
         cell: (point) => missedBy(point[target], format),
       };
-      const interval = { title: "interval", key: (point) => point[target].high, cell: (point) => span(point[target], format) };
+      const interval = {
+        title: "interval",
+        key: (point) => point[target].high,
+        cell: (point) => span(point[target], format),
+      };
       columns.push(number("forecast"), interval, number("actual"), missed);
     }
     coterieTables.paged(find("point-list"), {

@@ -40,6 +40,7 @@ from coterie.ads.protocol.questions import (
     Question,
     Questions,
     Subject,
+    given_members,
 )
 
 __all__ = [
@@ -71,5 +72,6 @@ __all__ = [
     "TargetsQuestion",
     "answer_of",
     "fault_of",
+    "given_members",
     "printable",
 ]

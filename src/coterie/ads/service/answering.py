@@ -29,19 +29,23 @@ _LEAST_COMPRESSED = 2_048
 
 
 def quick_answer(
-    served: ServedModel, asked: Question | list[Question], limits: Limits
+    served: ServedModel, question: Question | list[Question], limits: Limits
 ) -> bytes | None:
     """Return the JSON of the answer to one small question about a known advertiser; else None."""
-    if not isinstance(asked, Question):
+    if not isinstance(question, Question):
         return None
-    row = served.tables.row_of.get(asked.advertiser)  # type: ignore[arg-type]
-    if row is None or asked.n_bids * asked.days > limits.small_work or asked.where is not UNSET:
+    row = served.tables.row_of.get(question.advertiser)  # type: ignore[arg-type]
+    if (
+        row is None
+        or question.n_bids * question.days > limits.small_work
+        or question.where is not UNSET
+    ):
         return None
-    if not served.has_period(*asked.period):
+    if not served.has_period(*question.period):
         return None
-    answer, table = _opening(served, asked, row)
-    given, bids = asked.supply is not UNSET, asked.bids()
-    one, supply, level = served.tables.one, answer.supply, asked.level
+    answer, table = _opening(served, question, row)
+    given, bids = question.supply is not UNSET, question.bids()
+    one, supply, level = served.tables.one, answer.supply, question.level
     answer.forecasts = _figures(
         served, bids, [one(row, bid, supply, table, given, level) for bid in bids]
     )
@@ -70,8 +74,8 @@ def answer_lines(
     Return the answers, the number of forecasts in them, and how many lines were answered: the first
     ones, with as many bids as a request may have.
     """
-    found: list[bytes | None] = []
-    asked: list[Question] = []
+    encoded: list[bytes | None] = []  # None for lines that the batch answers
+    questions: list[Question] = []
     n_bids = 0
     for line in lines:
         try:
@@ -80,20 +84,20 @@ def answer_lines(
                 raise invalid("invalid-question", [Fault("", "a line of a stream is one question")])
             make_batch(served, question, limits)
         except Problem as problem:
-            found.append(_ENCODE(problem.document()))
+            encoded.append(_ENCODE(problem.document()))
         else:
-            if asked and n_bids + question.n_bids > limits.bids:
+            if questions and n_bids + question.n_bids > limits.bids:
                 break
             n_bids += question.n_bids
-            found.append(None)
-            asked.append(question)
-    yield len(found)
+            encoded.append(None)
+            questions.append(question)
+    yield len(encoded)
     answers: Iterator[bytes] = iter(())
-    if asked:
-        batch = Batch(served, asked, many=True)
+    if questions:
+        batch = Batch(served, questions, many=True)
         answers = iter((yield from _encoded_answers(batch, limits)))
-    body = b"".join([(next(answers) if one is None else one) + b"\n" for one in found])
-    return body, n_bids, len(found)
+    body = b"".join([(next(answers) if one is None else one) + b"\n" for one in encoded])
+    return body, n_bids, len(encoded)
 
 
 def compressed(body: bytes) -> bytes:
@@ -209,24 +213,24 @@ def _known(
         answer, table = _opening(served, question, row)
         answers.append(answer)
         given = question.supply is not UNSET
-        asked = (answer, row, answer.supply, given, bids)
-        groups.setdefault((id(table), question.level), [table]).append(asked)
+        entry = (answer, row, answer.supply, given, bids)
+        groups.setdefault((id(table), question.level), [table]).append(entry)
     for (_, level), (table, *together) in groups.items():
         _fill(served, together, table, level)
     return answers
 
 
-def _fill(served: ServedModel, asked: list[Any], table: DayTable, level: float) -> None:
+def _fill(served: ServedModel, entries: list[Any], table: DayTable, level: float) -> None:
     """Compute the figures of answers with the same days and level, all at once."""
-    numbers = [len(bids) for *_, bids in asked]
-    bids = [bid for *_, some in asked for bid in some]
+    numbers = [len(bids) for *_, bids in entries]
+    bids = [bid for *_, some in entries for bid in some]
     rows, supplies, given = (
-        np.repeat(np.array([one[column] for one in asked]), numbers) for column in (1, 2, 3)
+        np.repeat(np.array([one[column] for one in entries]), numbers) for column in (1, 2, 3)
     )
     each = [table] * len(bids)
     figures = served.tables.at(rows, np.array(bids), supplies, each, given, level)
     made, at = _figures(served, bids, figures.tolist()), 0
-    for (answer, *_), number in zip(asked, numbers, strict=True):
+    for (answer, *_), number in zip(entries, numbers, strict=True):
         answer.forecasts = made[at : at + number]
         at += number
 
@@ -259,9 +263,9 @@ def _unknown(batch: Batch, number: int, bids: list[float]) -> Answer:
 def _of_target(batch: Batch, number: int, bids: list[float]) -> Answer:
     """Return the answer about auctions with some values of dimensions."""
     served, question = batch.served, batch.questions[number]
-    found = served.model.outlook(**question.details()).forecasts(bids)
+    forecasts = served.model.outlook(**question.details()).forecasts(bids)
     known = batch.rows[number] is not None
-    return answer_of(found, known=known, days=question.days, version=served.version.version)
+    return answer_of(forecasts, known=known, days=question.days, version=served.version.version)
 
 
 def _figures(served: ServedModel, bids: list[float], rows: list[list[float]]) -> list[Figures]:

@@ -36,6 +36,7 @@ from coterie.ads.protocol import (
     PortfolioQuestion,
     Subject,
     TargetsQuestion,
+    given_members,
 )
 from coterie.ads.service.fair_queue import Slices, in_one_slice
 from coterie.ads.service.problems import invalid
@@ -82,49 +83,53 @@ class Decision:
 
 
 def decide(
-    decision: Decision, served: ServedModel, asked: Any, limits: Limits
+    decision: Decision, served: ServedModel, question: Any, limits: Limits
 ) -> tuple[int, Slices[bytes]]:
     """Return what the answer to a question costs, and the slices that make its JSON."""
-    cost = decision.cost(asked)
-    if isinstance(asked, Subject):
-        cost *= 1 if asked.where is UNSET else _WORK_OF_VALUES
-        cost += 0 if asked.advertiser in served.tables.row_of else limits.text_work
-    return cost, _encoded(decision, served, asked, cost)
+    cost = decision.cost(question)
+    if isinstance(question, Subject):
+        cost *= 1 if question.where is UNSET else _WORK_OF_VALUES
+        cost += 0 if question.advertiser in served.tables.row_of else limits.text_work
+    return cost, _encoded(decision, served, question, cost)
 
 
-def _encoded(decision: Decision, served: ServedModel, asked: Any, cost: int) -> Slices[bytes]:
+def _encoded(decision: Decision, served: ServedModel, question: Any, cost: int) -> Slices[bytes]:
     try:
-        found = yield from decision.steps(served, asked, cost)
+        answer = yield from decision.steps(served, question, cost)
     except InvalidParameterError as error:
         raise invalid("invalid-question", [Fault("", str(error))]) from None
-    return _ENCODE(of_version(found, served.version.version))
+    return _ENCODE(of_version(answer, served.version.version))
 
 
-def _goal(served: ServedModel, asked: GoalQuestion, cost: int) -> Slices[GoalBid]:
-    asking: dict[str, Any] = {**asked.goal(), **asked.details()}
-    return in_one_slice(lambda: bid_for(served.model, **asking), cost)
+def _goal(served: ServedModel, question: GoalQuestion, cost: int) -> Slices[GoalBid]:
+    arguments: dict[str, Any] = {**question.goal(), **question.details()}
+    return in_one_slice(lambda: bid_for(served.model, **arguments), cost)
 
 
-def _budget(served: ServedModel, asked: BudgetQuestion, cost: int) -> Slices[BudgetPlan]:
-    bid = asked.bid or None
+def _budget(served: ServedModel, question: BudgetQuestion, cost: int) -> Slices[BudgetPlan]:
+    bid = question.bid or None
     return in_one_slice(
-        lambda: plan_budget(served.model, budget=asked.budget, bid=bid, **asked.details()), cost
+        lambda: plan_budget(served.model, budget=question.budget, bid=bid, **question.details()),
+        cost,
     )
 
 
-def _targets(served: ServedModel, asked: TargetsQuestion, cost: int) -> Slices[TargetRanking]:
-    given = {"bid": asked.bid, "dimension": asked.dimension, "by": asked.by}
-    asking: dict[str, Any] = {name: value for name, value in given.items() if value is not UNSET}
-    return in_one_slice(lambda: rank_targets(served.model, **asking, **asked.details()), cost)
+def _targets(served: ServedModel, question: TargetsQuestion, cost: int) -> Slices[TargetRanking]:
+    arguments = {**given_members(question, ("bid", "dimension", "by")), **question.details()}
+    return in_one_slice(lambda: rank_targets(served.model, **arguments), cost)
 
 
-def _portfolio(served: ServedModel, asked: PortfolioQuestion, cost: int) -> Slices[BudgetSplit]:  # noqa: ARG001
-    if asked.advertisers is UNSET and asked.segment is UNSET and len(served.names) > _MOST_SPLIT:
+def _portfolio(served: ServedModel, question: PortfolioQuestion, cost: int) -> Slices[BudgetSplit]:  # noqa: ARG001
+    if (
+        question.advertisers is UNSET
+        and question.segment is UNSET
+        and len(served.names) > _MOST_SPLIT
+    ):
         raise InvalidParameterError(
             f"the model has {len(served.names):,} advertisers; name up to {_MOST_SPLIT:,} of them, "
             "or a segment"
         )
-    steps = split_in_steps(served.model, **asked.details())
+    steps = split_in_steps(served.model, **question.details())
     while True:
         try:
             items = next(steps)
@@ -133,19 +138,19 @@ def _portfolio(served: ServedModel, asked: PortfolioQuestion, cost: int) -> Slic
         yield max(items // _ITEMS_PER_WORK, 1)
 
 
-def _portfolio_cost(asked: PortfolioQuestion) -> int:
-    number = len(asked.advertisers or ()) or 100
-    return 10 * number * asked.days
+def _portfolio_cost(question: PortfolioQuestion) -> int:
+    number = len(question.advertisers or ()) or 100
+    return 10 * number * question.days
 
 
 #: By the path of their route.
 DECISIONS = {
-    "/v1/bids": Decision(GoalQuestion, GoalBid, lambda asked: 300 + 20 * asked.days, _goal),
+    "/v1/bids": Decision(GoalQuestion, GoalBid, lambda question: 300 + 20 * question.days, _goal),
     "/v1/budgets": Decision(
-        BudgetQuestion, BudgetPlan, lambda asked: 1_000 + 150 * asked.days, _budget
+        BudgetQuestion, BudgetPlan, lambda question: 1_000 + 150 * question.days, _budget
     ),
     "/v1/targets": Decision(
-        TargetsQuestion, TargetRanking, lambda asked: 2_000 + 50 * asked.days, _targets
+        TargetsQuestion, TargetRanking, lambda question: 2_000 + 50 * question.days, _targets
     ),
     "/v1/portfolios": Decision(PortfolioQuestion, BudgetSplit, _portfolio_cost, _portfolio),
 }

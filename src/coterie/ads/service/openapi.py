@@ -158,10 +158,10 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
     types = {one for each in operations for one in (*each.answers, each.body) if one is not None}
     types |= {each.query for each in operations} | {protocol.ProblemDocument}
     ordered = sorted(types, key=str)
-    found, components = msgspec.json.schema_components(
+    all_schemas, components = msgspec.json.schema_components(
         ordered, ref_template="#/components/schemas/{name}"
     )
-    schemas = dict(zip(ordered, found, strict=True))
+    schemas = dict(zip(ordered, all_schemas, strict=True))
     _simplify(components)
     queries = {each.query: components.pop(each.query.__name__, None) for each in operations}
     for schema in components.values():
@@ -184,7 +184,7 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
             "version": coterie.__version__,
             "description": "What an advertiser wins, and what it pays, at bids not made yet.",
         },
-        "tags": [{"name": name, "description": what} for name, what in _TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "security": [{}, {"token": []}],
         "paths": paths,
         "components": {
@@ -247,8 +247,8 @@ def _operation(
 
 def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     binary = {"type": "string", "format": "binary"}
-    found = [schemas[answer] for answer in operation.answers] or [binary]
-    answer = found[0] if len(found) == 1 else {"anyOf": found}
+    answers = [schemas[answer] for answer in operation.answers] or [binary]
+    answer = answers[0] if len(answers) == 1 else {"anyOf": answers}
     if operation.media == ["text/plain"] or "ndjson" in operation.media[0]:
         answer = {"type": "string"}
     responses: dict[str, Any] = {

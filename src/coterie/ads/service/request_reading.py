@@ -169,10 +169,10 @@ def read_questions(body: bytes) -> Question | list[Question]:
     Problem
         If the body is not JSON, or a question is invalid.
     """
-    asked = read_question(body, _DECODER)
-    if asked == []:
+    questions = read_question(body, _DECODER)
+    if questions == []:
         raise invalid("invalid-question", [Fault("", "the list has no question; ask at least one")])
-    return asked
+    return questions
 
 
 def read_question(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
@@ -289,14 +289,13 @@ class Batch:
         return Fault(f"[{number}].{member}" if self.many else member, str(words))
 
 
-def make_batch(served: ServedModel, asked: Question | list[Question], limits: Limits) -> Batch:
+def make_batch(served: ServedModel, given: Question | list[Question], limits: Limits) -> Batch:
     """Return questions as a batch; a Problem if there are too many, or a supply is missing."""
-    many = isinstance(asked, list)
-    questions = asked if isinstance(asked, list) else [asked]
+    questions = given if isinstance(given, list) else [given]
     if len(questions) > limits.questions:
         fault = _too_many(len(questions), "questions", limits.questions)
         raise invalid("invalid-question", [fault])
-    return Batch(served, questions, many=many).check(limits)
+    return Batch(served, questions, many=questions is given).check(limits)
 
 
 def _too_many(number: int, things: str, limit: int) -> Fault:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from coterie.ads import protocol
 from coterie.ads.page.served_files import page_files
-from coterie.ads.protocol import Limits, Question
+from coterie.ads.protocol import Limits
 from coterie.ads.service.answering import (
     answer_lines,
     answer_slices,
@@ -30,7 +30,6 @@ from coterie.ads.service.model_holder import ModelHolder
 from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.problems import KINDS, Problem
 from coterie.ads.service.request_reading import (
-    Batch,
     BodyReader,
     accepts_gzip,
     check_media,
@@ -94,8 +93,8 @@ class Routes:
             "loaded_at": served.loaded_at.isoformat(),
             "last_refusal": self._holder.last_refusal,
         }
-        found = msgspec.convert({**served.book.summary(), **named}, protocol.Model)
-        return _json(found, {"Cache-Control": "no-cache"})
+        model = msgspec.convert({**served.book.summary(), **named}, protocol.Model)
+        return _json(model, {"Cache-Control": "no-cache"})
 
     async def segments(self, request: Request) -> Response:
         """Return all segments with their words, sizes and curves."""
@@ -116,9 +115,9 @@ class Routes:
 
         Ids that begin with the text come first, then by spend.
         """
-        asked = read_query(request, protocol.AdvertiserQuery)
+        query = read_query(request, protocol.AdvertiserQuery)
         served = await self._holder.current.with_details()
-        return await self._tagged(request, served, partial(served.page, asked))
+        return await self._tagged(request, served, partial(served.page, query))
 
     async def advertiser(self, request: Request) -> Response:
         """Return what is known of one advertiser. Percent-encode the id, also its slashes."""
@@ -140,22 +139,22 @@ class Routes:
         body = await self._bodies.whole(request)
         served, limits = self._holder.current, self._limits
         if len(body) <= _SMALL_BODY:
-            asked = read_questions(body)
-            found = quick_answer(served, asked, limits)
-            if found is not None:
-                self._metrics.forecasts.inc(asked.n_bids)  # type: ignore[union-attr]
-                return Response(found, media_type=JSON)
-            batch, cost = _batch_and_cost(served, asked, limits)
+            questions = read_questions(body)
+            answer = quick_answer(served, questions, limits)
+            if answer is not None:
+                self._metrics.forecasts.inc(questions.n_bids)  # type: ignore[union-attr]
+                return Response(answer, media_type=JSON)
+            batch = make_batch(served, questions, limits)
         else:
             # many bodies may come together; the event loop would be busy with them for long
-            reading = partial(_read_batch, served, body, limits)
             size = len(body) // 64
-            batch, cost = await self._queued(request, size, in_one_slice(reading, size))
+            reading = in_one_slice(lambda: make_batch(served, read_questions(body), limits), size)
+            batch = await self._queued(request, size, reading)
         slices = answer_slices(batch, limits, compress=accepts_gzip(request))
-        found, zipped = await self._queued(request, cost, slices)
+        answer, zipped = await self._queued(request, batch.cost(limits), slices)
         self._metrics.forecasts.inc(sum(batch.n_bids))
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if zipped else {})
-        return Response(found, media_type=JSON, headers=headers)
+        return Response(answer, media_type=JSON, headers=headers)
 
     async def bid(self, request: Request) -> Response:
         """Find the bid for a number of impressions, clicks or conversions, or for a spend."""
@@ -189,11 +188,11 @@ class Routes:
         marginal_cost, own_win_rate, segment_win_rate; the metadata of each says what it is. The
         metadata of the schema has the version of the model and the currency.
         """
-        asked = read_query(request, protocol.CurveQuery)
+        query = read_query(request, protocol.CurveQuery)
         served = await self._holder.current.with_details()
-        segment = None if asked.segment is UNSET else asked.segment
-        parts = curve_parts(served, asked.format, segment)
-        media = CURVE_MEDIA[asked.format]
+        segment = None if query.segment is UNSET else query.segment
+        parts = curve_parts(served, query.format, segment)
+        media = CURVE_MEDIA[query.format]
         if request.method == "HEAD":
             return Response(media_type=media, headers=_NO_STORE)
         return StreamingResponse(self._parts(request, parts), media_type=media, headers=_NO_STORE)
@@ -218,8 +217,8 @@ class Routes:
         read_query(request, protocol.NoQuery)
         check_media(request, JSON)
         decision = DECISIONS[request.url.path]
-        asked = decision.read(await self._bodies.whole(request))
-        cost, slices = decide(decision, self._holder.current, asked, self._limits)
+        question = decision.read(await self._bodies.whole(request))
+        cost, slices = decide(decision, self._holder.current, question, self._limits)
         return Response(await self._queued(request, cost, slices), media_type=JSON)
 
     async def _queued(self, request: Request, cost: int, slices: Slices[T], **how: Any) -> T:
@@ -250,26 +249,26 @@ class Routes:
         try:
             async for part in self._bodies.parts(request):
                 *lines, rest = (rest + part).split(b"\n")
-                async for found in self._answered(request, lines):
-                    yield found
+                async for answers in self._answered(request, lines):
+                    yield answers
                 if len(rest) > self._limits.body_bytes:
                     raise self._bodies.too_large()
-            async for found in self._answered(request, [rest]):
-                yield found
+            async for answers in self._answered(request, [rest]):
+                yield answers
         except Problem as problem:
             # the answer has begun, so that its status cannot say it
             yield _encoded(problem.document()) + b"\n"
 
     async def _answered(self, request: Request, lines: list[bytes]) -> AsyncIterator[bytes]:
         """Yield the answers to some lines, some at a time."""
-        asked, first = [line for line in lines if line.strip()], 0
-        while some := asked[first : first + _LINES_TOGETHER]:
+        questions, first = [line for line in lines if line.strip()], 0
+        while some := questions[first : first + _LINES_TOGETHER]:
             slices = answer_lines(self._holder.current, some, self._limits)
             cost = sum(map(len, some)) // 64 + 65
-            found, n_bids, n_lines = await self._queued(request, cost, slices, waits=True)
+            answers, n_bids, n_lines = await self._queued(request, cost, slices, waits=True)
             self._metrics.forecasts.inc(n_bids)
             first += n_lines
-            yield found
+            yield answers
 
     async def _parts(self, request: Request, slices: CurveParts) -> AsyncIterator[bytes]:
         """Yield the parts of a large answer, each made in the client's turn."""
@@ -305,17 +304,6 @@ _POLICIES = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 _encoded = msgspec.json.Encoder().encode
-
-
-def _read_batch(served: ServedModel, body: bytes, limits: Limits) -> tuple[Batch, int]:
-    return _batch_and_cost(served, read_questions(body), limits)
-
-
-def _batch_and_cost(
-    served: ServedModel, asked: Question | list[Question], limits: Limits
-) -> tuple[Batch, int]:
-    batch = make_batch(served, asked, limits)
-    return batch, batch.cost(limits)
 
 
 def _json(content: Any, headers: dict[str, str] | None = None) -> Response:

@@ -151,12 +151,12 @@ class ServedModel:
         """Return the placements of advertisers that are not known, by their texts."""
         return [self._places[text] for text in texts]
 
-    def page(self, asked: AdvertiserQuery) -> AdvertiserPage:
+    def page(self, query: AdvertiserQuery) -> AdvertiserPage:
         """Return a page of advertisers whose id contains a text."""
-        segment = None if asked.segment is UNSET else asked.segment
-        page, page_size = asked.page, asked.page_size
+        segment = None if query.segment is UNSET else query.segment
+        page, page_size = query.page, query.page_size
         rows, total = self._search.result().page(
-            asked.search, segment=segment, sort=asked.sort, page=page, page_size=page_size
+            query.search, segment=segment, sort=query.sort, page=page, page_size=page_size
         )
         items = [self._item(row) for row in rows.tolist()]
         return AdvertiserPage(items, page, max(-(-total // page_size), 1), total)

@@ -51,8 +51,6 @@ def serve(settings: ServiceSettings) -> None:
         If the service cannot start. Nothing listens then.
     """
     check_can_serve()
-    from coterie.ads.service.monitoring import shared_metrics
-
     given = inherited_socket()
     if given is not None:
         settings = _listening_on(given, settings)
@@ -63,6 +61,8 @@ def serve(settings: ServiceSettings) -> None:
             with contextlib.closing(bound):
                 ServiceProcess(settings, announce, announce_end).run(bound)
         else:
+            from coterie.ads.service.monitoring import shared_metrics
+
             # without sharing, so that another service on the port is an error
             bound = given or _reserved(settings)
             with contextlib.closing(bound), shared_metrics():
@@ -206,12 +206,9 @@ def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
     threading.Thread(target=end_with_supervisor, daemon=True).start()
     with _logging(settings):
         try:
-            bound = (
-                port
-                if isinstance(port, socket.socket)
-                else bound_socket(settings.host, port, shared=True)
-            )
-            ServiceProcess(settings, lambda _: report("")).run(bound)
+            if not isinstance(port, socket.socket):
+                port = bound_socket(settings.host, port, shared=True)
+            ServiceProcess(settings, lambda _: report("")).run(port)
         except CoterieError as error:
             report(str(error))
     end_now()
@@ -227,10 +224,10 @@ def _reserved(settings: ServiceSettings) -> socket.socket:
 @contextlib.contextmanager
 def _logging(settings: ServiceSettings) -> Iterator[None]:
     """Write the log while inside; ignore SIGHUP until there is a model that it could reload."""
-    from coterie.ads.service.monitoring import logging_to_stderr
-
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
+        from coterie.ads.service.monitoring import logging_to_stderr
+
         with logging_to_stderr(settings.log_format, settings.quiet):
             yield
     finally:
