@@ -80,6 +80,15 @@ def test_missing_and_unknown_members():
     assert fault({"x": "1"}, NoQuery) == ("x", "unknown name; none is known here")
 
 
+@pytest.mark.parametrize(
+    "name", [" - at `$.x", " - at `$.bid", " - at `$[3]", "` - at `$.where[...]"]
+)
+def test_name_that_looks_like_a_path(name):
+    """Whatever an unknown member is called, the fault is described."""
+    _, what = fault({**KNOWN, name: 1})
+    assert what.startswith(("unknown name", "it must be"))
+
+
 def test_own_rules_keep_their_words():
     """What a type says of its members together is said as it is."""
     at, what = fault([KNOWN, {"bid": 1}], list[Question])

@@ -117,6 +117,7 @@ def test_values_that_the_model_does_not_have(where):
         ("/v1/bids", {"advertiser": "adv-00020", "clicks": 1, "spend": 1}, "give one of"),
         ("/v1/bids", {"advertiser": "adv-00020", "clicks": 0}, "above 0"),
         ("/v1/bids", {"clicks": 1}, "name an `advertiser`"),
+        ("/v1/bids", [{"advertiser": "adv-00020", "clicks": 1}], "an object, not a list of 1"),
         (
             "/v1/bids",
             {"advertiser": "unknown", "clicks": 1},

@@ -62,7 +62,10 @@ def fault_of(error: msgspec.ValidationError, kind: Any, given: Any = msgspec.UNS
     ...     print(fault_of(error, Question, given))
     Fault(at='bid[1]', what='it must be a number above 0 and up to 1,000,000,000, not -1')
     """
-    at, what = _place_and_words(error, kind, given)
+    try:
+        at, what = _place_and_words(error, kind, given)
+    except LookupError:  # the message quotes an unknown name that looks like a path
+        at, what = "", "unknown name"
     return Fault(printable(at.lstrip(".")), printable(what))
 
 
@@ -109,7 +112,7 @@ def _inside(
     """Return the key of a step, and the types that are expected there."""
     if step[1]:
         fields = _first(types, inspect.StructType).fields
-        return step[1], _alternatives(next(f.type for f in fields if f.encode_name == step[1]))
+        return step[1], _alternatives({one.encode_name: one.type for one in fields}[step[1]])
     if step[2]:
         return int(step[2]), _alternatives(_first(types, inspect.ListType).item_type)
     expected = _alternatives(_first(types, inspect.DictType).value_type)
@@ -129,7 +132,7 @@ def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
 
 
 def _first(types: Sequence[inspect.Type], wanted: type[Any]) -> Any:
-    return next(one for one in types if isinstance(one, wanted))
+    return [one for one in types if isinstance(one, wanted)][0]  # noqa: RUF015 (an IndexError)
 
 
 def _is_of(value: Any, kind: inspect.Type) -> bool:

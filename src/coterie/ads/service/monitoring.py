@@ -27,6 +27,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -204,10 +205,10 @@ class Metrics:
 
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
-        self._requests = Counter(
+        requests = Counter(
             "coterie_requests_total", "Answers.", ["route", "method", "status"], registry=own
         )
-        self._seconds = Histogram(
+        durations = Histogram(
             "coterie_request_seconds", "Duration.", ["route"], registry=own, buckets=_SECONDS
         )
         self.queued_work = Gauge(
@@ -232,21 +233,14 @@ class Metrics:
             registry=own,
             multiprocess_mode="livemax",
         )
+
         # looking up a child by its labels takes longer than counting
-        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._requests_of, self._seconds_of = cache(requests.labels), cache(durations.labels)
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        key = (route, method, status)
-        children = self._children.get(key)
-        if children is None:
-            children = (
-                self._requests.labels(route, method, str(status)),
-                self._seconds.labels(route),
-            )
-            self._children[key] = children
-        children[0].inc()
-        children[1].observe(seconds)
+        self._requests_of(route, method, status).inc()
+        self._seconds_of(route).observe(seconds)
 
     def text(self) -> bytes:
         """Return all metrics, of all workers, in the text format of Prometheus."""

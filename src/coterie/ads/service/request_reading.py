@@ -180,8 +180,9 @@ def read_question(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        faults = list(_faults_of_parts(body)) or [_fault(body, decoder, error)]
-        raise invalid("invalid-question", faults) from None
+        # decisions are asked for one by one: for them a list is the fault
+        faults = [*_faults_of_parts(body)] if decoder is _DECODER else []
+        raise invalid("invalid-question", faults or [_fault(body, decoder, error)]) from None
     except _NO_JSON as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise Problem("malformed-body", f"the body is not JSON: {reason}") from None
