@@ -79,11 +79,11 @@ const coterieSegments = (() => {
       button.addEventListener("click", onList);
       listed.append(button);
     }
-    const ownTurn = element("small", { class: "ownTurn" }, "segment of this advertiser");
+    const badge = element("small", { class: "mine" }, "segment of this advertiser");
     return element(
       "article",
       { class: "card", id: `segment-${index}`, tabindex: "-1" },
-      element("h3", {}, element("bdi", {}, visible(segment.name)), ownTurn),
+      element("h3", {}, element("bdi", {}, visible(segment.name)), badge),
       element("p", { class: "words" }, visible(segment.words.join(", "))),
       element("p", { class: "meta" }, aboutSegment(segment)),
       charts,
