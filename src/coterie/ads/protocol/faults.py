@@ -20,22 +20,16 @@ __all__ = ["fault_of", "printable"]
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
 _MEMBER = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
 _MOST_SHOWN = 60
-#: What the types are called, and which types of JSON values they take.
-_NAMES: dict[type[inspect.Type], tuple[str, tuple[type, ...]]] = {
-    inspect.IntType: ("a whole number", (int,)),
-    inspect.FloatType: ("a number", (int, float)),
-    inspect.StrType: ("a text", (str,)),
-    inspect.DateType: ("a date such as 2026-03-09", (str,)),
-    inspect.LiteralType: ("", (str,)),
-    inspect.ListType: ("a list", (list,)),
-    inspect.DictType: ("an object", (dict,)),
-    inspect.StructType: ("an object", (dict,)),
-}
-#: What has a length is counted in these.
-_UNITS = {
-    inspect.StrType: "characters",
-    inspect.ListType: "items",
-    inspect.DictType: "members",
+#: What a type is called, which types of JSON values it takes, and what its length counts.
+_NAMES: dict[type[inspect.Type], tuple[str, tuple[type, ...], str]] = {
+    inspect.IntType: ("a whole number", (int,), ""),
+    inspect.FloatType: ("a number", (int, float), ""),
+    inspect.StrType: ("a text", (str,), "characters"),
+    inspect.DateType: ("a date such as 2026-03-09", (str,), ""),
+    inspect.LiteralType: ("", (str,), ""),
+    inspect.ListType: ("a list", (list,), "items"),
+    inspect.DictType: ("an object", (dict,), "members"),
+    inspect.StructType: ("an object", (dict,), ""),
 }
 _type_info = cache(inspect.type_info)
 
@@ -167,7 +161,7 @@ def _with_limits(kind: inspect.Type) -> str:
     lengths = [getattr(kind, end, None) for end in ("min_length", "max_length")]
     if lengths[1] is not None:
         least = f"{lengths[0]:,} to" if lengths[0] else "up to"
-        limits.append(f"of {least} {lengths[1]:,} {_UNITS[type(kind)]}")
+        limits.append(f"of {least} {lengths[1]:,} {_NAMES[type(kind)][2]}")
     described = " ".join([_name(kind), " and ".join(limits)]).rstrip()
     return re.sub(r"(from \S+) and up to", r"\1 to", described)
 

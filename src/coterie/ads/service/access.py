@@ -43,44 +43,21 @@ _TOKEN_LINE = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,64})[ \t]+)?(?P<token>\S
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """What to serve, where, and for whom.
+    """What to serve, where, and for whom."""
 
-    Attributes
-    ----------
-    model : Path
-        A model file of ``coterie ads segment``.
-    host, port
-        What to listen on; port 0 is chosen by the system.
-    workers : int
-        Number of processes that share the port.
-    allowed_hosts, trusted_proxies : tuple of str
-        See :func:`check_access`.
-    token_file : Path, optional
-        Tokens, one a line; read again by a reload.
-    watch : bool
-        Whether a replaced model file is loaded without a signal.
-    drain_seconds : float
-        How long SIGTERM leaves the service listening while ``/health/ready`` fails.
-    log_format : {"text", "json"}
-    quiet : bool
-        Whether the log leaves out requests other than those the service failed on (5xx).
-    traces : bool
-        Whether to send OpenTelemetry traces.
-    limits : Limits
-    """
-
-    model: Path
+    model: Path  # a model file of ``coterie ads segment``
     host: str = "127.0.0.1"
-    port: int = 8400
-    workers: int = 1
-    allowed_hosts: tuple[str, ...] = ()
+    port: int = 8400  # 0 is chosen by the system
+    workers: int = 1  # processes that share the port
+    allowed_hosts: tuple[str, ...] = ()  # these two: see check_access
     trusted_proxies: tuple[str, ...] = ()
-    token_file: Path | None = None
-    watch: bool = True
+    token_file: Path | None = None  # tokens, one a line; read again by a reload
+    watch: bool = True  # whether a replaced model file is loaded without a signal
+    # how long SIGTERM leaves the service listening while /health/ready fails
     drain_seconds: float = 2.0
     log_format: Literal["text", "json"] = "text"
-    quiet: bool = False
-    traces: bool = False
+    quiet: bool = False  # whether the log has only requests that the service failed on (5xx)
+    traces: bool = False  # whether to send OpenTelemetry traces
     limits: Limits = field(default_factory=Limits)
 
 
@@ -168,16 +145,9 @@ def check_access(
 ) -> AccessPolicy:
     """Return the policy of a service; refuse one that other machines could reach without a token.
 
-    Parameters
-    ----------
-    host : str
-        What is listened on: an address or a name.
-    allowed_hosts : sequence of str
-        Further host names, as behind a proxy.
-    trusted_proxies : sequence of str
-        Addresses or networks whose ``X-Forwarded-For`` is believed.
-    tokens : mapping, optional
-        From :func:`read_tokens`.
+    ``host`` is the address or name to listen on. ``allowed_hosts`` are further host names, as
+    behind a proxy. ``trusted_proxies`` are addresses or networks whose ``X-Forwarded-For`` is
+    believed. ``tokens`` are those of :func:`read_tokens`.
     """
     names = [_checked_name(name) for name in allowed_hosts]
     proxies = [_checked_network(proxy) for proxy in trusted_proxies]

@@ -159,14 +159,9 @@ DECISIONS = {
 def curve_parts(
     served: ServedModel, kind: Literal["arrow", "parquet"], segment: int | None = None
 ) -> CurveParts:
-    """Yield the parts of the table of curves; each is to be made before the next is taken.
+    """Yield the parts of the table of curves, of all advertisers or of one segment.
 
-    Parameters
-    ----------
-    served : ServedModel
-    kind : {"arrow", "parquet"}
-    segment : int, optional
-        Only the advertisers of this segment.
+    Each is to be made before the next is taken.
     """
     model, sink = served.model, _Sink()
     rows = np.arange(len(served.names))

@@ -70,11 +70,7 @@ def log_request(
 def logging_to_stderr(log_format: Literal["text", "json"], quiet: bool) -> Iterator[None]:
     """Write logs of the package, of uvicorn and of OpenTelemetry to standard error while inside.
 
-    Parameters
-    ----------
-    log_format : {"text", "json"}
-    quiet : bool
-        Whether to leave out requests other than those the service failed on (5xx).
+    A quiet log leaves out requests other than those the service failed on (5xx).
     """
     writer = _Unbreakable()
     writer.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
@@ -183,19 +179,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 class Metrics:
-    """What one service counts.
-
-    ====================================================  ======================================
-    ``coterie_requests_total{route,method,status}``       answers
-    ``coterie_request_seconds{route}``                    how long they took
-    ``coterie_queued_work``                               bids times days that wait or run
-    ``coterie_forecasts_total``                           forecasts, one for each bid
-    ``coterie_model_reloads_total{outcome}``              model files taken or refused
-    ``coterie_model_loaded_timestamp_seconds``            when the model was loaded
-    ``coterie_model_advertisers``                         number of advertisers in the model
-    ====================================================  ======================================
-
-    Routes are templates, never the requested path.
+    """What one service counts; routes are templates, never the requested path.
 
     >>> metrics = Metrics()
     >>> metrics.answered("/v1/model", "GET", 200, 0.002)
@@ -206,10 +190,17 @@ class Metrics:
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
         requests = Counter(
-            "coterie_requests_total", "Answers.", ["route", "method", "status"], registry=own
+            "coterie_requests_total",
+            "Answers to requests.",
+            ["route", "method", "status"],
+            registry=own,
         )
         durations = Histogram(
-            "coterie_request_seconds", "Duration.", ["route"], registry=own, buckets=_SECONDS
+            "coterie_request_seconds",
+            "How long answers took.",
+            ["route"],
+            registry=own,
+            buckets=_SECONDS,
         )
         self.queued_work = Gauge(
             "coterie_queued_work",
@@ -217,8 +208,15 @@ class Metrics:
             registry=own,
             multiprocess_mode="livesum",
         )
-        self.forecasts = Counter("coterie_forecasts_total", "Forecasts.", registry=own)
-        reloads = Counter("coterie_model_reloads_total", "Model files.", ["outcome"], registry=own)
+        self.forecasts = Counter(
+            "coterie_forecasts_total", "Forecasts, one for each bid.", registry=own
+        )
+        reloads = Counter(
+            "coterie_model_reloads_total",
+            "Model files taken or refused.",
+            ["outcome"],
+            registry=own,
+        )
         self.reloads_taken = reloads.labels("taken")
         self.reloads_refused = reloads.labels("refused")
         self.model_loaded = Gauge(
@@ -266,13 +264,9 @@ def shared_metrics() -> Iterator[None]:
 def traced(app: ASGI, template: Callable[[str], str], provider: Any = None) -> ASGI:
     """Return an application whose requests are spans.
 
-    Parameters
-    ----------
-    app : ASGI application
-    template : callable
-        Returns the template of the route of a path; spans see nothing else of the path.
-    provider : TracerProvider, optional
-        By default one that exports by OTLP over HTTP. It is shut down with the application.
+    ``template`` returns the template of the route of a path; spans see nothing else of the path.
+    The ``provider`` of tracers, by default one that exports by OTLP over HTTP, is shut down with
+    the application.
     """
     require_extra(
         "traces",

@@ -73,16 +73,9 @@ class Period(NamedTuple):
 class ServedModel:
     """One model and all that is asked of it; its answers never change. It is thread-safe.
 
-    Forecasts are ready at once. Details of advertisers are made meanwhile in threads.
-
-    Parameters
-    ----------
-    model : FittedMarket
-        Sound: see :func:`~coterie.ads.forecasts.model_checks.check_model`.
-    version : str
-        The first digits of the SHA-256 of its file.
-    name : str
-        Of its file, without folders.
+    Forecasts are ready at once. Details of advertisers are made meanwhile in threads. The model
+    must be sound (:func:`~coterie.ads.forecasts.model_checks.check_model`); its version is the
+    first digits of the SHA-256 of its file, its name that of the file without folders.
     """
 
     def __init__(self, model: FittedMarket, version: str, name: str) -> None:

@@ -84,13 +84,8 @@ def end_now(code: object = 0) -> None:
 class ServiceProcess:
     """A uvicorn server with a model, and the signals that it obeys.
 
-    Parameters
-    ----------
-    settings : ServiceSettings
-    on_ready : callable
-        Called with the address once the service listens and all loops are compiled.
-    on_stopping : callable, optional
-        Called when the service begins to stop.
+    ``on_ready`` is called with the address once the service listens and all loops are compiled,
+    ``on_stopping`` when it begins to stop.
     """
 
     def __init__(
