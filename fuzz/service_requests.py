@@ -9,7 +9,7 @@ from urllib.parse import quote_from_bytes
 
 from hypothesis import strategies as st
 
-from coterie.ads.service.operations import operations
+from coterie.ads.service.openapi import operations
 from coterie.errors import ServiceError
 from fuzz.contract import Target
 from service_calls import JSON, NDJSON, Service, served

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from coterie.ads.protocol import Limits
-from coterie.ads.service.metrics import Metrics
-from coterie.ads.service.service_settings import ServiceSettings
+from coterie.ads.service.access import ServiceSettings
+from coterie.ads.service.monitoring import Metrics
 from guide_sessions import captioned, commands_in, fenced_in_order, run_command, run_python
 from running_service import running_service
 

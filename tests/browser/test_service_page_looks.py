@@ -36,7 +36,7 @@ TEXTS = (
 def test_fits_narrow_screens(address, open_address, name):
     """Nothing makes the page wider than a phone, with every part opened."""
     page = open_address(link(address, advertiser=name, day="2026-03-11"), width=360).page
-    page.evaluate("coterieNotices.tell('trouble', 'The service does not answer.', 'Try now')")
+    page.evaluate("coterieNotices.showNotice('trouble', 'The service does not answer.', 'Try now')")
     fits_phones(page)
 
 

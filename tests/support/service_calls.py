@@ -16,7 +16,7 @@ from coterie.ads.protocol import Limits
 from coterie.ads.service.access import AccessPolicy
 from coterie.ads.service.application import make_application
 from coterie.ads.service.fair_queue import FairQueue
-from coterie.ads.service.metrics import Metrics
+from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.routes import Routes
 from coterie.ads.service.served_model import ServedModel
 from target_markets import targets_model

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coterie.ads
-import fitted_models
 from coterie.ads import AsyncClient, Client
 from coterie.errors import CoterieWarning, InvalidParameterError, ServiceError
 from fitted_models import HOSTILE_IDS, first_price_model, small_model
@@ -64,20 +63,6 @@ def client(service):
         yield found
 
 
-@pytest.fixture(scope="module", params=["small_model", "first_price_model", "textless_model"])
-def asked(request, tmp_path_factory):
-    """A model, and a client of a service that has it."""
-    if request.param == "small_model":
-        yield small_model(), request.getfixturevalue("client")
-        return
-    model = getattr(fitted_models, request.param)()
-    with (
-        running_service(model, tmp_path_factory.mktemp(request.param)) as running,
-        Client(running.address) as client,
-    ):
-        yield model, client
-
-
 @pytest.fixture
 def silent_address():
     """An address where nobody listens, nor will: the port is taken, and refuses."""
@@ -94,20 +79,18 @@ def of_model(model, question):
 
 @settings(max_examples=40)
 @given(question=QUESTIONS)
-def test_a_forecast_is_that_of_the_model_bit_for_bit(asked, question):
+def test_a_forecast_is_that_of_the_model_bit_for_bit(client, question):
     """Known and new advertisers, any bids, supplies, days and texts give equal dataclasses."""
-    model, client = asked
-    found, expected = client.forecast(**question), model.forecast(**question)
+    found, expected = client.forecast(**question), small_model().forecast(**question)
     assert found == expected
     assert type(found) is type(expected)
 
 
 @settings(max_examples=15)
 @given(questions=st.lists(QUESTIONS, max_size=12))
-def test_many_questions_are_answered_like_each_alone(asked, questions):
+def test_many_questions_are_answered_like_each_alone(client, questions):
     """In order, with a list for each."""
-    model, client = asked
-    assert client.forecast_many(questions) == [of_model(model, one) for one in questions]
+    assert client.forecast_many(questions) == [of_model(small_model(), one) for one in questions]
 
 
 DECISIONS = [
@@ -121,10 +104,9 @@ DECISIONS = [
 
 
 @pytest.mark.parametrize(("name", "question"), DECISIONS)
-def test_decisions_are_those_of_python(asked, name, question):
+def test_decisions_are_those_of_python(client, name, question):
     """Goals, budgets and portfolios, from clients that block or wait."""
-    model, client = asked
-    expected = getattr(coterie.ads, name)(model, **question)
+    expected = getattr(coterie.ads, name)(small_model(), **question)
     assert getattr(client, name)(**question) == expected
 
     async def ask():

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from coterie.ads.protocol import Answer, Answers, Limits
 from coterie.ads.service.answering import answer_lines, answer_slices, quick_answer
 from coterie.ads.service.problems import MOST_FAULTS, Problem
-from coterie.ads.service.question_reading import Batch, make_batch, read_questions
+from coterie.ads.service.request_reading import Batch, make_batch, read_questions
 from coterie.ads.service.served_model import ServedModel
 from service_calls import served
 
@@ -228,9 +228,9 @@ def faults(asked, limits=LIMITS):
     [
         ({**KNOWN, "bid": 0}, ["bid"]),
         ({**KNOWN, "bid": [1, "2"]}, ["bid[1]"]),
-        ({**KNOWN, "bid": {"from": 1, "to": 2}}, ["bid"]),
+        ({**KNOWN, "bid": {"from": 1, "to": 2}}, ["bid.step"]),
         ({**KNOWN, "bid": {"from": 1, "to": 2, "step": 0}}, ["bid.step"]),
-        ({**KNOWN, "colour": "red"}, [""]),
+        ({**KNOWN, "colour": "red"}, ["colour"]),
         ({"bid": 1}, [""]),
         (
             [KNOWN, 7, {**KNOWN, "days": 0}, KNOWN, {**KNOWN, "level": 1}],

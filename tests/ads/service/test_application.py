@@ -13,7 +13,7 @@ import pytest
 
 from coterie.ads.service.access import AccessPolicy, read_tokens
 from coterie.ads.service.application import OPEN_ROUTES, UNKNOWN
-from coterie.ads.service.request_logs import logging_to_stderr
+from coterie.ads.service.monitoring import logging_to_stderr
 from coterie.ads.service.served_model import ServedModel
 from fitted_models import small_model
 from running_service import wait_until
@@ -167,29 +167,28 @@ def test_clients_are_told_apart_by_address_and_token():
     assert refused.problem["type"] == "/problems/too-much-work"
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "asked", "status"),
-    [
-        ("GET", "/v1/advertisers/nobody", None, 404),
-        ("POST", "/v1/forecast", {"advertiser": "nobody", "bid": 1}, 422),
-        ("POST", "/v1/budgets", {"advertiser": "nobody", "budget": 1}, 422),
-        ("POST", "/v1/portfolios", {"segment": 10**9}, 422),
-        ("POST", "/v1/forecast/stream", {"advertiser": "nobody", "bid": 1}, 200),
-    ],
-)
-def test_refused_request_does_not_keep_its_model(method, path, asked, status):
+def test_refused_requests_do_not_keep_their_model():
     """A model that was replaced leaves memory without the collector, whatever was asked of it."""
+    nobody = {"advertiser": "nobody"}
+    refused = [
+        ("GET", "/v1/advertisers/nobody", None, 404),
+        ("POST", "/v1/forecast", {**nobody, "bid": 1}, 422),
+        ("POST", "/v1/budgets", {**nobody, "budget": 1}, 422),
+        ("POST", "/v1/portfolios", {"segment": 10**9}, 422),
+        ("POST", "/v1/forecast/stream", {**nobody, "bid": 1}, 200),
+    ]
     model = ServedModel(small_model(), "0", "market.coterie")
     model.rehearse()
     found = Service(model)
     kept = weakref.ref(model)
-    content = b"" if asked is None else json.dumps(asked).encode()
-    kind = NDJSON if path.endswith("stream") else JSON
     gc.collect()
     gc.disable()
     try:
-        reply = found.ask(method, path, content=content, headers={"content-type": kind})
-        assert reply.status == status
+        for method, path, question, status in refused:
+            content = b"" if question is None else json.dumps(question).encode()
+            kind = NDJSON if path.endswith("stream") else JSON
+            reply = found.ask(method, path, content=content, headers={"content-type": kind})
+            assert reply.status == status
         found.holder.current = found.served = None
         del model
         # the threads of the queue and of the details may still be on their way out

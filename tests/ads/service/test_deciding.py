@@ -1,16 +1,21 @@
-"""Decisions by the service: goals, budgets and portfolios are those of Python."""
+"""Decisions by the service, and the curves of all advertisers, are those of Python."""
 
 from __future__ import annotations
 
+import io
 import json
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from coterie.ads import bid_for, plan_budget, rank_targets, split_budget
 from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.protocol import Answer, Question
-from coterie.ads.service.deciding import DECISIONS
+from coterie.ads.service import deciding
+from coterie.ads.service.deciding import DECISIONS, curve_parts
 from fitted_models import first_price_model, small_model
 from service_calls import JSON, Service, served, service
 from target_markets import targets_model
@@ -18,6 +23,14 @@ from target_markets import targets_model
 PERIOD = {"day": "2026-03-14", "days": 3, "level": 0.8}
 NEW = {"advertiser": "new", "text": "flights and hotel", "supply": 1e5}
 TWO = ["adv-00020", "adv-00041"]
+COLUMNS = [
+    *("advertiser", "segment", "bid", "win_rate", "win_rate_low", "win_rate_high", "cost"),
+    *("marginal_cost", "own_win_rate", "segment_win_rate"),
+]
+READ = {
+    "arrow": lambda body: pa.ipc.open_stream(io.BytesIO(body)).read_all(),
+    "parquet": pq.read_table,
+}
 
 
 def asked(path, question, name="small_model"):
@@ -102,20 +115,21 @@ def test_values_that_the_model_does_not_have(where):
     [
         ("/v1/bids", {"advertiser": "adv-00020"}, "give one of"),
         ("/v1/bids", {"advertiser": "adv-00020", "clicks": 1, "spend": 1}, "give one of"),
-        ("/v1/bids", {"advertiser": "adv-00020", "clicks": 0}, "> 0"),
+        ("/v1/bids", {"advertiser": "adv-00020", "clicks": 0}, "above 0"),
         ("/v1/bids", {"clicks": 1}, "name an `advertiser`"),
+        ("/v1/bids", [{"advertiser": "adv-00020", "clicks": 1}], "an object, not a list of 1"),
         (
             "/v1/bids",
             {"advertiser": "unknown", "clicks": 1},
             "or give supply, its number of auctions",
         ),
-        ("/v1/budgets", {"advertiser": "adv-00020"}, "budget"),
-        ("/v1/budgets", {"advertiser": "adv-00020", "budget": -1}, "> 0"),
+        ("/v1/budgets", {"advertiser": "adv-00020"}, "it is missing"),
+        ("/v1/budgets", {"advertiser": "adv-00020", "budget": -1}, "not -1"),
         ("/v1/targets", {"advertiser": "adv-00020"}, "no dimensions"),
         ("/v1/targets", {"advertiser": "adv-00020", "by": "luck"}, "luck"),
         ("/v1/portfolios", {"advertisers": TWO, "segment": 0}, "`advertisers` or a `segment`"),
         ("/v1/portfolios", {"advertisers": ["unknown"]}, "'unknown' is not in the log"),
-        ("/v1/portfolios", {"advertisers": ["adv-00020"] * 1001}, "1000"),
+        ("/v1/portfolios", {"advertisers": ["adv-00020"] * 1001}, "a list of 1,001"),
         ("/v1/portfolios", {"segment": 99}, "segment=99"),
         ("/v1/portfolios", {"segment": 0, "goal": "fame"}, "fame"),
     ],
@@ -146,3 +160,63 @@ def test_a_portfolio_lets_others_have_their_turn():
     costs = list(slices)
     assert len(costs) > 5
     assert max(costs) <= 3 * fresh.limits.slice_work
+
+
+def table(kind, segment=None, name="small_model"):
+    """Return the table that the parts make, and their costs."""
+    parts = [(cost, make()) for cost, make in curve_parts(served(name), kind, segment)]
+    body = b"".join(part for _, part in parts)
+    return READ[kind](io.BytesIO(body) if kind == "parquet" else body), [cost for cost, _ in parts]
+
+
+@pytest.mark.parametrize("name", ["small_model", "first_price_model", "textless_model"])
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_curves_are_those_of_the_model(kind, name):
+    """Each advertiser has its curve at each bid of the grid, bit for bit, by advertiser and bid."""
+    made = served(name)
+    found, costs = table(kind, name=name)
+    assert found.column_names == COLUMNS
+    assert found.schema.metadata[b"model_version"] == b"0123456789ab"
+    assert found.schema.metadata[b"currency"] == made.currency.encode()
+    bids = np.array([bid for bid in made.book.grid if bid > 0])
+    assert found["advertiser"].to_pylist() == [one for one in made.names for _ in bids]
+    columns = [found[column].to_numpy().reshape(len(made.names), -1) for column in COLUMNS[2:7]]
+    for row, advertiser in enumerate(made.names):
+        known = made.tables.curves_at(made.placer.placed(advertiser, None), bids)
+        expected = [bids, known["win"], known["low"], known["high"], known["cost"]]
+        np.testing.assert_array_equal([column[row] for column in columns], expected)
+    assert sum(costs) == found.num_rows + 1
+    assert max(costs) <= 8 * len(bids)
+
+
+def test_curve_of_the_python_interface_is_the_same():
+    """At the bids of the grid, model.curve has the same win rates and costs."""
+    made = served()
+    found, _ = table("arrow")
+    of_model = made.model.curve("adv-00023")
+    of_table = found.filter(pa.compute.equal(found["advertiser"], "adv-00023"))
+    both = np.intersect1d(of_table["bid"].to_numpy(), of_model.bid)
+    assert len(both) > 5
+    for ours, theirs in (("win_rate", of_model.win), ("cost", of_model.cost)):
+        left = of_table[ours].to_numpy()[np.isin(of_table["bid"].to_numpy(), both)]
+        np.testing.assert_array_equal(left, theirs[np.isin(of_model.bid, both)])
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_one_segment(kind):
+    """Only advertisers of the segment are there; a segment that does not exist has none."""
+    labels, names = served().model.labels_, np.array(served().names)
+    found, _ = table(kind, 1)
+    assert sorted(set(found["advertiser"].to_pylist())) == sorted(names[labels == 1])
+    none, _ = table(kind, 1_000)
+    assert (none.num_rows, none.column_names) == (0, COLUMNS)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_parts_are_written_while_they_are_made(kind, monkeypatch):
+    """A large table does not wait in memory until its end, and is the same."""
+    whole, _ = table(kind)
+    monkeypatch.setattr(deciding, "_ADVERTISERS_WRITTEN", 16)
+    parts = [len(make()) for _, make in curve_parts(served(), kind)]
+    assert sum(size > 0 for size in parts) >= len(served().names) // 16
+    assert table(kind)[0].equals(whole)

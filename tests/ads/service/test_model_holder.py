@@ -25,8 +25,8 @@ from coterie import save_model
 from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.ads.protocol import ModelVersion
 from coterie.ads.service import model_holder
-from coterie.ads.service.metrics import Metrics
 from coterie.ads.service.model_holder import ModelHolder
+from coterie.ads.service.monitoring import Metrics
 from coterie.errors import CoterieError, ModelFileError
 from fitted_models import first_price_model, small_model, textless_model
 from running_service import PATIENCE

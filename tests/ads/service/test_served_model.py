@@ -1,11 +1,10 @@
-"""A served model answers at once, always the same, from any thread."""
+"""A served model answers at once, always the same, from any thread; advertisers are found by id."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
 import gc
-import json
 import subprocess
 import sys
 import weakref
@@ -15,17 +14,29 @@ from datetime import date
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie import save_model
 from coterie.ads.protocol import AdvertiserQuery
 from coterie.ads.service import served_model
-from coterie.ads.service.served_model import ServedModel, file_version, load_served, printable
+from coterie.ads.service.served_model import (
+    AdvertiserSearch,
+    ServedModel,
+    file_version,
+    load_served,
+)
 from coterie.errors import ModelFileError
 from fitted_models import small_model
 from running_service import wait_until
 from service_calls import served
+
+letters = st.text(
+    st.sampled_from("aAbB-ßſΣσς\n\0/é\ud800") | st.characters(codec="utf-8"), max_size=6
+)
+markets = st.lists(
+    st.tuples(letters, st.sampled_from([0.0, 1.0, 2.5]), st.integers(-1, 2)), max_size=12
+)
 
 
 @pytest.fixture(scope="module")
@@ -147,15 +158,6 @@ def test_odd_file_name_can_be_sent(tmp_path):
     assert load_served(path, file_version(path), whole=False).name == "m\\udcff\\n.coterie"
 
 
-@given(st.text(st.characters(exclude_categories=()), max_size=400), st.integers(1, 350))
-def test_any_text_becomes_a_short_line(text, most):
-    """It has no more characters than asked for; all can be printed and sent."""
-    told = printable(text, most)
-    assert told == text or not text.isprintable() or len(text) > most
-    assert len(told) <= most and told.isprintable()
-    assert json.loads(json.dumps(told)) == told
-
-
 def test_replaced_model_leaves_memory_without_the_collector(path):
     """Nothing refers back to it, also after periods and texts were asked about."""
     made = load_served(path, "0")
@@ -169,3 +171,74 @@ def test_replaced_model_leaves_memory_without_the_collector(path):
         wait_until(lambda: [part() for part in parts] == [None] * 3, "the end of the model")
     finally:
         gc.enable()
+
+
+def searched(market):
+    """Return a search over ids, spends and segments."""
+    return AdvertiserSearch(*([one[i] for one in market] for i in range(3)))
+
+
+def folded(text):
+    """Return a text as ids are compared; what UTF-8 cannot encode is a question mark."""
+    return text.casefold().encode("utf-8", "replace").decode()
+
+
+def slowly_found(market, text, segment):
+    """Return the rows found by looking at each id, in the defined order."""
+    needle = folded(text)
+
+    def order(row):
+        name = folded(market[row][0])
+        kind = 0 if not needle else (name != needle) + (not name.startswith(needle))
+        return kind, -market[row][1], row
+
+    rows = [
+        row
+        for row, (name, _, label) in enumerate(market)
+        if needle in folded(name) and segment in {None, label}
+    ]
+    return sorted(rows, key=order)
+
+
+@given(markets, letters, st.none() | st.integers(0, 2))
+@settings(max_examples=120)
+def test_finds_what_looking_at_every_id_finds(market, text, segment):
+    """Ids equal to the text, then those that begin with it, then others; by spend in each group."""
+    rows, total = searched(market).page(text, segment=segment, page_size=100)
+    assert rows.tolist() == slowly_found(market, text, segment)
+    assert total == len(rows)
+
+
+@given(markets, letters, st.sampled_from(["id", "spend", "size"]), st.booleans())
+def test_sorts_by_a_column(market, text, name, is_falling):
+    """Rows come in the order of the column, and equal ones in the usual order."""
+    size = [len(one[0]) for one in market]
+    ids, spend, _ = zip(*market, strict=True) if market else ((), (), ())
+    columns = {"id": [folded(one).encode() for one in ids], "spend": spend, "size": size}
+    search = AdvertiserSearch(*([one[i] for one in market] for i in range(3)), {"size": size})
+    rows, _ = search.page(text, sort=f"-{name}" if is_falling else name, page_size=100)
+    usual = slowly_found(market, text, None)
+    # sorted() keeps equal rows in order also in reverse
+    assert rows.tolist() == sorted(usual, key=columns[name].__getitem__, reverse=is_falling)
+
+
+@given(markets, letters, st.integers(1, 5))
+def test_pages_follow_one_another(market, text, size):
+    """All pages together are all that was found, in order, and a page beyond is empty."""
+    search = searched(market)
+    whole, total = search.page(text, page_size=100)
+    pages = -(-total // size)
+    parts = [search.page(text, page=page + 1, page_size=size)[0] for page in range(pages)]
+    assert [row for part in parts for row in part.tolist()] == whole.tolist()
+    for page in (pages + 1, 10**9):
+        rows, found = search.page(text, page=page, page_size=size)
+        assert (len(rows), found) == (0, total)
+
+
+def test_a_hundred_thousand_ids_are_told_apart():
+    """Ids that differ in their last character alone are found one by one."""
+    ids = [f"adv-{i:05d}" for i in range(100_000)]
+    search = AdvertiserSearch(ids, np.zeros(len(ids)), np.zeros(len(ids), dtype=int))
+    assert search.page("ADV-04711")[0].tolist() == [4711]
+    assert search.page("adv")[1] == len(ids)
+    assert search.page("adv-99", page_size=3)[0].tolist() == [99_000, 99_001, 99_002]

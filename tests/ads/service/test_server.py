@@ -15,6 +15,7 @@ import pytest
 
 from coterie.ads.service import server
 from coterie.ads.service.served_model import file_version
+from coterie.ads.service.server import announce
 from coterie.errors import MissingExtraError
 from fitted_models import small_model, textless_model
 from running_service import PATIENCE, running_service, wait_until
@@ -230,3 +231,25 @@ def _ended_by(service, number):
     if service.process.poll() is None:
         service.signal(number)
     return service.process.poll() is not None
+
+
+@pytest.mark.parametrize("kind", ["path", "abstract"])
+def test_systemd_is_told_the_state(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state arrives at a socket in the file system or in the abstract namespace."""
+    address = str(tmp_path / "notify") if kind == "path" else f"@coterie-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiving:
+        receiving.bind(address.replace("@", "\0") if kind == "abstract" else address)
+        receiving.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        announce("http://127.0.0.1:8400")
+        assert receiving.recv(100) == b"READY=1"
+
+
+def test_service_works_without_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a socket, or if nobody listens on it, telling the state does nothing."""
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    announce("http://127.0.0.1:8400")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    announce("http://127.0.0.1:8400")

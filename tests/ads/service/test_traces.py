@@ -28,10 +28,9 @@ from coterie.ads.protocol import Limits
 from coterie.ads.service.access import AccessPolicy, read_tokens
 from coterie.ads.service.application import make_application
 from coterie.ads.service.fair_queue import FairQueue
-from coterie.ads.service.metrics import Metrics
 from coterie.ads.service.model_holder import ModelHolder
+from coterie.ads.service.monitoring import Metrics, traced
 from coterie.ads.service.routes import Routes
-from coterie.ads.service.traces import traced
 from fitted_models import small_model
 from running_service import running_service
 

@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 
 from coterie import save_model
 from coterie.ads.service import workers
-from coterie.ads.service.service_settings import ServiceSettings
+from coterie.ads.service.access import ServiceSettings
 
 
 @pytest.fixture(autouse=True)

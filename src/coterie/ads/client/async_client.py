@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import httpx
 
-from coterie.ads.client.connection import Call, Connection, note_version
-from coterie.ads.client.question_batches import Asked, Bids, Details, batches_of
-from coterie.ads.decisions.decision_answers import (
-    BudgetPlan,
-    BudgetSplit,
-    GoalBid,
-    TargetRanking,
-)
+from coterie.ads.client.connection import Call, Connection
+from coterie.ads.client.question_batches import Asked, Bids, Details
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
 
@@ -93,11 +88,8 @@ class AsyncClient(Connection[httpx.AsyncBaseTransport]):
 
     async def forecast_each(self, questions: Iterable[Asked]) -> AsyncIterator[list[Forecast]]:
         """Yield what :meth:`forecast_many` returns; see :meth:`Client.forecast_each`."""
-        versions: list[str] = []
-        for batch in batches_of(questions):
-            together = await self._run(self._answers(batch))
-            note_version(versions, together)
-            for found in together:
+        for call in self._batches(questions):
+            for found in await self._run(call):
                 yield found
 
     async def bid_for(self, advertiser: str | None = None, **asked: Any) -> GoalBid:
@@ -138,14 +130,10 @@ class AsyncClient(Connection[httpx.AsyncBaseTransport]):
         self, search: str = "", *, segment: int | None = None, sort: str = "", page_size: int = 100
     ) -> AsyncIterator[AdvertiserItem]:
         """Yield the advertisers of the model; see :meth:`Client.advertisers`."""
-        page = pages = 1
-        while page <= pages:
-            asked = {"search": search, "segment": segment, "sort": sort}
-            asked |= {"page_size": page_size, "page": page}
-            found = await self._run(self._advertiser_page(**asked))
-            for item in found.items:
+        query = {"search": search, "segment": segment, "sort": sort, "page_size": page_size}
+        for call in self._advertiser_pages(query):
+            for item in await self._run(call):
                 yield item
-            page, pages = page + 1, found.pages
 
     async def curves(self, segment: int | None = None) -> pa.Table:
         """Return the curves of all advertisers, or of one segment; see :meth:`Client.curves`."""

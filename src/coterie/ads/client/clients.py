@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import httpx
 
-from coterie.ads.client.connection import Call, Connection, note_version
-from coterie.ads.client.question_batches import Asked, Bids, Details, batches_of
-from coterie.ads.decisions.decision_answers import (
-    BudgetPlan,
-    BudgetSplit,
-    GoalBid,
-    TargetRanking,
-)
+from coterie.ads.client.connection import Call, Connection
+from coterie.ads.client.question_batches import Asked, Bids, Details
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
 
@@ -137,11 +132,8 @@ class Client(Connection[httpx.BaseTransport]):
         questions : iterable of mapping or Question
             Each with the arguments of :meth:`forecast` by name.
         """
-        versions: list[str] = []
-        for batch in batches_of(questions):
-            found = self._run(self._answers(batch))
-            note_version(versions, found)
-            yield from found
+        for call in self._batches(questions):
+            yield from self._run(call)
 
     def bid_for(self, advertiser: str | None = None, **asked: Any) -> GoalBid:
         """Find the bid for a goal; see :func:`coterie.ads.bid_for`.
@@ -238,13 +230,9 @@ class Client(Connection[httpx.BaseTransport]):
         page_size : int
             1 to 100.
         """
-        page = pages = 1
-        while page <= pages:
-            asked = {"search": search, "segment": segment, "sort": sort}
-            asked |= {"page_size": page_size, "page": page}
-            found = self._run(self._advertiser_page(**asked))
-            yield from found.items
-            page, pages = page + 1, found.pages
+        query = {"search": search, "segment": segment, "sort": sort, "page_size": page_size}
+        for call in self._advertiser_pages(query):
+            yield from self._run(call)
 
     def curves(self, segment: int | None = None) -> pa.Table:
         """Return the curves of all advertisers, or of one segment, as an Arrow table.

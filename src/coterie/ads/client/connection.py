@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from functools import partial
 from random import random
@@ -25,13 +25,8 @@ from msgspec import Meta
 
 from coterie import __version__
 from coterie.ads import protocol
-from coterie.ads.client.question_batches import Batch, batches_of, checked, one_line
-from coterie.ads.decisions.decision_answers import (
-    BudgetPlan,
-    BudgetSplit,
-    GoalBid,
-    TargetRanking,
-)
+from coterie.ads.client.question_batches import Asked, Batch, batches_of, checked, one_line
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
 from coterie.runtime.missing_extras import require_extra
@@ -39,7 +34,7 @@ from coterie.runtime.missing_extras import require_extra
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Attempt", "Call", "Connection", "note_version"]
+__all__ = ["Attempt", "Call", "Connection"]
 
 T = TypeVar("T")
 Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
@@ -52,12 +47,11 @@ _JSON = {"Content-Type": "application/json"}
 
 
 class _Settings(msgspec.Struct):
-    """What may be set; a token must fit in a header."""
+    """What may be set."""
 
     timeout: Annotated[float, Meta(gt=0, lt=1e9)]
     retries: Annotated[int, Meta(ge=0)]
     deadline: Annotated[float, Meta(gt=0, lt=1e9)]
-    token: Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")] = ""
 
 
 class Attempt:
@@ -110,7 +104,11 @@ class Connection(Generic[Transport]):
     ) -> None:
         self.base_url, is_local = _checked_address(base_url)
         token = token or os.environ.get("COTERIE_TOKEN") or None
-        given = {"timeout": timeout, "retries": retries, "deadline": deadline, "token": token}
+        if token is not None and not _is_token(token):
+            raise InvalidParameterError(
+                "token: it must be a text of ASCII characters without blanks, as headers carry it"
+            )
+        given = {"timeout": timeout, "retries": retries, "deadline": deadline}
         self._settings = checked(_Settings, given)
         headers = {"User-Agent": f"coterie/{__version__}"}
         if is_local:
@@ -138,9 +136,22 @@ class Connection(Generic[Transport]):
         segment = quote(checked(str, str(identifier)), safe="").replace(".", "%2E")
         return self._get(f"/v1/advertisers/{segment}", protocol.Advertiser)
 
-    def _advertiser_page(self, **query: Any) -> Call[protocol.AdvertiserPage]:
-        asked = checked(protocol.AdvertiserQuery, query)
-        return self._get("/v1/advertisers", protocol.AdvertiserPage, asked)
+    def _advertiser_pages(
+        self, query: dict[str, Any]
+    ) -> Iterator[Call[list[protocol.AdvertiserItem]]]:
+        """Yield a call for each page; a page is to be fetched before the next call is taken."""
+        page = pages = 1
+
+        def fetch() -> Call[list[protocol.AdvertiserItem]]:
+            nonlocal pages
+            asked = checked(protocol.AdvertiserQuery, {**query, "page": page})
+            found = yield from self._get("/v1/advertisers", protocol.AdvertiserPage, asked)
+            pages = found.pages
+            return found.items
+
+        while page <= pages:
+            yield fetch()
+            page += 1
 
     def _curves(self, segment: int | None) -> Call[pa.Table]:
         return self._ask("/v1/curves", _table, checked(protocol.CurveQuery, {"segment": segment}))
@@ -184,6 +195,18 @@ class Connection(Generic[Transport]):
 
     def _answers(self, batch: Batch) -> Call[list[list[Forecast]]]:
         return self._ask("/v1/forecast", batch.read, batch=batch)
+
+    def _batches(self, questions: Iterable[Asked]) -> Iterator[Call[list[list[Forecast]]]]:
+        """Yield a call for each request that many questions need."""
+        versions: list[str] = []
+
+        def ask(batch: Batch) -> Call[list[list[Forecast]]]:
+            found = yield from self._answers(batch)
+            _note_version(versions, found)
+            return found
+
+        for batch in batches_of(questions):
+            yield ask(batch)
 
     def _ask(
         self,
@@ -241,15 +264,15 @@ class Connection(Generic[Transport]):
         if isinstance(error, httpx.TimeoutException):
             seconds = attempt.arguments["timeout"]
             return ServiceError(f"{self.base_url} did not answer within {seconds:.3g} s"), 0.0
-        why = f"{self.base_url} cannot be asked ({one_line(error) or type(error).__name__})"
+        reason = f"{self.base_url} cannot be asked ({one_line(error) or type(error).__name__})"
         if isinstance(error, httpx.TransportError | httpx.DecodingError) and not isinstance(
             error, httpx.UnsupportedProtocol
         ):
-            return ServiceError(f"{why}; is coterie ads serve running there?"), 0.0
-        return InvalidParameterError(why), None
+            return ServiceError(f"{reason}; is coterie ads serve running there?"), 0.0
+        return InvalidParameterError(reason), None
 
 
-def note_version(seen: list[str], found: list[list[Forecast]]) -> None:
+def _note_version(seen: list[str], found: list[list[Forecast]]) -> None:
     """Warn once if forecasts of one call are from another model than those before."""
     version = found[0][0].model_version
     if version in seen:
@@ -260,7 +283,7 @@ def note_version(seen: list[str], found: list[list[Forecast]]) -> None:
             f"the service got another model meanwhile: the first forecasts are of version "
             f"{one_line(seen[0])}, later ones of {one_line(version)}; see model_version of each",
             CoterieWarning,
-            stacklevel=3,
+            stacklevel=5,  # where the caller takes the forecasts
         )
 
 
@@ -285,8 +308,8 @@ def _refusal(base_url: str, attempt: Attempt, batch: Batch) -> tuple[CoterieErro
         words += "; give token=, or set COTERIE_TOKEN"
     number = one_line(problem.request_id)
     named = f" (request {number})" if number else ""
-    what = f"{base_url} answered {attempt.status}: {words}{named}"
-    error = ServiceError(what, status=attempt.status, request_id=number or None)
+    message = f"{base_url} answered {attempt.status}: {words}{named}"
+    error = ServiceError(message, status=attempt.status, request_id=number or None)
     return error, _wait(attempt.headers) if attempt.status in _PASSING else None
 
 
@@ -308,6 +331,10 @@ def _table(body: bytearray) -> pa.Table:
 
     with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
         return stream.read_all()
+
+
+def _is_token(token: object) -> bool:
+    return isinstance(token, str) and re.fullmatch(r"[\x21-\x7e]+", token) is not None
 
 
 def _checked_address(base_url: str) -> tuple[str, bool]:

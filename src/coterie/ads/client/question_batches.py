@@ -13,7 +13,7 @@ import msgspec
 from numpy.typing import NDArray
 
 from coterie.ads.forecasts.forecast_figures import Forecast
-from coterie.ads.protocol import Answer, Answers, BidRange, Limits, Question
+from coterie.ads.protocol import Answer, Answers, BidRange, Limits, Question, fault_of
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import visible
 
@@ -118,15 +118,19 @@ def checked(kind: type[T], given: Any, place: str = "") -> T:
         if isinstance(given.get("advertiser"), Integral):
             given["advertiser"] = str(given["advertiser"])
     try:
-        found = msgspec.convert(msgspec.to_builtins(given, enc_hook=_plain), kind)
+        plain = msgspec.to_builtins(given, enc_hook=_plain)
+        found = msgspec.convert(plain, kind)
         msgspec.json.encode(found)
         return found
     except UnicodeEncodeError:
-        what, at = "half of a surrogate pair cannot be sent", ""
-    except (msgspec.ValidationError, TypeError) as error:
-        what, _, at = str(error).partition(" - at `$")
-    where = (place + at.rstrip("`")).lstrip(".")
-    raise InvalidParameterError(one_line(f"{where}: {what}" if where else what))
+        at, words = "", "half of a surrogate pair cannot be sent"
+    except msgspec.ValidationError as error:
+        fault = fault_of(error, kind, plain)
+        at, words = fault.at, fault.what
+    except TypeError as error:
+        at, words = "", str(error)
+    where = f"{place}.{at}".strip(".")
+    raise InvalidParameterError(one_line(f"{where}: {words}" if where else words))
 
 
 def one_line(text: object) -> str:

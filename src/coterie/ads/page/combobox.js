@@ -39,7 +39,7 @@ const coterieCombobox = (() => {
     let hurried = false;
 
     function open(query) {
-      const mine = (turn += 1);
+      const ownTurn = (turn += 1);
       searching = true;
       hurried = false;
       input.setAttribute("aria-expanded", "true");
@@ -48,8 +48,8 @@ const coterieCombobox = (() => {
         const items = find(query);
         if (!(items instanceof Promise)) return offer(items, query);
         return items.then(
-          (later) => mine === turn && offer(later, query),
-          (fault) => mine === turn && offer([], query, fault.message),
+          (later) => ownTurn === turn && offer(later, query),
+          (fault) => ownTurn === turn && offer([], query, fault.message),
         );
       };
       if (wait && query.trim()) timer = setTimeout(look, wait);
@@ -61,13 +61,13 @@ const coterieCombobox = (() => {
       found = items;
       list.replaceChildren(...found.map(line));
       const below = found.length ? (rest?.(found) ?? "") : otherwise;
-      if (below) list.append(said(below, found.length ? "rest" : "nothing"));
+      if (below) list.append(remark(below, found.length ? "rest" : "nothing"));
       list.hidden = false;
       move(query.trim() && found.length ? 0 : -1);
       if (hurried) enter();
     }
 
-    function said(words, kind) {
+    function remark(words, kind) {
       const made = document.createElement("li");
       made.className = kind;
       made.textContent = words;

@@ -13,7 +13,7 @@
  * a budget is planned again.
  */
 const coterieDecisions = (() => {
-  const { count, entered, enteredMoney, percent } = coterieNumbers;
+  const { count, entered, enteredMoney, percent, span } = coterieNumbers;
   const { element, exact, strong, whole } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const REST = 250; // milliseconds without a change before a budget is planned again
@@ -38,7 +38,7 @@ const coterieDecisions = (() => {
     }
 
     /** Show words in the place of an answer, as a fault or not. */
-    function say(name, words, isFault = false) {
+    function showWords(name, words, isFault = false) {
       find(`${name}-said`).replaceChildren(...[words].flat());
       find(`${name}-said`).classList.toggle("refused", isFault);
       find(`${name}-amount`).setAttribute("aria-invalid", isFault);
@@ -46,13 +46,13 @@ const coterieDecisions = (() => {
 
     /** The answer to a question, null if another was asked since; what is wrong is said. */
     async function answer(name, question) {
-      const mine = (turns[name] += 1);
-      say(name, "Asking …");
+      const ownTurn = (turns[name] += 1);
+      showWords(name, "Asking …");
       try {
         const found = await question();
-        return mine === turns[name] ? found : null;
+        return ownTurn === turns[name] ? found : null;
       } catch (fault) {
-        if (mine === turns[name]) say(name, fault.message, true);
+        if (ownTurn === turns[name]) showWords(name, fault.message, true);
         return null;
       }
     }
@@ -78,16 +78,17 @@ const coterieDecisions = (() => {
 
     async function findBid() {
       const { goal, amount, fault } = typedGoal();
-      if (!(amount > 0)) return say("goal", unclear("goal", fault), true);
+      if (!(amount > 0)) return showWords("goal", unclear("goal", fault), true);
       const { one, day, when } = asked;
       const found = await answer("goal", () => answers.bidFor({ one, day, goal, amount }));
       if (!found) return undefined;
-      if (!found.reached) return say("goal", sentence(found.why), true);
+      if (!found.reached) return showWords("goal", sentence(found.why), true);
       const bid = roundedUp(found.bid);
       fields.setBid(bid, bid);
-      const told = [strong(money(bid)), ` is the least bid expected to reach ${goalWords({ goal, amount })} ${when}. `];
-      told.push(safeWords(found.safe_bid));
-      return say("goal", told);
+      const reached = goalWords({ goal, amount });
+      const parts = [strong(money(bid)), ` is the least bid expected to reach ${reached} ${when}. `];
+      parts.push(safeWords(found.safe_bid));
+      return showWords("goal", parts);
     }
 
     /** From which bid on even the lower end of the interval reaches the goal; undefined: no interval. */
@@ -107,10 +108,10 @@ const coterieDecisions = (() => {
       const amount = enteredMoney(find("budget-amount").value);
       const { value: days } = entered(find("budget-days").value);
       if (!(amount.value > 0)) {
-        return say("budget", unclear("budget", amount.fault), true);
+        return showWords("budget", unclear("budget", amount.fault), true);
       }
       if (!(Number.isInteger(days) && days >= 1 && days <= MOST_DAYS)) {
-        return say("budget", `Give a whole number of days, 1 to ${MOST_DAYS}.`, true);
+        return showWords("budget", `Give a whole number of days, 1 to ${MOST_DAYS}.`, true);
       }
       planned = { budget: amount.value, days };
       const plan = await makePlan();
@@ -140,10 +141,10 @@ const coterieDecisions = (() => {
     }
 
     function showPlan(plan) {
-      const told = plan.why ? [sentence(plan.why), " "] : [];
-      if (plan.using_bid !== null) told.push("A bid of ", strong(money(plan.using_bid)), " uses the budget. ");
-      told.push(...boughtWords(plan), ...lastsWords(plan));
-      say("budget", told);
+      const parts = plan.why ? [sentence(plan.why), " "] : [];
+      if (plan.using_bid !== null) parts.push("A bid of ", strong(money(plan.using_bid)), " uses the budget. ");
+      parts.push(...boughtWords(plan), ...lastsWords(plan));
+      showWords("budget", parts);
       find("budget-plan").hidden = false;
       const days = plan.by_day.map((one, i) => one.day || `day ${i + 1}`);
       const start = { observed: null, expected: 0, low: 0, high: 0 };
@@ -160,15 +161,15 @@ const coterieDecisions = (() => {
     }
 
     function range([low, high], format) {
-      return whole(`${format(low)}–${format(high)}`);
+      return whole(span({ low, high }, format));
     }
 
     function boughtWords(plan) {
-      const told = [`At ${money(plan.bid)} it buys `, strong(`${count(plan.impressions)} impressions`), " ("];
-      told.push(range(plan.impressions_interval, count), `) for ${money(plan.spend)} (`);
-      told.push(range(plan.spend_interval, money), ")");
-      if (plan.clicks !== null) told.push(`, ${count(plan.clicks)} clicks (`, range(plan.clicks_interval, count), ")");
-      return [...told, ". "];
+      const parts = [`At ${money(plan.bid)} it buys `, strong(`${count(plan.impressions)} impressions`), " ("];
+      parts.push(range(plan.impressions_interval, count), `) for ${money(plan.spend)} (`);
+      parts.push(range(plan.spend_interval, money), ")");
+      if (plan.clicks !== null) parts.push(`, ${count(plan.clicks)} clicks (`, range(plan.clicks_interval, count), ")");
+      return [...parts, ". "];
     }
 
     function lastsWords({ lasts, days, days_until_empty: until, days_until_empty_interval: ends }) {
@@ -176,10 +177,10 @@ const coterieDecisions = (() => {
       if (until === null) return [`The money lasts for ${all}.`];
       const number = (value) => String(Number(value.toPrecision(3)));
       const chance = lasts < 0.001 ? "It" : `It lasts for ${all} with a probability of ${percent(lasts)}; otherwise it`;
-      const told = [`${chance} runs out after about `];
-      told.push(strong(`${number(until)} days`));
-      if (ends) told.push(" (", range(ends, number), ")");
-      return [...told, "."];
+      const parts = [`${chance} runs out after about `];
+      parts.push(strong(`${number(until)} days`));
+      if (ends) parts.push(" (", range(ends, number), ")");
+      return [...parts, "."];
     }
 
     function dayRow({ auctions, impressions, spend, spent, spent_interval: ends }, day) {
@@ -196,7 +197,7 @@ const coterieDecisions = (() => {
     function hidePlan() {
       planned = null;
       clearTimeout(resting);
-      say("budget", "");
+      showWords("budget", "");
       find("budget-plan").hidden = true;
     }
 
@@ -208,7 +209,7 @@ const coterieDecisions = (() => {
       if (!isSame) {
         turns.goal += 1;
         turns.budget += 1;
-        say("goal", "");
+        showWords("goal", "");
         if (find("budget-form")) hidePlan();
       } else if (planned) planAgain();
     }

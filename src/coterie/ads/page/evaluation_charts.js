@@ -9,7 +9,7 @@
 const coterieEvaluationCharts = (() => {
   const { drawToWidth, nameLines, pathThrough, setSize, shape } = coterieCharts;
   const { scale, ticksTo } = coterieScales;
-  const { count, percent, signed, tick } = coterieNumbers;
+  const { count, percent, signed, span, tick } = coterieNumbers;
   const { element, exact, idText } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const percentTick = (share) => `${Math.round(100 * share)}%`;
@@ -80,13 +80,16 @@ const coterieEvaluationCharts = (() => {
         key: (point) => point[target][end],
         cell: (point) => exact(point[target][end], format(point[target][end])),
       });
-      const range = ({ low, high }) => `${format(low)}–${format(high)}`;
       const missed = {
         title: "missed by",
         key: (point) => Math.abs(gap(point)),
         cell: (point) => missedBy(point[target], format),
       };
-      const interval = { title: "interval", key: (point) => point[target].high, cell: (point) => range(point[target]) };
+      const interval = {
+        title: "interval",
+        key: (point) => point[target].high,
+        cell: (point) => span(point[target], format),
+      };
       columns.push(number("forecast"), interval, number("actual"), missed);
     }
     coterieTables.paged(find("point-list"), {

@@ -28,10 +28,10 @@ const coterieForecastSource = (() => {
     }
 
     async function forecast(question) {
-      const said = await asked(0, bodyOf(question));
-      if (!said) return null;
-      const forecasts = said.forecasts.map((one) => forecastOf(one, said, question.day));
-      return { ...said, question, forecasts, exact: new Map(forecasts.map((one) => [one.bid, one])) };
+      const answer = await asked(0, bodyOf(question));
+      if (!answer) return null;
+      const forecasts = answer.forecasts.map((one) => forecastOf(one, answer, question.day));
+      return { ...answer, question, forecasts, exact: new Map(forecasts.map((one) => [one.bid, one])) };
     }
 
     async function refine(reply, bids) {
@@ -39,11 +39,11 @@ const coterieForecastSource = (() => {
         running.abort();
         return null;
       }
-      const said = await asked(PAUSE, bodyOf({ ...reply.question, bids }));
-      for (const one of said?.forecasts ?? []) {
-        reply.exact.set(one.bid, forecastOf(one, said, reply.question.day));
+      const answer = await asked(PAUSE, bodyOf({ ...reply.question, bids }));
+      for (const one of answer?.forecasts ?? []) {
+        reply.exact.set(one.bid, forecastOf(one, answer, reply.question.day));
       }
-      return said && { ...reply, model: said.model };
+      return answer && { ...reply, model: answer.model };
     }
 
     function bidFor({ one, day, goal, amount }) {

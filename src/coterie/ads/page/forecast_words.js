@@ -10,17 +10,15 @@
  * cost of the next thousand impressions, null where there are none to win.
  */
 const coterieForecastWords = (() => {
-  const { count, percent, signed } = coterieNumbers;
+  const { count, ends, percent, signed, span } = coterieNumbers;
   const { element, exact, idText, strong, whole } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const NO_MORE = "no more to win";
 
-  function range({ low, high }, format) {
-    return `${format(low)}–${format(high)}`;
-  }
-
-  function exactRange({ low, high }, format) {
-    return whole(exact(low, format(low)), "–", exact(high, format(high)));
+  /** An interval with its exact ends as attributes. */
+  function exactSpan(figure, format) {
+    const [first, ...others] = ends(figure, format).map(([value, text]) => exact(value, text));
+    return whole(first, ...others.flatMap((last) => ["–", last]));
   }
 
   /** A change in percent, without decimals from 10 on to save width. */
@@ -65,7 +63,7 @@ const coterieForecastWords = (() => {
       const figure = now[name];
       if (name === "cost") return ["eCPM"];
       if (name === "marginal") return [figure === null ? NO_MORE : "for the next thousand"];
-      if (figure?.low !== undefined) return [intervalName, exactRange(figure, format)];
+      if (figure?.low !== undefined) return [intervalName, exactSpan(figure, format)];
       if (name !== "clicks" || !figure) return [];
       return [figure.value > 0 ? `${money(now.spend.value / figure.value)} a click` : "none expected"];
     }
@@ -73,31 +71,35 @@ const coterieForecastWords = (() => {
     /** The change from the figure at the log's mean bid. */
     function change(value, before, format) {
       if (value === null || before === null) return [];
-      const told = value === before ? "same as" : before > 0 ? `${briefly(value / before - 1)} from` : "from";
-      return [`${told} `, whole(exact(before, format(before)))];
+      const relation = value === before ? "same as" : before > 0 ? `${briefly(value / before - 1)} from` : "from";
+      return [`${relation} `, whole(exact(before, format(before)))];
     }
 
     // ---- sentences
 
     /** What the tiles are about: the chosen bid, or the one that is pointed at. */
     function caption(now, mean, isPointing) {
-      const said = [isPointing ? "Pointing at " : "At a bid of ", strong(money(now.bid))];
-      if (mean) said.push(`, compared with the log’s mean bid of ${money(mean.bid)}`);
-      if (now.isRough) said.push(", read from the curve");
-      return said;
+      const parts = [isPointing ? "Pointing at " : "At a bid of ", strong(money(now.bid))];
+      if (mean) parts.push(`, compared with the log’s mean bid of ${money(mean.bid)}`);
+      if (now.isRough) parts.push(", read from the curve");
+      return parts;
     }
 
     /** period is { when, per }: "on an average day" and "a day". */
     function sentence(id, now, mean, { when, per }) {
       const rate = `${percent(now.win.value)} of its ${count(now.supply)} auctions`;
       const who = id === null ? "a new advertiser" : idText(id);
-      const said = ["At a bid of ", strong(money(now.bid)), " ", who, ` wins about ${rate} ${when}: `];
-      said.push(strong(`${count(now.impressions.value)} impressions`), " (");
-      said.push(whole(range(now.impressions, count)), ") for ", strong(money(now.spend.value)), " (");
-      said.push(whole(range(now.spend, money)), `), or ${money(now.cost)} per thousand. `);
-      if (mean) said.push(compared(now, mean, per));
-      if (now.remark) said.push(element("em", {}, ` ${now.remark}`));
-      return said;
+      const parts = ["At a bid of ", strong(money(now.bid)), " ", who, ` wins about ${rate} ${when}: `];
+      parts.push(strong(`${count(now.impressions.value)} impressions`), " (");
+      parts.push(whole(span(now.impressions, count)), ") for ", strong(money(now.spend.value)), " (");
+      parts.push(whole(span(now.spend, money)), `), or ${money(now.cost)} per thousand. `);
+      if (mean) parts.push(compared(now, mean, per));
+      const isRare = ({ high }) => high > 0 && high < 1;
+      if ([now.impressions, now.clicks, now.conversions].some((figure) => figure && isRare(figure))) {
+        parts.push(" Where much less than one is expected, the interval has only the count 0.");
+      }
+      if (now.remark) parts.push(element("em", {}, ` ${now.remark}`));
+      return parts;
     }
 
     function compared(now, mean, per) {
@@ -125,9 +127,9 @@ const coterieForecastWords = (() => {
         element("th", { scope: "row" }, exact(at.bid, money(at.bid)), " ", element("small", {}, name)),
         cell(at, "win"),
         cell(at, "impressions"),
-        element("td", { class: "soft" }, exactRange(at.impressions, count)),
+        element("td", { class: "soft" }, exactSpan(at.impressions, count)),
         cell(at, "spend"),
-        element("td", { class: "soft" }, exactRange(at.spend, money)),
+        element("td", { class: "soft" }, exactSpan(at.spend, money)),
         cell(at, "cost"),
         cell(at, "marginal"),
       );
@@ -156,7 +158,7 @@ const coterieForecastWords = (() => {
     /** One target of a forecast, in one line. */
     function reading(at, target) {
       const format = formats[target];
-      return `${money(at.bid)} → ${format(at[target].value)} (${range(at[target], format)})`;
+      return `${money(at.bid)} → ${format(at[target].value)} (${span(at[target], format)})`;
     }
 
     /** The tooltip of a chart. */
@@ -165,7 +167,7 @@ const coterieForecastWords = (() => {
       const lines = [
         strong(money(at.bid)),
         `${formats[target](figure.value)} ${target === "spend" ? "spent" : target}`,
-        `${intervalName}${range(figure, formats[target])}`,
+        `${intervalName}${span(figure, formats[target])}`,
       ];
       if (at.marginal !== null) lines.push(`next thousand ${money(at.marginal)}`);
       const before = chosen[target].value;

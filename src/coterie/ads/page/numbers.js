@@ -92,6 +92,9 @@ const coterieNumbers = (() => {
     return found ? digits(number / found[0], significant) + found[1] : null;
   }
 
+  // of the ends of an interval
+  const ROUNDING = 1e-9;
+
   const LARGE = [
     [1e9, "B"],
     [1e6, "M"],
@@ -102,6 +105,25 @@ const coterieNumbers = (() => {
     if (number >= 1e6) return shortened(number, LARGE, 3);
     if (number >= 1e4) return grouped.format(Number(number.toPrecision(4)));
     return number >= 10 ? grouped.format(number) : digits(number, 2);
+  }
+
+  /**
+   * Both ends of an interval as [value, text]. Counts are whole numbers: of their intervals these are
+   * the first and the last count inside, and only one if there is no other.
+   */
+  function ends({ low, high }, format) {
+    if (format !== count) return [low, high].map((end) => [end, format(end)]);
+    const first = low < 10 ? Math.ceil(low - ROUNDING) : low;
+    const last = high < 10 ? Math.floor(high + ROUNDING) : high;
+    const inside = [[low, count(first)], [high, count(last)]];
+    return first >= last ? inside.slice(1) : inside;
+  }
+
+  /** An interval as text. */
+  function span(interval, format) {
+    return ends(interval, format)
+      .map(([, text]) => text)
+      .join("–");
   }
 
   /** A count, exact up to a million. */
@@ -192,7 +214,7 @@ const coterieNumbers = (() => {
   }
 
   return Object.freeze({
-    ...{ count, entered, enteredMoney, forecastAt, interpolate, marginalCost, money, percent, period },
-    ...{ readBetween, signed, tally, tick },
+    ...{ count, ends, entered, enteredMoney, forecastAt, interpolate, marginalCost, money, percent },
+    ...{ period, readBetween, signed, span, tally, tick },
   });
 })();

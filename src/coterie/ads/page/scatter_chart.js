@@ -103,8 +103,9 @@ const coterieScatter = (() => {
     let at = -1;
     choose(0, false);
 
-    function words({ forecast, low, high, actual }) {
-      return [`forecast ${format(forecast)} (${format(low)}–${format(high)})`, `actual ${format(actual)}`];
+    function words(point) {
+      const interval = coterieNumbers.span(point, format);
+      return [`forecast ${format(point.forecast)} (${interval})`, `actual ${format(point.actual)}`];
     }
 
     function choose(next, isPointing = true) {

@@ -102,8 +102,8 @@ const coterieCalls = (() => {
     if (problem.errors?.length) {
       // "bid[17]" is a position in the request, which the page does not show
       const place = (at) => at.replace(/\[\d+\]/g, "").replace("supply", "auctions");
-      const said = problem.errors.map(({ at, what }) => `${place(at)}: ${what}`);
-      return `The service refused this: ${[...new Set(said)].join("; ")}.`;
+      const faults = problem.errors.map(({ at, what }) => `${place(at)}: ${what}`);
+      return `The service refused this: ${[...new Set(faults)].join("; ")}.`;
     }
     const detail = problem.detail ?? problem.title ?? `status ${status}`;
     const request = problem.request_id ? ` (request ${problem.request_id})` : "";

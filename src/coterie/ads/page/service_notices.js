@@ -3,7 +3,7 @@
  * Notices about the service: trouble, a new model, a needed token, warnings about the model.
  *
  * coterieNotices has trouble(words, milliseconds, signal), well() and askToken(refused), as
- * service_calls.js needs them, and tell(name, words, button, action): a line above the panel, one
+ * service_calls.js needs them, and showNotice(name, words, button, action): a line above the panel, one
  * of each name. warn(sentences) tells the warnings about the model.
  */
 const coterieNotices = (() => {
@@ -11,10 +11,10 @@ const coterieNotices = (() => {
   const find = (id) => document.getElementById(id);
   const waiting = new Set();
 
-  function tell(name, words, button, action) {
-    const told = find(`notice-${name}`);
-    if (told?.dataset.words === words) return;
-    told?.remove();
+  function showNotice(name, words, button, action) {
+    const former = find(`notice-${name}`);
+    if (former?.dataset.words === words) return;
+    former?.remove();
     const press = element("button", { type: "button", class: "more" }, button);
     press.addEventListener("click", action);
     const line = element("p", { id: `notice-${name}`, class: "notice", "data-words": words });
@@ -22,7 +22,7 @@ const coterieNotices = (() => {
     find("notices").append(line);
   }
 
-  function untell(name) {
+  function hideNotice(name) {
     find(`notice-${name}`)?.remove();
   }
 
@@ -31,7 +31,7 @@ const coterieNotices = (() => {
     sentences.forEach((sentence, i) => {
       const words = visible(sentence);
       const name = `warning-${i}`;
-      tell(name, `${words.charAt(0).toUpperCase()}${words.slice(1)}.`, "Hide", () => untell(name));
+      showNotice(name, `${words.charAt(0).toUpperCase()}${words.slice(1)}.`, "Hide", () => hideNotice(name));
     });
   }
 
@@ -40,7 +40,7 @@ const coterieNotices = (() => {
   }
 
   function trouble(words, milliseconds, signal) {
-    tell("trouble", `${words} It is asked again by itself.`, "Try now", tryNow);
+    showNotice("trouble", `${words} It is asked again by itself.`, "Try now", tryNow);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(again, milliseconds);
       waiting.add(again);
@@ -86,7 +86,7 @@ const coterieNotices = (() => {
           // the token is stored for this tab only, and not in a field
           field.value = "";
           dialog.close();
-          untell("token");
+          hideNotice("token");
           resolve(token);
         },
         { signal: done.signal },
@@ -95,7 +95,7 @@ const coterieNotices = (() => {
         "close",
         () => {
           field.value = "";
-          tell("token", "The service asks for a token.", "Enter it", () => dialog.showModal());
+          showNotice("token", "The service asks for a token.", "Enter it", () => dialog.showModal());
         },
         { signal: done.signal },
       );
@@ -103,5 +103,5 @@ const coterieNotices = (() => {
     });
   }
 
-  return Object.freeze({ askToken, tell, trouble, warn, well: () => untell("trouble") });
+  return Object.freeze({ askToken, showNotice, trouble, warn, well: () => hideNotice("trouble") });
 })();

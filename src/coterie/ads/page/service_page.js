@@ -75,7 +75,7 @@
 
   /** Show a state of the address, or of a link. */
   async function show(asked) {
-    const mine = (turn += 1);
+    const ownTurn = (turn += 1);
     if (!isShown(asked)) leave();
     state = asked;
     showBeside(asked.beside);
@@ -83,9 +83,9 @@
     mode("advertiser");
     try {
       const detail = await detailOf(asked.advertiser ?? (await largest()));
-      if (mine === turn) showKnown(detail, asked);
+      if (ownTurn === turn) showKnown(detail, asked);
     } catch (fault) {
-      if (mine !== turn) return undefined;
+      if (ownTurn !== turn) return undefined;
       leave();
       box.show(visible(asked.advertiser ?? ""));
       panel.clear(fault.status === 404 ? "This model knows no advertiser of this id." : fault.message);
@@ -174,26 +174,26 @@
   }
 
   /** Called before an answer is shown, or with null if there is none. */
-  function onShow(said, bid) {
-    find("figures").hidden = said === null;
+  function onShow(reply, bid) {
+    find("figures").hidden = reply === null;
     setWaiting(false);
-    followSegment(said, bid);
-    if (said === null) return;
-    if (said.model.version !== model.version) {
+    followSegment(reply, bid);
+    if (reply === null) return;
+    if (reply.model.version !== model.version) {
       const words = "A new model was loaded. The figures are from it, the rest of the page is from the old one.";
-      coterieNotices.tell("model", words, "Load all anew", () => {
+      coterieNotices.showNotice("model", words, "Load all anew", () => {
         address.commit();
         location.reload();
       });
     }
-    find("curve").textContent = CURVES[said.curve === "pooled" && !said.segment ? "alone" : said.curve];
-    find("why").textContent = visible(said.why);
-    if (find("placed")) find("placed").textContent = visible(said.segment) || "none";
+    find("curve").textContent = CURVES[reply.curve === "pooled" && !reply.segment ? "alone" : reply.curve];
+    find("why").textContent = visible(reply.why);
+    if (find("placed")) find("placed").textContent = visible(reply.segment) || "none";
   }
 
-  function followSegment(said, bid) {
-    const named = segments?.segments.find(({ name }) => name === said?.segment);
-    segments?.follow(said ? (ownSegment ?? named?.index ?? null) : null, bid);
+  function followSegment(reply, bid) {
+    const named = segments?.segments.find(({ name }) => name === reply?.segment);
+    segments?.follow(reply ? (ownSegment ?? named?.index ?? null) : null, bid);
   }
 
   // -------------------------------------------------------------------- search
@@ -342,11 +342,11 @@
 
   /** Show the state of the address, and the parts of it that are not valid. */
   async function arrive(asked) {
-    const mine = turn + 1;
+    const ownTurn = turn + 1;
     const unused = visible(coterieAddress.unused(location.hash).join(", "));
     await show(asked);
     address.settle();
-    if (!unused || mine !== turn) return;
+    if (!unused || ownTurn !== turn) return;
     panel.remark(`This part of the link could not be used, and is left out: ${unused}.`);
   }
 
@@ -393,6 +393,6 @@
   }
 
   busy(start()).catch((fault) => {
-    coterieNotices.tell("fault", fault.message, "Try again", () => location.reload());
+    coterieNotices.showNotice("fault", fault.message, "Try again", () => location.reload());
   });
 })();

@@ -67,8 +67,8 @@ const coterieSegments = (() => {
       ["win", "auctions won"],
       ["cost", "paid per thousand (CPM)"],
     ]) {
-      const said = element("span", { class: "said", id: `segment-${index}-${name}-said` });
-      charts.append(element("p", { class: "panel" }, element("span", {}, title), " ", said));
+      const reading = element("span", { class: "said", id: `segment-${index}-${name}-said` });
+      charts.append(element("p", { class: "panel" }, element("span", {}, title), " ", reading));
       charts.append(element("div", { id: `segment-${index}-${name}` }));
     }
     const list = element("ol", { class: "members" }, ...members.map(member));
@@ -79,11 +79,11 @@ const coterieSegments = (() => {
       button.addEventListener("click", onList);
       listed.append(button);
     }
-    const mine = element("small", { class: "mine" }, "segment of this advertiser");
+    const badge = element("small", { class: "mine" }, "segment of this advertiser");
     return element(
       "article",
       { class: "card", id: `segment-${index}`, tabindex: "-1" },
-      element("h3", {}, element("bdi", {}, visible(segment.name)), mine),
+      element("h3", {}, element("bdi", {}, visible(segment.name)), badge),
       element("p", { class: "words" }, visible(segment.words.join(", "))),
       element("p", { class: "meta" }, aboutSegment(segment)),
       charts,

@@ -11,7 +11,7 @@
  *   fill(one, now)      the table, beside a forecast of the first
  */
 const coterieSideBySide = (() => {
-  const { count, marginalCost, percent, signed } = coterieNumbers;
+  const { count, marginalCost, percent, signed, span } = coterieNumbers;
   const { element, exact, idText, visible, whole } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const LONGEST = 11; // characters of an id at the end of a line
@@ -43,16 +43,16 @@ const coterieSideBySide = (() => {
 
     async function follow({ day, bid }) {
       if (other === null) return;
-      const mine = (turn += 1);
+      const ownTurn = (turn += 1);
       try {
         const reply = await (shown?.day === day ? refined(bid) : answers.forecast({ one: other, day, bids: grid }));
-        if (!reply || mine !== turn) return;
+        if (!reply || ownTurn !== turn) return;
         shown = { day, reply, curve: reply.forecasts };
         find("beside-said").textContent = "";
         onChange();
         if (at(bid)?.isRough) follow({ day, bid });
       } catch (fault) {
-        if (mine === turn) find("beside-said").textContent = fault.message;
+        if (ownTurn === turn) find("beside-said").textContent = fault.message;
       }
     }
 
@@ -95,9 +95,9 @@ const coterieSideBySide = (() => {
       return [element("tr", {}, element("th", { scope: "row" }, title), ...cells, difference(figures, format))];
     }
 
-    function written({ value, low, high }, format) {
-      const range = low === undefined ? [] : [element("small", {}, whole(`${format(low)}–${format(high)}`))];
-      return [exact(value, format(value)), ...range];
+    function written(figure, format) {
+      const interval = figure.low === undefined ? [] : [element("small", {}, whole(span(figure, format)))];
+      return [exact(figure.value, format(figure.value)), ...interval];
     }
 
     /** The second less the first, also as a share of the first. */

@@ -188,14 +188,14 @@ const coterieTables = (() => {
     wireHeaders(headers, state, () => show({}));
 
     async function show(asked) {
-      const mine = (turn += 1);
+      const ownTurn = (turn += 1);
       Object.assign(state, { page: 1 }, asked);
       keep();
       filter.field.value = state.query;
       choice.value = state.group ?? "";
       const { key } = columns[state.column] ?? columns[0];
       const { items, total } = await load({ ...state, key });
-      if (mine !== turn) return;
+      if (ownTurn !== turn) return;
       body.replaceChildren(...items.map((item) => rowOf(item, columns)));
       const start = (state.page - 1) * pageSize;
       const range = `${start + 1}–${start + items.length} of ${total.toLocaleString("en")}`;

@@ -80,7 +80,7 @@ const coterieWhatIf = (() => {
     /** Of another advertiser or period ask for the curve; of another bid for its exact figures. */
     function ask() {
       const { bid, day } = fields.asked();
-      fields.say("remark", "");
+      fields.showFault("remark", "");
       onAsk?.({ one, bid, day, kept });
       decisions.follow({ one, bid, day, ...coterieFields.periodWords(day, lastDay) });
       beside.follow({ bid, day });
@@ -98,24 +98,24 @@ const coterieWhatIf = (() => {
     /** One exact request once the bid has come to rest; a moving bid is read from the curve. */
     function refine() {
       const rough = named().filter((at) => answers.at(shown.reply, at)?.isRough !== false);
-      if (!rough.length) fields.say("answer", "");
+      if (!rough.length) fields.showFault("answer", "");
       // a request that is still on its way is for a bid that was left
       return answers.refine && take(shown, () => answers.refine(shown.reply, rough));
     }
 
     async function take(question, request) {
-      const mine = (turn += 1);
+      const ownTurn = (turn += 1);
       try {
         const reply = await request();
-        if (!reply || mine !== turn) return;
+        if (!reply || ownTurn !== turn) return;
         const curve = reply.forecasts.filter((at) => grid.includes(at.bid));
         shown = { ...question, reply, curve, ...coterieFields.periodWords(question.day, lastDay) };
         onTheWay = null;
-        fields.say("answer", "");
+        fields.showFault("answer", "");
         show();
         if (named().some((at) => answers.at(reply, at)?.isRough !== false)) refine();
       } catch (fault) {
-        if (mine === turn) fail(fault.message);
+        if (ownTurn === turn) fail(fault.message);
       }
     }
 
@@ -124,7 +124,7 @@ const coterieWhatIf = (() => {
       onTheWay = null;
       const isRead = shown.reply && shown.day === fields.asked().day && read(fields.asked().bid);
       const source = isRead ? "read from the curve" : "those of the last answer";
-      fields.say("answer", shown.reply ? `${fault} The figures are ${source}.` : fault);
+      fields.showFault("answer", shown.reply ? `${fault} The figures are ${source}.` : fault);
       if (!shown.reply) onShow?.(null);
     }
 
@@ -135,7 +135,7 @@ const coterieWhatIf = (() => {
       onTheWay = null;
       one = null;
       decisions.follow(null);
-      fields.say("answer", fault);
+      fields.showFault("answer", fault);
       if (fault) onShow?.(null);
     }
 
@@ -253,7 +253,7 @@ const coterieWhatIf = (() => {
         kept = [...new Set(asked.kept ?? [])].slice(0, MOST_KEPT);
         fields.choose(next, asked);
       },
-      remark: (fault) => fields.say("remark", fault),
+      remark: (fault) => fields.showFault("remark", fault),
       compareWith(other) {
         beside.choose(other);
         beside.follow(fields.asked());

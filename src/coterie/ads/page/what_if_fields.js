@@ -5,7 +5,7 @@
  * coterieFields(settings) wires them. settings: grid (bids), money (writes an amount), currency,
  * zeroBids (whether a bid of 0 can be asked), hasFigures() and onChange(), called when something
  * else is asked. They have asked(), which is { bid, day }, choose(one, asked), setBid(bid),
- * showSupply(number), what the answer expects, and say(name, fault).
+ * showSupply(number), what the answer expects, and showFault(name, fault).
  *
  * A day is a period: { kind: "mean" }, { kind: "weekday", weekday, name }, { kind: "date", date } or
  * { kind: "days", days }. It has a supply if the number of auctions is given, not expected.
@@ -59,10 +59,10 @@ const coterieFields = (() => {
 
     // ---- faults
 
-    function say(name, fault) {
+    function showFault(name, fault) {
       faults[name] = fault;
-      const told = Object.values(faults).filter(Boolean).join(" ");
-      if (find("fault").textContent !== told) find("fault").textContent = told;
+      const text = Object.values(faults).filter(Boolean).join(" ");
+      if (find("fault").textContent !== text) find("fault").textContent = text;
       const field = inputs[name];
       if (!field) return;
       field.setAttribute("aria-invalid", String(fault !== ""));
@@ -71,7 +71,7 @@ const coterieFields = (() => {
     }
 
     function refuse(name, fault) {
-      say(name, hasFigures() ? `${fault}; the figures are for the last good one.` : `${fault}.`);
+      showFault(name, hasFigures() ? `${fault}; the figures are for the last good one.` : `${fault}.`);
     }
 
     /** The number that was typed, or null after saying what is wrong with it. */
@@ -93,7 +93,7 @@ const coterieFields = (() => {
 
     function takeBid(value, note = "") {
       bid = value;
-      say("bid", "");
+      showFault("bid", "");
       find("note").textContent = note;
       inputs.slider.value = steps(Math.min(ends[1], Math.max(ends[0], value)));
       inputs.slider.setAttribute("aria-valuetext", money(value));
@@ -134,8 +134,8 @@ const coterieFields = (() => {
       day = next;
       if (one.newcomer && day.kind === "date") day = { kind: "mean", supply: day.supply };
       if (one.newcomer) day.supply ??= NEWCOMERS_SUPPLY * daysIn(day);
-      say("supply", "");
-      say("date", "");
+      showFault("supply", "");
+      showFault("date", "");
       const value = { days: `days-${day.days}`, weekday: `weekday-${day.weekday}` }[day.kind] ?? day.kind;
       if (!inputs.day.querySelector(`[value="${value}"]`)) {
         inputs.day.append(new Option(`Next ${day.days} days`, value));
@@ -177,7 +177,7 @@ const coterieFields = (() => {
 
     function takeSupply() {
       // whoever empties the field may go on to type
-      if (inputs.supply.value.trim() === "" && !one.newcomer) return say("supply", "");
+      if (inputs.supply.value.trim() === "" && !one.newcomer) return showFault("supply", "");
       const supply = checked("supply", "The number of auctions", entered(inputs.supply.value), true);
       if (supply === null) return undefined;
       const typed = inputs.supply.value;
@@ -206,7 +206,7 @@ const coterieFields = (() => {
 
     return Object.freeze({
       asked: () => ({ bid, day }),
-      say,
+      showFault,
       setBid,
       choose(next, given) {
         one = next;

@@ -21,6 +21,7 @@ from coterie.ads.protocol.decision_questions import (
     PortfolioQuestion,
     TargetsQuestion,
 )
+from coterie.ads.protocol.faults import fault_of, printable
 from coterie.ads.protocol.market import (
     Advertiser,
     AdvertiserItem,
@@ -39,6 +40,7 @@ from coterie.ads.protocol.questions import (
     Question,
     Questions,
     Subject,
+    given_members,
 )
 
 __all__ = [
@@ -69,4 +71,7 @@ __all__ = [
     "Subject",
     "TargetsQuestion",
     "answer_of",
+    "fault_of",
+    "given_members",
+    "printable",
 ]

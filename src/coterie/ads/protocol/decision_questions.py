@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coterie.ads.decisions.decision_answers import PortfolioGoal, RankedBy
 from coterie.ads.forecasts.calibration import LEVELS
-from coterie.ads.protocol.questions import Bid, Days, Level, Limits, Subject
+from coterie.ads.protocol.questions import Bid, Days, Level, Limits, Subject, given_members
 
 __all__ = ["BudgetQuestion", "GoalQuestion", "PortfolioQuestion", "TargetsQuestion"]
 
@@ -39,9 +39,7 @@ class GoalQuestion(Subject):
 
     def goal(self) -> dict[str, float]:
         """Return the amounts that are given, by name."""
-        names = ("impressions", "clicks", "conversions", "spend")
-        given = {name: getattr(self, name) for name in names}
-        return {name: amount for name, amount in given.items() if amount is not UNSET}
+        return given_members(self, ("impressions", "clicks", "conversions", "spend"))
 
 
 class BudgetQuestion(Subject, kw_only=True):
@@ -119,5 +117,4 @@ class PortfolioQuestion(
 
     def details(self) -> dict[str, Any]:
         """Return what is asked, as arguments of :func:`~coterie.ads.split_budget`."""
-        given = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: value for name, value in given.items() if value is not UNSET}
+        return given_members(self, self.__struct_fields__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import date
 from typing import Annotated, Any, Literal
@@ -27,6 +28,7 @@ __all__ = [
     "Question",
     "Questions",
     "Subject",
+    "given_members",
 ]
 
 #: The highest bid that may be asked about, in units of currency per thousand impressions.
@@ -78,6 +80,12 @@ Level = Annotated[
         extra_json_schema={"minimum": LEVELS[0], "maximum": LEVELS[-1]},
     ),
 ]
+
+
+def given_members(question: Struct, names: Iterable[str]) -> dict[str, Any]:
+    """Return the members of a question that were given, by name."""
+    values = {name: getattr(question, name) for name in names}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 class BidRange(Struct, forbid_unknown_fields=True, rename={"from_": "from"}, gc=False):
@@ -167,9 +175,7 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
 
     def details(self) -> dict[str, Any]:
         """Return the advertiser and the days, as arguments of an outlook of a model."""
-        names = Subject.__struct_fields__
-        given = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in given.items() if value is not UNSET}
+        return given_members(self, Subject.__struct_fields__)
 
     @property
     def period(self) -> tuple[date | None, int]:

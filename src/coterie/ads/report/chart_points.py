@@ -72,26 +72,26 @@ def day_points(prices: DayLevels, supply: DayLevels, level: float) -> list[dict[
     ]
 
 
-def shares_below(found: Mapping[str, Any] | None) -> dict[str, Any]:
+def shares_below(shares: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the c.d.f.s of wins and cost as fields of a segment; None if they are not known."""
-    return {f"{name}_below": found and found[name] for name in ("wins", "cost")}
+    return {f"{name}_below": shares and shares[name] for name in ("wins", "cost")}
 
 
-def shares_beside_segment(found: Mapping[str, Any] | None) -> dict[str, Any]:
+def shares_beside_segment(shares: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return those of an advertiser, and their distances from those of its segment, as fields."""
-    own = found and {name: one["own"] for name, one in found.items()}
-    gaps = found and [[found[name]["distance"], found[name]["bid"]] for name in ("wins", "cost")]
+    own = shares and {name: one["own"] for name, one in shares.items()}
+    gaps = shares and [[shares[name]["distance"], shares[name]["bid"]] for name in ("wins", "cost")]
     return {**shares_below(own), "gaps": gaps}
 
 
 def _figures(evaluation: Evaluation, target: str, level: float) -> dict[str, Floats]:
-    stated = next(
+    intervals = next(
         one for one in evaluation.intervals if (one.level, one.supply) == (level, "given")
     )
     return {
         "forecast": getattr(evaluation.forecasts[DEFAULT], target),
-        "low": stated.low[target],
-        "high": stated.high[target],
+        "low": intervals.low[target],
+        "high": intervals.high[target],
         "actual": getattr(evaluation.truth, target),
     }
 

@@ -29,21 +29,21 @@ _IN_PERCENT = ("MAPE", "WAPE", "TPN", "FPN")
 _MODES = ("given", "forecast")
 
 
-def evaluation_contents(found: Mapping[str, Any], level: float) -> dict[str, Any]:
+def evaluation_contents(evaluation: Mapping[str, Any], level: float) -> dict[str, Any]:
     """Return what a report shows of an evaluation; ``level`` is that of its intervals."""
-    default, sources = found["default"], found["sources"]
-    chosen = found["chosen"][default]
+    default, sources = evaluation["default"], evaluation["sources"]
+    chosen = evaluation["chosen"][default]
     strength = chosen["strength"]
     return {
-        "holdout": found["holdout"],
+        "holdout": evaluation["holdout"],
         "default": default,
-        "targets": shown_targets(found),
+        "targets": shown_targets(evaluation),
         "sources": {default: sources[default]} | sources,  # the default comes first
-        "placed": found.get("placed"),
-        "strata": errors_by_stratum(found),
-        "coverage": coverage_by_level(found),
-        "coverage_by_stratum": coverage_by_stratum(found, level),
-        "differences": found["differences"],
+        "placed": evaluation.get("placed"),
+        "strata": errors_by_stratum(evaluation),
+        "coverage": coverage_by_level(evaluation),
+        "coverage_by_stratum": coverage_by_stratum(evaluation, level),
+        "differences": evaluation["differences"],
         "chosen": {
             "number of segments": chosen["k"],
             "strength of the market curves": "infinite"
@@ -55,13 +55,13 @@ def evaluation_contents(found: Mapping[str, Any], level: float) -> dict[str, Any
     }
 
 
-def shown_targets(found: Mapping[str, Any]) -> list[str]:
+def shown_targets(evaluation: Mapping[str, Any]) -> list[str]:
     """Return the targets of the error tables; clicks only if the held-out days have some."""
-    errors = found["sources"].get(found["default"], {})
+    errors = evaluation["sources"].get(evaluation["default"], {})
     return [name for name, one in errors.items() if name != "clicks" or one["wape"] is not None]
 
 
-def errors_by_stratum(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def errors_by_stratum(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return WAPE and bias of every source and target by number of bids before.
 
     A row has ``name``, ``advertisers`` and ``sources``. Strata without advertisers are left out.
@@ -76,18 +76,18 @@ def errors_by_stratum(found: Mapping[str, Any]) -> list[dict[str, Any]]:
                 for name, targets in stratum["sources"].items()
             },
         }
-        for stratum in found["strata"]
+        for stratum in evaluation["strata"]
         if stratum["advertisers"]
     ]
 
 
-def coverage_by_level(found: Mapping[str, Any]) -> dict[str, Any]:
+def coverage_by_level(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     """Return the levels, and for each target the coverage at them with both kinds of supply.
 
     Keys are ``levels`` and ``rows``; a row has ``target``, ``given`` and ``forecast``. A target
     that the log does not have has no row.
     """
-    stated = [row for row in found["intervals"] if row["stratum"] == _ALL]
+    stated = [row for row in evaluation["intervals"] if row["stratum"] == _ALL]
     levels = sorted({row["level"] for row in stated})
     at = {(row["target"], row["supply"], row["level"]): row["coverage"] for row in stated}
     rows = [
@@ -97,14 +97,14 @@ def coverage_by_level(found: Mapping[str, Any]) -> dict[str, Any]:
     return {"levels": levels, "rows": [row for row in rows if any(map(_is_known, row["given"]))]}
 
 
-def coverage_by_stratum(found: Mapping[str, Any], level: float = 0.9) -> list[dict[str, Any]]:
+def coverage_by_stratum(evaluation: Mapping[str, Any], level: float = 0.9) -> list[dict[str, Any]]:
     """Return the coverage of impressions and spend by number of bids before, at one level.
 
     A row has ``name``, ``advertisers``, and for each target ``given`` and ``forecast``.
     """
     at = {
         (row["stratum"], row["target"], row["supply"]): row["coverage"]
-        for row in found["intervals"]
+        for row in evaluation["intervals"]
         if row["level"] == level
     }
     return [
@@ -113,17 +113,17 @@ def coverage_by_stratum(found: Mapping[str, Any], level: float = 0.9) -> list[di
             target: {mode: at.get((one["name"], target, mode)) for mode in _MODES}
             for target in ("impressions", "spend")
         }
-        for one in found["strata"]
+        for one in evaluation["strata"]
         if one["advertisers"]
     ]
 
 
-def best_other(found: Mapping[str, Any], target: str) -> str | None:
+def best_other(evaluation: Mapping[str, Any], target: str) -> str | None:
     """Return the source with the smallest error, other than the default and own curves."""
     errors = {
         name: one[target]["wape"]
-        for name, one in found["sources"].items()
-        if name not in {found["default"], OWN} and one[target]["wape"] is not None
+        for name, one in evaluation["sources"].items()
+        if name not in {evaluation["default"], OWN} and one[target]["wape"] is not None
     }
     return min(errors, key=lambda name: errors[name]) if errors else None
 

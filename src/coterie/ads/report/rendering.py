@@ -232,18 +232,14 @@ def _doubtful(report: Report) -> list[dict[str, Any]]:
             report.low_confidence,
         ),
     )
-    found = []
-    for title, meaning, members in groups:
-        ordered = sorted(members, key=lambda i: -report.advertisers[i].observations)
-        found.append(
-            {
-                "title": title,
-                "meaning": meaning,
-                "count": len(ordered),
-                "members": ordered[:_MOST_DOUBTFUL],
-            }
-        )
-    return found
+
+    def busiest(members: list[int]) -> list[int]:
+        return sorted(members, key=lambda i: -report.advertisers[i].observations)[:_MOST_DOUBTFUL]
+
+    return [
+        {"title": title, "meaning": meaning, "count": len(members), "members": busiest(members)}
+        for title, meaning, members in groups
+    ]
 
 
 def _errors(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -284,12 +280,12 @@ def _differences(differences: Sequence[Mapping[str, Any]]) -> dict[str, dict[str
 
     ``z`` is the difference in standard errors, None where it is not known.
     """
-    found: dict[str, dict[str, Any]] = {}
+    by_source: dict[str, dict[str, Any]] = {}
     for one in differences:
         is_known = one["difference"] is not None and one["standard_error"]
         z = one["difference"] / one["standard_error"] if is_known else None
-        found.setdefault(one["b"], {})[one["target"]] = {**one, "z": z}
-    return found
+        by_source.setdefault(one["b"], {})[one["target"]] = {**one, "z": z}
+    return by_source
 
 
 def _headline(evaluation: Mapping[str, Any] | None) -> dict[str, float] | None:
@@ -297,11 +293,11 @@ def _headline(evaluation: Mapping[str, Any] | None) -> dict[str, float] | None:
     if evaluation is None:
         return None
     sources = [evaluation["sources"].get(name) for name in (evaluation["default"], OWN)]
-    found = _known(one and one["impressions"]["wape"] for one in sources)
-    if len(found) < len(sources):
+    errors = _known(one and one["impressions"]["wape"] for one in sources)
+    if len(errors) < len(sources):
         return None
     bias = evaluation["sources"][evaluation["default"]]["impressions"]["bias"]
-    return {"default": found[0], "own": found[1], "bias": bias}
+    return {"default": errors[0], "own": errors[1], "bias": bias}
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Access to the service: host names, tokens, and what it may listen on.
+"""Access to the service: its settings, the socket it listens on, host names and tokens.
 
 On a loopback address without other host names or outside proxies, no token is needed. Otherwise one
 is required.
@@ -15,19 +15,50 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+from coterie.ads.protocol import Limits
 from coterie.errors import InvalidParameterError, ServiceError
 
-__all__ = ["AccessPolicy", "address_of", "bound_socket", "check_access", "read_tokens"]
+__all__ = [
+    "AccessPolicy",
+    "ServiceSettings",
+    "address_of",
+    "bound_socket",
+    "check_access",
+    "inherited_socket",
+    "policy_of",
+    "read_tokens",
+]
 
 TOKEN_VARIABLE = "COTERIE_TOKEN"
 _LEAST_CHARS = 16
 _MAKE_ONE = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(:\d{0,5})?")
+_SYSTEMD_DESCRIPTOR = 3
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.(?!-)[a-z0-9_-]{1,63})*")
 _TOKEN_LINE = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,64})[ \t]+)?(?P<token>\S+)")
-_MOST_REMEMBERED = 1_000
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What to serve, where, and for whom."""
+
+    model: Path  # a model file of ``coterie ads segment``
+    host: str = "127.0.0.1"
+    port: int = 8400  # 0 is chosen by the system
+    workers: int = 1  # processes that share the port
+    allowed_hosts: tuple[str, ...] = ()  # these two: see check_access
+    trusted_proxies: tuple[str, ...] = ()
+    token_file: Path | None = None  # tokens, one a line; read again by a reload
+    watch: bool = True  # whether a replaced model file is loaded without a signal
+    # how long SIGTERM leaves the service listening while /health/ready fails
+    drain_seconds: float = 2.0
+    log_format: Literal["text", "json"] = "text"
+    quiet: bool = False  # whether the log has only requests that the service failed on (5xx)
+    traces: bool = False  # whether to send OpenTelemetry traces
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass
@@ -41,7 +72,6 @@ class AccessPolicy:
     names: frozenset[str] = frozenset(_LOOPBACK_NAMES)  # lower case, without ports or brackets
     any_address: bool = False  # whether each IP address is accepted as a host
     tokens: Mapping[bytes, str] = field(default_factory=dict, repr=False)
-    _known: set[str] = field(default_factory=set, repr=False)
 
     def accepts_host(self, host: str) -> bool:
         """Whether a ``Host`` header names this service; its port does not matter.
@@ -50,14 +80,9 @@ class AccessPolicy:
         >>> policy.accepts_host("LOCALHOST:8400"), policy.accepts_host("evil.example:8400")
         (True, False)
         """
-        if host in self._known:
-            return True
-        found = _HOST.fullmatch(host.lower())
-        name = found[1].strip("[]").removesuffix(".") if found else ""
-        accepted = name in self.names or (self.any_address and _address(name) is not None)
-        if accepted and len(self._known) < _MOST_REMEMBERED:
-            self._known.add(host)
-        return accepted
+        match = _HOST.fullmatch(host.lower())
+        name = match[1].strip("[]").removesuffix(".") if match else ""
+        return name in self.names or (self.any_address and _address(name) is not None)
 
     def token_name(self, authorization: str) -> str | None:
         """Return the name of the token in an ``Authorization`` header; None if it is wrong.
@@ -76,34 +101,40 @@ class AccessPolicy:
         return self.tokens.get(_hashed(shown.strip(" ")))
 
 
+def policy_of(settings: ServiceSettings) -> AccessPolicy:
+    """Return who may ask; an error if other machines could do so without a token."""
+    tokens = read_tokens(os.environ, settings.token_file)
+    return check_access(settings.host, settings.allowed_hosts, settings.trusted_proxies, tokens)
+
+
 def read_tokens(environment: Mapping[str, str], file: Path | None = None) -> dict[bytes, str]:
     """Return the tokens of a file and of the variable ``COTERIE_TOKEN``, each with its name.
 
     A line of the file is a token, or a name and a token; ``#`` begins a comment. Messages never
     show a token.
     """
-    found: dict[bytes, str] = {}
+    tokens: dict[bytes, str] = {}
     if text := environment.get(TOKEN_VARIABLE):
-        found[_checked_token(text, TOKEN_VARIABLE)] = TOKEN_VARIABLE
+        tokens[_checked_token(text, TOKEN_VARIABLE)] = TOKEN_VARIABLE
     if file is None:
-        return found
+        return tokens
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise InvalidParameterError(f"cannot read the tokens in {file}: {what}") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise InvalidParameterError(f"cannot read the tokens in {file}: {reason}") from error
     for number, line in enumerate(lines, 1):
-        stated = line.partition("#")[0].strip()
-        if not stated:
+        content = line.partition("#")[0].strip()
+        if not content:
             continue
         place = f"line {number} of {file}"
-        parts = _TOKEN_LINE.fullmatch(stated)
+        parts = _TOKEN_LINE.fullmatch(content)
         if parts is None:
             raise InvalidParameterError(f"{place} is not a token, or a name and a token")
-        found[_checked_token(parts["token"], place)] = parts["name"] or f"line {number}"
-    if not found:
+        tokens[_checked_token(parts["token"], place)] = parts["name"] or f"line {number}"
+    if not tokens:
         raise InvalidParameterError(f"{file} has no token; write one, made with {_MAKE_ONE}")
-    return found
+    return tokens
 
 
 def check_access(
@@ -114,16 +145,9 @@ def check_access(
 ) -> AccessPolicy:
     """Return the policy of a service; refuse one that other machines could reach without a token.
 
-    Parameters
-    ----------
-    host : str
-        What is listened on: an address or a name.
-    allowed_hosts : sequence of str
-        Further host names, as behind a proxy.
-    trusted_proxies : sequence of str
-        Addresses or networks whose ``X-Forwarded-For`` is believed.
-    tokens : mapping, optional
-        From :func:`read_tokens`.
+    ``host`` is the address or name to listen on. ``allowed_hosts`` are further host names, as
+    behind a proxy. ``trusted_proxies`` are addresses or networks whose ``X-Forwarded-For`` is
+    believed. ``tokens`` are those of :func:`read_tokens`.
     """
     names = [_checked_name(name) for name in allowed_hosts]
     proxies = [_checked_network(proxy) for proxy in trusted_proxies]
@@ -149,11 +173,11 @@ def bound_socket(host: str, port: int, *, shared: bool = False) -> socket.socket
     new connections over those that listen.
     """
     try:
-        found = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         # IPv4 if there is a choice
-        family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
         bound = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise ServiceError(f"cannot listen on {host}: {error.strerror}") from error
@@ -165,14 +189,40 @@ def bound_socket(host: str, port: int, *, shared: bool = False) -> socket.socket
         bound.bind(address)
     except OSError as error:
         bound.close()
-        what = {
+        reasons = {
             errno.EADDRINUSE: f"port {port} is taken; choose another with --port",
             errno.EACCES: f"port {port} needs privileges; choose one above 1023 with --port",
             errno.EADDRNOTAVAIL: f"{host} is no address of this machine; choose another --host",
         }
-        reason = what.get(error.errno or 0, error.strerror or str(error))
+        reason = reasons.get(error.errno or 0, error.strerror or str(error))
         raise ServiceError(f"cannot listen on {host}: {reason}") from error
     return bound
+
+
+def inherited_socket() -> socket.socket | None:
+    """Return the socket that systemd opened for this process; None if it did not.
+
+    Raises
+    ------
+    ServiceError
+        If there are several sockets, or it is none for connections.
+    """
+    number = os.environ.get("LISTEN_FDS", "")
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or not number:
+        return None
+    for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
+        os.environ.pop(name, None)  # not for the workers
+    if number != "1":
+        raise ServiceError(f"systemd passed {number} sockets; write one ListenStream= in the unit")
+    try:
+        given = socket.socket(fileno=_SYSTEMD_DESCRIPTOR)
+    except OSError as error:
+        raise ServiceError(f"systemd passed no socket: {error.strerror}") from error
+    if given.type != socket.SOCK_STREAM:
+        given.detach()
+        raise ServiceError("systemd passed a socket for datagrams; write ListenStream= in the unit")
+    given.set_inheritable(False)
+    return given
 
 
 def address_of(bound: socket.socket) -> str:

@@ -14,12 +14,11 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from coterie.ads.forecasts.placement import Placement
 from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question, answer_of
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import Problem, invalid
-from coterie.ads.service.question_reading import Batch, make_batch, read_questions
+from coterie.ads.service.request_reading import Batch, make_batch, read_questions
 from coterie.ads.service.served_model import ServedModel
 
 __all__ = ["answer_lines", "answer_slices", "compressed", "quick_answer"]
@@ -30,19 +29,23 @@ _LEAST_COMPRESSED = 2_048
 
 
 def quick_answer(
-    served: ServedModel, asked: Question | list[Question], limits: Limits
+    served: ServedModel, question: Question | list[Question], limits: Limits
 ) -> bytes | None:
     """Return the JSON of the answer to one small question about a known advertiser; else None."""
-    if not isinstance(asked, Question):
+    if not isinstance(question, Question):
         return None
-    row = served.tables.row_of.get(asked.advertiser)  # type: ignore[arg-type]
-    if row is None or asked.n_bids * asked.days > limits.small_work or asked.where is not UNSET:
+    row = served.tables.row_of.get(question.advertiser)  # type: ignore[arg-type]
+    if (
+        row is None
+        or question.n_bids * question.days > limits.small_work
+        or question.where is not UNSET
+    ):
         return None
-    if not served.has_period(*asked.period):
+    if not served.has_period(*question.period):
         return None
-    answer, table = _opening(served, asked, row)
-    given, bids = asked.supply is not UNSET, asked.bids()
-    one, supply, level = served.tables.one, answer.supply, asked.level
+    answer, table = _opening(served, question, row)
+    given, bids = question.supply is not UNSET, question.bids()
+    one, supply, level = served.tables.one, answer.supply, question.level
     answer.forecasts = _figures(
         served, bids, [one(row, bid, supply, table, given, level) for bid in bids]
     )
@@ -53,8 +56,10 @@ def answer_slices(
     batch: Batch, limits: Limits, *, compress: bool = False
 ) -> Slices[tuple[bytes, bool]]:
     """Answer a batch in slices; return the JSON, and whether it is compressed (gzip)."""
-    answers = yield from _encoded_answers(batch, limits)
-    body = _ENCODE(_enveloped(batch, [msgspec.Raw(answer) for answer in answers]))
+    answers = [msgspec.Raw(one) for one in (yield from _encoded_answers(batch, limits))]
+    served = batch.served
+    whole = {"model": served.version, "currency": served.currency, "answers": answers}
+    body = _ENCODE(whole if batch.many else answers[0])
     if compress and len(body) >= _LEAST_COMPRESSED:
         yield 1
         return compressed(body), True
@@ -69,8 +74,8 @@ def answer_lines(
     Return the answers, the number of forecasts in them, and how many lines were answered: the first
     ones, with as many bids as a request may have.
     """
-    found: list[bytes | None] = []
-    asked: list[Question] = []
+    encoded: list[bytes | None] = []  # None for lines that the batch answers
+    questions: list[Question] = []
     n_bids = 0
     for line in lines:
         try:
@@ -79,20 +84,20 @@ def answer_lines(
                 raise invalid("invalid-question", [Fault("", "a line of a stream is one question")])
             make_batch(served, question, limits)
         except Problem as problem:
-            found.append(_ENCODE(problem.document()))
+            encoded.append(_ENCODE(problem.document()))
         else:
-            if asked and n_bids + question.n_bids > limits.bids:
+            if questions and n_bids + question.n_bids > limits.bids:
                 break
             n_bids += question.n_bids
-            found.append(None)
-            asked.append(question)
-    yield len(found)
+            encoded.append(None)
+            questions.append(question)
+    yield len(encoded)
     answers: Iterator[bytes] = iter(())
-    if asked:
-        batch = Batch(served, asked, many=True)
+    if questions:
+        batch = Batch(served, questions, many=True)
         answers = iter((yield from _encoded_answers(batch, limits)))
-    body = b"".join([(next(answers) if one is None else one) + b"\n" for one in found])
-    return body, n_bids, len(found)
+    body = b"".join([(next(answers) if one is None else one) + b"\n" for one in encoded])
+    return body, n_bids, len(encoded)
 
 
 def compressed(body: bytes) -> bytes:
@@ -105,20 +110,18 @@ def _encoded_answers(batch: Batch, limits: Limits) -> Slices[list[bytes]]:
 
     Each is written in its slice: writing all of them at the end could take long.
     """
-    found: list[bytes] = []
+    encoded: list[bytes] = []
     for part, cost in _parts(batch, limits):
-        done = 0  # of the cost, as a long question reports it
+        done = 0
         if _is_plain(batch, part, limits):
-            found += map(_ENCODE, _known(batch, part))
+            encoded += map(_ENCODE, _known(batch, part))
         else:
-            for answer in _answers(batch, part, limits):
-                if isinstance(answer, int):
-                    done += answer
-                    yield answer
-                else:
-                    found.append(_ENCODE(answer))
+            for number in part:
+                answer, own = yield from _in_pieces(batch, number, limits)
+                encoded.append(_ENCODE(answer))
+                done += own
         yield max(cost - done, 1)
-    return found
+    return encoded
 
 
 def _parts(batch: Batch, limits: Limits) -> Iterator[tuple[list[int], int]]:
@@ -136,62 +139,40 @@ def _parts(batch: Batch, limits: Limits) -> Iterator[tuple[list[int], int]]:
     yield part, cost
 
 
-def _answers(batch: Batch, part: list[int], limits: Limits) -> Iterator[Answer | int]:
-    """Yield the answers to some questions in order, and the cost of work between them."""
-    if len(part) == 1 and _is_long(batch, part[0], limits):
-        yield from _long_answer(batch, part[0], limits)
-        return
-    for number in part:
-        if batch.questions[number].where is not UNSET:
-            yield _of_target(batch, number, batch.bids[number])
-        elif batch.rows[number] is not None:
-            yield from _known(batch, [number])
-        else:
-            yield _unknown(batch, number, _placed(batch, number), batch.bids[number])
-
-
 def _is_plain(batch: Batch, part: list[int], limits: Limits) -> bool:
     """Whether all are about all auctions of known advertisers, and none is long."""
     if any(
         batch.rows[number] is None or batch.questions[number].where is not UNSET for number in part
     ):
         return False
-    return len(part) > 1 or not _is_long(batch, part[0], limits)
+    first = part[0]
+    return len(part) > 1 or batch.n_bids[first] * batch.questions[first].days <= limits.slice_work
 
 
-def _is_long(batch: Batch, number: int, limits: Limits) -> bool:
-    return batch.n_bids[number] * batch.questions[number].days > limits.slice_work
-
-
-def _long_answer(batch: Batch, number: int, limits: Limits) -> Iterator[Answer | int]:
-    """Yield the costs of the slices of one question with many bids or days, then its answer."""
+def _in_pieces(batch: Batch, number: int, limits: Limits) -> Slices[tuple[Answer, int]]:
+    """Answer one question, in slices if it has many bids or days; return the cost of these, too."""
     question, bids = batch.questions[number], batch.bids[number]
-    batch.served.period(*question.period)
-    yield 1
     size = max(limits.slice_work // question.days, 1)
-    placement = None if batch.rows[number] is not None else _placed(batch, number)
-    whole: Answer | None = None
-    for first in range(0, len(bids), size):
-        some = bids[first : first + size]
-        if question.where is not UNSET:
-            answer = _of_target(batch, number, some)
-        elif placement is None:
-            [answer] = _known(batch, [number], [some])
-        else:
-            answer = _unknown(batch, number, placement, some)
-        if whole is None:
-            whole = answer
-        else:
-            whole.forecasts += answer.forecasts
-        yield len(some) * question.days
-    assert whole is not None
-    yield whole
+    if len(bids) <= size:
+        return _answer(batch, number, bids), 0
+    batch.served.period(*question.period)  # making it may take as long as a slice
+    yield 1
+    answer = _answer(batch, number, bids[:size])
+    yield size * question.days
+    for first in range(size, len(bids), size):
+        piece = bids[first : first + size]
+        answer.forecasts += _answer(batch, number, piece).forecasts
+        yield len(piece) * question.days
+    return answer, 1 + len(bids) * question.days
 
 
-def _placed(batch: Batch, number: int) -> Placement:
-    question = batch.questions[number]
-    [placement] = batch.served.places([question.text or ""])
-    return batch.served.placer.named(placement, question.advertiser or "")
+def _answer(batch: Batch, number: int, bids: list[float]) -> Answer:
+    """Return the answer to a question, at some of its bids."""
+    if batch.questions[number].where is not UNSET:
+        return _of_target(batch, number, bids)
+    if batch.rows[number] is None:
+        return _unknown(batch, number, bids)
+    return _known(batch, [number], [bids])[0]
 
 
 def _opening(served: ServedModel, question: Question, row: int) -> tuple[Answer, DayTable]:
@@ -232,31 +213,33 @@ def _known(
         answer, table = _opening(served, question, row)
         answers.append(answer)
         given = question.supply is not UNSET
-        asked = (answer, row, answer.supply, given, bids)
-        groups.setdefault((id(table), question.level), [table]).append(asked)
+        entry = (answer, row, answer.supply, given, bids)
+        groups.setdefault((id(table), question.level), [table]).append(entry)
     for (_, level), (table, *together) in groups.items():
         _fill(served, together, table, level)
     return answers
 
 
-def _fill(served: ServedModel, asked: list[Any], table: DayTable, level: float) -> None:
+def _fill(served: ServedModel, entries: list[Any], table: DayTable, level: float) -> None:
     """Compute the figures of answers with the same days and level, all at once."""
-    numbers = [len(bids) for *_, bids in asked]
-    bids = [bid for *_, some in asked for bid in some]
+    numbers = [len(bids) for *_, bids in entries]
+    bids = [bid for *_, some in entries for bid in some]
     rows, supplies, given = (
-        np.repeat(np.array([one[column] for one in asked]), numbers) for column in (1, 2, 3)
+        np.repeat(np.array([one[column] for one in entries]), numbers) for column in (1, 2, 3)
     )
     each = [table] * len(bids)
     figures = served.tables.at(rows, np.array(bids), supplies, each, given, level)
     made, at = _figures(served, bids, figures.tolist()), 0
-    for (answer, *_), number in zip(asked, numbers, strict=True):
+    for (answer, *_), number in zip(entries, numbers, strict=True):
         answer.forecasts = made[at : at + number]
         at += number
 
 
-def _unknown(batch: Batch, number: int, placement: Placement, bids: list[float]) -> Answer:
+def _unknown(batch: Batch, number: int, bids: list[float]) -> Answer:
     """Return the answer about an advertiser that is not in the model."""
     served, question = batch.served, batch.questions[number]
+    [placement] = served.places([question.text or ""])
+    placement = served.placer.named(placement, question.advertiser or "")
     period = served.period(*question.period)
     supply: Any = question.supply
     figures = served.tables.at_placed(
@@ -280,9 +263,9 @@ def _unknown(batch: Batch, number: int, placement: Placement, bids: list[float])
 def _of_target(batch: Batch, number: int, bids: list[float]) -> Answer:
     """Return the answer about auctions with some values of dimensions."""
     served, question = batch.served, batch.questions[number]
-    found = served.model.outlook(**question.details()).forecasts(bids)
+    forecasts = served.model.outlook(**question.details()).forecasts(bids)
     known = batch.rows[number] is not None
-    return answer_of(found, known=known, days=question.days, version=served.version.version)
+    return answer_of(forecasts, known=known, days=question.days, version=served.version.version)
 
 
 def _figures(served: ServedModel, bids: list[float], rows: list[list[float]]) -> list[Figures]:
@@ -306,10 +289,3 @@ def _figures(served: ServedModel, bids: list[float], rows: list[list[float]]) ->
         )
         for bid, row in zip(bids, rows, strict=True)
     ]
-
-
-def _enveloped(batch: Batch, answers: Sequence[Answer | msgspec.Raw]) -> Any:
-    if not batch.many:
-        return answers[0]
-    served = batch.served
-    return {"model": served.version, "currency": served.currency, "answers": answers}

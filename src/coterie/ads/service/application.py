@@ -21,11 +21,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
 from coterie.ads.service.access import AccessPolicy
-from coterie.ads.service.metrics import Metrics
-from coterie.ads.service.openapi import openapi_document
-from coterie.ads.service.operations import operations
+from coterie.ads.service.monitoring import METHODS, Metrics, log_request
+from coterie.ads.service.openapi import openapi_document, operations
 from coterie.ads.service.problems import Problem, problem_response
-from coterie.ads.service.request_logs import log_request
 from coterie.ads.service.routes import Routes
 
 __all__ = ["OPEN_ROUTES", "RequestFrame", "make_application"]
@@ -42,7 +40,6 @@ OPEN_ROUTES = frozenset({"page", "asset", "live", "ready", "problem_kind"})
 UNKNOWN = "(unknown)"
 #: The status in logs and metrics of a request whose client did not wait for the answer.
 _GONE = 499
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -83,13 +80,9 @@ class RequestFrame:
     ) -> None:
         self._router, self._routes = router, routes
         self.policy, self._metrics = policy, metrics
-        self._templates = {
-            one.endpoint.__name__: one.path.replace(":path", "")
-            for one in router.routes
-            if isinstance(one, Route)
-        }
-        self._patterns = [
-            (one.path_regex, one.endpoint.__name__)
+        # pattern of the path, template, name of the handler
+        self._paths = [
+            (one.path_regex, one.path.replace(":path", ""), one.endpoint.__name__)
             for one in router.routes
             if isinstance(one, Route)
         ]
@@ -103,22 +96,22 @@ class RequestFrame:
         began = time.perf_counter()
         headers = dict(scope["headers"])
         visit = _Visit(send, self._request_id(headers.get(b"x-request-id")), self._routes.stopping)
+        template, handler = self._route_of(scope["path"])
         try:
-            self._admit(scope, headers)
+            self._admit(scope, headers, handler)
             await self._router(scope, receive, visit.send)
         except ClientDisconnect:
             visit.status = _GONE
         except Exception as error:
-            await _tell(error, visit, scope, receive)
+            await _answer_failure(error, visit, scope, receive)
         finally:
             seconds = time.perf_counter() - began
-            method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-            route = self._template(scope)
+            method = scope["method"] if scope["method"] in METHODS else "OTHER"
             status = visit.status or _GONE
-            self._metrics.answered(route, method, status, seconds)
-            log_request(visit.request_id, method, route, status, seconds, visit.size)
+            self._metrics.answered(template, method, status, seconds)
+            log_request(visit.request_id, method, template, status, seconds, visit.size)
 
-    def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+    def _admit(self, scope: Scope, headers: dict[bytes, bytes], handler: str) -> None:
         """Refuse a request with a wrong host or token; note who asks."""
         host = headers.get(b"host")
         repeated = len(headers) < len(scope["headers"])  # some header, seldom that of the host
@@ -129,7 +122,7 @@ class RequestFrame:
                 "unknown-host", "the service does not answer to the host name of this request"
             )
         name = self.policy.token_name(headers.get(b"authorization", b"").decode("latin-1"))
-        if name is None and self._name_of(scope["path"]) not in OPEN_ROUTES:
+        if name is None and handler not in OPEN_ROUTES:
             raise Problem(
                 "token-required",
                 "send the header Authorization: Bearer TOKEN",
@@ -142,18 +135,14 @@ class RequestFrame:
 
     def template_of(self, path: str) -> str:
         """Return the template of the route of a path, for example ``/v1/advertisers/{id}``."""
-        return self._templates.get(self._name_of(path), UNKNOWN)
+        return self._route_of(path)[0]
 
-    def _name_of(self, path: str) -> str:
-        """Return the name of the handler of a path; empty if there is none."""
-        return next((name for pattern, name in self._patterns if pattern.match(path)), "")
-
-    def _template(self, scope: Scope) -> str:
-        """Return the template of a request that was routed, or of its path."""
-        endpoint = scope.get("endpoint")
-        if endpoint is None:
-            return self.template_of(scope["path"])
-        return self._templates[endpoint.__name__]
+    def _route_of(self, path: str) -> tuple[str, str]:
+        """Return the template of a path and the name of its handler."""
+        for pattern, template, handler in self._paths:
+            if pattern.match(path):
+                return template, handler
+        return UNKNOWN, ""
 
     def _request_id(self, given: bytes | None) -> str:
         """Return the id that the client gave, if it fits in a log line; else a new one."""
@@ -187,7 +176,7 @@ class _Visit:
         await self._send(message)
 
 
-async def _tell(error: Exception, visit: _Visit, scope: Scope, receive: Receive) -> None:
+async def _answer_failure(error: Exception, visit: _Visit, scope: Scope, receive: Receive) -> None:
     """Answer with the problem of an error, and let go of what the failed calls worked with.
 
     An error refers to the frames it passed, and some of them to the error. Such a cycle would

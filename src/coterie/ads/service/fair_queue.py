@@ -9,7 +9,6 @@ of each competing flow at most.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import itertools
 import math
@@ -17,7 +16,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from coterie.ads.protocol import Limits
@@ -39,21 +40,16 @@ _SLICE_SECONDS, _WORK_PER_SECOND = 0.005, 100_000.0
 
 def in_one_slice(work: Callable[[], T], cost: int) -> Slices[T]:
     """Return work that is done in one slice."""
-    found = work()
+    result = work()
     yield cost
-    return found
-
-
-#: The result, or the error.
-_Outcome = tuple[Any, BaseException | None]
+    return result
 
 
 @dataclass
 class _Job:
     slices: Slices[Any]
     cost: int  # as estimated when it was admitted
-    done: Callable[[Any, BaseException | None], None]
-    given_up: bool = False
+    outcome: Future[Any] = field(default_factory=Future)
 
 
 @dataclass
@@ -115,28 +111,10 @@ class FairQueue:
         Problem
             If too much work waits: of this client (429), or of all (503).
         """
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-
-        def deliver(result: Any, error: BaseException | None) -> None:
-            if outcome.cancelled():
-                return
-            if error is None:
-                outcome.set_result(result)
-            else:
-                outcome.set_exception(error)
-
-        def done(result: Any, error: BaseException | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(deliver, result, error)
-
-        job = _Job(slices, cost, done)
+        job = _Job(slices, cost)
         self._admit(client, job, waits)
-        try:
-            return await outcome
-        except asyncio.CancelledError:
-            job.given_up = True
-            raise
+        # to cancel the caller cancels the outcome, too
+        return await asyncio.wrap_future(job.outcome)
 
     def close(self) -> None:
         """End the thread after its current slice; work that waits is dropped."""
@@ -180,23 +158,18 @@ class FairQueue:
     def _serve(self) -> None:
         while (flow := self._next_flow()) is not None:
             job = flow.jobs[0]
-            outcome: _Outcome | None = None
-            finished, cost = True, 1
-            if job.given_up:
-                job.slices.close()
-            else:
-                cost, outcome = self._do_slice(job)
-                finished = outcome is not None
+            cost, deliver = self._do_slice(job)
             with self._condition:
                 flow.received += cost
-                if finished:
+                if deliver is not None:
                     flow.jobs.popleft()
                     self._forget(flow.key[0], job.cost)
                 if flow.jobs:
                     self._push(flow)
-            if outcome is not None:
-                # not before it is forgotten: the caller may ask for more at once
-                job.done(*outcome)
+            # not before it is forgotten: the caller may ask for more at once
+            if deliver is not None and job.outcome.set_running_or_notify_cancel():
+                deliver()
+            del job, deliver  # a model that was replaced must not wait here for the next work
 
     def _next_flow(self) -> _Flow | None:
         """Return the busy flow that has received least; wait for one; None at the end."""
@@ -209,15 +182,18 @@ class FairQueue:
             self._now = max(self._now, received)
             return flow
 
-    def _do_slice(self, job: _Job) -> tuple[int, _Outcome | None]:
-        """Return the cost of the slice that was done, and how the job ended if it did."""
+    def _do_slice(self, job: _Job) -> tuple[int, Callable[[], None] | None]:
+        """Return the cost of the slice that was done, and what delivers the outcome at the end."""
+        if job.outcome.cancelled():
+            job.slices.close()
+            return 1, lambda: None
         began, cpu = time.perf_counter(), time.thread_time()
         try:
             cost = next(job.slices)
         except StopIteration as end:
-            return 0, (end.value, None)
+            return 0, partial(job.outcome.set_result, end.value)
         except BaseException as error:
-            return 1, (None, error)
+            return 1, partial(job.outcome.set_exception, error)
         seconds = max(time.perf_counter() - began, 1e-6)
         # a moving average over some hundred slices, for Retry-After
         self._rate += 0.01 * (min(cost / seconds, 1e7) - self._rate)

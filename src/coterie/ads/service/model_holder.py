@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from coterie.ads.protocol import Refusal
-from coterie.ads.service.metrics import Metrics
-from coterie.ads.service.served_model import ServedModel, file_version, load_served, printable
+from coterie.ads.protocol import Refusal, printable
+from coterie.ads.service.monitoring import Metrics
+from coterie.ads.service.served_model import ServedModel, file_version, load_served
 from coterie.errors import CoterieError, ModelFileError
 
 __all__ = ["ModelHolder"]
@@ -64,9 +64,9 @@ class ModelHolder:
     def load_first(self) -> None:
         """Load the first model; an error if it cannot be served."""
         with self._one_at_a_time:
-            found = self._loaded()
-            assert found is not None
-            self._take(found)
+            model = self._loaded()
+            assert model is not None
+            self._take(model)
 
     def reload(self) -> bool:
         """Take the model that the file holds now; return whether it is the current one."""
@@ -92,7 +92,7 @@ class ModelHolder:
 
     def _taken_or_refused(self) -> bool:
         try:
-            found = self._loaded()
+            model = self._loaded()
         except _ChangingFileError:
             _LOG.info("%s is being written; it is looked at again", self.path.name)
             return False
@@ -104,38 +104,38 @@ class ModelHolder:
             _LOG.exception("Loading %s failed by a defect", self.path.name)
             self._refuse(f"{self.path.name} cannot be loaded ({type(error).__name__})")
             return False
-        if found is None:
+        if model is None:
             self.last_refusal = None
             _LOG.info("%s is the current model already", self.path.name)
         else:
-            self._take(found)
+            self._take(model)
             self._metrics.reloads_taken.inc()
         return True
 
     def _loaded(self) -> ServedModel | None:
         """Return the model in the file; None if it is the current one."""
         self._tried = before = _identity(self.path)
-        found: ServedModel | CoterieError | None = None
+        outcome: ServedModel | CoterieError | None = None
         try:
             version = file_version(self.path)
             if self._current is None:
-                found = self._load(self.path, version, whole=False)
+                outcome = self._load(self.path, version, whole=False)
             elif self._current.version.version != version:
-                found = self._load(self.path, version)
+                outcome = self._load(self.path, version)
             else:  # the same checksum is no reason to take a damaged file for it
                 file_version(self.path, verified=True)
         except OSError as error:
-            found = ModelFileError(f"cannot read {self.path}: {error.strerror or error}")
+            outcome = ModelFileError(f"cannot read {self.path}: {error.strerror or error}")
         except CoterieError as error:
-            found = error
+            outcome = error
         try:
             if _identity(self.path) != before:
                 raise _ChangingFileError(f"{self.path} changed while it was read; try again")
-            if isinstance(found, CoterieError):
-                raise found
-            return found
+            if isinstance(outcome, CoterieError):
+                raise outcome
+            return outcome
         finally:
-            del found  # an error holds this frame, and would keep what was loaded alive
+            del outcome  # an error holds this frame, and would keep what was loaded alive
 
     def _take(self, model: ServedModel) -> None:
         self._current = model
@@ -169,7 +169,7 @@ def _give_back_memory() -> None:
 
 def _identity(path: Path) -> _Identity:
     try:
-        told = path.stat()
+        found = path.stat()
     except OSError:
         return None
-    return (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,22 +1,32 @@
-"""The OpenAPI document: made from the routes and the types of the protocol."""
+"""The table of routes, and the OpenAPI document that is made from it and the protocol."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 import coterie
 from coterie.ads import protocol
-from coterie.ads.service.operations import Operation
+from coterie.ads.service.deciding import CURVE_MEDIA, DECISIONS
 from coterie.ads.service.problems import KINDS, PROBLEM_TYPE
+from coterie.ads.service.routes import JSON, NDJSON, Routes
 
-__all__ = ["openapi_document"]
+__all__ = ["Operation", "openapi_document", "operations"]
 
 _ANY_ROUTE = ("malformed-request", "method-not-allowed", "unknown-host", "internal-error")
 _TOKEN_ROUTE = ("token-required", "invalid-query", "too-much-work", "busy", "timed-out")
+_QUESTION_ROUTE = (
+    *("malformed-body", "slow-body", "body-too-large", "unsupported-media-type"),
+    "invalid-question",
+)
 _TAGS = {
     "Forecasts": "What an advertiser wins, and what it pays, at any bid.",
     "Decisions": "Bids for goals, budgets, targets and portfolios.",
@@ -47,15 +57,111 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True)
+class Operation:
+    """A route and its description in the OpenAPI document.
+
+    Types are those of :mod:`coterie.ads.protocol`.
+    """
+
+    method: str
+    path: str
+    handler: Callable[[Request], Awaitable[Response]]
+    tag: str
+    answers: Sequence[Any] = ()  # types of the JSON
+    media: Sequence[str] = (JSON,)
+    body: Any = None
+    body_media: str = JSON
+    query: type[msgspec.Struct] = protocol.NoQuery
+    problems: Sequence[str] = ()
+    needs_token: bool = True
+    tagged: bool = False  # whether answers have an ETag
+
+    @property
+    def operation_id(self) -> str:
+        """A stable name for generated clients."""
+        return self.handler.__name__
+
+
+def operations(routes: Routes) -> list[Operation]:
+    """Return all routes that are described in the OpenAPI document, and how."""
+    forecasts = partial(Operation, tag="Forecasts")
+    model = partial(Operation, "GET", tag="Model")
+    operation = partial(Operation, "GET", tag="Operation")
+    health = partial(operation, answers=[protocol.Health], needs_token=False)
+    decisions = {
+        "/v1/bids": routes.bid,
+        "/v1/budgets": routes.budget,
+        "/v1/targets": routes.targets,
+        "/v1/portfolios": routes.portfolio,
+    }
+    return [
+        forecasts(
+            "POST",
+            "/v1/forecast",
+            routes.forecast,
+            answers=(protocol.Answer, protocol.Answers),
+            body=protocol.Question | protocol.Questions,
+            problems=_QUESTION_ROUTE,
+        ),
+        forecasts(
+            "POST",
+            "/v1/forecast/stream",
+            routes.forecast_stream,
+            media=[NDJSON],
+            body_media=NDJSON,
+            problems=["unsupported-media-type"],
+        ),
+        forecasts(
+            "GET",
+            "/v1/curves",
+            routes.curves,
+            media=list(CURVE_MEDIA.values()),
+            query=protocol.CurveQuery,
+        ),
+        *(
+            Operation(
+                "POST",
+                path,
+                handler,
+                "Decisions",
+                answers=[DECISIONS[path].answer],
+                body=DECISIONS[path].question,
+                problems=_QUESTION_ROUTE,
+            )
+            for path, handler in decisions.items()
+        ),
+        model("/v1/model", routes.model, answers=[protocol.Model]),
+        model("/v1/segments", routes.segments, answers=[protocol.Segments], tagged=True),
+        model(
+            "/v1/advertisers",
+            routes.advertisers,
+            answers=[protocol.AdvertiserPage],
+            query=protocol.AdvertiserQuery,
+            tagged=True,
+        ),
+        model(
+            "/v1/advertisers/{id}",
+            routes.advertiser,
+            answers=[protocol.Advertiser],
+            problems=["unknown-advertiser"],
+            tagged=True,
+        ),
+        health("/health/live", routes.live),
+        health("/health/ready", routes.ready, problems=["not-ready"]),
+        operation("/metrics", routes.metrics, media=["text/plain"]),
+    ]
+
+
 def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of some routes."""
     types = {one for each in operations for one in (*each.answers, each.body) if one is not None}
     types |= {each.query for each in operations} | {protocol.ProblemDocument}
     ordered = sorted(types, key=str)
-    found, components = msgspec.json.schema_components(
+    all_schemas, components = msgspec.json.schema_components(
         ordered, ref_template="#/components/schemas/{name}"
     )
-    schemas = dict(zip(ordered, found, strict=True))
+    schemas = dict(zip(ordered, all_schemas, strict=True))
     _simplify(components)
     queries = {each.query: components.pop(each.query.__name__, None) for each in operations}
     for schema in components.values():
@@ -78,7 +184,7 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
             "version": coterie.__version__,
             "description": "What an advertiser wins, and what it pays, at bids not made yet.",
         },
-        "tags": [{"name": name, "description": what} for name, what in _TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "security": [{}, {"token": []}],
         "paths": paths,
         "components": {
@@ -101,14 +207,14 @@ def _simplify(schema: Any) -> None:
 
 def _describe_members(schema: dict[str, Any]) -> None:
     """Describe the members of a data class by the section "Attributes" of its docstring."""
-    for names, told in _ATTRIBUTE.findall(schema.get("description", "")):
+    for names, description in _ATTRIBUTE.findall(schema.get("description", "")):
         for name in names.split(", "):
             if name in schema.get("properties", {}):
-                schema["properties"][name]["description"] = " ".join(told.split())
+                schema["properties"][name]["description"] = " ".join(description.split())
 
 
 def _describe_default(member: dict[str, Any]) -> None:
-    """Tell a default in words: generators make a member with a default one that is always there."""
+    """Write a default in words: for generators, a member with a default is always there."""
     default = member.pop("default", "")
     if default != "":
         member["description"] = f"{member['description'].rstrip('.')}; by default {default}."
@@ -117,7 +223,7 @@ def _describe_default(member: dict[str, Any]) -> None:
 def _operation(
     operation: Operation, schemas: dict[Any, Any], query: dict[str, Any]
 ) -> dict[str, Any]:
-    summary, _, rest = operation.description.partition("\n\n")
+    summary, _, rest = inspect.cleandoc(operation.handler.__doc__ or "").partition("\n\n")
     described: dict[str, Any] = {
         "operationId": operation.operation_id,
         "tags": [operation.tag],
@@ -141,8 +247,8 @@ def _operation(
 
 def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     binary = {"type": "string", "format": "binary"}
-    found = [schemas[answer] for answer in operation.answers] or [binary]
-    answer = found[0] if len(found) == 1 else {"anyOf": found}
+    answers = [schemas[answer] for answer in operation.answers] or [binary]
+    answer = answers[0] if len(answers) == 1 else {"anyOf": answers}
     if operation.media == ["text/plain"] or "ndjson" in operation.media[0]:
         answer = {"type": "string"}
     responses: dict[str, Any] = {
@@ -157,9 +263,9 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     problems = {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}
     for status in sorted({KINDS[name].status for name in named}):
         kinds = [name for name in dict.fromkeys(named) if KINDS[name].status == status]
-        told = "; ".join(f"{KINDS[name].title} (`/problems/{name}`)" for name in kinds)
+        titles = "; ".join(f"{KINDS[name].title} (`/problems/{name}`)" for name in kinds)
         responses[str(status)] = {
-            "description": f"{told}.",
+            "description": f"{titles}.",
             "content": {PROBLEM_TYPE: problems},
         }
     return responses
@@ -168,25 +274,15 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
 def _path_parameters(path: str) -> list[dict[str, Any]]:
     if "{id}" not in path:
         return []
-    schema = {"type": "string"}
-    return [
-        {
-            "name": "id",
-            "in": "path",
-            "required": True,
-            "description": "Percent-encoded, also slashes.",
-            "schema": schema,
-        }
-    ]
+    described = {"description": "Percent-encoded, also slashes.", "schema": {"type": "string"}}
+    return [{"name": "id", "in": "path", "required": True, **described}]
 
 
 def _query_parameters(query: dict[str, Any]) -> list[dict[str, Any]]:
-    found = []
+    parameters = []
     for name, schema in query.get("properties", {}).items():
-        parameter = {"name": name, "in": "query", "required": False}
+        parameter = {"name": name, "in": "query", "required": False, "schema": {**schema}}
         if "description" in schema:
-            parameter["description"] = schema["description"]
-        found.append(
-            {**parameter, "schema": {k: v for k, v in schema.items() if k != "description"}}
-        )
-    return found
+            parameter["description"] = parameter["schema"].pop("description")
+        parameters.append(parameter)
+    return parameters

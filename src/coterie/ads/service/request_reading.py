@@ -1,21 +1,44 @@
-"""Reading of requests: query parameters, media types, bodies."""
+"""Reading of requests: query parameters, media types, bodies, and the questions in them."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import AsyncIterator
-from typing import TypeVar
+from collections.abc import AsyncIterator, Iterator
+from functools import cached_property
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET
 from starlette.requests import ClientDisconnect, Request
 
-from coterie.ads.protocol import Fault, Limits
-from coterie.ads.service.problems import Problem, invalid
+from coterie.ads.forecasts.placement import quoted
+from coterie.ads.protocol import Fault, Limits, Question, fault_of
+from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
+from coterie.ads.service.served_model import ServedModel
+from coterie.errors import InvalidParameterError
 
-__all__ = ["BodyReader", "accepts_gzip", "check_media", "has_tag", "read_query"]
+__all__ = [
+    "Batch",
+    "BodyReader",
+    "accepts_gzip",
+    "check_media",
+    "has_tag",
+    "make_batch",
+    "read_query",
+    "read_question",
+    "read_questions",
+]
 
+T = TypeVar("T")
 Query = TypeVar("Query", bound=msgspec.Struct)
+
+_DECODER = msgspec.json.Decoder(Question | list[Question])
+_PARTS = msgspec.json.Decoder(list[msgspec.Raw])
+_ONE = msgspec.json.Decoder(Question)
+#: What msgspec raises for bytes that are not JSON; the last for text that is not UTF-8.
+_NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 def read_query(request: Request, kind: type[Query]) -> Query:
@@ -29,8 +52,7 @@ def read_query(request: Request, kind: type[Query]) -> Query:
     try:
         return msgspec.convert(members, kind, strict=False)
     except msgspec.ValidationError as error:
-        what, _, at = str(error).partition(" - at `$.")
-        raise invalid("invalid-query", [Fault(at.rstrip("`"), what)]) from None
+        raise invalid("invalid-query", [fault_of(error, kind, members)]) from None
 
 
 def check_media(request: Request, wanted: str) -> None:
@@ -137,3 +159,145 @@ class BodyReader:
             loop.call_later(min(1.0, self._seconds / 4), self._watch, loop)
         else:
             self._watched_by = None
+
+
+def read_questions(body: bytes) -> Question | list[Question]:
+    """Return the questions in a body: one question, or a list of at least one.
+
+    Raises
+    ------
+    Problem
+        If the body is not JSON, or a question is invalid.
+    """
+    questions = read_question(body, _DECODER)
+    if questions == []:
+        raise invalid("invalid-question", [Fault("", "the list has no question; ask at least one")])
+    return questions
+
+
+def read_question(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """Return what a decoder finds in a body; a Problem if it is not JSON or not valid."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        # decisions are asked for one by one: for them a list is the fault
+        faults = [*_faults_of_parts(body)] if decoder is _DECODER else []
+        raise invalid("invalid-question", faults or [_fault(body, decoder, error)]) from None
+    except _NO_JSON as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise Problem("malformed-body", f"the body is not JSON: {reason}") from None
+
+
+def _faults_of_parts(body: bytes) -> Iterator[Fault]:
+    """Yield the first fault of each invalid question of a list, with its place."""
+    # what follows the first fault may not even be JSON
+    with contextlib.suppress(*_NO_JSON):
+        n_faults = 0
+        for number, part in enumerate(_PARTS.decode(body)):
+            try:
+                _ONE.decode(part)
+            except msgspec.ValidationError as error:
+                fault = _fault(bytes(part), _ONE, error)
+                dot = "." if fault.at and not fault.at.startswith("[") else ""
+                yield Fault(f"[{number}]{dot}{fault.at}", fault.what)
+                n_faults += 1
+                if n_faults == MOST_FAULTS:
+                    return
+
+
+def _fault(
+    body: bytes, decoder: msgspec.json.Decoder[Any], error: msgspec.ValidationError
+) -> Fault:
+    try:
+        given = msgspec.json.decode(body)
+    except _NO_JSON:
+        given = UNSET
+    return fault_of(error, decoder.type, given)
+
+
+class Batch:
+    """Questions of one request, and what they cost.
+
+    ``rows`` has the row of each advertiser in the model, None if it is not there. ``many`` says
+    whether the questions came as a list.
+    """
+
+    def __init__(self, served: ServedModel, questions: list[Question], *, many: bool) -> None:
+        self.served = served
+        self.questions = questions
+        self.many = many
+        row_of: Any = served.tables.row_of.get
+        self.rows: list[int | None] = [row_of(question.advertiser) for question in questions]
+        self.n_bids = [question.n_bids for question in questions]
+
+    @cached_property
+    def bids(self) -> list[list[float]]:
+        """The bids of each question; many ranges take a while, so they are not made before."""
+        return [question.bids() for question in self.questions]
+
+    def cost(self, limits: Limits) -> int:
+        """Return the work: bids times days, and the placing of texts."""
+        work = sum([n * one.days for n, one in zip(self.n_bids, self.questions, strict=True)])
+        return work + limits.text_work * self.rows.count(None)
+
+    def check(self, limits: Limits) -> Batch:
+        """Refuse a batch that is too large, or that lacks the supply of unknown advertisers."""
+        faults, n_bids = [], sum(self.n_bids)
+        if n_bids > limits.bids:
+            faults = [_too_many(n_bids, "bids in all", limits.bids)]
+        if None in self.rows:
+            faults += self._faults_of_unknown(limits)
+        faults += self._faults_of_dimensions()
+        if faults:
+            raise invalid("invalid-question", faults)
+        return self
+
+    def _faults_of_dimensions(self) -> list[Fault]:
+        """Return a fault for each question about values that the model does not have."""
+        faults = []
+        for number, question in enumerate(self.questions):
+            if question.where is UNSET:
+                continue
+            try:
+                self.served.model.chosen_values(question.where)
+            except InvalidParameterError as error:
+                faults.append(self._fault(number, "where", error))
+        return faults[:MOST_FAULTS]
+
+    def _faults_of_unknown(self, limits: Limits) -> list[Fault]:
+        unknown = [number for number, row in enumerate(self.rows) if row is None]
+        texts = {self.questions[number].text or "" for number in unknown}
+        n_chars = sum(map(len, texts))
+        faults = []
+        if len(texts) > limits.texts:
+            faults.append(_too_many(len(texts), "texts", limits.texts))
+        if n_chars > limits.all_text_chars:
+            faults.append(_too_many(n_chars, "characters in all texts", limits.all_text_chars))
+        for number in unknown:
+            name = self.questions[number].advertiser or ""
+            try:
+                self.served.placer.refuse_whole_advertiser(name)
+            except InvalidParameterError as error:
+                faults.append(self._fault(number, "advertiser", error))
+                continue
+            if self.questions[number].supply is UNSET:
+                who = quoted(name) if name else "a new advertiser"
+                advice = "check the id, or give supply, its number of auctions"
+                faults.append(self._fault(number, "supply", f"{who} is not in the log; {advice}"))
+        return faults
+
+    def _fault(self, number: int, member: str, words: object) -> Fault:
+        return Fault(f"[{number}].{member}" if self.many else member, str(words))
+
+
+def make_batch(served: ServedModel, given: Question | list[Question], limits: Limits) -> Batch:
+    """Return questions as a batch; a Problem if there are too many, or a supply is missing."""
+    questions = given if isinstance(given, list) else [given]
+    if len(questions) > limits.questions:
+        fault = _too_many(len(questions), "questions", limits.questions)
+        raise invalid("invalid-question", [fault])
+    return Batch(served, questions, many=questions is given).check(limits)
+
+
+def _too_many(number: int, things: str, limit: int) -> Fault:
+    return Fault("", f"there are {number:,} {things}; the limit is {limit:,}")

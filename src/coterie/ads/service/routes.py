@@ -9,33 +9,34 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from coterie.ads import protocol
-from coterie.ads.protocol import Limits, Question
-from coterie.ads.service import bulk_curves
+from coterie.ads.page.served_files import page_files
+from coterie.ads.protocol import Limits
 from coterie.ads.service.answering import (
     answer_lines,
     answer_slices,
     compressed,
     quick_answer,
 )
-from coterie.ads.service.deciding import DECISIONS, decide
+from coterie.ads.service.deciding import CURVE_MEDIA, DECISIONS, CurveParts, curve_parts, decide
 from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
-from coterie.ads.service.metrics import CONTENT_TYPE_LATEST, Metrics
 from coterie.ads.service.model_holder import ModelHolder
-from coterie.ads.service.pages import page_answer
+from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.problems import KINDS, Problem
-from coterie.ads.service.question_reading import Batch, make_batch, read_questions
 from coterie.ads.service.request_reading import (
     BodyReader,
     accepts_gzip,
     check_media,
     has_tag,
+    make_batch,
     read_query,
+    read_questions,
 )
 from coterie.ads.service.served_model import ServedModel
 
@@ -62,7 +63,7 @@ class Routes:
         self._holder, self._queue = holder, queue
         self._metrics, self._limits = metrics, limits
         self._bodies = BodyReader(limits)
-        self._cached: dict[str, tuple[str, bytes, bytes]] = {}
+        self._segments = ("", b"", b"")  # the last answer: its tag, its JSON, the same in gzip
         self.starting = self.stopping = False
 
     async def live(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's signature)
@@ -92,31 +93,31 @@ class Routes:
             "loaded_at": served.loaded_at.isoformat(),
             "last_refusal": self._holder.last_refusal,
         }
-        found = msgspec.convert({**served.book.summary(), **named}, protocol.Model)
-        return _json(found, {"Cache-Control": "no-cache"})
+        model = msgspec.convert({**served.book.summary(), **named}, protocol.Model)
+        return _json(model, {"Cache-Control": "no-cache"})
 
     async def segments(self, request: Request) -> Response:
         """Return all segments with their words, sizes and curves."""
         read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
-        headers = {"ETag": served.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        headers = _tag_headers(served)
         if has_tag(request, served.tag):
             return Response(status_code=304, headers=headers)
-        kept = self._cached.get("segments")
-        if kept is None or kept[0] != served.tag:
+        tag, body, zipped = self._segments
+        if tag != served.tag:
             body = await self._look_up(request, lambda: _encoded(served.segments()))
             zipped = await asyncio.to_thread(compressed, body)
-            kept = self._cached["segments"] = (served.tag, body, zipped)
-        return _plain_or_zipped(request, kept[1], kept[2], headers)
+            self._segments = (served.tag, body, zipped)
+        return _plain_or_zipped(request, body, zipped, headers)
 
     async def advertisers(self, request: Request) -> Response:
         """List advertisers whose id contains a text, in any case.
 
         Ids that begin with the text come first, then by spend.
         """
-        asked = read_query(request, protocol.AdvertiserQuery)
+        query = read_query(request, protocol.AdvertiserQuery)
         served = await self._holder.current.with_details()
-        return await self._tagged(request, served, partial(served.page, asked))
+        return await self._tagged(request, served, partial(served.page, query))
 
     async def advertiser(self, request: Request) -> Response:
         """Return what is known of one advertiser. Percent-encode the id, also its slashes."""
@@ -138,22 +139,22 @@ class Routes:
         body = await self._bodies.whole(request)
         served, limits = self._holder.current, self._limits
         if len(body) <= _SMALL_BODY:
-            asked = read_questions(body)
-            found = quick_answer(served, asked, limits)
-            if found is not None:
-                self._metrics.forecasts.inc(asked.n_bids)  # type: ignore[union-attr]
-                return Response(found, media_type=JSON)
-            batch, cost = _batch_and_cost(served, asked, limits)
+            questions = read_questions(body)
+            answer = quick_answer(served, questions, limits)
+            if answer is not None:
+                self._metrics.forecasts.inc(questions.n_bids)  # type: ignore[union-attr]
+                return Response(answer, media_type=JSON)
+            batch = make_batch(served, questions, limits)
         else:
             # many bodies may come together; the event loop would be busy with them for long
-            reading = partial(_read_batch, served, body, limits)
             size = len(body) // 64
-            batch, cost = await self._queued(request, size, in_one_slice(reading, size))
+            reading = in_one_slice(lambda: make_batch(served, read_questions(body), limits), size)
+            batch = await self._queued(request, size, reading)
         slices = answer_slices(batch, limits, compress=accepts_gzip(request))
-        found, zipped = await self._queued(request, cost, slices)
+        answer, zipped = await self._queued(request, batch.cost(limits), slices)
         self._metrics.forecasts.inc(sum(batch.n_bids))
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if zipped else {})
-        return Response(found, media_type=JSON, headers=headers)
+        return Response(answer, media_type=JSON, headers=headers)
 
     async def bid(self, request: Request) -> Response:
         """Find the bid for a number of impressions, clicks or conversions, or for a spend."""
@@ -187,11 +188,11 @@ class Routes:
         marginal_cost, own_win_rate, segment_win_rate; the metadata of each says what it is. The
         metadata of the schema has the version of the model and the currency.
         """
-        asked = read_query(request, protocol.CurveQuery)
+        query = read_query(request, protocol.CurveQuery)
         served = await self._holder.current.with_details()
-        segment = None if asked.segment is UNSET else asked.segment
-        parts = bulk_curves.written(served, asked.format, segment)
-        media = bulk_curves.MEDIA[asked.format]
+        segment = None if query.segment is UNSET else query.segment
+        parts = curve_parts(served, query.format, segment)
+        media = CURVE_MEDIA[query.format]
         if request.method == "HEAD":
             return Response(media_type=media, headers=_NO_STORE)
         return StreamingResponse(self._parts(request, parts), media_type=media, headers=_NO_STORE)
@@ -205,19 +206,19 @@ class Routes:
 
     async def page(self, request: Request) -> Response:
         """Return the what-if page."""
-        return page_answer(request, "")
+        return _page_file(request, "")
 
     async def asset(self, request: Request) -> Response:
         """Return a script or a style of the page."""
-        return page_answer(request, request.path_params["name"])
+        return _page_file(request, request.path_params["name"])
 
     async def _decided(self, request: Request) -> Response:
         """Answer the question in the body, of the kind that the path names."""
         read_query(request, protocol.NoQuery)
         check_media(request, JSON)
         decision = DECISIONS[request.url.path]
-        asked = decision.read(await self._bodies.whole(request))
-        cost, slices = decide(decision, self._holder.current, asked, self._limits)
+        question = decision.read(await self._bodies.whole(request))
+        cost, slices = decide(decision, self._holder.current, question, self._limits)
         return Response(await self._queued(request, cost, slices), media_type=JSON)
 
     async def _queued(self, request: Request, cost: int, slices: Slices[T], **how: Any) -> T:
@@ -236,11 +237,11 @@ class Routes:
         self, request: Request, served: ServedModel, find: Callable[[], Any]
     ) -> Response:
         """Return an answer that stays valid as long as the model; 304 if the client has it."""
-        headers = {"ETag": served.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        headers = _tag_headers(served)
         if has_tag(request, served.tag):
             return Response(status_code=304, headers=headers)
         body = await self._look_up(request, lambda: _encoded(find()))
-        return _plain_or_zipped(request, body, None, headers)
+        return Response(body, media_type=JSON, headers=headers)
 
     async def _lines(self, request: Request) -> AsyncIterator[bytes]:
         """Yield the answers to the lines of a body while it arrives."""
@@ -248,28 +249,28 @@ class Routes:
         try:
             async for part in self._bodies.parts(request):
                 *lines, rest = (rest + part).split(b"\n")
-                async for found in self._answered(request, lines):
-                    yield found
+                async for answers in self._answered(request, lines):
+                    yield answers
                 if len(rest) > self._limits.body_bytes:
                     raise self._bodies.too_large()
-            async for found in self._answered(request, [rest]):
-                yield found
+            async for answers in self._answered(request, [rest]):
+                yield answers
         except Problem as problem:
             # the answer has begun, so that its status cannot say it
             yield _encoded(problem.document()) + b"\n"
 
     async def _answered(self, request: Request, lines: list[bytes]) -> AsyncIterator[bytes]:
         """Yield the answers to some lines, some at a time."""
-        asked, first = [line for line in lines if line.strip()], 0
-        while some := asked[first : first + _LINES_TOGETHER]:
+        questions, first = [line for line in lines if line.strip()], 0
+        while some := questions[first : first + _LINES_TOGETHER]:
             slices = answer_lines(self._holder.current, some, self._limits)
             cost = sum(map(len, some)) // 64 + 65
-            found, n_bids, n_lines = await self._queued(request, cost, slices, waits=True)
+            answers, n_bids, n_lines = await self._queued(request, cost, slices, waits=True)
             self._metrics.forecasts.inc(n_bids)
             first += n_lines
-            yield found
+            yield answers
 
-    async def _parts(self, request: Request, slices: bulk_curves.Parts) -> AsyncIterator[bytes]:
+    async def _parts(self, request: Request, slices: CurveParts) -> AsyncIterator[bytes]:
         """Yield the parts of a large answer, each made in the client's turn."""
         for cost, make in slices:
             yield await self._queued(request, cost, in_one_slice(make, cost), waits=True)
@@ -286,27 +287,55 @@ class _ReadingStream(StreamingResponse):
 
 
 _NO_STORE = {"Cache-Control": "no-store"}
+_FOR_EVER = "public, max-age=31536000, immutable"
+_ASK_AGAIN = "no-cache"
+_CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+#: What a browser may do with the page: almost only what belongs to the page.
+_POLICIES = {
+    "Content-Security-Policy": _CONTENT_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
 _encoded = msgspec.json.Encoder().encode
-
-
-def _read_batch(served: ServedModel, body: bytes, limits: Limits) -> tuple[Batch, int]:
-    return _batch_and_cost(served, read_questions(body), limits)
-
-
-def _batch_and_cost(
-    served: ServedModel, asked: Question | list[Question], limits: Limits
-) -> tuple[Batch, int]:
-    batch = make_batch(served, asked, limits)
-    return batch, batch.cost(limits)
 
 
 def _json(content: Any, headers: dict[str, str] | None = None) -> Response:
     return Response(_encoded(content), media_type=JSON, headers=headers or _NO_STORE)
 
 
+def _tag_headers(served: ServedModel) -> dict[str, str]:
+    return {"ETag": served.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+
+
 def _plain_or_zipped(
-    request: Request, body: bytes, zipped: bytes | None, headers: dict[str, str]
+    request: Request, body: bytes, zipped: bytes, headers: dict[str, str]
 ) -> Response:
-    if zipped is None or not accepts_gzip(request):
-        return Response(body, media_type=JSON, headers=headers)
-    return Response(zipped, media_type=JSON, headers=headers | {"Content-Encoding": "gzip"})
+    headers = {"Content-Type": JSON, **headers}
+    if not accepts_gzip(request):
+        return Response(body, headers=headers)
+    return Response(zipped, headers=headers | {"Content-Encoding": "gzip"})
+
+
+def _page_file(request: Request, name: str) -> Response:
+    """Return a file of the page, or that the browser has it already."""
+    file = page_files().get(name)
+    if file is None:
+        raise Problem("not-found", "the page has no file of this name")
+    current = name and request.query_params.get("v") == file.hash
+    headers = {
+        "ETag": f'"{file.hash}"',
+        "Cache-Control": _FOR_EVER if current else _ASK_AGAIN,
+        "Content-Type": file.kind,
+        "Vary": "Accept-Encoding",
+        **_POLICIES,
+    }
+    if has_tag(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return _plain_or_zipped(request, file.body, file.zipped, headers)

@@ -6,17 +6,20 @@ import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import UNSET
+from numpy.typing import ArrayLike, NDArray
 
 import coterie
 from coterie.ads.curves.day_levels import DayLevels
@@ -39,13 +42,13 @@ from coterie.ads.protocol import (
     AdvertiserQuery,
     ModelVersion,
     Segments,
+    printable,
 )
-from coterie.ads.service.advertiser_search import AdvertiserSearch
-from coterie.ads.service.service_settings import DETAILS
+from coterie.ads.service import DETAILS
 from coterie.errors import ModelFileError
 from coterie.files.model_files import content_checksum, opened_model
 
-__all__ = ["Period", "ServedModel", "file_version", "load_served", "printable"]
+__all__ = ["AdvertiserSearch", "Period", "ServedModel", "file_version", "load_served"]
 
 _VERSION_DIGITS = 12
 _MICROS = 1_000_000
@@ -54,7 +57,9 @@ _MOST_PERIODS = 2_000
 # a placement holds a weight for every advertiser
 _PLACEMENT_BYTES = 1 << 25
 _MOST_PLACEMENTS = 256
-_MOST_CHARS = 300
+
+
+Rows = NDArray[np.int64]
 
 
 class Period(NamedTuple):
@@ -68,16 +73,9 @@ class Period(NamedTuple):
 class ServedModel:
     """One model and all that is asked of it; its answers never change. It is thread-safe.
 
-    Forecasts are ready at once. Details of advertisers are made meanwhile in threads.
-
-    Parameters
-    ----------
-    model : FittedMarket
-        Sound: see :func:`~coterie.ads.forecasts.model_checks.check_model`.
-    version : str
-        The first digits of the SHA-256 of its file.
-    name : str
-        Of its file, without folders.
+    Forecasts are ready at once. Details of advertisers are made meanwhile in threads. The model
+    must be sound (:func:`~coterie.ads.forecasts.model_checks.check_model`); its version is the
+    first digits of the SHA-256 of its file, its name that of the file without folders.
     """
 
     def __init__(self, model: FittedMarket, version: str, name: str) -> None:
@@ -146,12 +144,12 @@ class ServedModel:
         """Return the placements of advertisers that are not known, by their texts."""
         return [self._places[text] for text in texts]
 
-    def page(self, asked: AdvertiserQuery) -> AdvertiserPage:
+    def page(self, query: AdvertiserQuery) -> AdvertiserPage:
         """Return a page of advertisers whose id contains a text."""
-        segment = None if asked.segment is UNSET else asked.segment
-        page, page_size = asked.page, asked.page_size
+        segment = None if query.segment is UNSET else query.segment
+        page, page_size = query.page, query.page_size
         rows, total = self._search.result().page(
-            asked.search, segment=segment, sort=asked.sort, page=page, page_size=page_size
+            query.search, segment=segment, sort=query.sort, page=page, page_size=page_size
         )
         items = [self._item(row) for row in rows.tolist()]
         return AdvertiserPage(items, page, max(-(-total // page_size), 1), total)
@@ -219,17 +217,87 @@ def file_version(path: Path, *, verified: bool = False) -> str:
     return checksum[:_VERSION_DIGITS]
 
 
-def printable(text: str, most: int = _MOST_CHARS) -> str:
-    r"""Return a text on one line, without control characters, cut to a length.
+class AdvertiserSearch:
+    """Finds advertisers by a part of their id, in upper or lower case.
 
-    >>> print(printable("a\nb\udcff"), printable("abcdef", 4))
-    a\nb\udcff abc…
+    The id that is the very text comes first, then ids that begin with it, then those that hold
+    it elsewhere; within each kind those that spend most come first, and of equals the one that
+    comes first in the model. An empty text finds all.
+
+    Parameters
+    ----------
+    ids : sequence of A str
+    spend : (A,) array
+    labels : (A,) int array
+        The segment of each; −1 is none.
+    columns : mapping of str to (A,) array, optional
+        Numbers to sort by, beside "id" and "spend".
+
+    Examples
+    --------
+    >>> search = AdvertiserSearch(["car hire", "Oscar", "cars", "CAR"], [1, 9, 5, 2], [0, 0, 1, 1])
+    >>> rows, total = search.page("car", page_size=3)
+    >>> rows.tolist(), total
+    ([3, 2, 0], 4)
+    >>> search.page("car", sort="-spend")[0].tolist()
+    [1, 2, 3, 0]
     """
-    shown = "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode()
-        for one in text[: most + 1]
-    )
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        spend: ArrayLike,
+        labels: ArrayLike,
+        columns: Mapping[str, ArrayLike] | None = None,
+    ) -> None:
+        # ids are in the order they are shown in, so that nothing found need be sorted
+        self._rows: Rows = np.argsort(-np.asarray(spend, dtype=np.float64), kind="stable")
+        self._labels = np.asarray(labels)[self._rows]
+        folded = [_folded(ids[row]) for row in self._rows.tolist()]
+        self._ids = pa.array(folded, pa.large_binary())
+        self._lengths = pc.binary_length(self._ids).to_numpy()
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.asarray(values, dtype=np.float64)[self._rows]
+            for name, values in {"spend": spend, **(columns or {})}.items()
+        }
+        self._columns["id"] = np.unique(np.array(folded, dtype=object), return_inverse=True)[1]
+
+    def page(
+        self,
+        text: str = "",
+        *,
+        segment: int | None = None,
+        sort: str = "",
+        page: int = 1,
+        page_size: int = 20,
+    ) -> tuple[Rows, int]:
+        """Return the rows on a page, from 1, and how many advertisers were found in all.
+
+        ``sort`` is the name of a column, with a minus sign for the largest first. Rows with equal
+        values stay in the usual order.
+        """
+        needle = _folded(text)
+        found = self._containing(needle) if needle else np.arange(len(self._rows))
+        if segment is not None:
+            found = found[self._labels[found] == segment]
+        if sort:
+            values = self._columns[sort.removeprefix("-")][found]
+            found = found[np.argsort(-values if sort.startswith("-") else values, kind="stable")]
+        first = (page - 1) * page_size
+        return self._rows[found[first : first + page_size]], len(found)
+
+    def _containing(self, needle: bytes) -> Rows:
+        """Return the places of the ids that contain a text, in the order they are shown in."""
+        at = pc.find_substring(self._ids, needle).to_numpy()
+        begins = at == 0
+        whole = begins & (self._lengths == len(needle))
+        kinds = (whole, begins & ~whole, at > 0)
+        return np.concatenate([np.flatnonzero(kind) for kind in kinds])
+
+
+def _folded(text: str) -> bytes:
+    """Return a text without case; what UTF-8 has no bytes for is replaced."""
+    return text.casefold().encode("utf-8", "replace")
 
 
 def _make_search(model: FittedMarket) -> AdvertiserSearch:

@@ -15,8 +15,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.service.access import AccessPolicy, address_of, check_access, read_tokens
-from coterie.ads.service.service_settings import DETAILS, ServiceSettings
+from coterie.ads.service import DETAILS
+from coterie.ads.service.access import ServiceSettings, address_of, policy_of
 from coterie.errors import CoterieError
 from coterie.runtime.missing_extras import require_extra
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.ads.service.model_holder import ModelHolder
     from coterie.ads.service.routes import Routes
 
-__all__ = ["ServiceProcess", "check_can_serve", "end_now", "policy_of", "say"]
+__all__ = ["ServiceProcess", "announce", "announce_end", "check_can_serve", "end_now"]
 
 _LOG = logging.getLogger("coterie")
 _PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
@@ -41,16 +41,32 @@ def check_can_serve() -> None:
     require_extra("service", "the service needs", *_PACKAGES)
 
 
-def policy_of(settings: ServiceSettings) -> AccessPolicy:
-    """Return who may ask; an error if other machines could do so without a token."""
-    tokens = read_tokens(os.environ, settings.token_file)
-    return check_access(settings.host, settings.allowed_hosts, settings.trusted_proxies, tokens)
-
-
-def say(line: str) -> None:
-    """Print a line at once; a closed stream is no reason to fail."""
+def announce(address: str) -> None:
+    """Print the address, and tell systemd that the service is ready."""
+    # at once; a closed stream is no reason to fail
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.write(sys.stdout.fileno(), f"{line}\n".encode())
+        os.write(sys.stdout.fileno(), f"coterie is listening on {address}\n".encode())
+    _notify("READY=1")
+
+
+def announce_end() -> None:
+    """Tell systemd that the service is stopping."""
+    _notify("STOPPING=1")
+
+
+def _notify(state: str) -> None:
+    """Send a state to systemd (``sd_notify``); without systemd, do nothing."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    # a leading @ means the abstract namespace
+    path = "\0" + address[1:] if address.startswith("@") else address
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as to_systemd,
+    ):
+        to_systemd.connect(path)
+        to_systemd.sendall(state.encode())
 
 
 def end_now(code: object = 0) -> None:
@@ -68,13 +84,8 @@ def end_now(code: object = 0) -> None:
 class ServiceProcess:
     """A uvicorn server with a model, and the signals that it obeys.
 
-    Parameters
-    ----------
-    settings : ServiceSettings
-    on_ready : callable
-        Called with the address once the service listens and all loops are compiled.
-    on_stopping : callable, optional
-        Called when the service begins to stop.
+    ``on_ready`` is called with the address once the service listens and all loops are compiled,
+    ``on_stopping`` when it begins to stop.
     """
 
     def __init__(
@@ -100,8 +111,8 @@ class ServiceProcess:
 
         from coterie.ads.service.application import make_application
         from coterie.ads.service.fair_queue import FairQueue
-        from coterie.ads.service.metrics import Metrics
         from coterie.ads.service.model_holder import ModelHolder
+        from coterie.ads.service.monitoring import Metrics, traced
         from coterie.ads.service.routes import Routes
 
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -115,15 +126,28 @@ class ServiceProcess:
         self._routes.starting = True
         app: Any = make_application(self._routes, self._policy, metrics, self._lifespan)
         if settings.traces:
-            from coterie.ads.service.traces import traced
-
             app = traced(app, app.template_of)
         # the collector need not look at modules and the model again
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         # the thread of the queue gives way to the event loop sooner than by default (5 ms)
         sys.setswitchinterval(0.001)
-        self._server = uvicorn.Server(_server_settings(app, settings))
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=bool(settings.trusted_proxies),
+                forwarded_allow_ips=list(settings.trusted_proxies),
+                timeout_keep_alive=settings.limits.keep_alive_seconds,
+                timeout_graceful_shutdown=settings.limits.grace_seconds,
+            )
+        )
         self._listening = listening
         self._server.run(sockets=[listening])
         queue.close()
@@ -145,7 +169,7 @@ class ServiceProcess:
         self._on_stopping()
         self._routes.stopping = True
         seconds = self._settings.drain_seconds if drains else 0.0
-        asyncio.get_running_loop().call_later(seconds, self._end)
+        asyncio.get_running_loop().call_later(seconds, setattr, self._server, "should_exit", True)
         patience = seconds + self._settings.limits.grace_seconds + _LAST_SECONDS
         last = threading.Timer(patience, os._exit, (1,))
         last.daemon = True
@@ -158,9 +182,6 @@ class ServiceProcess:
         except CoterieError as error:
             _LOG.warning("The former tokens stay: %s", error)
         await self._holder.reload_soon()
-
-    def _end(self) -> None:
-        self._server.should_exit = True
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: object) -> AsyncIterator[None]:  # noqa: ARG002 (Starlette's)
@@ -181,7 +202,7 @@ class ServiceProcess:
                 task.cancel()
 
     async def _announce(self) -> None:
-        """Wait until the service listens and is warm, and tell it."""
+        """Announce the service once it listens and is warm."""
         while not self._server.started:
             await asyncio.sleep(0.005)
         warmed = asyncio.ensure_future(self._holder.current.warmed())
@@ -193,15 +214,15 @@ class ServiceProcess:
             self._routes.starting = False
             self._on_ready(address_of(self._listening))
 
-    def _begin(self, work: Any, what: str) -> None:
-        """Do something beside the requests; log its failure."""
+    def _begin(self, work: Any, name: str) -> None:
+        """Do work beside the requests; log its failure."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
 
         def done(task: asyncio.Task[Any]) -> None:
             self._tasks.discard(task)
             if not task.cancelled() and (error := task.exception()) is not None:
-                _LOG.error("A defect ended %s", what, exc_info=error)
+                _LOG.error("A defect ended %s", name, exc_info=error)
 
         task.add_done_callback(done)
 
@@ -211,23 +232,3 @@ def _end_at_start(number: int, _: object) -> None:
     with contextlib.suppress(OSError):
         os.write(2, b"stopped while starting\n")
     os._exit(128 + number)
-
-
-def _server_settings(app: Any, settings: ServiceSettings) -> Any:
-    """Return how uvicorn serves an application."""
-    from uvicorn import Config
-
-    return Config(
-        app,
-        http="httptools",
-        ws="none",
-        lifespan="on",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=bool(settings.trusted_proxies),
-        forwarded_allow_ips=list(settings.trusted_proxies),
-        timeout_keep_alive=settings.limits.keep_alive_seconds,
-        timeout_graceful_shutdown=settings.limits.grace_seconds,
-    )

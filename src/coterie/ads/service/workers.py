@@ -6,29 +6,30 @@ import contextlib
 import logging
 import multiprocessing
 import os
-import shutil
 import signal
 import socket
-import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
-from coterie.ads.service.access import address_of, bound_socket
-from coterie.ads.service.request_logs import logging_to_stderr
+from coterie.ads.service.access import (
+    ServiceSettings,
+    address_of,
+    bound_socket,
+    inherited_socket,
+    policy_of,
+)
 from coterie.ads.service.server import (
     ServiceProcess,
+    announce,
+    announce_end,
     check_can_serve,
     end_now,
-    policy_of,
-    say,
 )
-from coterie.ads.service.service_settings import METRICS_FOLDER_VARIABLE, ServiceSettings
-from coterie.ads.service.systemd import inherited_socket, notify
-from coterie.errors import ServiceError
+from coterie.errors import CoterieError, ServiceError
 
 __all__ = ["serve"]
 
@@ -54,25 +55,18 @@ def serve(settings: ServiceSettings) -> None:
     if given is not None:
         settings = _listening_on(given, settings)
     policy_of(settings)
-    with logging_to_stderr(settings.log_format, settings.quiet), _signals_ignored(signal.SIGHUP):
+    with _logging(settings):
         if settings.workers == 1:
             bound = given or bound_socket(settings.host, settings.port)
             with contextlib.closing(bound):
-                ServiceProcess(settings, _announce, _announce_end).run(bound)
+                ServiceProcess(settings, announce, announce_end).run(bound)
         else:
+            from coterie.ads.service.monitoring import shared_metrics
+
             # without sharing, so that another service on the port is an error
             bound = given or _reserved(settings)
-            with contextlib.closing(bound), _folder_for_metrics():
+            with contextlib.closing(bound), shared_metrics():
                 _Supervisor(settings, bound, share=given is not None).run()
-
-
-def _announce(address: str) -> None:
-    say(f"coterie is listening on {address}")
-    notify("READY=1")
-
-
-def _announce_end() -> None:
-    notify("STOPPING=1")
 
 
 def _listening_on(given: socket.socket, settings: ServiceSettings) -> ServiceSettings:
@@ -142,14 +136,14 @@ class _Supervisor:
             if self._workers.get(number) is not before[number]:
                 continue  # its pipe and its end are two events, and the first has replaced it
             if isinstance(one, Connection):
-                self._hear(number, one)
+                self._take_report(number, one)
             else:
                 self._replace(number)
 
     def _pass_on(self, number: int) -> None:
         if number in {signal.SIGTERM, signal.SIGINT}:
             if not self._stopping:
-                _announce_end()
+                announce_end()
             self._stopping = True
         for worker in self._workers.values():
             if number == signal.SIGHUP and not worker.is_ready:
@@ -157,8 +151,8 @@ class _Supervisor:
             with contextlib.suppress(ProcessLookupError, TypeError):
                 os.kill(worker.process.pid, number)  # type: ignore[arg-type]
 
-    def _hear(self, number: int, reports: Connection) -> None:
-        """Take the report of a worker: it is ready, or why it cannot start."""
+    def _take_report(self, number: int, reports: Connection) -> None:
+        """Read the report of a worker: empty if it is ready, else why it cannot start."""
         try:
             failure = reports.recv()
         except (EOFError, OSError):
@@ -176,14 +170,17 @@ class _Supervisor:
         first = len(self._ready) < self._settings.workers
         self._ready.add(number)
         if first and len(self._ready) == self._settings.workers:
-            _announce(self._address)
+            announce(self._address)
 
     def _replace(self, number: int) -> None:
         """Start another worker for one that ended, unless the service is stopping."""
+        from prometheus_client.multiprocess import mark_process_dead
+
         worker = self._workers.pop(number)
         worker.process.join()
         worker.reports.close()
-        _forget_metrics(worker.process.pid)
+        # its gauges are removed; its counters stay in the sums
+        mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
         if self._stopping:
             return
         short = time.monotonic() - worker.started_at < _SHORT_LIFE
@@ -196,9 +193,6 @@ class _Supervisor:
 
 def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
     """Run one worker; it ends with its supervisor."""
-    import threading
-
-    from coterie.errors import CoterieError
 
     def end_with_supervisor() -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -210,14 +204,11 @@ def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
             reports.send(failure)
 
     threading.Thread(target=end_with_supervisor, daemon=True).start()
-    with logging_to_stderr(settings.log_format, settings.quiet), _signals_ignored(signal.SIGHUP):
+    with _logging(settings):
         try:
-            bound = (
-                port
-                if isinstance(port, socket.socket)
-                else bound_socket(settings.host, port, shared=True)
-            )
-            ServiceProcess(settings, lambda _: report("")).run(bound)
+            if not isinstance(port, socket.socket):
+                port = bound_socket(settings.host, port, shared=True)
+            ServiceProcess(settings, lambda _: report("")).run(port)
         except CoterieError as error:
             report(str(error))
     end_now()
@@ -231,38 +222,22 @@ def _reserved(settings: ServiceSettings) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _folder_for_metrics() -> Iterator[None]:
-    """Let workers keep their metrics in files of a temporary folder, where they are summed."""
-    folder = tempfile.mkdtemp(prefix="coterie-metrics-")
-    os.environ[METRICS_FOLDER_VARIABLE] = folder
+def _logging(settings: ServiceSettings) -> Iterator[None]:
+    """Write the log while inside; ignore SIGHUP until there is a model that it could reload."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        yield
+        from coterie.ads.service.monitoring import logging_to_stderr
+
+        with logging_to_stderr(settings.log_format, settings.quiet):
+            yield
     finally:
-        del os.environ[METRICS_FOLDER_VARIABLE]
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _forget_metrics(pid: int | None) -> None:
-    """Remove the gauges of a worker that ended; its counters stay in the sums."""
-    folder = Path(os.environ[METRICS_FOLDER_VARIABLE])
-    for file in folder.glob(f"gauge_live*_{pid}.db"):
-        file.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _signals_ignored(number: int) -> Iterator[None]:
-    """Ignore a signal until there is a model that it could reload."""
-    before = signal.signal(number, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
+        signal.signal(signal.SIGHUP, before)
 
 
 @contextlib.contextmanager
 def _signals_to(wake: socket.socket) -> Iterator[None]:
     """Write the numbers of signals to a socket while inside."""
-    kept = {
+    handlers = {
         number: signal.signal(number, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     }
@@ -271,5 +246,5 @@ def _signals_to(wake: socket.socket) -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(before)
-        for number, handler in kept.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -92,7 +92,7 @@ def serve(
 
     Example: coterie ads serve market.coterie --port 8400
     """
-    from coterie.ads.service.service_settings import ServiceSettings
+    from coterie.ads.service.access import ServiceSettings
     from coterie.ads.service.workers import serve as run
 
     run(

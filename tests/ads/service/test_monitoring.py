@@ -1,19 +1,28 @@
-"""Logs: one line a request, and nothing personal."""
+"""What operators see: a line a request with nothing personal, and metrics of all processes."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import re
+import subprocess
 import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
-from coterie.ads.service import request_logs
-from coterie.ads.service.request_logs import log_request, logging_to_stderr, trace_of
+from coterie.ads.service import monitoring
+from coterie.ads.service.monitoring import Metrics, log_request, logging_to_stderr, trace_of
 
+ANSWERS = st.tuples(
+    st.sampled_from(["/", "/v1/model"]),
+    st.sampled_from(["GET", "POST"]),
+    st.sampled_from([200, 404, 503]),
+    st.floats(0, 20),
+)
 REQUEST = ("r-1", "GET", "/v1/advertisers/{id}", 200, 0.0123, 512)
 
 
@@ -58,10 +67,10 @@ def test_quiet_log_has_failures_alone(capsys, status, lines):
 def test_message_cannot_pass_for_another_line(message):
     """Further lines of a message are indented, and no character controls a terminal."""
     record = logging.LogRecord("coterie", logging.WARNING, "", 0, "%s", (message,), None)
-    first, *rest = request_logs._TextLines().format(record).split("\n")
+    first, *rest = monitoring._TextLines().format(record).split("\n")
     assert all(line.startswith("    ") for line in rest)
     assert all(line.isprintable() for line in [first, *rest])
-    line = request_logs._JsonLines().format(record)
+    line = monitoring._JsonLines().format(record)
     assert "\n" not in line
     told = json.loads(line)["message"]
     assert told == message.rstrip().encode("utf-8", "backslashreplace").decode()
@@ -81,7 +90,7 @@ def test_trace_says_where_but_not_what():
     trace = trace_of(caught.value)
     assert "secret" not in trace and "KeyError" in trace
     assert trace.splitlines()[-1] == "ValueError"
-    assert re.search(r"test_request_logs\.py:\d+ in fail", trace)
+    assert re.search(r"test_monitoring\.py:\d+ in fail", trace)
 
 
 def test_loggers_are_as_before_afterwards(capsys):
@@ -127,7 +136,70 @@ def test_reader_that_is_gone_is_no_failure(monkeypatch):
 
 def test_lines_that_nobody_reads_are_dropped(capsys, monkeypatch):
     """A request never waits for the log: lines beyond those that may wait are dropped."""
-    monkeypatch.setattr(request_logs, "_MOST_LINES", 10)
+    monkeypatch.setattr(monitoring, "_MOST_LINES", 10)
     monkeypatch.setattr(logging.handlers.QueueListener, "start", lambda _: None)
     monkeypatch.setattr(logging.handlers.QueueListener, "stop", lambda _: None)
     assert logged(capsys, lambda: [log_request(*REQUEST) for _ in range(1_000)]) == []
+
+
+def samples(text):
+    """Return each sample by its name and labels."""
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+@given(st.lists(ANSWERS))
+def test_answers_are_counted(answers):
+    """Numbers by route, method and status, and times by route, are those of a plain count."""
+    metrics = Metrics()
+    for answer in answers:
+        metrics.answered(*answer)
+    found = samples(metrics.text())
+    for key in itertools.product(["/", "/v1/model"], ["GET", "POST"], [200, 404, 503]):
+        route, method, status = key
+        labels = [("method", method), ("route", route), ("status", str(status))]
+        expected = sum(answer[:3] == key for answer in answers)
+        assert found.get(("coterie_requests_total", *labels), 0) == expected
+    for name, *labels in found:
+        if name == "coterie_request_seconds_bucket":
+            end, route = float(dict(labels)["le"]), dict(labels)["route"]
+            within = sum(one[0] == route and one[3] <= end for one in answers)
+            assert found[name, *labels] == within
+
+
+def test_model_and_reloads_are_reported():
+    """When the model was loaded, its size and what became of files; each service for itself."""
+    metrics, other = Metrics(), Metrics()
+    metrics.model_loaded.set(1.5e9)
+    metrics.model_advertisers.set(90)
+    metrics.reloads_taken.inc()
+    metrics.reloads_refused.inc(2)
+    metrics.forecasts.inc(41)
+    metrics.queued_work.set(7)
+    found = samples(metrics.text())
+    assert found["coterie_model_loaded_timestamp_seconds",] == 1.5e9
+    assert found["coterie_model_advertisers",] == 90
+    assert found["coterie_model_reloads_total", ("outcome", "taken")] == 1
+    assert found["coterie_model_reloads_total", ("outcome", "refused")] == 2
+    assert found["coterie_queued_work",] == 7
+    assert found["coterie_forecasts_total",] == 41
+    assert samples(other.text())["coterie_forecasts_total",] == 0
+
+
+def test_processes_are_summed(tmp_path, monkeypatch):
+    """Counters of processes that have ended stay; the size of the model is not added up."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    code = (
+        "from coterie.ads.service.monitoring import Metrics; metrics = Metrics();"
+        "metrics.forecasts.inc(20); metrics.model_advertisers.set(90);"
+        "metrics.answered('/v1/model', 'GET', 200, 0.01); print(metrics.text().decode())"
+    )
+    for number in (1, 2):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        found = samples(done.stdout)
+        assert found["coterie_forecasts_total",] == 20 * number
+        assert found["coterie_model_advertisers",] == 90
+        assert found["coterie_request_seconds_count", ("route", "/v1/model")] == number

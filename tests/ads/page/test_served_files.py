@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from coterie.ads.page.parts import page_file
-from coterie.ads.service.pages import SCRIPTS, STYLES, page_files
+from coterie.ads.page.served_files import SCRIPTS, STYLES, page_files
 from service_calls import service
 
 FILES = ["/", "/assets/page.css", "/assets/charts.js"]

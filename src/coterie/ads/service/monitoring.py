@@ -1,0 +1,365 @@
+"""What operators see of the service: a log, metrics and traces, with nothing personal.
+
+Log
+    One line a request on standard error: time, level, id of the request, method, *template* of the
+    route, status, milliseconds, and bytes of the answer. A thread writes the lines, because the
+    reader of the stream may be slow or gone.
+Metrics
+    For Prometheus, summed over the workers.
+Traces
+    OpenTelemetry, by the standard ASGI instrumentation. Where spans go is set by the usual
+    environment variables, for example ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+
+None of them has an advertiser's id, a text, an address of a client, a query, a token, or a message
+of an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import logging.handlers
+import os
+import queue
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from coterie.ads.protocol import printable
+from coterie.runtime.missing_extras import require_extra
+
+__all__ = ["Metrics", "log_request", "logging_to_stderr", "shared_metrics", "trace_of", "traced"]
+
+ASGI = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
+
+#: Other methods have one name in logs, metrics and traces, so that clients cannot make up names.
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REQUESTS = logging.getLogger("coterie.requests")
+#: Lines that may wait for a slow reader; further ones are dropped.
+_MOST_LINES = 100_000
+#: If set before prometheus_client is imported, workers keep their metrics in files of this folder.
+_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+#: Probes and scrapes would be most of the spans.
+_UNTRACED = frozenset({"/health/live", "/health/ready", "/metrics"})
+
+
+def log_request(
+    request_id: str, method: str, route: str, status: int, seconds: float, size: int
+) -> None:
+    """Write the line of an answer."""
+    level = logging.INFO if status < 500 else logging.ERROR
+    if not _REQUESTS.isEnabledFor(level):
+        return
+    # made by hand: Logger.log looks for the caller's frame, which takes longer than all else
+    record = logging.LogRecord(_REQUESTS.name, level, "", 0, "", None, None)
+    record.request = (request_id, method, route, status, seconds * 1e3, size)
+    _REQUESTS.handle(record)
+
+
+@contextlib.contextmanager
+def logging_to_stderr(log_format: Literal["text", "json"], quiet: bool) -> Iterator[None]:
+    """Write logs of the package, of uvicorn and of OpenTelemetry to standard error while inside.
+
+    A quiet log leaves out requests other than those the service failed on (5xx).
+    """
+    writer = _Unbreakable()
+    writer.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
+    lines: queue.Queue[logging.LogRecord] = queue.Queue(_MOST_LINES)
+    handler = _Dropping(lines)
+    listener = logging.handlers.QueueListener(lines, writer)
+    before = []
+    for name, level in (
+        ("coterie", logging.INFO),
+        # uvicorn warns of every request that it cannot parse
+        ("uvicorn.error", logging.ERROR),
+        # a collector of traces that does not answer
+        ("opentelemetry", logging.WARNING),
+        (_REQUESTS.name, logging.ERROR if quiet else logging.INFO),
+    ):
+        logger = logging.getLogger(name)
+        before.append((logger, logger.level, logger.propagate))
+        logger.setLevel(level)
+        if logger is not _REQUESTS:
+            logger.propagate = False
+            logger.addHandler(handler)
+    listener.start()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(queue.Full):
+            listener.stop()
+        for logger, level, propagate in before:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagate
+
+
+def trace_of(error: BaseException) -> str:
+    """Return where an exception came from, and its type; not its message, which may quote data.
+
+    >>> try:
+    ...     {}["adv-00042"]
+    ... except KeyError as error:
+    ...     "adv-00042" in trace_of(error).splitlines()[-1]
+    False
+    """
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    parts = [trace_of(before), "which led to:"] if before is not None else []
+    frames = traceback.extract_tb(error.__traceback__)
+    parts += [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return "\n".join([*parts, type(error).__qualname__])
+
+
+class _Dropping(logging.handlers.QueueHandler):
+    """Hands records to the thread that writes them; drops them if too many wait."""
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        return record  # formatted by the other thread
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(queue.Full):
+            self.queue.put_nowait(record)
+
+
+class _Unbreakable(logging.StreamHandler[Any]):
+    """Writes to standard error; a stream that is closed or broken is no reason to fail."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002 (logging's)
+        return
+
+
+class _TextLines(logging.Formatter):
+    """One line of text a record; further lines of a message are indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        head = f"{_time(record)} {record.levelname}"
+        request = getattr(record, "request", None)
+        if request is not None:
+            who, method, route, status, milliseconds, size = request
+            return f"{head} {who} {method} {route} {status} {milliseconds:.2f}ms {size}B"
+        # a message cannot pass for a line of the log, nor control a terminal
+        text = [printable(line, 10 * len(line)) for line in _message(record).split("\n")]
+        return "\n    ".join([f"{head} {text[0]}", *text[1:]])
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        members: dict[str, Any] = {"time": _time(record), "level": record.levelname}
+        request = getattr(record, "request", None)
+        if request is None:
+            members["message"] = _message(record)
+        else:
+            names = ("request_id", "method", "route", "status", "ms", "bytes")
+            members |= zip(names, request, strict=True)
+            members["ms"] = round(members["ms"], 2)
+        return msgspec.json.encode(members).decode()
+
+
+def _time(record: logging.LogRecord) -> str:
+    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{date}.{int(record.msecs):03d}Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    message = record.getMessage().rstrip().encode("utf-8", "backslashreplace").decode()
+    error = record.exc_info[1] if record.exc_info else None
+    return message if error is None else f"{message}\n{trace_of(error)}"
+
+
+class Metrics:
+    """What one service counts; routes are templates, never the requested path.
+
+    >>> metrics = Metrics()
+    >>> metrics.answered("/v1/model", "GET", 200, 0.002)
+    >>> b'coterie_requests_total{method="GET",route="/v1/model",status="200"} 1.0' in metrics.text()
+    True
+    """
+
+    def __init__(self) -> None:
+        own = self._registry = CollectorRegistry()
+        requests = Counter(
+            "coterie_requests_total",
+            "Answers to requests.",
+            ["route", "method", "status"],
+            registry=own,
+        )
+        durations = Histogram(
+            "coterie_request_seconds",
+            "How long answers took.",
+            ["route"],
+            registry=own,
+            buckets=_SECONDS,
+        )
+        self.queued_work = Gauge(
+            "coterie_queued_work",
+            "Bids times days that wait or run.",
+            registry=own,
+            multiprocess_mode="livesum",
+        )
+        self.forecasts = Counter(
+            "coterie_forecasts_total", "Forecasts, one for each bid.", registry=own
+        )
+        reloads = Counter(
+            "coterie_model_reloads_total",
+            "Model files taken or refused.",
+            ["outcome"],
+            registry=own,
+        )
+        self.reloads_taken = reloads.labels("taken")
+        self.reloads_refused = reloads.labels("refused")
+        self.model_loaded = Gauge(
+            "coterie_model_loaded_timestamp_seconds",
+            "When the model was loaded.",
+            registry=own,
+            multiprocess_mode="livemax",
+        )
+        self.model_advertisers = Gauge(
+            "coterie_model_advertisers",
+            "Advertisers in the model.",
+            registry=own,
+            multiprocess_mode="livemax",
+        )
+
+        # looking up a child by its labels takes longer than counting
+        self._requests_of, self._seconds_of = cache(requests.labels), cache(durations.labels)
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self._requests_of(route, method, status).inc()
+        self._seconds_of(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all metrics, of all workers, in the text format of Prometheus."""
+        if _FOLDER_VARIABLE not in os.environ:
+            return generate_latest(self._registry)
+        shared = CollectorRegistry()
+        MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
+        return generate_latest(shared)
+
+
+@contextlib.contextmanager
+def shared_metrics() -> Iterator[None]:
+    """Let workers keep their metrics in files of a temporary folder, where they are summed."""
+    folder = tempfile.mkdtemp(prefix="coterie-metrics-")
+    os.environ[_FOLDER_VARIABLE] = folder
+    try:
+        yield
+    finally:
+        del os.environ[_FOLDER_VARIABLE]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def traced(app: ASGI, template: Callable[[str], str], provider: Any = None) -> ASGI:
+    """Return an application whose requests are spans.
+
+    ``template`` returns the template of the route of a path; spans see nothing else of the path.
+    The ``provider`` of tracers, by default one that exports by OTLP over HTTP, is shut down with
+    the application.
+    """
+    require_extra(
+        "traces",
+        "traces need",
+        "opentelemetry.instrumentation.asgi",
+        "opentelemetry.sdk",
+        "opentelemetry.exporter.otlp.proto.http",
+    )
+    from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+
+    provider = provider or _exporting()
+
+    async def inner(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        try:
+            await app(scope["coterie.scope"], receive, send)
+        except Exception as error:  # its message may quote data: the span must not see it
+            scope["coterie.failures"].append(error)
+
+    instrumented: Any = OpenTelemetryMiddleware(
+        inner,
+        default_span_details=_details,
+        tracer_provider=provider,
+        exclude_spans=["receive", "send"],
+    )
+
+    async def outer(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, receive, _after_export(provider, send))
+            return
+        if scope["path"] in _UNTRACED:
+            await app(scope, receive, send)
+            return
+        # the instrumentation reads what it records from the scope; the routes get the true one
+        shown = _shown(scope, template(scope["path"]))
+        await instrumented(shown, receive, send)
+        for failure in shown["coterie.failures"]:
+            raise failure
+
+    return outer
+
+
+def _shown(scope: MutableMapping[str, Any], route: str) -> dict[str, Any]:
+    """Return a scope with nothing personal, for the instrumentation."""
+    # a path that is not ours has a name instead of a template
+    path = route if route.startswith("/") else f"/{route}"
+    return {
+        "type": "http",
+        "asgi": scope.get("asgi", {}),
+        "http_version": scope.get("http_version", "1.1"),
+        "scheme": scope.get("scheme", "http"),
+        "server": scope.get("server"),
+        # the conventions of OpenTelemetry call other methods so
+        "method": scope["method"] if scope["method"] in METHODS else "_OTHER",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        # with it a span continues the trace of the client; other headers may hold anything
+        "headers": [one for one in scope["headers"] if one[0] == b"traceparent"],
+        "coterie.scope": scope,
+        "coterie.failures": [],
+    }
+
+
+def _details(scope: MutableMapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return the name of a span, and its attributes besides the usual ones."""
+    return f"{scope['method']} {scope['path']}", {"http.route": scope["path"]}
+
+
+def _after_export(provider: Any, send: Any) -> Any:
+    """Return what reports the end of the application once the last spans are sent.
+
+    The exporter tries for at most ``OTEL_EXPORTER_OTLP_TIMEOUT`` seconds (10 by default).
+    """
+
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"].startswith("lifespan.shutdown"):
+            await asyncio.to_thread(provider.shutdown)
+        await send(message)
+
+    return sent
+
+
+def _exporting() -> Any:
+    """Return a provider that sends spans by OTLP over HTTP."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    # attributes that are given here have precedence over OTEL_SERVICE_NAME
+    resource = Resource.create()
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": "coterie"}))
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
