@@ -15,11 +15,17 @@ settings.load_profile("repeatable" if os.environ.get("CI") else "patient")
 #: Folders and files that take longest, and so begin first: a long one at the end would keep one
 #: worker waiting.
 LONGEST = (
-    *("spark/", "test_tutorials.py", "command_line/test_warm.py", "benchmarks/test_serve.py"),
+    *(
+        "spark/",
+        "browser/",
+        "test_tutorials.py",
+        "command_line/test_warm.py",
+        "benchmarks/test_serve.py",
+    ),
     *("test_foreign_logs.py", "ads/service/test_workers.py", "test_guide.py", "test_examples.py"),
 )
 #: Folders that one worker runs, because their tests share what starts slowly.
-TOGETHER = ("tests/spark/",)
+TOGETHER = ("tests/spark/", "tests/browser/")
 
 
 def pytest_collection_modifyitems(items):
