@@ -12,25 +12,25 @@ settings.register_profile("patient", PATIENT)
 settings.register_profile("repeatable", PATIENT, derandomize=True)
 settings.load_profile("repeatable" if os.environ.get("CI") else "patient")
 
-#: Folders and files that take longest, and so begin first: a long one at the end would keep one
+#: Folders and files that take longest, in this order: a long one at the end of a run would keep one
 #: worker waiting.
 LONGEST = (
-    *(
-        "spark/",
-        "browser/",
-        "test_tutorials.py",
-        "command_line/test_warm.py",
-        "benchmarks/test_serve.py",
-    ),
-    *("test_foreign_logs.py", "ads/service/test_workers.py", "test_guide.py", "test_examples.py"),
+    *("browser/", "spark/", "test_tutorials.py", "command_line/test_warm.py"),
+    *("benchmarks/test_serve.py", "packaging/test_proxies.py", "test_foreign_logs.py"),
+    *("ads/service/test_workers.py", "test_guide.py", "test_examples.py"),
 )
 #: Folders that one worker runs, because their tests share what starts slowly.
-TOGETHER = ("tests/spark/", "tests/browser/")
+TOGETHER = ("tests/browser/", "tests/spark/")
 
 
 def pytest_collection_modifyitems(items):
     """Begin with the longest files; ``make test`` keeps this order."""
-    items.sort(key=lambda item: not any(f"/{name}" in item.path.as_posix() for name in LONGEST))
+
+    def place(item):
+        path = item.path.as_posix()
+        return next((i for i, name in enumerate(LONGEST) if f"/{name}" in path), len(LONGEST))
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)
