@@ -52,13 +52,12 @@ class LocalSpark(NamedTuple):
 
 @contextlib.contextmanager
 def local_spark(
-    folder: Path, seconds: float = 120.0, *, event_log: bool = False, python: str | None = None
+    folder: Path, seconds: float = 120.0, *, event_log: bool = False
 ) -> Iterator[LocalSpark]:
     """Start a standalone cluster that listens on loopback only.
 
     A master and two workers must start within ``seconds``. They write to ``folder``, and are killed
-    at the end of the block. The executors use ``python``, by default one with NumPy and PyArrow and
-    without coterie.
+    at the end of the block. The executors use a Python with NumPy and PyArrow and without coterie.
     """
     spec = importlib.util.find_spec("pyspark")
     java = shutil.which("java") or os.environ.get("JAVA_HOME")
@@ -87,7 +86,7 @@ def local_spark(
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
-            "spark.pyspark.python": python or str(_bare_python(folder / "python")),
+            "spark.pyspark.python": str(_bare_python(folder / "python")),
         }
         events = folder / "events"
         if event_log:

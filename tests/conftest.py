@@ -12,17 +12,38 @@ settings.register_profile("patient", PATIENT)
 settings.register_profile("repeatable", PATIENT, derandomize=True)
 settings.load_profile("repeatable" if os.environ.get("CI") else "patient")
 
-#: Files that take longest, and so begin first: a long one at the end would keep one worker waiting.
+#: Folders and files that take longest, in this order: a long one at the end of a run would keep one
+#: worker waiting.
 LONGEST = (
-    *("test_tutorials.py", "engines/label_tables/test_spark.py", "ads/logs/test_spark.py"),
-    *("command_line/test_warm.py", "benchmarks/test_serve.py", "ensembles/test_spark_backend.py"),
-    *("test_foreign_logs.py", "ads/service/test_workers.py", "test_guide.py", "test_examples.py"),
+    *("browser/", "spark/", "test_tutorials.py", "command_line/test_warm.py"),
+    *("benchmarks/test_serve.py", "packaging/test_proxies.py", "test_foreign_logs.py"),
+    *("ads/service/test_workers.py", "test_guide.py", "test_examples.py"),
 )
+#: Folders that one worker runs, because their tests share what starts slowly.
+TOGETHER = ("tests/browser/", "tests/spark/")
 
 
 def pytest_collection_modifyitems(items):
     """Begin with the longest files; ``make test`` keeps this order."""
-    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
+
+    def place(item):
+        path = item.path.as_posix()
+        return next((i for i, name in enumerate(LONGEST) if f"/{name}" in path), len(LONGEST))
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each worker whole files, and whole folders where their files share a fixture."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            shared = [folder for folder in TOGETHER if nodeid.startswith(folder)]
+            return shared[0] if shared else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_make_parametrize_id(config, val, argname):

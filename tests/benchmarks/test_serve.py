@@ -30,7 +30,7 @@ def small_market() -> AdForecaster:
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="the load is made by wrk")
 def test_a_small_run_measures_everything_and_loses_nothing():
     """Requests are answered, none fails, also while the model is replaced; answers are right."""
-    few = {"rounds": 1, "disturbed_seconds": 6, "sizes": (60,), "market": SMALL}
+    few = {"rounds": 1, "disturbed_seconds": 3, "sizes": (60,), "market": SMALL}
     few |= {"connections": (2,), "batch_connections": (1,), "greedy_connections": 4}
     result = run(Context(quick=True), **few)
     found = json.loads(result.json_text())

@@ -37,9 +37,9 @@ class Opened:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """Headless Chromium; closed after each module, for its event loop is in others' way."""
+    """Headless Chromium; closed after this folder, for its event loop is in others' way."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
@@ -53,7 +53,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def new_tab(browser: Any) -> Callable[..., Opened]:
+def new_tab(browser: Any) -> Iterator[Callable[..., Opened]]:
     """Open an empty tab; tabs with the same settings share a window, and so its cache."""
     windows: dict[str, Any] = {}
 
@@ -62,9 +62,12 @@ def new_tab(browser: Any) -> Callable[..., Opened]:
         name = repr(sorted(settings.items()))
         if own_window or name not in windows:
             windows[name] = browser.new_context(**settings)
+            windows[name].new_page()  # keeps the window open, since a new one takes long
         return Opened(windows[name].new_page())
 
-    return opened
+    yield opened
+    for window in browser.contexts:
+        window.close()
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +116,7 @@ def open_address(open_tab: Callable[..., Opened]) -> Callable[..., Opened]:
     return opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def market() -> Any:
     """A fitted forecaster whose ids are as bad as ids get."""
     from fitted_models import small_model
@@ -121,7 +124,7 @@ def market() -> Any:
     return small_model()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def address(market: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a real service of that forecaster listens."""
     from running_service import running_service
@@ -130,7 +133,7 @@ def address(market: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         yield service.address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any], str]]:
     """Put a model into a second service, which tests may change; where it listens."""
     from coterie.ads.service.served_model import file_version

@@ -166,7 +166,7 @@ def test_heat_map_is_drawn_in_both_schemes(report, opened):
 
 
 @pytest.mark.parametrize("which", ["report", "hostile_report"])
-@pytest.mark.parametrize("width", [320, 375, 768])
+@pytest.mark.parametrize("width", [320, 768])
 def test_fits_narrow_screens(which, width, request, opened):
     """Nothing makes the page wider than a phone, with every part opened."""
     page = opened(request.getfixturevalue(which), width=width).page

@@ -53,8 +53,7 @@ def told(page, place, part):
 
 
 class TestGoalsInTheReport:
-    @pytest.mark.parametrize("width", WIDTHS)
-    @pytest.mark.parametrize("goal", ["impressions", "spend"])
+    @pytest.mark.parametrize(("goal", "width"), [("impressions", 1280), ("spend", 360)])
     def test_the_bid_is_the_least_that_reaches_it(self, opened, goal, width):
         """The bid moves to one whose forecast is the goal, and a lower one is below it."""
         page = opened(width=width)
@@ -96,13 +95,12 @@ class TestGoalsInTheReport:
 
 
 class TestGoalsInTheService:
-    @pytest.mark.parametrize("width", WIDTHS)
     @pytest.mark.parametrize(
-        ("text", "goal", "amount"),
-        [("20 impressions", "impressions", 20), ("0.05 of spend", "spend", 0.05)],
+        ("text", "goal", "amount", "width"),
+        [("20 impressions", "impressions", 20, 360), ("0.05 of spend", "spend", 0.05, 1280)],
     )
     def test_the_bid_is_that_of_the_model(
-        self, address, market, open_address, width, text, goal, amount
+        self, address, market, open_address, text, goal, amount, width
     ):
         """The name of the goal may be typed; bid and safe bid are those that the model finds."""
         page = open_address(link(address, advertiser=ONE, days=7), width=width).page

@@ -10,7 +10,6 @@ from report_payloads import make_payload
 
 PAYLOAD = make_payload()
 POINTS = PAYLOAD.evaluation["points"]
-TARGETS = ["impressions", "spend"]
 
 
 def outside(target):
@@ -33,8 +32,7 @@ def opened(report, open_tab):
     return lambda **settings: open_tab(report.as_uri(), offline=True, **settings).page
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize(("target", "width"), [("impressions", 1280), ("spend", 360)])
 def test_every_advertiser_is_a_point(opened, target, width):
     """Circles are inside their interval, diamonds outside, all of them on the chart."""
     page = opened(width=width)

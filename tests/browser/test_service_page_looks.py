@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
 
 import pytest
 
-from colours import can_be_read, colour, contrast, fits_phones, luminance
+from colours import can_be_read, colour, contrast, fits_phones, luminance, serious_findings
 from fitted_models import HOSTILE_IDS
 from service_pages import link, refuses_markup, settle
 
@@ -115,13 +114,6 @@ def test_prints_on_two_pages(address, open_address, tmp_path):
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
 
 
-@pytest.fixture(scope="module")
-def axe():
-    """The script of axe-core, from the package that ships it."""
-    pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
-    return resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
-
-
 @pytest.mark.parametrize(
     ("fragment", "settings"),
     [
@@ -134,16 +126,11 @@ def axe():
     ],
     ids=["light", "scenarios, dark", "scenarios, phone", "error", "error, dark phone", "text"],
 )
-def test_axe_finds_nothing_serious(address, open_address, axe, fragment, settings):
+def test_axe_finds_nothing_serious(address, open_address, fragment, settings):
     """No serious or critical finding of axe-core, with every part opened."""
     # the policy of the page lets no script in, not even this one
     page = open_address(f"{address}/#{fragment}", bypass_csp=True, **settings).page
-    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
-    page.evaluate(axe)
-    found = page.evaluate("axe.run().then((found) => found.violations)")
-    serious = [one for one in found if one["impact"] in {"serious", "critical"}]
-    told = [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in serious]
-    assert told == []
+    assert serious_findings(page) == []
 
 
 def test_says_what_is_served(page, market):

@@ -22,6 +22,7 @@ from coterie.errors import InvalidParameterError, ServiceError
 from fitted_models import HOSTILE_IDS, small_model
 from real_proxies import HOST, Proxy, make_certificate, running_proxy
 from running_service import PATIENCE, RunningService, running_service, wait_until
+from service_processes import worker_pids
 
 # one process runs all these tests, so that each service is started once
 TOKEN = "a-token-of-24-characters"
@@ -296,18 +297,26 @@ def test_nginx_limits_the_connections_of_one_address(
         assert other.get("/health/live").status_code == 200
 
 
+@pytest.fixture(scope="module")
+def service_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """Run a service of two processes; one that ends is replaced."""
+    options, variables = (*OPTIONS, "--workers", "2"), {"COTERIE_TOKEN": TOKEN}
+    folder = tmp_path_factory.mktemp("service")
+    with running_service(small_model(), folder, *options, environment=variables) as found:
+        yield found
+
+
 @pytest.fixture(params=NAMES)
 def two_workers(
-    request: pytest.FixtureRequest, certificate: tuple[Path, Path], tmp_path: Path
+    request: pytest.FixtureRequest,
+    service_of_two: RunningService,
+    certificate: tuple[Path, Path],
+    tmp_path: Path,
 ) -> Iterator[tuple[Proxy, RunningService]]:
-    """Run each proxy in front of a service of two processes."""
-    options = (*OPTIONS, "--workers", "2")
-    variables = {"COTERIE_TOKEN": TOKEN}
-    with (
-        running_service(small_model(), tmp_path, *options, environment=variables) as service,
-        running_proxy(request.param, service, tmp_path, certificate) as proxy,
-    ):
-        yield proxy, service
+    """Run each proxy in front of two workers that answer."""
+    wait_until(lambda: len(_answering(service_of_two)) == 2, "the answers of two workers")
+    with running_proxy(request.param, service_of_two, tmp_path, certificate) as proxy:
+        yield proxy, service_of_two
 
 
 def test_requests_do_not_notice_a_worker_that_stops(
@@ -330,9 +339,9 @@ def test_requests_do_not_notice_a_worker_that_stops(
         one.start()
     try:
         _wait_for_more(statuses)
-        stopped = _workers(service)[0]
+        stopped = worker_pids(service)[0]
         os.kill(stopped, signal.SIGTERM)
-        wait_until(lambda: stopped not in _workers(service), "the end of the worker")
+        wait_until(lambda: stopped not in worker_pids(service), "the end of the worker")
         _wait_for_more(statuses)
     finally:
         over.set()
@@ -351,9 +360,9 @@ def test_requests_are_answered_after_a_worker_was_killed(
         clients = [stack.enter_context(proxy.client(headers=AUTHORIZED)) for _ in range(8)]
         for client in clients:
             assert client.get("/v1/model").status_code == 200
-        killed = _workers(service)[0]
+        killed = worker_pids(service)[0]
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: killed not in _workers(service), "the end of the worker")
+        wait_until(lambda: killed not in worker_pids(service), "the end of the worker")
         for client in clients * 3:
             assert client.get("/v1/model").status_code == 200
             assert client.post("/v1/forecast", json=QUESTION).status_code == 200
@@ -364,15 +373,13 @@ def _wait_for_more(statuses: list[int]) -> None:
     wait_until(lambda: len(statuses) > before + 100, "more answers")
 
 
-def _workers(service: RunningService) -> list[int]:
-    """Return the processes of the workers."""
-    pid = service.process.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    commands = {}
-    for one in children:
-        with contextlib.suppress(OSError):  # it has just ended
-            commands[int(one)] = Path(f"/proc/{one}/cmdline").read_bytes()
-    return [one for one, command in commands.items() if b"spawn_main" in command]
+def _answering(service: RunningService) -> set[str]:
+    """Return the workers that answer new connections, by the prefix of their request ids."""
+    found = set()
+    for _ in range(20):
+        with service.client() as client:
+            found.add(client.get("/health/live").headers["x-request-id"].split("-")[0])
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,11 +1,13 @@
-"""Colours as a browser shows them, how far they stand out, and whether a page fits its screen."""
+"""How a page looks: colours and their contrast, the width of the screen, findings of axe-core."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import resources
 from typing import Any
 
 import numpy as np
+import pytest
 
 
 def colour(page: Any, place: str, what: str) -> list[float]:
@@ -52,3 +54,15 @@ def fits_phones(page: Any) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         chart = page.locator("#impressions-chart svg").bounding_box()
         assert 0 <= chart["x"] <= chart["x"] + chart["width"] <= width
+
+
+def serious_findings(page: Any) -> list[tuple[str, list[str]]]:
+    """Open every part of a page; return what axe-core finds serious or critical, and where."""
+    pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+    axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+    page.evaluate(axe)
+    # details of what passes would take longer than the checks
+    found = page.evaluate("axe.run({resultTypes: ['violations']}).then((all) => all.violations)")
+    serious = [one for one in found if one["impact"] in {"serious", "critical"}]
+    return [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in serious]

@@ -78,11 +78,6 @@ def run_command(command: str, shown: str, folder: Path) -> None:
 
 def output_of(command: str, folder: Path) -> str:
     """Return standard output and error of a command, with ``coterie`` first on the path."""
-    return status_of(command, folder)[1]
-
-
-def status_of(command: str, folder: Path) -> tuple[int, str]:
-    """Return the exit status of a command, and its standard output and error."""
     program = Path(sys.executable).parent
     environment = os.environ | {
         "PATH": f"{program}{os.pathsep}{os.environ['PATH']}",
@@ -102,7 +97,7 @@ def status_of(command: str, folder: Path) -> tuple[int, str]:
         encoding="utf-8",
         check=False,
     )
-    return done.returncode, done.stdout
+    return done.stdout
 
 
 def assert_same_but_for_times(shown: str, got: str, command: str) -> None:

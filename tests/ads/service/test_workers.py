@@ -121,15 +121,6 @@ def test_signal_to_all_processes_lets_requests_finish(models, tmp_path):
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
-def test_workers_end_with_their_supervisor(models, tmp_path):
-    """If the supervisor is killed, no worker is left behind on the port."""
-    with running_service(models[0], tmp_path, "--workers", "2", "--drain-seconds", "0") as service:
-        pids = worker_pids(service)
-        service.signal(signal.SIGKILL)
-        wait_until(lambda: refuses(service.port), "the end of listening")
-        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end")
-
-
 def start(*arguments):
     """Run a service that cannot start; return what it did."""
     command = [sys.executable, "-m", "coterie", "ads", "serve", "--workers", "2", *arguments]
@@ -151,3 +142,13 @@ def test_port_in_use_ends_the_start(service, models):
     done = start(str(models[0]), "--port", str(service.port))
     assert (done.returncode, done.stdout) == (1, "")
     assert f"port {service.port} is taken" in done.stderr
+
+
+# this test is the last, because it ends the service that the others share
+def test_workers_end_with_their_supervisor(service):
+    """If the supervisor is killed, no worker is left behind on the port."""
+    pids = worker_pids(service)
+    assert len(pids) == 2
+    service.signal(signal.SIGKILL)
+    wait_until(lambda: refuses(service.port), "the end of listening")
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end")

@@ -22,7 +22,6 @@ from coterie.engines.label_tables.streamed_consensus import StreamedConsensus, f
 from coterie.engines.label_tables.table_outputs import TableOutput
 from coterie.engines.queries import LocalTables
 from coterie.errors import InvalidLabelsError, OutputError, TableError
-from spark_cluster import connected_cluster
 
 STREAMED = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
 
@@ -30,13 +29,6 @@ pytestmark = [
     # PySpark does not close its sockets
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    """Connect to a cluster, once for all tests because it starts slowly."""
-    with connected_cluster(tmp_path_factory.mktemp("spark")) as connection:
-        yield connection
 
 
 @pytest.fixture
@@ -57,6 +49,11 @@ def table(tmp_path) -> pa.Table:
     return table
 
 
+def views_of(spark) -> set[str]:
+    """Return the names of the tables and views of the session."""
+    return {view.name for view in spark._session.catalog.listTables()}
+
+
 def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
     """All three give every row the same label and confidence; Spark writes a folder."""
     how = {"n_clusters": 3, "ids": "id"}
@@ -74,8 +71,9 @@ def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
 
 @pytest.mark.parametrize(("path", "few"), [("streamed", 0.25), ("grouped", 1.0)])
 def test_sweeps_equal_those_of_duckdb(spark, table, tmp_path, monkeypatch, path, few):
-    """Sample, sweeps and labels are the same in both engines, whatever is swept."""
+    """Sample, sweeps and labels are the same in both engines; no view stays in the session."""
     monkeypatch.setattr(table_consensus, "_FEW_TUPLES", few)
+    views = views_of(spark)
     there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **STREAMED)
     here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **STREAMED)
     assert there.path == here.path == path
@@ -83,6 +81,7 @@ def test_sweeps_equal_those_of_duckdb(spark, table, tmp_path, monkeypatch, path,
     assert there.mean_confidence == pytest.approx(here.mean_confidence, rel=1e-12)
     rows = [pq.read_table(found.out).sort_by("id") for found in (there, here)]
     assert rows[0].to_pydict() == rows[1].to_pydict()
+    assert views_of(spark) == views
 
 
 def test_a_refused_table_writes_nothing(spark, table, tmp_path):
@@ -128,13 +127,6 @@ def test_a_damaged_row_is_reported_with_its_file(spark, tmp_path):
     (tmp_path / "a.csv").write_text("id,p,q\n1,a,x\n2,a\n")
     with pytest.raises(TableError, match=r"a\.csv.*Malformed CSV record$"):
         consensus_table(tmp_path / "a.csv", n_clusters=1, ids="id", engine=spark)
-
-
-def test_no_view_stays_in_the_session(spark, table, tmp_path):
-    """Temporary views are dropped."""
-    consensus_table(tmp_path / "in", engine=spark, **STREAMED)
-    names = [view.name for view in spark._session.catalog.listTables()]
-    assert not [name for name in names if name.startswith("coterie")]
 
 
 def test_executors_cannot_import_coterie(spark):
@@ -212,7 +204,7 @@ def test_a_python_without_numpy_is_named(spark, table, tmp_path, monkeypatch):
 
 
 # this test is the last, because only one worker is left
-def test_a_killed_worker_changes_nothing(spark, table, tmp_path, monkeypatch, caplog):
+def test_a_killed_worker_changes_nothing(spark, cluster, table, tmp_path, monkeypatch, caplog):
     """Tasks of a worker that dies in a sweep are repeated by the other one."""
     monkeypatch.setattr(table_consensus, "_FEW_TUPLES", 1.0)
     here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **STREAMED)
@@ -221,7 +213,7 @@ def test_a_killed_worker_changes_nothing(spark, table, tmp_path, monkeypatch, ca
     class Killer(logging.Handler):
         def emit(self, record):
             if record.getMessage().startswith("sweep 2") and not killed:
-                killed.append(threading.Timer(0.2, spark.kill_worker))
+                killed.append(threading.Timer(0.2, cluster.kill_worker))
                 killed[0].start()
 
     log, killer = logging.getLogger("coterie"), Killer()
@@ -234,7 +226,7 @@ def test_a_killed_worker_changes_nothing(spark, table, tmp_path, monkeypatch, ca
     finally:
         log.removeHandler(killer)
     killed[0].join()
-    assert [one.poll() is None for one in spark.workers] == [True, False]
+    assert [one.poll() is None for one in cluster.workers] == [True, False]
     assert there.path == here.path == "grouped" and there.sweeps == here.sweeps
     rows = [pq.read_table(found.out).sort_by("id") for found in (there, here)]
     assert rows[0].to_pydict() == rows[1].to_pydict()

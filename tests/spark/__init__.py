@@ -1,0 +1,1 @@
+"""Tests on a Spark cluster of this machine."""
