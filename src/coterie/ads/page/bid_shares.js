@@ -64,7 +64,7 @@ const coterieBidShares = (() => {
         "The share of all wins, and of their cost, with a bid of at most that on the axis; the other " +
         `line is that of all ${isAlone ? "advertisers" : "members"} together. The Kolmogorov–Smirnov ` +
         `distance, the largest gap over all bids, is ${wins} for wins and ${cost} for cost: 0 is the ` +
-        "same distribution, 1 the opposite.";
+        "same distribution, 1 two that do not overlap.";
       point(null);
     }
 

@@ -159,10 +159,10 @@ def _plain(value: _Value) -> _Value:
     return plain
 
 
-def _rounded(number: float) -> float:
-    """Round to four significant digits; whole numbers are kept."""
+def _rounded(number: float, digits: int = 7) -> float:
+    """Round to some significant digits; whole numbers are kept."""
     whole = int(number)
-    return whole if whole == number else float(f"{number:.4g}")
+    return whole if whole == number else float(f"{number:.{digits}g}")
 
 
 def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -177,8 +177,8 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
         numbers: dict[str, int | None] = {}
         for name, unit in _CURVES.items():
             curve = getattr(one, name, None)
-            if curve is not None and unit != 1:
-                curve = [_rounded(unit * value) for value in curve]
+            if curve is not None:
+                curve = [_rounded(unit * value, 4) for value in curve]
             numbers[name] = curve and curves.setdefault(tuple(curve), len(curves))
         for name in _RISING:
             steps = _steps(getattr(one, name))
