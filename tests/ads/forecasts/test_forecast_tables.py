@@ -16,10 +16,10 @@ from sklearn.base import clone
 
 import coterie
 from coterie.ads.curves.landscapes import curve_at
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.calibration import LEVELS, normal_calibration
 from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
-from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.placement import rate_and_doubt
 from coterie.ads.forecasts.plans import Plans, plans_of
 from coterie.errors import InvalidParameterError

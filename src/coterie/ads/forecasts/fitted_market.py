@@ -80,7 +80,7 @@ class AdvertiserCurve:
 
 
 class FittedMarket:
-    """What :class:`~coterie.ads.forecasts.forecaster.AdForecaster` is once it is fitted.
+    """What :class:`~coterie.ads.fitting.forecaster.AdForecaster` is once it is fitted.
 
     Attributes are those of the forecaster, which is one of these.
     """

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.day_levels import fit_levels, weekday_of
+from coterie.ads.fitting.model_warnings import model_warnings, price_drift
 from coterie.ads.forecasts.calibration import calibrate, normal_calibration
 from coterie.ads.forecasts.fitted_market import Choice
-from coterie.ads.forecasts.model_warnings import model_warnings, price_drift
 from markets import FIRST_DAY
 
 NAN = float("nan")

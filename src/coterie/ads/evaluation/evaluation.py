@@ -18,23 +18,17 @@ from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.curves.pooling import pooled_curves
-from coterie.ads.forecasts.baselines import BASELINES, boosted_forecast, lognormal_forecast
-from coterie.ads.forecasts.calibration import LEVELS, TARGETS
-from coterie.ads.forecasts.error_measures import (
+from coterie.ads.evaluation.baselines import BASELINES, boosted_forecast, lognormal_forecast
+from coterie.ads.evaluation.error_measures import (
     Difference,
     Measures,
     measure,
     paired_difference,
     strata_of,
 )
-from coterie.ads.forecasts.fitted_market import Choice
-from coterie.ads.forecasts.forecast_figures import COLUMNS
-from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
-from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.forecasts.held_out_plans import HeldOutPlans
-from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of
-from coterie.ads.forecasts.source_choice import (
+from coterie.ads.evaluation.held_out_plans import HeldOutPlans
+from coterie.ads.fitting.forecaster import AdForecaster
+from coterie.ads.fitting.source_choice import (
     SourceChoice,
     SourceTrial,
     Training,
@@ -45,6 +39,12 @@ from coterie.ads.forecasts.source_choice import (
     trials_on,
     unchosen_sources,
 )
+from coterie.ads.forecasts.calibration import LEVELS, TARGETS
+from coterie.ads.forecasts.fitted_market import Choice
+from coterie.ads.forecasts.forecast_figures import COLUMNS
+from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
+from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
+from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.segments.settings import SegmentSettings

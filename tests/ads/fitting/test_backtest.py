@@ -10,17 +10,17 @@ import pytest
 from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.supply import fit_supply, shrunk_shares
-from coterie.ads.forecasts.backtest import (
+from coterie.ads.fitting.backtest import (
     HALF_LIVES,
     STRENGTHS,
     backtest_market,
     event_rates,
     plan_forecasts,
 )
+from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.fitting.source_choice import trials_on
 from coterie.ads.forecasts.calibration import normal_calibration
-from coterie.ads.forecasts.market_fit import fit_market
 from coterie.ads.forecasts.plans import outcome_of, plans_of
-from coterie.ads.forecasts.source_choice import trials_on
 from coterie.ads.segments.text_view import description_vectors
 from markets import EASY, QUICK, log_of, market
 

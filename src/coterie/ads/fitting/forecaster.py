@@ -14,31 +14,31 @@ from sklearn.base import BaseEstimator
 
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.supply import fit_supply_rule
-from coterie.ads.forecasts.all_advertisers import (
+from coterie.ads.fitting.all_advertisers import (
     KnownAdvertisers,
     find_curves,
     look_at_all,
     text_votes,
 )
-from coterie.ads.forecasts.backtest import backtest_market, event_rates
-from coterie.ads.forecasts.calibration import Calibration
-from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
-from coterie.ads.forecasts.market_fit import fit_market
-from coterie.ads.forecasts.model_warnings import model_warnings
-from coterie.ads.forecasts.plan_forecasts import pays_of
-from coterie.ads.forecasts.representatives import (
+from coterie.ads.fitting.backtest import backtest_market, event_rates
+from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.fitting.model_warnings import model_warnings
+from coterie.ads.fitting.representatives import (
     batches_of,
     choose_representatives,
     histograms_of,
     refuse_too_many,
 )
-from coterie.ads.forecasts.source_choice import (
+from coterie.ads.fitting.source_choice import (
     SourceTrial,
     Training,
     settled,
     training_on,
     trials_on,
 )
+from coterie.ads.forecasts.calibration import Calibration
+from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
+from coterie.ads.forecasts.plan_forecasts import pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days

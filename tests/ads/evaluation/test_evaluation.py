@@ -11,11 +11,11 @@ import pytest
 
 from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
-from coterie.ads.forecasts.baselines import BASELINES
+from coterie.ads.evaluation.baselines import BASELINES
+from coterie.ads.evaluation.error_measures import STRATA, measure, paired_difference, strata_of
+from coterie.ads.evaluation.evaluation import DEFAULT, evaluate, split_days
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS
-from coterie.ads.forecasts.error_measures import STRATA, measure, paired_difference, strata_of
-from coterie.ads.forecasts.evaluation import DEFAULT, evaluate, split_days
-from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.plans import outcome_of
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.logs.simulation.simulated_traits import draw_traits

@@ -16,8 +16,8 @@ import coterie
 from bid_tables import HOSTILE
 from coterie.ads.curves.landscapes import curve_at, evidence_of
 from coterie.ads.curves.supply import fit_supply
+from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
-from coterie.ads.forecasts.forecaster import AdForecaster, load_forecaster
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import unpack_days
 from coterie.ads.logs.simulation.simulated_traits import draw_traits

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.curves.supply import Supply, SupplyRule
-from coterie.ads.forecasts.market_fit import MarketFit
-from coterie.ads.forecasts.representatives import histograms_of
+from coterie.ads.fitting.market_fit import MarketFit
+from coterie.ads.fitting.representatives import histograms_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import MembershipRule, Memberships
 from coterie.ads.segments.segment_profiles import distances_from_segments

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.supply import Supply, fit_supply, shrunk_shares
+from coterie.ads.fitting.market_fit import MarketFit, fit_market
+from coterie.ads.fitting.source_choice import SourceTrial, choose_sources
 from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate, normal_calibration
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
-from coterie.ads.forecasts.market_fit import MarketFit, fit_market
 from coterie.ads.forecasts.plan_forecasts import PlanForecasts, known_rates, pays_of
 from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of, plans_of
-from coterie.ads.forecasts.source_choice import SourceTrial, choose_sources
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.settings import SegmentSettings

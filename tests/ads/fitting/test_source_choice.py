@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.pooling import pooled_curves
-from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import outcome_of, plans_of
-from coterie.ads.forecasts.source_choice import (
+from coterie.ads.fitting.source_choice import (
     all_candidates,
     choose_sources,
     settled,
@@ -22,6 +20,8 @@ from coterie.ads.forecasts.source_choice import (
     trials_on,
     unchosen_sources,
 )
+from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
+from coterie.ads.forecasts.plans import outcome_of, plans_of
 from coterie.ads.segments.memberships import hard_memberships
 from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import description_vectors

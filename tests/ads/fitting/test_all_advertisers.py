@@ -10,12 +10,12 @@ import pytest
 
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.supply import fit_supply_rule
-from coterie.ads.forecasts.all_advertisers import find_curves, look_at_all, text_votes
-from coterie.ads.forecasts.evaluation import evaluate
-from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.forecasts.market_fit import fit_market
+from coterie.ads.evaluation.evaluation import evaluate
+from coterie.ads.fitting.all_advertisers import find_curves, look_at_all, text_votes
+from coterie.ads.fitting.forecaster import AdForecaster
+from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.fitting.representatives import batches_of
 from coterie.ads.forecasts.model_checks import check_model
-from coterie.ads.forecasts.representatives import batches_of
 from coterie.ads.segments.memberships import learn_memberships
 from coterie.ads.segments.segment_profiles import segment_curves
 from coterie.files.model_files import load_model, save_model
