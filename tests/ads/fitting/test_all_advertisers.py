@@ -11,7 +11,7 @@ import pytest
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.supply import fit_supply_rule
 from coterie.ads.evaluation.evaluation import evaluate
-from coterie.ads.fitting.all_advertisers import find_curves, look_at_all, text_votes
+from coterie.ads.fitting.all_advertisers import complete_all_curves, place_all, text_votes
 from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.fitting.market_fit import fit_market
 from coterie.ads.fitting.representatives import batches_of
@@ -49,7 +49,7 @@ def test_batches_change_nothing(kind, size):
     supply = fit_supply_rule(log.daily("count"), log.days)
     batches = batches_of(log, size)
     rule = learned.rule
-    known = look_at_all(log, batches, evidence.price, rule, lambda rows: [votes[rows]], supply)
+    known = place_all(log, batches, evidence.price, rule, lambda rows: [votes[rows]], supply)
     np.testing.assert_allclose(known.shares, learned.shares, atol=1e-9)
     np.testing.assert_array_equal(known.observations, evidence.observations)
     np.testing.assert_allclose(known.successes.toarray(), evidence.successes, rtol=1e-6)
@@ -60,10 +60,9 @@ def test_batches_change_nothing(kind, size):
     groups = np.where(evidence.observations > 0, learned.labels, -1)
     fit = fit_market(log, days, groups, 3)
     curves = segment_curves(evidence, learned)
-    found = find_curves(log, batches, fit, 100.0, learned, evidence.price, curves)
-    win, spread = fit.curves(100.0)
-    np.testing.assert_allclose(found.win, win, atol=1e-6)
-    np.testing.assert_allclose(found.spread, spread, atol=1e-6)
+    found = complete_all_curves(log, batches, fit, 100.0, learned, evidence.price, curves)
+    for one, other in zip(found[:2], fit.curves(100.0), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_batches_of_campaigns_are_put_in_order():
@@ -78,7 +77,7 @@ def test_batches_of_campaigns_are_put_in_order():
     supply = fit_supply_rule(log.daily("count"), log.days)
     batches = batches_of(log, 9)
     assert len(batches) > 1 and (np.diff(np.concatenate(batches)) < 0).any()
-    known = look_at_all(log, batches, evidence.price, learned.rule, lambda _: [], supply)
+    known = place_all(log, batches, evidence.price, learned.rule, lambda _: [], supply)
     np.testing.assert_allclose(known.shares, learned.shares, atol=1e-9)
     np.testing.assert_allclose(known.successes.toarray(), evidence.successes, rtol=1e-6)
     level = supply.supply(log.daily("count")).level
@@ -86,8 +85,8 @@ def test_batches_of_campaigns_are_put_in_order():
     groups = learned.labels
     fit = fit_market(log, [0, 1, 2, 3], groups, 3)
     curves = segment_curves(evidence, learned)
-    found = find_curves(log, batches, fit, 100.0, learned, evidence.price, curves)
-    np.testing.assert_allclose(found.win, fit.curves(100.0)[0], atol=1e-6)
+    win, _, _ = complete_all_curves(log, batches, fit, 100.0, learned, evidence.price, curves)
+    np.testing.assert_allclose(win, fit.curves(100.0)[0], atol=1e-6)
 
 
 def test_text_votes():

@@ -15,11 +15,11 @@ from coterie.ads.fitting.backtest import (
     STRENGTHS,
     backtest_market,
     event_rates,
-    plan_forecasts,
 )
 from coterie.ads.fitting.market_fit import fit_market
 from coterie.ads.fitting.source_choice import trials_on
 from coterie.ads.forecasts.calibration import normal_calibration
+from coterie.ads.forecasts.plan_forecasts import PlanForecasts, pays_of
 from coterie.ads.forecasts.plans import outcome_of, plans_of
 from coterie.ads.segments.text_view import description_vectors
 from markets import EASY, QUICK, log_of, market
@@ -54,8 +54,9 @@ def test_the_strength_with_the_least_error_is_chosen():
     truth, events = outcome_of(log, [3]), np.full((len(log.advertisers), 4), np.nan)
     errors = {}
     for strength in STRENGTHS:
-        core = plan_forecasts(fit, strength, evidence, supply, events)
-        found = core.of_plans(plans, ONE_SD, given=True)
+        market_of = evidence.edges, evidence.price, pays_of(evidence)
+        forecasts = PlanForecasts(*market_of, *fit.curves(strength), events, fit.levels, supply)
+        found = forecasts.of_plans(plans, ONE_SD, given=True)
         gaps = [
             np.abs(found[:, column] - actual[plans.rows]).sum() / actual[plans.rows].sum()
             for column, actual in ((2, truth.impressions), (5, truth.spend))
@@ -163,12 +164,8 @@ def test_rates_of_events_are_shrunk_to_the_segments():
     """By the wins of each; None where nobody clicked."""
     made = market(EASY)
     log, shares = made.histograms, np.eye(3)[made.segments]
-    wins, clicks, conversions = (
-        log.daily(name)[:, :2].sum(axis=1) for name in ("wins", "clicks", "conversions")
-    )
-    found = event_rates(wins, {"clicks": clicks, "conversions": conversions}, shares)
-    for one, other in zip(found["clicks"], shrunk_shares(clicks, wins, shares), strict=True):
+    wins, clicks = (log.daily(name)[:, :2].sum(axis=1) for name in ("wins", "clicks"))
+    rates = event_rates(clicks, wins, shares)
+    for one, other in zip(rates, shrunk_shares(clicks, wins, shares), strict=True):
         np.testing.assert_array_equal(one, other)
-    silent = event_rates(wins, {"clicks": 0 * clicks, "conversions": conversions}, shares)
-    assert silent["clicks"] == (None, None)
-    assert silent["conversions"][0] is not None
+    assert event_rates(0 * clicks, wins, shares) == (None, None)

@@ -8,7 +8,15 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["STRATA", "Difference", "Measures", "measure", "paired_difference", "strata_of"]
+__all__ = [
+    "STRATA",
+    "Difference",
+    "Measures",
+    "measure",
+    "paired_difference",
+    "share_inside",
+    "strata_of",
+]
 
 Floats = NDArray[np.float64]
 
@@ -60,9 +68,6 @@ def measure(
     """
     error, total = np.abs(forecast - truth), float(truth.sum())
     positive, either = truth > 0, (truth + forecast) > 0
-    inside = None
-    if low is not None and high is not None and len(truth) and not np.isnan(low).any():
-        inside = float(((truth >= low) & (truth <= high)).mean())
     return Measures(
         wape=float(error.sum()) / total if total > 0 else None,
         wape_standard_error=_ratio_error(error, truth),
@@ -70,9 +75,21 @@ def measure(
         mape_advertisers=int(positive.sum()),
         smape=_mean(2 * error[either] / (forecast + truth)[either]),
         bias=float((forecast - truth).sum()) / total if total > 0 else None,
-        coverage=inside,
+        coverage=None if low is None or high is None else share_inside(truth, low, high),
         advertisers=len(truth),
     )
+
+
+def share_inside(truth: Floats, low: Floats, high: Floats) -> float | None:
+    """Return the share of values inside their intervals; None without values or intervals.
+
+    >>> share_inside(np.array([1.0, 5.0]), np.zeros(2), np.full(2, 3.0))
+    0.5
+    """
+    # the ends are NaN if the log has no such events
+    if not len(truth) or np.isnan(low).any():
+        return None
+    return float(((truth >= low) & (truth <= high)).mean())
 
 
 def paired_difference(first: Floats, second: Floats, truth: Floats) -> Difference:
