@@ -37,8 +37,9 @@ def sampled(auction="second"):
     return AdForecaster(**vars(FEW)).fit(made.histograms, made.descriptions)
 
 
-@pytest.mark.parametrize("kind", MARKETS)
-@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("kind", "size"), [("second", 1), ("second", 1000), ("first", 7), ("two weeks", 7)]
+)
 def test_batches_change_nothing(kind, size):
     """One batch after the other gives what all advertisers at once give, up to rounding."""
     made = market(MARKETS[kind])

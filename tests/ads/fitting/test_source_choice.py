@@ -72,7 +72,7 @@ def test_no_choice_looks_at_later_days(chosen):
     assert choose(other, [0, 1, 2], vectors_of(made)) == chosen
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 3))
 def test_no_forecast_looks_at_its_own_day_or_later(seed, from_day):
     """The days to train on alone decide what is trained: evidence is that of a shorter log."""

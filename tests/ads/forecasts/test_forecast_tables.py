@@ -24,7 +24,7 @@ from coterie.ads.forecasts.placement import rate_and_doubt
 from coterie.ads.forecasts.plans import Plans, plans_of
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, minimum_model, small_model, textless_model
-from markets import ODD_WITH_SEGMENTS, ODD_WITHOUT_SEGMENTS, QUICK, log_of, odd_model
+from markets import QUICK, log_of, odd_model
 
 MODELS = [small_model, first_price_model, minimum_model, textless_model]
 
@@ -167,7 +167,7 @@ def test_new_advertisers_have_the_curves_of_their_segments(model):
     tables = tables_of(model)
     shares = np.zeros(model.shares_.shape[1])
     shares[[0, -1]] = 0.25, 0.75
-    place = replace(tables.placer.anyone(), shares=shares)
+    place = replace(tables.placer.average_placement(), shares=shares)
     table, bid, n = tables.days(), 1.6, 1e12
     [found] = tables.at_placed(place, np.array([bid]), n, table)
     at = np.array([[bid * 1e6 * np.exp(-table.shifts[0])]])
@@ -194,21 +194,6 @@ def test_curves_are_those_of_so_many_auctions_that_chance_plays_no_part(model):
     at_edges = tables.curves_at(place, model.edges_ / 1e6)
     for name in ("win", "low", "high", "cost"):
         np.testing.assert_array_equal(getattr(curve, name), at_edges[name])
-
-
-@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
-@pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
-def test_odd_logs_have_figures(name):
-    """Without segments, wins or texts, of one bid, sampled: known and new advertisers alike."""
-    model = odd_model(name)
-    tables, bids = ForecastTables(model), some_bids(model)
-    for place in (tables.placer.placed("adv-00000"), tables.placer.placed("new", "beach hotel")):
-        for table in (tables.days(), tables.days(None, 7)):
-            found = tables.at_placed(place, bids, 1000.0, table)
-            assert np.isfinite(found[:, :8]).all() and (found[:, :8] >= 0).all()
-            assert (found[:, 4] <= 1000 * (1 + 1e-9)).all()
-            has_clicks = model.click_rate_ is not None
-            assert np.isfinite(found[:, 8:11]).all() == has_clicks
 
 
 def test_whole_numbers_are_numbers():
@@ -243,7 +228,7 @@ def test_nothing_asked_nothing_answered():
     tables, none = tables_of(small_model()), np.zeros(0)
     found = tables.at(none.astype(int), none, none, [], np.zeros(0, bool))
     assert found.shape == (0, len(FIELDS))
-    for place in (tables.placer.anyone(), tables.placer.placed("adv-00010")):
+    for place in (tables.placer.average_placement(), tables.placer.placed("adv-00010")):
         assert tables.at_placed(place, none, 1.0, tables.days()).shape == (0, len(FIELDS))
     log = log_of(bid=[5, 6], won=True, price=3, advertiser=[0, 1], day=[0, 1], edges=[10])
     plans = plans_of(log, [0]).of_rows(np.zeros(2, bool))

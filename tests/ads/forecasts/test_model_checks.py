@@ -22,7 +22,7 @@ from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.ads.protocol import Limits
 from coterie.errors import ModelFileError
 from fitted_models import first_price_model, minimum_model, small_model, textless_model
-from markets import ODD_WITH_SEGMENTS, ODD_WITHOUT_SEGMENTS, odd_model
+from markets import odd_model
 
 FITTED = [
     "advertisers_",
@@ -106,13 +106,6 @@ def with_value(array, place, value):
 def test_fitted_models_are_sound(made):
     """Whatever fit gives can be served."""
     check_model(made())
-
-
-@pytest.mark.filterwarnings("ignore::coterie.errors.CoterieWarning")
-@pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
-def test_models_of_odd_logs_are_sound(name):
-    """So can what fit gives of logs that lack something."""
-    check_model(odd_model(name))
 
 
 @pytest.mark.parametrize("other", [None, "market", {}, KMeans()])

@@ -10,8 +10,8 @@ level of any later day has a normal distribution given the days of the log. A we
 does not have adds the variance of weekdays; a day further ahead adds more of the walk.
 
 The three standard deviations are not known. Forecasts are averages over a grid of them, weighted by
-their likelihood and half-Cauchy priors. With a week or less, weekdays, walk and noise can hardly be
-told apart, and the average stays between them.
+their likelihood and half-Cauchy priors. A week or less hardly separates weekdays, walk and noise,
+and the average stays between them.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Measures:
     advertisers: int
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """For JSON."""
+        """Return the measures as plain values for JSON."""
         return asdict(self)
 
 
@@ -93,7 +93,7 @@ def share_inside(truth: Floats, low: Floats, high: Floats) -> float | None:
 
 
 def paired_difference(first: Floats, second: Floats, truth: Floats) -> Difference:
-    """WAPE of ``first`` less that of ``second``, with its standard error over advertisers.
+    """Return WAPE of ``first`` minus WAPE of ``second``, and its standard error over advertisers.
 
     With δ = |f₁ − y| − |f₂ − y| for each of the A advertisers the difference is Σδ / Σy and its
     standard error √(A · var δ) / Σy.
@@ -110,7 +110,7 @@ def paired_difference(first: Floats, second: Floats, truth: Floats) -> Differenc
 
 
 def strata_of(observations: Floats) -> Mapping[str, NDArray[np.bool_]]:
-    """Which advertisers are in which stratum of :data:`STRATA`, by bids in the training days."""
+    """Return the advertisers in each stratum of :data:`STRATA`, by bids in the training days."""
     return {name: (observations >= low) & (observations < high) for name, low, high in STRATA}
 
 

@@ -83,8 +83,8 @@ class Evaluation:
     advertisers: NDArray[np.str_]
     # (A,), bids in the training days; 0 for one that first bid in the held-out ones
     observations: Floats
-    bids: Floats  # (A,), in the days held out; who made none there has nothing to forecast
-    compared: Mask  # (A,), whom all sources forecast: the representatives of the model
+    bids: Floats  # (A,), in the held-out days; without any there is nothing to forecast
+    compared: Mask  # (A,), those that all sources forecast: the representatives of the model
     truth: Outcome
     # keys as in "dictionary", "robust" and "robust+pooled"; the default forecasts all advertisers
     forecasts: dict[str, Outcome]
@@ -101,7 +101,7 @@ class Evaluation:
         return self.model.labels_[self.model.representatives_]
 
     def measures(self, name: str, target: str, rows: Mask | None = None) -> Measures:
-        """Errors of one source; by default over the advertisers that all sources forecast."""
+        """Return the errors of one source, by default over the advertisers that all forecast."""
         chosen = self._common if rows is None else rows
         if name != DEFAULT:
             # other sources say nothing of new advertisers
@@ -114,19 +114,19 @@ class Evaluation:
         return measure(value, truth, interval.low[target][chosen], interval.high[target][chosen])
 
     def coverage(self, interval: Interval, target: str, rows: Mask | None = None) -> float | None:
-        """Share of advertisers whose actual value is in the interval; by default as above."""
+        """Return the share of advertisers with the actual value inside; by default as above."""
         chosen = self._common if rows is None else rows
         truth = getattr(self.truth, target)[chosen]
         return share_inside(truth, interval.low[target][chosen], interval.high[target][chosen])
 
     def difference(self, first: str, second: str, target: str) -> Difference:
-        """WAPE of one source less that of another, over the advertisers that both forecast."""
+        """Return WAPE of one source minus that of another, over the advertisers of both."""
         seen = self._common
         one, other = (getattr(self.forecasts[name], target)[seen] for name in (first, second))
         return paired_difference(one, other, getattr(self.truth, target)[seen])
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything that is reported, ready for JSON.
+        """Return everything that is reported as plain values for JSON.
 
         Errors are of the advertisers that all sources forecast, so that they can be compared.
         ``placed`` has those of the model for the others that it knows, None if there are none.
@@ -155,11 +155,11 @@ class Evaluation:
 
     @property
     def _common(self) -> Mask:
-        """Those whom all sources forecast, and who bid in the held-out days, (A,)."""
+        """Advertisers that all sources forecast and that bid in the held-out days, (A,)."""
         return (self.observations > 0) & (self.bids > 0) & self.compared
 
     def _strata(self) -> dict[str, Mask]:
-        """Return who bid in the held-out days by bids in training; new ones are a stratum."""
+        """Divide those that bid in the held-out days by their bids in training; some are new."""
         shown = (self.bids > 0) & (self.compared | (self.observations <= 0))
         return {name: rows & shown for name, rows in strata_of(self.observations).items()}
 
