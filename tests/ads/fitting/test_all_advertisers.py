@@ -127,16 +127,6 @@ def test_others_are_placed_as_well_as_representatives(auction):
         assert adjusted_rand_index(model.labels_[rows], made.segments[rows]) > 0.8
 
 
-def test_update_of_a_sampled_model():
-    """It is the fit to all days."""
-    made = market(EASY)
-    before, after = made.histograms.for_days([0, 1, 2]), made.histograms.for_days([3])
-    updated = AdForecaster(**vars(FEW)).fit(before, made.descriptions)
-    updated.update(after, made.descriptions)
-    np.testing.assert_array_equal(updated.win_, sampled().win_)
-    np.testing.assert_array_equal(updated.representatives_, sampled().representatives_)
-
-
 def test_sources_are_compared_on_representatives():
     """The model forecasts everybody, other sources the representatives."""
     made = market(EASY)

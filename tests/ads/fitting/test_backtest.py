@@ -38,12 +38,17 @@ def backtest(made, days, offered=QUICK):
     return backtest_market(made.histograms, trials_of(made, days, offered), offered)
 
 
-def test_the_strength_with_the_least_error_is_chosen():
+@pytest.fixture(scope="module")
+def usual():
+    """Trials, choice and calibration of an easy market."""
+    trials = trials_of(market(EASY), [0, 1, 2, 3])
+    return trials, *backtest_market(market(EASY).histograms, trials, QUICK)
+
+
+def test_the_strength_with_the_least_error_is_chosen(usual):
     """By brute force: the mean of the WAPEs of impressions and spend of the last day."""
-    made = market(EASY)
-    log = made.histograms
-    [trial] = trials_of(made, [0, 1, 2, 3])
-    choice, _ = backtest_market(log, [trial], QUICK)
+    log = market(EASY).histograms
+    [trial], choice, _ = usual
     [robust] = [
         one for one in trial.candidates if one.key == ("robust", (("k", choice.n_segments),))
     ]
@@ -111,7 +116,7 @@ def test_markets_that_change_for_good_have_a_half_life():
     assert np.isfinite(choice.half_life)
 
 
-def test_a_bias_is_that_of_all_forecasts_together():
+def test_a_bias_is_that_of_all_forecasts_together(usual):
     """If everything costs twice as much on the last day, forecasts were above what was won."""
     made = market(EASY)
     rows = dict(made.rows)
@@ -121,8 +126,8 @@ def test_a_bias_is_that_of_all_forecasts_together():
     edges = made.histograms.edges
     dear = log_of(**rows, edges=edges, names=[f"adv-{i:05d}" for i in range(90)])
     choice, _ = backtest(replace(made, histograms=dear), [0, 1, 2, 3])
-    usual, _ = backtest(made, [0, 1, 2, 3])
-    assert choice.bias > 0.3 > abs(usual.bias) and choice.error > 2 * usual.error
+    _, of_usual, _ = usual
+    assert choice.bias > 0.3 > abs(of_usual.bias) and choice.error > 2 * of_usual.error
     assert 0 < choice.bias_error < 0.2 * choice.bias
 
 

@@ -484,7 +484,7 @@ def test_a_drift_of_prices_is_warned_of():
 
 def test_a_steady_market_has_no_warnings():
     """Any warning would be an error here."""
-    chosen = replace(EASY, advertisers=120, days=14, weekday_effect=0.5, newcomers=0.0)
+    chosen = replace(EASY, advertisers=60, days=14, weekday_effect=0.5, newcomers=0.0)
     made = market(chosen)
     model = forecaster(origins=2).fit(made.histograms, made.descriptions)
     assert model.warnings_ == []
