@@ -17,11 +17,11 @@ from sklearn.base import clone
 import coterie
 from coterie.ads.curves.landscapes import curve_at
 from coterie.ads.fitting.forecaster import AdForecaster
-from coterie.ads.forecasts.calibration import LEVELS, normal_calibration
+from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
 from coterie.ads.forecasts.placement import rate_and_doubt
-from coterie.ads.forecasts.plans import Plans, plans_of
+from coterie.ads.forecasts.plans import plans_of
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, minimum_model, small_model, textless_model
 from markets import QUICK, log_of, odd_model
@@ -115,51 +115,6 @@ def test_forecasts_are_the_figures_of_the_tables(model, level):
             ends = figures[f"{target}_low"], figures[f"{target}_high"]
             assert getattr(found, f"{target}_interval") == ends
         assert (found.win_rate, found.cost) == (figures["win_rate"], figures["cost"])
-
-
-def test_plans_are_sums_of_questions(model):
-    """The means of a plan of several bids and days are those of its items."""
-    tables = tables_of(model)
-    dates = np.array(["2026-03-09", "2026-03-10"], "datetime64[D]")
-    bids, counts = np.array([1.0, 2.0, 1.0, 3.0]), np.array([10.0, 20, 30, 40])
-    plans = Plans(np.array([8]), np.array([0, 4]), bids, counts, np.array([0, 0, 1, 1]), dates)
-    [found] = tables.of_plans(plans, given=True)
-    each = [
-        tables.one(8, bid, count, tables.days(dates[day].astype(date)), True)
-        for bid, count, day in zip(bids, counts, plans.days, strict=True)
-    ]
-    for column in (2, 5, 8, 11):
-        assert found[column] == pytest.approx(sum(one[column] for one in each), rel=1e-9)
-
-
-def test_forecast_supply_is_less_certain_than_a_given_one(model):
-    """With the same factors: the means are the same, and the intervals are wider."""
-    plain = copy(model)
-    plain.calibration_ = normal_calibration()
-    tables = tables_of(plain)
-    table = tables.days()
-    for row in (2, 30):
-        supply = 50 * tables.supply(row)
-        given, forecast = (tables.one(row, 2.0, supply, table, g) for g in (True, False))
-        assert given[:3] == forecast[:3] and given[5] == forecast[5]
-        for low in (3, 6):
-            assert forecast[low + 1] - forecast[low] > given[low + 1] - given[low]
-
-
-def test_intervals_contain_each_other_by_level(model):
-    """Of every advertiser, at several bids, with given and with forecast supply."""
-    tables = tables_of(model)
-    rows = np.repeat(np.arange(60), 3)
-    bids = np.tile([0.4, 1.5, 6.0], 60)
-    supplies = np.array([tables.supply(row) for row in rows])
-    for given in (True, False):
-        found = np.array(
-            [ask(tables, rows, bids, supplies, None, given, level) for level in LEVELS]
-        )
-        for mean in (2, 5, 8, 11):
-            low, high = found[:, :, mean + 1], found[:, :, mean + 2]
-            assert (low <= found[:, :, mean]).all() and (found[:, :, mean] <= high).all()
-            assert (np.diff(low, axis=0) <= 1e-9).all() and (np.diff(high, axis=0) >= -1e-9).all()
 
 
 def test_new_advertisers_have_the_curves_of_their_segments(model):

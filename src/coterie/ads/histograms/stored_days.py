@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from coterie.ads.histograms.bid_histograms import BidHistograms
@@ -34,7 +35,6 @@ from coterie.errors import InvalidParameterError, ModelFileError
 
 __all__ = [
     "StoredDays",
-    "StoredWins",
     "merge_histograms",
     "pack_columns",
     "pack_days",
@@ -99,35 +99,30 @@ def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
     return histograms, dict(zip(texts["advertiser"], texts["text"], strict=True))
 
 
-class StoredWins(NamedTuple):
-    """Wins and their cost in cells of an advertiser, a day and a bin of the bid, (C,) each."""
+def stored_wins(stored: StoredDays, n_advertisers: int) -> dict[str, sp.csr_array]:
+    """Return the sums of ``wins`` and ``cost`` by advertiser and bin of the bid, (A, G).
 
-    advertiser: NDArray[np.int64]
-    bin: NDArray[np.int64]
-    wins: NDArray[np.float64]
-    cost: NDArray[np.float64]
-
-
-def stored_wins(stored: StoredDays, n_advertisers: int) -> StoredWins:
-    """Return the wins by bid, without the rest; refuse cells of other advertisers or bins."""
-    most = n_advertisers * len(stored.days) * len(stored.edges)
+    Cells of other advertisers or bins are refused.
+    """
+    shape = n_advertisers, len(stored.edges)
     try:
         file = _opened(stored.bids)
         # a file that claims more is not read at all
-        table = file.read(list(StoredWins._fields)) if file.metadata.num_rows <= most else None
+        if file.metadata.num_rows > n_advertisers * len(stored.days) * len(stored.edges):
+            raise ModelFileError("the model stores more cells than it can have; make it again")
+        table = file.read(["advertiser", "bin", "wins", "cost"])
     except (pa.ArrowInvalid, OSError) as error:
         raise ModelFileError(
             "the days stored in the model cannot be read; make it again"
         ) from error
-    if table is None:
-        raise ModelFileError("the model stores more cells than it can have; make it again")
-    keys = [table[name].to_numpy().astype(np.int64) for name in ("advertiser", "bin")]
-    sums = [table[name].to_numpy().astype(np.float64) for name in ("wins", "cost")]
-    found = StoredWins(*keys, *sums)
-    for place, size in ((found.advertiser, n_advertisers), (found.bin, len(stored.edges))):
+    places = [table[name].to_numpy().astype(np.int64) for name in ("advertiser", "bin")]
+    for place, size in zip(places, shape, strict=True):
         if len(place) and not (place.min() >= 0 and place.max() < size):
             raise ModelFileError("the days stored in the model do not fit it; make it again")
-    return found
+    return {
+        name: sp.csr_array((table[name].to_numpy().astype(np.float64), tuple(places)), shape=shape)
+        for name in ("wins", "cost")
+    }
 
 
 def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistograms:
