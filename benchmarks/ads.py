@@ -28,8 +28,8 @@ from coterie.ads import (
     read_histograms,
     simulate_logs,
 )
-from coterie.ads.forecasts.error_measures import STRATA, strata_of
-from coterie.ads.forecasts.evaluation import DEFAULT, Evaluation
+from coterie.ads.evaluation.error_measures import STRATA, strata_of
+from coterie.ads.evaluation.evaluation import DEFAULT, Evaluation
 from coterie.ads.logs.simulation.simulated_traits import Traits, draw_traits
 from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
 from coterie.errors import CoterieWarning

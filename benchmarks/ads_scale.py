@@ -37,9 +37,9 @@ from benchmarks.results import (
 )
 from coterie.ads import AdForecaster, MarketSettings, open_logs, read_histograms, simulate_logs
 from coterie.ads.curves.landscapes import PER_UNIT, own_curves
-from coterie.ads.forecasts.error_measures import measure
+from coterie.ads.evaluation.error_measures import measure
+from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.ads.forecasts.forecast_tables import tables_of
-from coterie.ads.forecasts.forecaster import load_forecaster
 from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
 from coterie.ads.forecasts.plans import Plans, outcome_of, plans_of
 from coterie.ads.histograms.bid_histograms import BidHistograms

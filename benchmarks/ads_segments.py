@@ -19,11 +19,11 @@ from benchmarks.harness import Context
 from benchmarks.results import Marks, Result, Table, dot_plot, figure_text
 from coterie.ads import MarketSettings
 from coterie.ads.curves.landscapes import Evidence, evidence_of
-from coterie.ads.forecasts.error_measures import measure, strata_of
-from coterie.ads.forecasts.market_fit import fit_market
+from coterie.ads.evaluation.error_measures import measure, strata_of
+from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.fitting.source_choice import training_on
 from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
 from coterie.ads.forecasts.plans import outcome_of, plans_of
-from coterie.ads.forecasts.source_choice import training_on
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships

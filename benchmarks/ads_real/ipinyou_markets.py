@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.harness import Context
 from benchmarks.results import Marks, Table, dot_plot
 from coterie.ads import evaluate, load_ipinyou_histograms, open_logs, read_histograms
-from coterie.ads.forecasts.evaluation import DEFAULT
+from coterie.ads.evaluation.evaluation import DEFAULT
 from coterie.ads.histograms.ipinyou import FEN
 
 if TYPE_CHECKING:

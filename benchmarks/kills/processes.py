@@ -21,7 +21,7 @@ _CONTEXT.set_forkserver_preload(
     [
         "benchmarks.kills.processes",
         "coterie.ads.decisions.portfolios",
-        "coterie.ads.forecasts.forecaster",
+        "coterie.ads.fitting.forecaster",
         "coterie.ads.logs.bid_logs",
         "coterie.ads.report.contents",
         "coterie.ads.report.rendering",

@@ -21,7 +21,7 @@ from benchmarks.serve.bare_service import COMMAND as BARE
 from benchmarks.serve.disturbances import measure_greedy, measure_kill, measure_reloads
 from benchmarks.serve.models import MARKET, check_answers, draw_questions, fitted_market, grow
 from benchmarks.serve.processes import RunningService, run_load, running_service, serve_command
-from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.ads.service.served_model import file_version
 from coterie.files.model_files import save_model

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from benchmarks.ads import simulate
-from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,7 @@ from benchmarks.serve.models import check_answers
 from benchmarks.serve.processes import RunningService, get, running_service, serve_command
 from benchmarks.soak.clients import RudeClient, SteadyClient, Tally, quantiles
 from benchmarks.soak.requests import MixedRequests
-from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.histograms.target_counting import read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions

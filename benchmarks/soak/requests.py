@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.fitting.forecaster import AdForecaster
 
 _JSON = {"Content-Type": "application/json"}
 _NDJSON = {"Content-Type": "application/x-ndjson"}

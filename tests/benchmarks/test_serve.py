@@ -13,7 +13,7 @@ from benchmarks.harness import Context
 from benchmarks.serve import run
 from benchmarks.serve.models import check_answers, draw_questions, fitted_market, grow
 from benchmarks.serve.processes import running_service
-from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.errors import CoterieError

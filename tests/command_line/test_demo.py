@@ -137,7 +137,7 @@ def test_interrupt_names_written_files(run, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("coterie.ads.forecasts.evaluation.evaluate", interrupted)
+        patch.setattr("coterie.ads.evaluation.evaluation.evaluate", interrupted)
         result = run("demo", "--advertisers", 20, "-o", tmp_path / "d")
     assert result.exit_code == 130
     assert result.stderr == f"interrupted after writing {tmp_path / 'd' / 'market'}\n"

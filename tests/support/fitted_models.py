@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.fitting.forecaster import AdForecaster
 from markets import EASY, QUICK, Market, market
 
 #: Ids that are code, paths, quotes, other scripts, and one that is very long.

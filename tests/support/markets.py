@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from coterie.ads.forecasts.evaluation import Evaluation, evaluate
+from coterie.ads.evaluation.evaluation import Evaluation, evaluate
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.forecast_figures import Forecast
-from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.cells import BidCells, PriceCells, compact
 from coterie.ads.histograms.price_grid import price_grid

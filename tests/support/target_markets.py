@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.histograms.target_counting import read_targets

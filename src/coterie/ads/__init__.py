@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from coterie.ads.decisions.model_export import export_model as export_model
     from coterie.ads.decisions.portfolios import split_budget as split_budget
     from coterie.ads.decisions.target_ranking import rank_targets as rank_targets
-    from coterie.ads.forecasts.evaluation import evaluate as evaluate
+    from coterie.ads.evaluation.evaluation import evaluate as evaluate
+    from coterie.ads.fitting.forecaster import AdForecaster as AdForecaster
     from coterie.ads.forecasts.forecast_figures import Forecast as Forecast
-    from coterie.ads.forecasts.forecaster import AdForecaster as AdForecaster
     from coterie.ads.histograms.bid_histograms import BidHistograms as BidHistograms
     from coterie.ads.histograms.counting import read_histograms as read_histograms
     from coterie.ads.histograms.ipinyou import load_ipinyou_histograms as load_ipinyou_histograms

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from coterie.ads.forecasts.evaluation import Evaluation
+    from coterie.ads.evaluation.evaluation import Evaluation
+    from coterie.ads.fitting.forecaster import AdForecaster
     from coterie.ads.forecasts.forecast_figures import Forecast
-    from coterie.ads.forecasts.forecaster import AdForecaster
 
 #: The sources of curves in the summary, and their names there.
 SOURCES = {

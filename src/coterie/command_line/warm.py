@@ -96,8 +96,8 @@ def run_consensus(folder: Path) -> None:
 
 def run_forecasts(folder: Path) -> None:
     """Fit and load models of small markets, and forecast with them."""
+    from coterie.ads.fitting.forecaster import load_forecaster
     from coterie.ads.forecasts.fitted_market import load_market
-    from coterie.ads.forecasts.forecaster import load_forecaster
     from coterie.ads.forecasts.model_checks import check_model
     from coterie.ads.logs.simulation.simulated_logs import simulate_logs
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings

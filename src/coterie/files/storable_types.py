@@ -46,7 +46,7 @@ STORABLE_TYPES = {
     "ClusterTables": "coterie.counts.cluster_tables:ClusterTables",
     "KChoice": "coterie.consensus.robust.k_choice:KChoice",
     "Dissent": "coterie.consensus.robust.camps:Dissent",
-    "AdForecaster": "coterie.ads.forecasts.forecaster:AdForecaster",
+    "AdForecaster": "coterie.ads.fitting.forecaster:AdForecaster",
     "Choice": "coterie.ads.forecasts.fitted_market:Choice",
     "Calibration": "coterie.ads.forecasts.calibration:Calibration",
     "DayLevels": "coterie.ads.curves.day_levels:DayLevels",

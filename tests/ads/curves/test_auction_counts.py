@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.ads.curves.auction_counts import (
-    AuctionCounts,
     count_auctions,
     day_weights,
     log_edges,
@@ -149,15 +148,6 @@ def test_weighted_rows_count_as_their_effective_number():
     found = count_auctions(log)
     assert found.total.tolist() == pytest.approx([36 / 18])
     np.testing.assert_allclose(found.lost[0, [1, 2]], [36 / 18 * 4 / 6, 36 / 18 * 2 / 6])
-
-
-def test_rows_are_those_of_some_advertisers():
-    """In the order given."""
-    log = log_with([(0, 0, 5000, 100), (1, 0, 9000, 100), (2, 0, 70_000, 100)])
-    counts = count_auctions(log)
-    some = counts.rows([2, 0])
-    assert isinstance(some, AuctionCounts)
-    np.testing.assert_array_equal(parts(some), parts(counts)[:, [2, 0]])
 
 
 @given(st.integers(1, 40), st.floats(0.1, 50))

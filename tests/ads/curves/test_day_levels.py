@@ -143,7 +143,7 @@ def test_most_of_the_levels_to_come_lie_in_their_intervals():
     """Drawn from the model itself: about nine in ten standardised errors are below 1.645."""
     rng = np.random.default_rng(2)
     inside = []
-    for _ in range(120):
+    for _ in range(60):
         n = 12
         days = FIRST_DAY + np.arange(n + 1)
         parts = 0.015 * abs(rng.standard_normal()), 0.04 * abs(rng.standard_normal()), 0.03

@@ -61,6 +61,12 @@ def random_counts(seed, n=12, kind="second price"):
     return AuctionCounts(edges, *drawn)
 
 
+def some_rows(counts, rows):
+    """The counts of some advertisers."""
+    parts = (part[rows] for part in (counts.revealed, counts.won, counts.lost))
+    return AuctionCounts(counts.edges, *parts)
+
+
 def test_atoms_are_distribution_functions(simulated):
     """Non-decreasing from 0 to 1, at the lower edge of the first bin and all upper edges."""
     *_, counts, found = simulated
@@ -100,7 +106,7 @@ def test_own_auctions_decide_between_atoms(simulated):
     _, made, counts, found = simulated
     wrong = (made.segments + 1) % 3
     right, other = (
-        found.curves(found.posterior(counts.rows([row]), labels[[row]]))[0][0]
+        found.curves(found.posterior(some_rows(counts, [row]), labels[[row]]))[0][0]
         for row in [int(counts.total.argmax())]
         for labels in (made.segments, wrong)
     )
@@ -119,11 +125,11 @@ def test_the_order_of_advertisers_does_not_matter(simulated):
     """Permuted advertisers have permuted curves and the same weights."""
     _, made, counts, found = simulated
     order = np.random.default_rng(0).permutation(len(made.segments))
-    again = fit_dictionary(counts.rows(order), made.segments[order], 3)
+    again = fit_dictionary(some_rows(counts, order), made.segments[order], 3)
     np.testing.assert_allclose(again.atoms, found.atoms, atol=1e-6)
     np.testing.assert_allclose(again.weights, found.weights, atol=1e-4)
     curves, _ = found.curves(found.posterior(counts, made.segments))
-    permuted, _ = again.curves(again.posterior(counts.rows(order), made.segments[order]))
+    permuted, _ = again.curves(again.posterior(some_rows(counts, order), made.segments[order]))
     np.testing.assert_allclose(permuted, curves[order], atol=1e-5)
 
 
@@ -241,7 +247,7 @@ def test_campaigns_of_one_advertiser_are_alike(simulated):
     """A campaign without auctions is expected to have the curve of its siblings."""
     _, made, counts, found = simulated
     rows = np.flatnonzero(made.segments == 1)[:4]
-    some = counts.rows(np.append(rows, rows[:1]))
+    some = some_rows(counts, np.append(rows, rows[:1]))
     for part in (some.revealed, some.won, some.lost):
         part[4] = 0.0  # a fifth campaign, without auctions
     nowhere = np.full(5, -1)

@@ -156,7 +156,7 @@ def test_one_day_is_its_own_level():
     assert found.half_life == np.inf and (found.variation > 0).all() and (found.error > 0).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.lists(st.lists(st.integers(0, 50), min_size=4, max_size=4), min_size=1, max_size=8).filter(
         lambda rows: np.array(rows).any(axis=0).all() and np.array(rows).any(axis=1).all()

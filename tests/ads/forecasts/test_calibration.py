@@ -50,8 +50,7 @@ def test_normal_errors_give_normal_factors(mean):
     assert found.forecasts == 5000 and not found.is_suspicious
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.5, 3.0])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("scale", "size"), [(0.5, 0.5), (0.5, 1.5), (1.5, 0.5), (3.0, 2.5)])
 def test_factors_grow_with_errors(scale, size):
     """In proportion, if there are many; at the size of the forecasts."""
     found = at_size(calibrated(scale * QUANTILES, 10**size), size)
@@ -119,7 +118,8 @@ def test_rungs_are_what_the_kernels_need():
     found = calibrated(2 * QUANTILES)
     assert isinstance(found, Calibration)
     for i, level in enumerate(LEVELS):
-        ladder, tail, normal = found.rungs(level)
-        np.testing.assert_array_equal(ladder, found.factors[i])
-        assert ladder.flags.c_contiguous and ladder.flags.writeable and ladder.dtype == np.float64
+        factors, tail, normal = found.rungs(level)
+        np.testing.assert_array_equal(factors, found.factors[i])
+        assert factors.flags.c_contiguous and factors.flags.writeable
+        assert factors.dtype == np.float64
         assert tail == pytest.approx((1 - level) / 2) and normal == pytest.approx(NORMAL[i])

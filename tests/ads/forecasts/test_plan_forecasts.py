@@ -11,7 +11,6 @@ from scipy.special import ndtr
 from coterie.ads.curves.day_levels import fit_levels, weekday_of
 from coterie.ads.curves.landscapes import Evidence, evidence_of, own_curves, spend_curves
 from coterie.ads.curves.supply import Supply
-from coterie.ads.forecasts.calibration import normal_calibration
 from coterie.ads.forecasts.plan_forecasts import (
     PlanForecasts,
     forecast_by_curves,
@@ -189,19 +188,6 @@ def test_curves_of_other_advertisers_in_the_same_market():
     assert found[0, 8] == pytest.approx(0.1 * found[0, 2])
     again = core.of_plans(plan_of([0], 1.5, 10, [0], dates), ONE_SD, given=True)
     np.testing.assert_array_equal(before, again)
-
-
-def test_intervals_of_a_higher_level_are_wider():
-    """Those of normal errors."""
-    core = two_advertisers(spread=0.05)
-    plan = plan_of([0, 1], 1.5, 1000, [0], ["2026-03-17"])
-    found = [
-        core.of_plans(plan, normal_calibration().rungs(level), given=False) for level in (0.5, 0.95)
-    ]
-    for column in (2, 5):
-        np.testing.assert_array_equal(found[0][:, column], found[1][:, column])
-        assert (found[1][:, column + 1] < found[0][:, column + 1]).all()
-        assert (found[1][:, column + 2] > found[0][:, column + 2]).all()
 
 
 @pytest.mark.parametrize("kind", [{}, {"auction": "first"}])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from coterie import load_model, save_model
 from coterie.ads.decisions.budgets import plan_budget
 from coterie.ads.decisions.goals import bid_for
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.fitted_market import load_market
-from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.errors import InvalidParameterError, ModelFileError
 from fitted_models import small_model

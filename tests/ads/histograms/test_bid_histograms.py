@@ -59,14 +59,7 @@ def test_a_value_is_in_the_first_bin_whose_edge_it_does_not_pass(values, edges):
     assert bin_of(np.array(values, dtype=np.int64), grid).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        {},
-        {"auction": "first"},
-        {"auction": "first", "minimum_logged": True},
-    ],
-)
+@pytest.mark.parametrize("kind", [{}, {"auction": "first", "minimum_logged": True}])
 def test_an_engine_counts_the_cells_that_plain_counting_gives(tmp_path, kind):
     """DuckDB on files and counting row by row in memory give exactly the same cells."""
     chosen = replace(EASY, advertisers=25, days=2, bids_per_day=8, **kind)

@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 
 import coterie
 from coterie.ads.curves.landscapes import curve_at
-from coterie.ads.forecasts.evaluation import evaluate
+from coterie.ads.evaluation.evaluation import evaluate
+from coterie.ads.evaluation.paper_tables import paper_tables
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.forecast_tables import tables_of
-from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.forecasts.paper_tables import paper_tables
 from coterie.ads.report.contents import QualityNote, Report, Step, report_payload
 from coterie.errors import InvalidParameterError
 from markets import (

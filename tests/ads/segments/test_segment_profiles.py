@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.landscapes import evidence_of, own_curves, win_curves
-from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import THEMES, theme_names
 from coterie.ads.segments.memberships import Memberships, hard_memberships
 from coterie.ads.segments.segment_profiles import (

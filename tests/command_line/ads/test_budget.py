@@ -10,7 +10,7 @@ import pytest
 from answers import assert_one_line, unwrapped
 from coterie.ads import plan_budget
 from coterie.ads.decisions.decision_answers import BudgetPlan
-from coterie.ads.forecasts.forecaster import load_forecaster
+from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.files.tables import read_table
 
 KNOWN = "adv-00042"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from answers import assert_fits, assert_one_line, unwrapped
-from coterie.ads.forecasts.evaluation import evaluate
+from coterie.ads.evaluation.evaluation import evaluate
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.segments.settings import SegmentSettings

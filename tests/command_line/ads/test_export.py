@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answers import assert_fits, assert_one_line
-from coterie.ads.forecasts.forecaster import load_forecaster
+from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.ads.service.served_model import file_version
 
 

@@ -17,8 +17,8 @@ from sklearn.cluster import KMeans
 from answers import assert_fits, assert_one_line, unwrapped
 from coterie.ads import bid_for
 from coterie.ads.decisions.decision_answers import GoalBid
+from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.ads.forecasts.forecast_figures import Forecast
-from coterie.ads.forecasts.forecaster import load_forecaster
 from coterie.ads.protocol import Answer
 from coterie.command_line.ads.forecast import bids_in, print_forecasts
 from coterie.errors import InvalidParameterError

@@ -10,7 +10,7 @@ import pytest
 from answers import assert_one_line, unwrapped
 from coterie.ads import split_budget
 from coterie.ads.decisions.decision_answers import BudgetSplit
-from coterie.ads.forecasts.forecaster import load_forecaster
+from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.files.tables import read_table
 
 TWO = ["adv-00001", "adv-00042"]

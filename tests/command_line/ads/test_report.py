@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from answers import assert_fits, assert_one_line, unwrapped
-from coterie.ads.forecasts.forecaster import load_forecaster
+from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.ads.logs.checks.faults import FAULT_CODES
 from coterie.command_line.program import app
 

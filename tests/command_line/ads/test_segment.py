@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.fitted_market import Choice
-from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.command_line.ads.segment import (

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from coterie.ads.decisions.decision_answers import TargetRanking
 from coterie.ads.decisions.target_ranking import rank_targets
-from coterie.ads.forecasts.forecaster import load_forecaster
+from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.command_line.program import app

@@ -158,7 +158,7 @@ class TestRefusals:
             raise KeyboardInterrupt
 
         before = model.read_bytes()
-        monkeypatch.setattr("coterie.ads.forecasts.forecaster.AdForecaster.fit", interrupted)
+        monkeypatch.setattr("coterie.ads.fitting.forecaster.AdForecaster.fit", interrupted)
         result = run("ads", "update", model, days["after"])
         assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
         assert model.read_bytes() == before

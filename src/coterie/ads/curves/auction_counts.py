@@ -58,11 +58,6 @@ class AuctionCounts:
         """Whether prices are known, rather than only which bids won."""
         return bool(self.revealed.any())
 
-    def rows(self, index: ArrayLike) -> AuctionCounts:
-        """Return the counts of some advertisers."""
-        at = np.asarray(index)
-        return AuctionCounts(self.edges, self.revealed[at], self.won[at], self.lost[at])
-
 
 def count_auctions(
     histograms: BidHistograms,
@@ -165,8 +160,8 @@ def _summed(
 ) -> Floats:
     """Sum weighted values by advertiser and bin; a moved cell is divided between two bins."""
     A, _, G = histograms.shape
-    kept = weight[cells.day] > 0
-    day, value = cells.day[kept], values[kept] * weight[cells.day[kept]]
-    row = cells.advertiser[kept].astype(np.int64) * G
-    at = moved_along(histograms.edges, shift)[day, cells.bin[kept]]
-    return sums_between_bins(value, at, G, row, A).reshape(A, G)
+    used = weight[cells.day] > 0
+    day = cells.day[used]
+    row = cells.advertiser[used].astype(np.int64) * G
+    at = moved_along(histograms.edges, shift)[day, cells.bin[used]]
+    return sums_between_bins(values[used] * weight[day], at, G, row, A).reshape(A, G)

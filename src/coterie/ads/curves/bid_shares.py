@@ -37,11 +37,7 @@ class BidShares:
     """
 
     def __init__(self, stored: StoredDays, labels: Indices, grid: Indices) -> None:
-        cells = stored_wins(stored, len(labels))
-        shape = len(labels), len(stored.edges)
-        at = cells.advertiser, cells.bin
-        sums = {"wins": cells.wins, "cost": cells.cost}
-        self._own = {name: sp.csr_array((one, at), shape=shape) for name, one in sums.items()}
+        self._own = stored_wins(stored, len(labels))
         self._labels, self._edges = labels, stored.edges
         self._shown = np.searchsorted(stored.edges, grid, side="right") - 1
         n_segments = int(labels.max(initial=-1)) + 1

@@ -65,8 +65,8 @@ def _beta_process(counts: AuctionCounts, prior: Floats, m: float) -> tuple[Any, 
     above[:, 0] = 1.0  # the first bin has no lower limit
     hazard = np.clip(1.0 - above[:, 1:] / np.maximum(above[:, :-1], 1e-9), 0.0, 1.0)
     strength = m * above[:, :-1]
-    told = counts.revealed + counts.lost
-    at_risk = np.cumsum(told[:, ::-1], axis=1)[:, ::-1] - counts.lost / 2
+    ended = counts.revealed + counts.lost
+    at_risk = np.cumsum(ended[:, ::-1], axis=1)[:, ::-1] - counts.lost / 2
     total = np.maximum(at_risk + strength, 1e-9)
     # the hazard is Beta(α, β); survival is a product of independent factors with known moments
     beta = np.maximum(total - (counts.revealed + strength * hazard), 0.0)

@@ -10,8 +10,8 @@ level of any later day has a normal distribution given the days of the log. A we
 does not have adds the variance of weekdays; a day further ahead adds more of the walk.
 
 The three standard deviations are not known. Forecasts are averages over a grid of them, weighted by
-their likelihood and half-Cauchy priors. With a week or less, weekdays, walk and noise can hardly be
-told apart, and the average stays between them.
+their likelihood and half-Cauchy priors. A week or less hardly separates weekdays, walk and noise,
+and the average stays between them.
 """
 
 from __future__ import annotations
@@ -57,8 +57,18 @@ class DayLevels:
         wanted = np.asarray(days, dtype="datetime64[D]")
         means = np.empty((len(self.parts), len(wanted)))
         covariance = np.zeros((len(wanted), len(wanted)))
+        start, centre = self.days[0], float(self.values.mean())
+        among, across, later = (
+            _shared(first, second, start)
+            for first, second in ((self.days, self.days), (wanted, self.days), (wanted, wanted))
+        )
         for i, part in enumerate(self.parts.tolist()):
-            means[i], within = self._ahead(wanted, part)
+            # the normal distribution of these days, conditioned on the measured levels
+            measured = _covariance(among, part) + np.diag(part[2] ** 2 + self.errors)
+            cross = _covariance(across, part)
+            gain = np.linalg.solve(measured, cross.T).T
+            means[i] = centre + gain @ (self.values - centre)
+            within = _covariance(later, part) - gain @ cross.T + part[2] ** 2 * np.eye(len(wanted))
             covariance += self.weights[i] * within
         mean = self.weights @ means
         between = means - mean
@@ -104,17 +114,6 @@ class DayLevels:
         """Return the seven days after the log."""
         return self.days[-1] + np.arange(1, 8, dtype="timedelta64[D]")
 
-    def _ahead(self, wanted: Days, part: list[float]) -> tuple[Floats, Floats]:
-        """Condition the normal distribution of some days on the measured levels."""
-        centre = float(self.values.mean())
-        among = _covariance(self.days, self.days, part, self.days[0])
-        among += np.diag(part[2] ** 2 + self.errors)
-        across = _covariance(wanted, self.days, part, self.days[0])
-        gain = np.linalg.solve(among, across.T).T
-        mean = centre + gain @ (self.values - centre)
-        prior = _covariance(wanted, wanted, part, self.days[0])
-        return mean, prior - gain @ across.T + part[2] ** 2 * np.eye(len(wanted))
-
 
 def fit_levels(
     days: ArrayLike,
@@ -147,7 +146,11 @@ def fit_levels(
     level = np.asarray(values, dtype=np.float64)[kept]
     error = np.asarray(errors, dtype=np.float64)[kept] + _LEAST_VARIANCE
     grid = np.array(list(product(*(scale * _FACTORS for scale in scales))))
-    score = np.array([_log_posterior(found, level, error, part, scales) for part in grid.tolist()])
+    shared = _shared(found, found, found[0])
+    centred = level - level.mean()
+    score = np.array(
+        [_log_posterior(shared, centred, error, part, scales) for part in grid.tolist()]
+    )
     weights = np.exp(score - score.max())
     likely = weights > _LEAST_WEIGHT * weights.sum()
     return DayLevels(found, level, error, grid[likely], weights[likely] / weights[likely].sum())
@@ -163,25 +166,29 @@ def weekday_of(days: ArrayLike) -> NDArray[np.int64]:
     return (np.asarray(days, dtype="datetime64[D]").astype(np.int64) + 3) % 7
 
 
-def _covariance(first: Days, second: Days, part: list[float], start: np.datetime64) -> Floats:
-    """Return the covariance of walk and weekday effects between two lists of days."""
+def _shared(first: Days, second: Days, start: np.datetime64) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return what two lists of days share: the days of the walk, and whether the weekday."""
     a, b = ((days - start).astype(np.float64) for days in (first, second))
-    same = weekday_of(first)[:, None] == weekday_of(second)[None, :]
     # before the first day of the log the walk goes the other way
     is_same_side = np.sign(a)[:, None] == np.sign(b)[None, :]
     walked = is_same_side * np.minimum(np.abs(a)[:, None], np.abs(b)[None, :])
-    return _START_VARIANCE + part[0] ** 2 * walked + part[1] ** 2 * same
+    return walked, weekday_of(first)[:, None] == weekday_of(second)[None, :]
+
+
+def _covariance(shared: tuple[Floats, NDArray[np.bool_]], part: list[float]) -> Floats:
+    """Return the covariance of walk and weekday effects between two lists of days."""
+    walked, is_same_weekday = shared
+    return _START_VARIANCE + part[0] ** 2 * walked + part[1] ** 2 * is_same_weekday
 
 
 def _log_posterior(
-    days: Days,
-    values: Floats,
+    shared: tuple[Floats, NDArray[np.bool_]],
+    centred: Floats,
     errors: Floats,
     part: list[float],
     scales: tuple[float, float, float],
 ) -> float:
-    covariance = _covariance(days, days, part, days[0]) + np.diag(part[2] ** 2 + errors)
-    centred = values - values.mean()
+    covariance = _covariance(shared, part) + np.diag(part[2] ** 2 + errors)
     _, log_determinant = np.linalg.slogdet(covariance)
     fit = centred @ np.linalg.solve(covariance, centred) + log_determinant
     prior = sum(np.log1p((s / scale) ** 2) for s, scale in zip(part, scales, strict=True))

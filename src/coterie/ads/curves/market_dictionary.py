@@ -174,13 +174,13 @@ def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, F
     shift = _shifts(counts, x)
     mu, sigma = np.tile(shift, len(_SCALES)), np.repeat(_SCALES, len(shift))
     shape = ndtr(_AXIS)
-    everybody = np.full(len(counts.total), -1)
+    no_segments = np.full(len(counts.total), -1)
     for step in range(rounds + 1):
         z = (x[None] - mu[:, None]) / sigma[:, None]
         atoms = np.interp(z, _AXIS, shape, left=0.0, right=1.0)
         found = log_likelihood(counts, atoms)
         likelihood = _likelihood(found, counts.total)
-        posterior, _ = _weights(likelihood, everybody, 0)
+        posterior, _ = _weights(likelihood, no_segments, 0)
         if step < rounds:
             shape = _common_shape(counts, posterior @ mu, np.exp(posterior @ np.log(sigma)))
     return atoms, found.T, posterior
@@ -216,15 +216,15 @@ def _weights(likelihood: Floats, segments: Labels, n_segments: int) -> tuple[Flo
     One step multiplies w_j by the mean over advertisers of exp(L_aj) / Σ_i w_i exp(L_ai).
     """
     n, J = likelihood.shape
-    everybody = np.full(J, 1.0 / J)
+    overall = np.full(J, 1.0 / J)
     for _ in range(_ITERATIONS):
-        everybody *= likelihood.T @ (1.0 / (likelihood @ everybody)) / n
-    weights = np.tile(everybody, (n_segments + 1, 1))
+        overall *= likelihood.T @ (1.0 / (likelihood @ overall)) / n
+    weights = np.tile(overall, (n_segments + 1, 1))
     for s in range(n_segments):
         of_members = likelihood[segments == s]
         for _ in range(_GROUP_ITERATIONS if len(of_members) else 0):
             used = weights[s] * (of_members.T @ (1.0 / (of_members @ weights[s])))
-            weights[s] = (used + GROUP_STRENGTH * everybody) / (len(of_members) + GROUP_STRENGTH)
+            weights[s] = (used + GROUP_STRENGTH * overall) / (len(of_members) + GROUP_STRENGTH)
     return _normalised(likelihood * weights[segments]), weights
 
 

@@ -26,7 +26,6 @@ __all__ = [
     "mixed_rates",
     "pooled_curves",
     "pooled_rates",
-    "rising_rates",
     "segment_rates",
     "win_variance",
 ]
@@ -83,7 +82,7 @@ def overall_rate(evidence: Evidence) -> Floats:
 def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
     """Compute the rates (A, G) of mixtures of segments from shares π (A, K) and rates (K, G).
 
-    Win curves are mixed. In the rate form, monotone rates are win curves and are averaged. For
+    Win curves are mixed. In the rate form the rates are win curves, which must be monotone. For
     hazards, with S_s(g) the probability that a price of segment s is above bin g,
 
         h_g = Σ_s π_s S_s(g−1) h_sg / Σ_s π_s S_s(g−1).
@@ -97,29 +96,13 @@ def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
     array([[0.5, 1. ]])
     """
     if form != "hazard":
-        return shares @ rising_rates(rates)
+        return shares @ rates
     above = np.cumprod(1.0 - rates, axis=1)
     before = np.concatenate([np.ones((len(rates), 1)), above[:, :-1]], axis=1)
     at_risk = shares @ before
     return np.divide(
         shares @ (before * rates), at_risk, out=shares @ rates, where=at_risk > _LEAST_AT_RISK
     )
-
-
-def rising_rates(rates: Floats) -> Floats:
-    """Return monotone rates of the rate form, (K, G): unchanged if they are monotone already.
-
-    Rates of :func:`segment_rates` are monotone. Others are fitted by isotonic regression with
-    equal weights.
-
-    Examples
-    --------
-    >>> rising_rates(np.array([[0.1, 0.3, 0.3], [0.2, 0.1, 0.6]])).round(2).tolist()
-    [[0.1, 0.3, 0.3], [0.15, 0.15, 0.6]]
-    """
-    if (np.diff(rates, axis=1) >= 0).all():
-        return rates
-    return win_curves(rates, np.ones_like(rates), "rate")
 
 
 def pooled_rates(successes: Floats, trials: Floats, prior: Floats, strength: float) -> Floats:

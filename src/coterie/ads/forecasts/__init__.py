@@ -1,1 +1,1 @@
-"""Forecasts at a bid: backtest, fitted market, forecast tables, evaluation."""
+"""Forecasts of a fitted market at a bid: tables, kernels, placement, profiles, checks."""

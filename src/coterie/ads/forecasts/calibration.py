@@ -42,14 +42,11 @@ class Calibration:
     factors: Floats
     forecasts: int  # number of forecasts that were compared
 
-    def ladder(self, level: float) -> Floats:
-        """Return the factors of one level, (2, 4, 2, 3)."""
-        return np.require(self.factors[LEVELS.index(level)], np.float64, ["C", "W"])
-
     def rungs(self, level: float) -> Rungs:
-        """Return what the kernels need for intervals of one level."""
+        """Return what the kernels need for intervals of one level; its factors are (2, 4, 2, 3)."""
+        factors = np.require(self.factors[LEVELS.index(level)], np.float64, ["C", "W"])
         tail = (1.0 - level) / 2
-        return self.ladder(level), tail, float(-ndtri(tail))
+        return factors, tail, float(-ndtri(tail))
 
     @property
     def inflation(self) -> float:
@@ -82,12 +79,12 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
 
     >>> wide = 3 * ndtri((np.arange(4000) + 0.5) / 4000)
     >>> found = calibrate([(np.full(4000, 30.0), wide)] * 8)
-    >>> found.ladder(0.9)[0, 0, 1, 1].round(1), found.is_suspicious
+    >>> found.rungs(0.9)[0][0, 0, 1, 1].round(1), found.is_suspicious
     (np.float64(4.9), True)
     """
     factors = np.empty((len(LEVELS), 2, len(TARGETS), 2, len(SIZES)))
-    given = list(errors) or [(np.zeros(0), np.zeros(0))] * 8
-    for place, (means, error) in enumerate(given):
+    errors = errors or [(np.zeros(0), np.zeros(0))] * 8
+    for place, (means, error) in enumerate(errors):
         mode, target = divmod(place, len(TARGETS))
         size = np.log10(np.maximum(means, 1e-9))
         for s, centre in enumerate(SIZES):
@@ -100,26 +97,26 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
             # quantiles of small counts are steps: their variance says how wide they are
             is_small = s == 0 and TARGETS[target] != "spend"
             for i, level in enumerate(LEVELS):
-                found = _by_variance(sample, level) if is_small else _factors(sample, level)
-                factors[i, mode, target, :, s] = found
-    n = max((len(error) for _, error in given), default=0)
+                ends = _by_variance(sample, level) if is_small else _by_quantiles(sample, level)
+                factors[i, mode, target, :, s] = ends
+    n = max(len(error) for _, error in errors)
     return Calibration(np.clip(factors, _LEAST_FACTOR, _MOST_FACTOR), n)
 
 
 def _by_variance(sample: Floats, level: float) -> tuple[float, float]:
     """Return normal factors, scaled by the root mean square of errors without the largest 2%."""
     normal = float(-ndtri((1 - level) / 2))
-    squares = np.sort(sample**2)[: max(int(0.98 * len(sample)), 0)]
+    squares = np.sort(sample**2)[: int(0.98 * len(sample))]
     scale = np.sqrt((squares.sum() + _NORMAL_ERRORS) / (len(squares) + _NORMAL_ERRORS))
     factor = float(normal * np.clip(scale, 0.8, 3.0))
     return factor, factor
 
 
-def _factors(sample: Floats, level: float) -> tuple[float, float]:
-    normal = ndtri((np.arange(_NORMAL_ERRORS) + 0.5) / _NORMAL_ERRORS)
-    together = np.concatenate([sample, normal])
+def _by_quantiles(sample: Floats, level: float) -> tuple[float, float]:
+    """Return the quantiles of the errors and of some normal ones; normal ones without errors."""
     tail = (1 - level) / 2
-    low, high = np.quantile(together, [tail, 1 - tail])
     if not len(sample):
         return float(-ndtri(tail)), float(-ndtri(tail))
+    normal = ndtri((np.arange(_NORMAL_ERRORS) + 0.5) / _NORMAL_ERRORS)
+    low, high = np.quantile(np.concatenate([sample, normal]), [tail, 1 - tail])
     return float(-low), float(high)

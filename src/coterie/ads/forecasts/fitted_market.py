@@ -80,10 +80,7 @@ class AdvertiserCurve:
 
 
 class FittedMarket:
-    """What :class:`~coterie.ads.forecasts.forecaster.AdForecaster` is once it is fitted.
-
-    Attributes are those of the forecaster, which is one of these.
-    """
+    """A fitted :class:`~coterie.ads.fitting.forecaster.AdForecaster`; see its attributes."""
 
     advertisers_: NDArray[Any]
     days_: NDArray[np.datetime64]
@@ -136,14 +133,15 @@ class FittedMarket:
             Indices of the advertisers; by default all.
         """
         index = np.arange(len(self.advertisers_)) if rows is None else np.atleast_1d(rows)
-        told = self.trials_by_bin_[index].toarray().astype(np.float64)
-        hazard = self.form_ == "hazard"
+        trials = self.trials_by_bin_[index].toarray().astype(np.float64)
+        if self.form_ == "hazard":  # stored are those of which a bin is the last
+            trials = np.cumsum(trials[:, ::-1], axis=1)[:, ::-1]
         return Evidence(
             self.form_,
             "price" if self.pays_ == "price" else "bid",
             self.edges_,
             self.successes_[index].toarray().astype(np.float64),
-            np.cumsum(told[:, ::-1], axis=1)[:, ::-1] if hazard else told,
+            trials,
             self.price_,
             self.observations_[index],
         )
@@ -161,21 +159,14 @@ class FittedMarket:
         self.refuse_unfitted()
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
-        bids = self.edges_ / _MICROS
-        found = tables.curves_at(placement, bids)
-        row = placement.row
-        own = np.zeros(len(bids)) if row is None else own_curves(self.evidence(row))[0]
-        of_segment = placement.shares @ self.segment_win_
-        win, cost = found["win"], found["cost"]
+        bids, row = self.edges_ / _MICROS, placement.row
+        curves = tables.curves_at(placement, bids)
         return AdvertiserCurve(
-            bids,
-            win,
-            found["low"],
-            found["high"],
-            cost,
-            marginal_costs(win * cost / 1000.0, win),
-            own,
-            of_segment,
+            bid=bids,
+            **curves,
+            marginal=marginal_costs(curves["win"] * curves["cost"] / 1000.0, curves["win"]),
+            own=np.zeros(len(bids)) if row is None else own_curves(self.evidence(row))[0],
+            segment=placement.shares @ self.segment_win_,
         )
 
     def forecast(
@@ -190,7 +181,7 @@ class FittedMarket:
         level: float = 0.9,
         where: Mapping[str, str] | None = None,
     ) -> Any:
-        """Impressions, spend, clicks and conversions at a bid, or at several.
+        """Forecast impressions, spend, clicks and conversions at one or several bids.
 
         Parameters
         ----------
@@ -226,8 +217,8 @@ class FittedMarket:
         outlook = self.outlook(
             advertiser, supply=supply, day=day, days=days, text=text, level=level, where=where
         )
-        found = outlook.forecasts(bids)
-        return found if np.ndim(bid) else found[0]
+        forecasts = outlook.forecasts(bids)
+        return forecasts if np.ndim(bid) else forecasts[0]
 
     def outlook(
         self,
@@ -240,7 +231,7 @@ class FittedMarket:
         level: float = 0.9,
         where: Mapping[str, str] | None = None,
     ) -> Outlook:
-        """Return what questions about one advertiser and some days are answered by.
+        """Return the outlook of one advertiser on some days, which answers questions about it.
 
         Parameters
         ----------
@@ -271,7 +262,7 @@ class FittedMarket:
             first,
             given,
             level,
-            why + (target.told if target else ""),
+            why + (target.description if target else ""),
             self.currency_,
             target,
         )

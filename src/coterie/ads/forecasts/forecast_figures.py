@@ -1,4 +1,4 @@
-"""What a forecast consists of, and what may be asked for: figures, bids, supplies."""
+"""Forecast figures: what a forecast consists of, and checks of bids, supplies and days."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Forecast:
     model_version: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the forecast as plain values for JSON."""
         return asdict(self)
 
 
@@ -133,7 +133,7 @@ def bids_between(start: float, stop: float, step: float, most: int) -> list[floa
 
 
 def number_between(start: float, stop: float, step: float, most: int) -> int:
-    """How many bids :func:`bids_between` gives, without making them; 0 where they are too many.
+    """Return the number of bids of :func:`bids_between` without making them; 0 if too many.
 
     >>> number_between(1.0, 2.0, 0.5, 10), number_between(1.0, 1e9, 1e-9, 10)
     (3, 0)
@@ -253,7 +253,7 @@ def describe_days(levels: DayLevels, first: date | None, days: int, expected: bo
     else:
         when = str(first) if days == 1 else f"the {days} days from {first}"
         weekdays = {(first.weekday() + i) % 7 for i in range(min(days, 7))}
-    said = f"; {'supply and prices' if expected else 'prices'} of {when}"
+    sentence = f"; {'supply and prices' if expected else 'prices'} of {when}"
     if weekdays and not levels.has_weekday[list(weekdays)].all():
-        said += ", with a weekday that is not in the log"
-    return said
+        sentence += ", with a weekday that is not in the log"
+    return sentence

@@ -76,13 +76,11 @@ class ForecastTables:
         highest = f"{self.highest:g} {model.currency_}".rstrip()
         self.above = f"; above every bid in the log ({highest}): the share won is taken as at that"
         self._grounds: dict[int, str] = {}
-        # what is asked most often is not computed again: an average day, supplies and their doubts
-        average, rows = self.days(), np.arange(n)
-        supplies, doubts = (
-            found(rows, average).tolist()
-            for found in (self._plan_forecasts.supply, self._plan_forecasts.supply_doubt)
-        )
-        self._average: tuple[DayTable, list[float], list[float]] = (average, supplies, doubts)
+        # the most frequent question is about an average day
+        self._average = self.days()
+        supplies, doubts = self.supplies(np.arange(n), self._average)
+        self._average_supply: list[float] = supplies.tolist()
+        self._average_doubt: list[float] = doubts.tolist()
 
     def days(self, first: date | None = None, number: int = 1) -> DayTable:
         """Return what is expected of some days; see :meth:`PlanForecasts.days`."""
@@ -90,8 +88,8 @@ class ForecastTables:
 
     def supply(self, row: int, days: DayTable | None = None) -> float:
         """Return the auctions to expect of an advertiser."""
-        if days is None or days is self._average[0]:
-            return self._average[1][row]
+        if days is None or days is self._average:
+            return self._average_supply[row]
         return float(self._plan_forecasts.supply(row, days))
 
     def at(
@@ -119,17 +117,17 @@ class ForecastTables:
         level : float
             Of the intervals, one of :data:`~coterie.ads.forecasts.calibration.LEVELS`.
         """
-        asked = np.ascontiguousarray(rows, dtype=np.int64)
-        if asked.size:
-            self._refuse_strangers(int(asked.min()), int(asked.max()))
-        plans, doubts = self._plans(asked, bids, supplies, days, given)
+        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        if rows.size:
+            self._refuse_unknown_rows(int(rows.min()), int(rows.max()))
+        plans, doubts = self._plans(rows, bids, supplies, days, given)
         return self._plan_forecasts.figures(plans, doubts, self.rungs(level))
 
     def one(
         self, row: int, bid: float, supply: float, days: DayTable, given: bool, level: float = 0.9
     ) -> list[float]:
         """Return the figures of one question, as :meth:`at` gives them, the quick way."""
-        self._refuse_strangers(row, row)
+        self._refuse_unknown_rows(row, row)
         if len(days.shifts) > 1:
             return self.at(
                 np.array([row]),
@@ -141,8 +139,8 @@ class ForecastTables:
             )[0].tolist()
         core, doubt = self._plan_forecasts, 0.0
         if not given:
-            is_average = days is self._average[0]
-            doubt = self._average[2][row] if is_average else float(core.supply_doubt(row, days))
+            is_average = days is self._average
+            doubt = self._average_doubt[row] if is_average else float(core.supply_doubt(row, days))
         figures: list[float] = figures_of_one(
             row,
             float(bid),  # a whole number would have the loops compiled again
@@ -278,9 +276,10 @@ class ForecastTables:
 
     def curves_of(self, rows: Indices, bids: Floats) -> dict[str, Floats]:
         """Return the same of n advertisers of the log at B bids, (n B,) each, by advertiser."""
-        asked, each = np.repeat(rows, len(bids)), np.tile(bids, len(rows))
-        supplies, given = np.full(len(asked), _MANY_AUCTIONS), np.ones(len(asked), dtype=bool)
-        return _curves(self.at(asked, each, supplies, [self.days()] * len(asked), given))
+        n = len(rows) * len(bids)
+        supplies, given = np.full(n, _MANY_AUCTIONS), np.ones(n, dtype=bool)
+        rows, bids = np.repeat(rows, len(bids)), np.tile(bids, len(rows))
+        return _curves(self.at(rows, bids, supplies, [self.days()] * n, given))
 
     def win_rates(self, bins: Indices) -> NDArray[np.float32]:
         """Return W of all advertisers at the edges of some bins, (A, n)."""
@@ -288,10 +287,9 @@ class ForecastTables:
 
     def why(self, row: int) -> str:
         """Return the grounds of the forecasts of an advertiser of the log."""
-        told = self._grounds.get(row)
-        if told is None:
-            told = self._grounds[row] = self.placer.why(row)
-        return told
+        if row not in self._grounds:
+            self._grounds[row] = self.placer.why(row)
+        return self._grounds[row]
 
     def remark(self, bid: float) -> str:
         """Return what the user should know of a bid and of the interval; may be empty."""
@@ -302,7 +300,7 @@ class ForecastTables:
         days = self.days()
         if self.row_of:
             self.one(0, 1.0, 1.0, days, True)
-        self.at_placed(self.placer.anyone(), np.ones(1), 1.0, days)
+        self.at_placed(self.placer.average_placement(), np.ones(1), 1.0, days)
 
     def _plans(
         self,
@@ -322,19 +320,19 @@ class ForecastTables:
         factors, shifts = np.empty(starts[-1]), np.empty(starts[-1])
         # most questions are about the same few days
         for table in {id(table): table for table in days}.values():
-            asked = np.array([one is table for one in days])
-            items = np.repeat(asked, numbers)
+            chosen = np.array([one is table for one in days])
+            items = np.repeat(chosen, numbers)
             shares = table.factors / table.factors.sum()
             if known:
-                shares = self._plan_forecasts.day_shares(rows[asked], table).ravel()
+                shares = self._plan_forecasts.day_shares(rows[chosen], table).ravel()
             factors[items] = np.resize(shares, items.sum())
-            shifts[items] = np.tile(table.shifts, asked.sum())
-            doubts[asked, 0] = table.level_sd
-            expected = asked & ~given
+            shifts[items] = np.tile(table.shifts, chosen.sum())
+            doubts[chosen, 0] = table.level_sd
+            expected = chosen & ~given
             doubts[expected, 1] = self._plan_forecasts.supply_doubt(rows[expected], table)
         counts = np.repeat(np.asarray(supplies, dtype=np.float64), numbers) * factors
-        wanted = np.repeat(np.asarray(bids, dtype=np.float64), numbers)
-        return (rows, starts, wanted, counts, shifts), doubts
+        each_bid = np.repeat(np.asarray(bids, dtype=np.float64), numbers)
+        return (rows, starts, each_bid, counts, shifts), doubts
 
     def _placed_events(self, placement: Placement) -> Floats:
         events = [
@@ -352,7 +350,7 @@ class ForecastTables:
             offered = ", ".join(f"{one:g}" for one in LEVELS)
             raise InvalidParameterError(f"level={level!r}: it must be one of {offered}") from None
 
-    def _refuse_strangers(self, lowest: int, highest: int) -> None:
+    def _refuse_unknown_rows(self, lowest: int, highest: int) -> None:
         if lowest < 0 or highest >= len(self.row_of):
             raise InvalidParameterError(
                 f"rows from {lowest} to {highest}: there are {len(self.row_of)} advertisers"
@@ -366,31 +364,31 @@ def _curves(figures: Floats) -> dict[str, Floats]:
 
 
 def tables_of(model: FittedMarket) -> ForecastTables:
-    """Return the tables of a model, made once and kept as long as it is, and stays as it is.
+    """Return the tables of a model; they are cached until it changes or is deleted.
 
-    They are kept beside the model, not in it: they get into no file and no copy.
+    The cache is beside the model, not in it: tables get into no file and no copy.
     """
-    made_from = dict(vars(model))
-    with _KEPT_LOCK:
-        kept = _KEPT.get(model)
-    if kept is not None and _same(kept.made_from, made_from):
-        return kept.tables
+    attributes = dict(vars(model))
+    with _CACHE_LOCK:
+        cached = _CACHE.get(model)
+    if cached is not None and _are_same(cached.attributes, attributes):
+        return cached.tables
     tables = ForecastTables(model)
-    with _KEPT_LOCK:
-        _KEPT[model] = _Kept(tables, made_from)
+    with _CACHE_LOCK:
+        _CACHE[model] = _Cached(tables, attributes)
     return tables
 
 
-class _Kept(NamedTuple):
+class _Cached(NamedTuple):
     """Tables, and the attributes of the model when they were made."""
 
     tables: ForecastTables
-    made_from: dict[str, Any]
+    attributes: dict[str, Any]
 
 
-_KEPT: WeakKeyDictionary[FittedMarket, _Kept] = WeakKeyDictionary()
-_KEPT_LOCK = Lock()
+_CACHE: WeakKeyDictionary[FittedMarket, _Cached] = WeakKeyDictionary()
+_CACHE_LOCK = Lock()
 
 
-def _same(before: dict[str, Any], now: dict[str, Any]) -> bool:
+def _are_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
     return before.keys() == now.keys() and all(now[name] is before[name] for name in before)

@@ -70,8 +70,8 @@ def check_model(model: Any, *, has_data: bool = True) -> None:
         for row in _TABLE:
             for name, value in _values_at(model, row.path):
                 _check_row(row, name, value, sizes, has_data)
-        for what, holds in _BETWEEN if has_data else ():
-            _require(holds(model), what)
+        for rule, holds in _BETWEEN if has_data else ():
+            _require(holds(model), rule)
     except ModelFileError as error:
         raise ModelFileError(f"its model is not sound: {error}; make it again") from error
     except (TypeError, ValueError, LookupError, ArithmeticError, MemoryError) as error:
@@ -109,9 +109,9 @@ class _Row(NamedTuple):
     optional: bool = False
 
 
-def _require(met: Any, what: str) -> None:
+def _require(met: Any, message: str) -> None:
     if not met:
-        raise ModelFileError(what)
+        raise ModelFileError(message)
 
 
 def _values_at(whole: Any, path: str, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -142,38 +142,38 @@ def _check_row(row: _Row, name: str, value: Any, sizes: dict[str, int], has_data
         _require(least <= size <= most, f"{name} must have {least:,} to {most:,} entries")
         sizes[row.shape.rpartition(" ")[2]] = size
     if row.kind in _SINGLE:
-        what, holds = _SINGLE[row.kind]
-        _require(holds(value), f"{name} must be {what}")
+        rule, holds = _SINGLE[row.kind]
+        _require(holds(value), f"{name} must be {rule}")
     elif isinstance(row.kind, tuple):
         _require(type(value) is str and value in row.kind, f"{name} must be one of {row.kind}")
     elif row.kind == "text":
         good = type(value) is str and len(value) <= row.most and _is_writable([value])
-        told = f"text of at most {row.most:,} characters"
-        _require(good, f"{name} must be {told} that UTF-8 can write")
+        limit = f"text of at most {row.most:,} characters"
+        _require(good, f"{name} must be {limit} that UTF-8 can write")
     elif isinstance(row.kind, type):
         _require(isinstance(value, row.kind), f"{name} must be a {row.kind.__name__}")
     elif row.kind == "counts":
         _check_counts(name, value, sizes, has_data)
     else:
         _check_array(row, name, value, sizes, has_data)
-    for what, holds in row.also if has_data else ():
-        _require(holds(value), f"{name} must {what}")
+    for rule, holds in row.also if has_data else ():
+        _require(holds(value), f"{name} must {rule}")
 
 
 def _check_array(row: _Row, name: str, values: Any, sizes: dict[str, int], has_data: bool) -> None:
     shape = tuple(_amount(size, sizes) for size in row.shape.removeprefix("≤").split(" × "))
     is_most = row.shape.startswith("≤")
-    told = "at most " * is_most + " × ".join(f"{size:,}" for size in shape)
+    size = "at most " * is_most + " × ".join(f"{n:,}" for n in shape)
     good = isinstance(values, np.ndarray) and values.ndim == len(shape)
-    kinds, what = _ARRAYS.get(row.kind, ("", f"numbers ({row.kind})"))
+    kinds, values_are = _ARRAYS.get(row.kind, ("", f"numbers ({row.kind})"))
     good = good and (values.dtype.kind in kinds or values.dtype.name == row.kind)
     good = good and (values.shape == shape or (is_most and values.size <= shape[0]))
-    _require(good, f"{name} must be an array of {told} {what}")
+    _require(good, f"{name} must be an array of {size} {values_are}")
     if has_data and values.size and row.kind != "texts":
         least, most = _amount(row.least, sizes), _amount(row.most, sizes)
         within = values.min() >= least and values.max() <= most  # NaN is neither
-        told = " and ".join(f"{x:g}" if _is_number(x) else str(x) for x in (least, most))
-        _require(within, f"{name} must lie between {told}")
+        limits = " and ".join(f"{x:g}" if _is_number(x) else str(x) for x in (least, most))
+        _require(within, f"{name} must lie between {limits}")
 
 
 def _amount(value: Any, sizes: dict[str, int]) -> Any:
@@ -247,10 +247,10 @@ def _places_texts(model: FittedMarket) -> bool:
 
 
 def _shares_add_up(model: FittedMarket) -> bool:
-    if (found := model.targets_) is None:
+    if (effects := model.targets_) is None:
         return True
-    of_dimension = np.eye(len(found.dimensions))[found.dimension]
-    sums = np.vstack([found.share[0], found.segment_share[0]]) @ of_dimension
+    of_dimension = np.eye(len(effects.dimensions))[effects.dimension]
+    sums = np.vstack([effects.share[0], effects.segment_share[0]]) @ of_dimension
     return bool((np.abs(sums - 1) <= 1e-3).all())
 
 

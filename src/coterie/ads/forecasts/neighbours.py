@@ -43,7 +43,7 @@ class Neighbours:
             self.of(0)  # compiled now, so that no question waits for it
 
     def of(self, row: int, n: int = 8) -> list[tuple[int, float]]:
-        """Rows and likenesses of at most n others, most alike first; of equals the first.
+        """Return rows and likenesses of at most n others, most alike first; of equals the first.
 
         Advertisers that have nothing in common with it are left out.
         """
@@ -81,8 +81,8 @@ def _without_texts(a: Any, b: Any, shares: Any, wins: Any, least: Any) -> Any:
     """Return the first two factors, or a bound on them that does not exceed ``least``."""
     in_common = np.float32(0.0)
     for s in range(shares.shape[1]):
-        mine, theirs = shares[a, s], shares[b, s]
-        in_common += mine if mine < theirs else theirs
+        share, other = shares[a, s], shares[b, s]
+        in_common += share if share < other else other
     common = min(np.float64(in_common), 1.0)
     if common <= least:
         return common

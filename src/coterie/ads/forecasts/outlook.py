@@ -43,11 +43,11 @@ class Outlook:
 
     def figures(self, bids: ArrayLike) -> Floats:
         """Return the figures at B bids, (B, 14), in the order of ``forecast_figures.FIELDS``."""
-        wanted = np.atleast_1d(np.asarray(bids, dtype=np.float64))
+        bids = np.atleast_1d(np.asarray(bids, dtype=np.float64))
         if self.target is not None:
-            return target_figures(self.asked(wanted), self.tables.rungs(self.level), self.target)
+            return target_figures(self.asked(bids), self.tables.rungs(self.level), self.target)
         return self.tables.at_placed(
-            self.placement, wanted, self.supply, self.days, self.given, self.level
+            self.placement, bids, self.supply, self.days, self.given, self.level
         )
 
     def asked(self, bids: Floats) -> AskedPlans:
@@ -57,7 +57,7 @@ class Outlook:
 
     def forecasts(self, bids: ArrayLike) -> list[Forecast]:
         """Return the forecast at each of some bids."""
-        wanted = np.atleast_1d(np.asarray(bids, dtype=np.float64))
+        bids = np.atleast_1d(np.asarray(bids, dtype=np.float64))
         return [
             forecast_of(
                 self.placement,
@@ -68,5 +68,5 @@ class Outlook:
                 self.level,
                 self.currency,
             )
-            for bid, of_bid in zip(wanted.tolist(), self.figures(wanted).tolist(), strict=True)
+            for bid, of_bid in zip(bids.tolist(), self.figures(bids).tolist(), strict=True)
         ]

@@ -1,4 +1,4 @@
-"""Who is asked about, and on what grounds: a known advertiser, one like others, or anyone."""
+"""Placement: the advertiser of a question is known, like others by its text, or unknown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True)
 class Placement:
-    """Who is asked about."""
+    """The advertiser of a question, and on what grounds it is forecast."""
 
     name: str  # empty where only a text was given
     row: int | None  # among the advertisers of the log; None for one that is not there
@@ -44,7 +44,7 @@ class Placement:
 
 
 class Placer:
-    """Places whoever is asked about among the advertisers and segments of a model.
+    """Places an advertiser among the advertisers and segments of a model.
 
     An advertiser of the log is found by its id. Another is placed beside those with the most
     similar texts, or else with all advertisers.
@@ -93,10 +93,10 @@ class Placer:
         Many texts take little longer than one: they are compared with all advertisers at once.
         Each gets the place it would get alone, to the last bit.
         """
-        told = [text for text in texts if text.strip()]
-        if not told or self._text_view is None or self._vectors is None:
+        given = [text for text in texts if text.strip()]
+        if not given or self._text_view is None or self._vectors is None:
             return [self._like_all(text) for text in texts]
-        places = iter(self._by_vectors(self._vectors_of(told), self._vectors))
+        places = iter(self._by_vectors(self._vectors_of(given), self._vectors))
         return [(next(places) if text.strip() else None) or self._like_all(text) for text in texts]
 
     def why(self, row: int) -> str:
@@ -117,7 +117,7 @@ class Placer:
         why = _called(name) + placement.why.removeprefix(_called(placement.name))
         return replace(placement, name=name, why=why)
 
-    def anyone(self) -> Placement:
+    def average_placement(self) -> Placement:
         """Return the placement of an unknown advertiser: the overall average."""
         return self._like_all("")
 
@@ -125,7 +125,7 @@ class Placer:
         """Return the placement of a new advertiser of one segment; of any for −1."""
         shares = np.zeros(self._shares.shape[1])
         shares[segment] = 1.0
-        return replace(self.anyone(), shares=shares)
+        return replace(self.average_placement(), shares=shares)
 
     def _known(self, row: int) -> Placement:
         weights = np.zeros(len(self._advertisers))
@@ -135,13 +135,14 @@ class Placer:
         return Placement(name, row, shares, weights, segment, "pooled", self.why(row))
 
     def _like_all(self, text: str) -> Placement:
-        everyone = np.zeros(self._shares.shape[1])
-        everyone[-1] = 1.0
+        shares = np.zeros(self._shares.shape[1])
+        shares[-1] = 1.0
         weights = self._observations / max(self._observations.sum(), 1e-12)
-        told = "its text resembles no other" if self._text_view else "nor are there any texts"
-        told = told if text.strip() else "and no text was given"
-        why = f"{_called('')}, {told}: the curve of all advertisers"
-        return Placement("", None, everyone, weights, "", "global", why)
+        reason = "its text resembles no other" if self._text_view else "nor are there any texts"
+        if not text.strip():
+            reason = "and no text was given"
+        why = f"{_called('')}, {reason}: the curve of all advertisers"
+        return Placement("", None, shares, weights, "", "global", why)
 
     def _like_some(self, rows: NDArray[np.int64], cosines: Floats) -> Placement:
         """Return a placement between some advertisers, at least one, weighted by likeness."""
@@ -223,10 +224,10 @@ def _largest(values: Floats, n: int, at_least: float) -> NDArray[np.int64]:
     rows = np.flatnonzero(values > at_least - _ROUNDING)
     if len(rows) <= n:
         return rows
-    found = values[rows]
-    least = np.partition(found, len(found) - n)[len(found) - n]
-    above = np.flatnonzero(found > least + _ROUNDING)
-    beside = np.flatnonzero(np.abs(found - least) <= _ROUNDING)[:n]
+    likely = values[rows]
+    least = np.partition(likely, len(likely) - n)[len(likely) - n]
+    above = np.flatnonzero(likely > least + _ROUNDING)
+    beside = np.flatnonzero(np.abs(likely - least) <= _ROUNDING)[:n]
     return np.sort(rows[np.concatenate([above, beside])])
 
 

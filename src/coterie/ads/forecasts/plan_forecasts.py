@@ -28,7 +28,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 #: How the kernels know what a winner pays.
 PAYS = {"price": 0, "own bid": 1, "bid": 2}
-_MOST_DAYS_KEPT = 4096
+_MOST_TABLES = 4096
 
 
 class DayTable(NamedTuple):
@@ -96,13 +96,13 @@ class PlanForecasts:
         Without ``first``, one day is an average one of the week after the log, and several days
         are those after the log.
         """
-        kept = self._days.get((first, number))
-        if kept is None:
-            kept = self._made_days(first, number)
-            if len(self._days) >= _MOST_DAYS_KEPT:
+        table = self._days.get((first, number))
+        if table is None:
+            table = self._day_table(first, number)
+            if len(self._days) >= _MOST_TABLES:
                 self._days.clear()
-            self._days[first, number] = kept
-        return kept
+            self._days[first, number] = table
+        return table
 
     def supply(self, rows: Any, days: DayTable) -> Any:
         """Return the auctions to expect of some advertisers."""
@@ -133,13 +133,13 @@ class PlanForecasts:
             scale = self.supply(plans.rows, days) / np.maximum(plans.supplies, 1e-300)
             counts = counts * np.repeat(scale, np.diff(plans.starts))
             doubts[:, 1], doubts[:, 2] = self.supply_doubt(plans.rows, days), 0.0
-        asked = (plans.rows, plans.starts, plans.bids, counts, shifts[plans.days])
-        return self.figures(asked, doubts, rungs)
+        items = (plans.rows, plans.starts, plans.bids, counts, shifts[plans.days])
+        return self.figures(items, doubts, rungs)
 
-    def figures(self, asked: Any, doubts: Floats, rungs: Rungs) -> Floats:
-        """Return what the kernel says of items and doubts."""
+    def figures(self, plans: Any, doubts: Floats, rungs: Rungs) -> Floats:
+        """Return the figures of plans as the kernels take them, (Q, 14)."""
         return figures_of_plans(
-            asked, doubts, self.market, self.curves, self.events, self.pays, rungs
+            plans, doubts, self.market, self.curves, self.events, self.pays, rungs
         )
 
     def _own_factors(self, rows: Any, days: DayTable) -> Floats:
@@ -150,7 +150,7 @@ class PlanForecasts:
         own = np.ascontiguousarray(self._supply.weekday[rows][..., days.weekdays])
         return own * days.factors
 
-    def _made_days(self, first: date | None, number: int) -> DayTable:
+    def _day_table(self, first: date | None, number: int) -> DayTable:
         if first is None and number == 1:
             shift, variance = self._levels.typical()
             factor, spread = self._supply.factors.typical()
@@ -166,13 +166,12 @@ class PlanForecasts:
         log_factor, of_factors = self._supply.factors.ahead(dates)
         factors = np.exp(log_factor)
         share = factors / factors.sum()
-        daily = float((share**2).sum())
         return DayTable(
             shifts,
             factors,
             float(_root(share @ covariance @ share)),
             float(_root(share @ of_factors @ share)),
-            daily,
+            float((share**2).sum()),
             weekday_of(dates),
         )
 
@@ -182,10 +181,10 @@ def forecast_by_curves(win: Floats, evidence: Evidence, plans: Plans) -> tuple[F
     edges = evidence.edges.astype(np.float64)
     curves = plain(win, np.float32), np.zeros(win.shape, dtype=np.float32)
     doubts = np.tile([0.0, 0.0, 1.0], (len(plans.rows), 1))
-    asked = (plans.rows, plans.starts, plans.bids, plans.counts, np.zeros(len(plans.bids)))
+    items = (plans.rows, plans.starts, plans.bids, plans.counts, np.zeros(len(plans.bids)))
     no_events = np.full((len(win), 4), np.nan)
     figures = figures_of_plans(
-        asked,
+        items,
         doubts,
         (edges, np.log(edges), plain(evidence.price)),
         curves,
@@ -193,9 +192,9 @@ def forecast_by_curves(win: Floats, evidence: Evidence, plans: Plans) -> tuple[F
         PAYS[pays_of(evidence)],
         (np.ones((2, 4, 2, 3)), 0.0, 1.0),
     )
-    found = np.zeros((2, len(win)))
-    found[:, plans.rows] = figures[:, [2, 5]].T
-    return found[0], found[1]
+    impressions, spend = np.zeros((2, len(win)))
+    impressions[plans.rows], spend[plans.rows] = figures[:, [2, 5]].T
+    return impressions, spend
 
 
 def pays_of(evidence: Evidence) -> str:

@@ -28,14 +28,14 @@ class Plans:
     days: Indices  # (N,), indices into dates
     dates: NDArray[np.datetime64]  # (H,)
 
-    def of_rows(self, wanted: NDArray[np.bool_]) -> Plans:
+    def of_rows(self, advertisers: NDArray[np.bool_]) -> Plans:
         """Return the plans of some advertisers, given by a mask of all."""
-        kept = wanted[self.rows]
+        chosen = advertisers[self.rows]
         numbers = np.diff(self.starts)
-        items = np.repeat(kept, numbers)
+        items = np.repeat(chosen, numbers)
         return Plans(
-            self.rows[kept],
-            np.concatenate([[0], np.cumsum(numbers[kept])]),
+            self.rows[chosen],
+            np.concatenate([[0], np.cumsum(numbers[chosen])]),
             self.bids[items],
             self.counts[items],
             self.days[items],
@@ -73,16 +73,15 @@ def plans_of(histograms: BidHistograms, days: list[int]) -> Plans:
     A cell of the histograms is one item, at its mean bid.
     """
     cells = histograms.bids
-    kept = np.flatnonzero(np.isin(cells.day, days) & (cells.count > 0))
-    advertiser = cells.advertiser[kept]
-    rows, starts = np.unique(advertiser, return_index=True)
-    number = cells.count[kept].astype(np.float64)
+    of_days = np.flatnonzero(np.isin(cells.day, days) & (cells.count > 0))
+    rows, starts = np.unique(cells.advertiser[of_days], return_index=True)
+    number = cells.count[of_days].astype(np.float64)
     return Plans(
         rows.astype(np.int64),
-        np.append(starts, len(kept)).astype(np.int64),
-        cells.bid[kept] / number / _MICROS,
+        np.append(starts, len(of_days)).astype(np.int64),
+        cells.bid[of_days] / number / _MICROS,
         number,
-        np.searchsorted(days, cells.day[kept]).astype(np.int64),
+        np.searchsorted(days, cells.day[of_days]).astype(np.int64),
         histograms.days[days],
     )
 

@@ -1,4 +1,4 @@
-"""What is known of an advertiser, of a segment and of a model, as plain values for JSON."""
+"""Profiles of advertisers, segments and the model as a whole, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _EVERYONE = "all advertisers"
 
 
 class ProfileBook:
-    """What a fitted model knows, looked up by row.
+    """Profiles of a fitted model, by row.
 
     Nothing changes after construction: any number of threads may read. ``grid`` has the bids of
     all curves, in units of currency per thousand impressions (CPM).
@@ -79,11 +79,11 @@ class ProfileBook:
         }
 
     def segments(self) -> list[dict[str, Any]]:
-        """One entry a segment, the largest first; none where the log has no segments."""
+        """Return one entry per segment, the largest first; none if the log has no segments."""
         return self._segments
 
     def advertiser(self, row: int) -> dict[str, Any]:
-        """All that is known of one advertiser."""
+        """Return everything that is known of one advertiser."""
         model = self._model
         return {
             **self._place(row),
@@ -141,7 +141,7 @@ class ProfileBook:
         ]
 
     def _views(self, row: int) -> list[dict[str, Any]]:
-        """Where each view would put it; None where the view says nothing."""
+        """Return the segment in which each view would place it; None without a view of it."""
         agreement = self._model.agreement_
         dissenting = dissenting_views(self._model, row)
         return [
@@ -201,7 +201,7 @@ class ProfileBook:
 
 
 def shown_grid(edges: Grid) -> Grid:
-    """At most so many bids of the grid, evenly spread over it, the first and last among them.
+    """Return at most 64 bids of the grid, spread evenly over it, with the first and the last.
 
     A log with one amount alone has a grid of one; a curve needs a second point, which is 0.
 
@@ -252,7 +252,7 @@ def supply_by_weekday(model: FittedMarket, row: int) -> list[float]:
 
 
 def typical_members(model: FittedMarket, s: int) -> list[int]:
-    """Members with the largest share, and of those the ones with the most bids."""
+    """Return the members with the largest shares; of equal shares those with the most bids."""
     members = np.flatnonzero(model.labels_ == s)
     order = np.lexsort((-model.observations_[members], -model.confidence_[members].round(2)))
     return [int(a) for a in members[order][:_MOST_MEMBERS]]

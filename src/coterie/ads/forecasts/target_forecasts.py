@@ -151,7 +151,7 @@ class DimensionForecasts:
         return np.asarray(found[:, [0, 4]].T.reshape(2, N, V))
 
     def rate_factors(self, event: int) -> Floats:
-        """Factors of the rate of clicks (0) or conversions (1) by value, (B, V)."""
+        """Return factors of the rate of clicks (0) or conversions (1) by value, (B, V)."""
         factor = (self.effects.click, self.effects.conversion)[event][0]
         impressions = self.impressions
         total = impressions.sum(axis=1, keepdims=True)
@@ -175,7 +175,7 @@ class Target:
         )
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What forecasts of this target are based on, as the end of a sentence."""
         chosen = " and ".join(f"{name} {value}" for name, value in self.where.items())
         return f"; {chosen}: {percent(self.share)} of its auctions"

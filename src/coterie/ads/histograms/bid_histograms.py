@@ -130,29 +130,29 @@ class BidHistograms:
             )
         chosen[index] = True
         a, _, g = self.shape
-        # most often all days are wanted, and then no cell is left out
-        kept = None if chosen.all() else chosen
-        by_bid = {
-            name: summed(self.bids, name, "bin", (a, g), kept)
-            for name in ("count", "bid", "wins", "cost")
-        }
+        # most often all days are chosen, and then no cell is left out
+        days_used = None if chosen.all() else chosen
+
+        def by_bin(cells: BidCells | PriceCells, name: str) -> NDArray[np.float64]:
+            return summed(cells, name, "bin", (a, g), days_used)
+
+        bids = by_bin(self.bids, "count")
         is_weighted = self.bids.square is not self.bids.count
-        events = {
-            name: summed(self.bids, name, None, (a, 1), kept)[:, 0]
+        clicks, conversions = (
+            summed(self.bids, name, None, (a, 1), days_used)[:, 0]
             for name in ("clicks", "conversions")
-        }
+        )
         return DenseCounts(
             edges=self.edges,
-            bids=by_bid["count"],
-            squares=(
-                summed(self.bids, "square", "bin", (a, g), kept) if is_weighted else by_bid["count"]
-            ),
-            bid=by_bid["bid"],
-            wins=by_bid["wins"],
-            cost=by_bid["cost"],
-            prices=summed(self.prices, "count", "bin", (a, g), kept),
-            price=summed(self.prices, "price", "bin", (a, g), kept),
-            **events,
+            bids=bids,
+            squares=by_bin(self.bids, "square") if is_weighted else bids,
+            bid=by_bin(self.bids, "bid"),
+            wins=by_bin(self.bids, "wins"),
+            cost=by_bin(self.bids, "cost"),
+            prices=by_bin(self.prices, "count"),
+            price=by_bin(self.prices, "price"),
+            clicks=clicks,
+            conversions=conversions,
         )
 
     def for_days(self, days: ArrayLike) -> BidHistograms:
@@ -174,21 +174,21 @@ class BidHistograms:
         row = np.full(len(self.advertisers), -1, dtype=np.int32)
         row[present] = np.arange(len(present))
 
-        def kept(cells: Any) -> Any:
-            some = chosen[cells.day]
+        def of_days(cells: Any) -> Any:
+            used = chosen[cells.day]
             return with_columns(
                 cells,
-                lambda values: values[some],
-                advertiser=looked_up(row, cells.advertiser[some]),
-                day=looked_up(day, cells.day[some]),
+                lambda values: values[used],
+                advertiser=looked_up(row, cells.advertiser[used]),
+                day=looked_up(day, cells.day[used]),
             )
 
         return replace(
             self,
             advertisers=self.advertisers[present],
             days=self.days[index],
-            bids=kept(self.bids),
-            prices=kept(self.prices),
+            bids=of_days(self.bids),
+            prices=of_days(self.prices),
         )
 
     def for_advertisers(self, rows: ArrayLike) -> BidHistograms:

@@ -167,19 +167,19 @@ def of_advertisers(cells: Cells, rows: NDArray[np.int64]) -> Cells:
 
     Those of consecutive advertisers are views.
     """
-    wanted = rows.astype(np.int32)
-    # of the same type, because another would copy the whole column
-    starts = np.searchsorted(cells.advertiser, wanted, side="left")
-    ends = np.searchsorted(cells.advertiser, wanted, side="right")
+    # of the type of the column, because another would copy all of it
+    numbers = rows.astype(np.int32)
+    starts = np.searchsorted(cells.advertiser, numbers, side="left")
+    ends = np.searchsorted(cells.advertiser, numbers, side="right")
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         part = slice(int(starts[0]), int(ends[-1]))
         return with_columns(
-            cells, lambda values: values[part], advertiser=cells.advertiser[part] - wanted[0]
+            cells, lambda values: values[part], advertiser=cells.advertiser[part] - numbers[0]
         )
-    numbers = ends - starts
-    shift = np.repeat(starts - np.cumsum(numbers) + numbers, numbers)
+    sizes = ends - starts
+    shift = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
     at = np.arange(len(shift)) + shift
-    row = np.repeat(np.arange(len(rows), dtype=np.int32), numbers)
+    row = np.repeat(np.arange(len(rows), dtype=np.int32), sizes)
     return with_columns(cells, lambda values: values[at], advertiser=row)
 
 
@@ -196,11 +196,11 @@ def summed(
     name: str,
     by: str | None,
     shape: tuple[int, int],
-    kept: NDArray[np.bool_] | None = None,
+    days: NDArray[np.bool_] | None = None,
 ) -> Floats:
     """Sum one column by advertiser and another key, "day" or "bin", or None for no other.
 
-    ``kept`` (D,) are the days that count; by default all.
+    ``days`` (D,) is a mask of the days that count; by default all do.
     """
     n_rows, n = shape
     sums = np.zeros(n_rows * n)
@@ -210,9 +210,9 @@ def summed(
         if by is not None:
             place += getattr(cells, by)[block.cells]
         part = values[block.cells]
-        if kept is not None:
-            some = kept[cells.day[block.cells]]
-            place, part = place[some], part[some]
+        if days is not None:
+            used = days[cells.day[block.cells]]
+            place, part = place[used], part[used]
         here = slice(block.first * n, block.end * n)
         sums[here] = np.bincount(place, part, (block.end - block.first) * n)
     return sums.reshape(shape)
@@ -248,9 +248,9 @@ def refuse_many_days(n_days: int, source: str) -> None:
         )
 
 
-def columns_of(wanted: type[Any]) -> list[str]:
+def columns_of(kind: type[Any]) -> list[str]:
     """Return the names of the sums of a kind of cells."""
-    return [field.name for field in fields(wanted) if field.name not in KEYS]
+    return [field.name for field in fields(kind) if field.name not in KEYS]
 
 
 def _blocks_of(values: NDArray[Any]) -> Iterator[NDArray[Any]]:

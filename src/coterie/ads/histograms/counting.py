@@ -72,11 +72,11 @@ def read_histograms(
     """
     grid = _default_grid(logs, days) if edges is None else _checked_edges(edges)
     log.info("Counting bids by advertiser, day and bin")
-    found = {
+    cells = {
         part: batches(_sorted_cells(logs, days, grid, part), _BATCH) for part in counted_parts(logs)
     }
     advertisers, dates, bids, prices = gather_cells(
-        found["bids"], found.get("prices", ()), len(grid), logs.source
+        cells["bids"], cells.get("prices", ()), len(grid), logs.source
     )
     if not len(advertisers):
         raise TableError(_nothing_usable(logs, days))
@@ -103,19 +103,19 @@ def counted_rows(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Tab
     """Return the counted rows with the amount to bin; keys may be missing."""
     table = logs.table
     if logs.kind == "histograms":
-        kept, amount = [table.bin_micros.between(1, MOST_MICROS)], table.bin_micros
+        conditions, amount = [table.bin_micros.between(1, MOST_MICROS)], table.bin_micros
     else:
-        kept = [table.bid_micros.between(1, MOST_MICROS), table.won.notnull()]
+        conditions = [table.bid_micros.between(1, MOST_MICROS), table.won.notnull()]
         amount = table.bid_micros
         if part == "prices":
             is_minimum = logs.revealed == "minimum"
             amount = table.min_to_win_micros if is_minimum else table.price_micros
-            kept += [amount.between(0, MOST_MICROS)] + [table.won] * (not is_minimum)
+            conditions += [amount.between(0, MOST_MICROS)] + [table.won] * (not is_minimum)
     if logs.weighted:
-        kept += [table.weight > 0, table.weight < np.inf]
+        conditions += [table.weight > 0, table.weight < np.inf]
     if days is not None:
-        kept += [table.day.isin(_dates(days))]
-    return table.filter(kept).mutate(amount=amount)
+        conditions += [table.day.isin(_dates(days))]
+    return table.filter(conditions).mutate(amount=amount)
 
 
 def count_cells(
@@ -174,19 +174,19 @@ def _dates(days: Sequence[Any]) -> list[Any]:
 def _default_grid(logs: BidLogs, days: Sequence[Any] | None) -> NDArray[np.int64]:
     """Return the bins of the price grid from the smallest to the largest amount of a log."""
     log.info("Finding the range of amounts")
-    least, most = [], []
+    amounts: list[int] = []
     for part in counted_parts(logs):
         rows = counted_rows(logs, days, part)
         # a price of 0 is counted in the first bin
         rows = rows.filter(rows.amount > 0)
         if logs.kind == "histograms":
             rows = rows.filter(rows[part] > 0)
-        found = fetch(rows.aggregate(least=rows.amount.min(), most=rows.amount.max()))
-        least += [value for value in found["least"].to_pylist() if value is not None]
-        most += [value for value in found["most"].to_pylist() if value is not None]
-    if not least:
+        [ends] = fetch(rows.aggregate(least=rows.amount.min(), most=rows.amount.max())).to_pylist()
+        if ends["least"] is not None:
+            amounts += [ends["least"], ends["most"]]
+    if not amounts:
         raise TableError(_nothing_usable(logs, days))
-    return price_grid(min(least), max(most))
+    return price_grid(min(amounts), max(amounts))
 
 
 def _checked_edges(edges: ArrayLike) -> NDArray[np.int64]:

@@ -70,11 +70,11 @@ def gather_cells(
     dates, day_rank = days.sorted(lambda values: np.array(values, dtype="datetime64[D]"))
     shape = len(advertisers), len(dates), n_bins
 
-    def cells_of(wanted: Any) -> Any:
-        found = columns[wanted]
-        found["advertiser"] = _renumbered(advertiser_rank, found["advertiser"])
-        found["day"] = _renumbered(day_rank, found["day"])
-        return _in_order(wanted(**found), shape)
+    def cells_of(kind: Any) -> Any:
+        of_kind = columns[kind]
+        of_kind["advertiser"] = _renumbered(advertiser_rank, of_kind["advertiser"])
+        of_kind["day"] = _renumbered(day_rank, of_kind["day"])
+        return _in_order(kind(**of_kind), shape)
 
     return advertisers, dates, cells_of(BidCells), cells_of(PriceCells)
 
@@ -126,27 +126,28 @@ class _Column:
 
 
 def _columns(
-    batches: Batches, wanted: type[Any], names: _Numbers, days: _Numbers, n_bins: int
+    batches: Batches, kind: type[Any], names: _Numbers, days: _Numbers, n_bins: int
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of the cells, with numbers of names and days in order of appearance."""
-    kinds: dict[str, Any] = {"advertiser": np.int32, "day": np.int16, "bin": index_type(n_bins)}
-    kinds |= {name: np.int32 if name in COUNTS else np.float64 for name in columns_of(wanted)}
-    found = {name: _Column(kind) for name, kind in kinds.items()}
+    sums = columns_of(kind)
+    types: dict[str, Any] = {"advertiser": np.int32, "day": np.int16, "bin": index_type(n_bins)}
+    types |= {name: np.int32 if name in COUNTS else np.float64 for name in sums}
+    columns = {name: _Column(dtype) for name, dtype in types.items()}
     n, is_weighted = 0, False
     for batch in map(_with_keys, batches):
         if not len(batch):
             continue
         n += len(batch)
         runs = _runs_of_names(batch["advertiser_id"])
-        found["advertiser"].append(np.repeat(names.of(runs[0]), runs[1]))
-        found["day"].append(_day_numbers(batch["day"], days))
-        found["bin"].append(batch["bin"].to_numpy().astype(kinds["bin"], copy=False))
-        for name in columns_of(wanted):
+        columns["advertiser"].append(np.repeat(names.of(runs[0]), runs[1]))
+        columns["day"].append(_day_numbers(batch["day"], days))
+        columns["bin"].append(batch["bin"].to_numpy().astype(types["bin"], copy=False))
+        for name in sums:
             if name in batch.schema.names:
                 values = batch[name].to_numpy(zero_copy_only=False)
-                found[name].append(narrow_counts(values) if name in COUNTS else values)
+                columns[name].append(narrow_counts(values) if name in COUNTS else values)
                 is_weighted |= name == "square"
-    arrays = {name: column.array(n) for name, column in found.items()}
+    arrays = {name: column.array(n) for name, column in columns.items()}
     if "square" in arrays and not is_weighted:
         arrays["square"] = arrays["count"]
     return arrays

@@ -166,23 +166,10 @@ def files_of(
     folder: str | os.PathLike[str] | None = None,
     names: Sequence[str] | None = None,
 ) -> list[Path]:
-    """Return the paths of a dataset's files, all in one folder.
+    """Return the paths of a dataset's files, by default of all, in one folder.
 
-    Parameters
-    ----------
-    dataset : PublicData
-    folder : path, optional
-        The folder above the dataset's; by default COTERIE_DATA and the cache.
-    names : sequence of str, optional
-        The required files; by default all.
+    ``folder`` is the one above the dataset's; by default COTERIE_DATA and the cache are searched.
 
-    Raises
-    ------
-    DatasetUnavailableError
-        The message names the files and says how to get them.
-
-    Examples
-    --------
     >>> files_of(IPINYOU, "nowhere")
     Traceback (most recent call last):
     coterie.errors.DatasetUnavailableError: the dataset 'ipinyou_market_price' is not in nowhere...
@@ -204,16 +191,7 @@ def files_of(
 def read_columns(path: Path, types: dict[str, str] | None = None) -> dict[str, Any]:
     """Read the columns of a CSV file, plain or gzipped, as numpy arrays.
 
-    Parameters
-    ----------
-    path : Path
-    types : dict of str to str, optional
-        Columns and their pyarrow types; by default all columns, with inferred types.
-
-    Raises
-    ------
-    TableError
-        The file cannot be read, or a column is missing or has another type.
+    ``types`` are the columns and their pyarrow types; by default all columns, with inferred types.
     """
     import pyarrow as pa
     from pyarrow import csv

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from coterie.ads.histograms.bid_histograms import BidHistograms
@@ -34,7 +35,6 @@ from coterie.errors import InvalidParameterError, ModelFileError
 
 __all__ = [
     "StoredDays",
-    "StoredWins",
     "merge_histograms",
     "pack_columns",
     "pack_days",
@@ -99,35 +99,30 @@ def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
     return histograms, dict(zip(texts["advertiser"], texts["text"], strict=True))
 
 
-class StoredWins(NamedTuple):
-    """Wins and their cost in cells of an advertiser, a day and a bin of the bid, (C,) each."""
+def stored_wins(stored: StoredDays, n_advertisers: int) -> dict[str, sp.csr_array]:
+    """Return the sums of ``wins`` and ``cost`` by advertiser and bin of the bid, (A, G).
 
-    advertiser: NDArray[np.int64]
-    bin: NDArray[np.int64]
-    wins: NDArray[np.float64]
-    cost: NDArray[np.float64]
-
-
-def stored_wins(stored: StoredDays, n_advertisers: int) -> StoredWins:
-    """Return the wins by bid, without the rest; refuse cells of other advertisers or bins."""
-    most = n_advertisers * len(stored.days) * len(stored.edges)
+    Cells of other advertisers or bins are refused.
+    """
+    shape = n_advertisers, len(stored.edges)
     try:
         file = _opened(stored.bids)
         # a file that claims more is not read at all
-        table = file.read(list(StoredWins._fields)) if file.metadata.num_rows <= most else None
+        if file.metadata.num_rows > n_advertisers * len(stored.days) * len(stored.edges):
+            raise ModelFileError("the model stores more cells than it can have; make it again")
+        table = file.read(["advertiser", "bin", "wins", "cost"])
     except (pa.ArrowInvalid, OSError) as error:
         raise ModelFileError(
             "the days stored in the model cannot be read; make it again"
         ) from error
-    if table is None:
-        raise ModelFileError("the model stores more cells than it can have; make it again")
-    keys = [table[name].to_numpy().astype(np.int64) for name in ("advertiser", "bin")]
-    sums = [table[name].to_numpy().astype(np.float64) for name in ("wins", "cost")]
-    found = StoredWins(*keys, *sums)
-    for place, size in ((found.advertiser, n_advertisers), (found.bin, len(stored.edges))):
+    places = [table[name].to_numpy().astype(np.int64) for name in ("advertiser", "bin")]
+    for place, size in zip(places, shape, strict=True):
         if len(place) and not (place.min() >= 0 and place.max() < size):
             raise ModelFileError("the days stored in the model do not fit it; make it again")
-    return found
+    return {
+        name: sp.csr_array((table[name].to_numpy().astype(np.float64), tuple(places)), shape=shape)
+        for name in ("wins", "cost")
+    }
 
 
 def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistograms:
@@ -142,15 +137,14 @@ def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistogra
     days = np.union1d(first.days, second.days)
     refuse_many_days(len(days), "the model and the new log together")
     edges = price_grid(min(first.edges[0], second.edges[0]), max(first.edges[-1], second.edges[-1]))
-    parts = (first, second)
+    parts = [first, second]
+    keys = advertisers, days, edges
     return BidHistograms(
-        advertisers,
-        days,
-        edges,
+        *keys,
         first.auction,
         first.revealed,
-        _joined(BidCells, [part.bids for part in parts], parts, (advertisers, days, edges)),
-        _joined(PriceCells, [part.prices for part in parts], parts, (advertisers, days, edges)),
+        _joined([_renumbered(part, part.bids, keys) for part in parts], keys),
+        _joined([_renumbered(part, part.prices, keys) for part in parts], keys),
         first.currency or second.currency,
         first.unit,
     )
@@ -192,21 +186,21 @@ def _distinct_columns(cells: BidCells | PriceCells) -> dict[str, Any]:
     return columns
 
 
-def _unpacked_cells(wanted: Any, content: Bytes) -> Any:
+def _unpacked_cells(kind: Any, content: Bytes) -> Any:
     file = _opened(content)
     columns: dict[str, Any] = {}
-    for name in (*KEYS, *columns_of(wanted)):
+    for name in (*KEYS, *columns_of(kind)):
         if name in file.schema_arrow.names:
             groups = range(file.num_row_groups)
             read = (file.read_row_group(group, columns=[name])[name] for group in groups)
             columns[name] = np.concatenate([part.to_numpy() for part in read])
-    if "square" in columns_of(wanted):
+    if "square" in columns_of(kind):
         columns.setdefault("square", columns["count"])
-    return compact(wanted(**columns))
+    return compact(kind(**columns))
 
 
 def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
-    for name, what in (
+    for name, label in (
         ("auction", "auction type"),
         ("revealed", "kind of known prices"),
         ("currency", "currency"),
@@ -215,7 +209,7 @@ def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
         one, other = getattr(first, name), getattr(second, name)
         if one != other and one and other:
             raise InvalidParameterError(
-                f"the {what} of the model is {one!r} and that of the new log {other!r}; they must "
+                f"the {label} of the model is {one!r} and that of the new log {other!r}; they must "
                 "be the same: fit another model to the new log"
             )
     common = np.intersect1d(first.days, second.days)
@@ -227,33 +221,32 @@ def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
         )
 
 
-def _joined(wanted: Any, cells: list[Any], parts: tuple[Any, ...], keys: tuple[Any, ...]) -> Any:
-    """Renumber advertisers, days and bins, and sort all cells by them."""
+def _renumbered(part: BidHistograms, cells: Any, keys: tuple[Any, ...]) -> Any:
+    """Return cells of a log with numbers of other advertisers, days and edges."""
     advertisers, days, edges = keys
-    shape = len(advertisers), len(days), len(edges)
-    renumbered = [
-        replace(
-            one,
-            advertiser=looked_up(
-                np.searchsorted(advertisers, part.advertisers).astype(np.int32), one.advertiser
-            ),
-            day=looked_up(np.searchsorted(days, part.days).astype(np.int16), one.day),
-            bin=looked_up(
-                np.searchsorted(edges, part.edges).astype(index_type(len(edges))), one.bin
-            ),
-        )
-        for one, part in zip(cells, parts, strict=True)
-    ]
-    # stable, which is fast on sorted parts
-    order = np.argsort(
-        np.concatenate([keys_in_order(one, shape) for one in renumbered]), kind="stable"
+    row, day, place = (
+        np.searchsorted(advertisers, part.advertisers).astype(np.int32),
+        np.searchsorted(days, part.days).astype(np.int16),
+        np.searchsorted(edges, part.edges).astype(index_type(len(edges))),
     )
-    first, *others = renumbered
+    return replace(
+        cells,
+        advertiser=looked_up(row, cells.advertiser),
+        day=looked_up(day, cells.day),
+        bin=looked_up(place, cells.bin),
+    )
+
+
+def _joined(parts: list[Any], keys: tuple[Any, ...]) -> Any:
+    """Return all cells, sorted by advertiser, day and bin."""
+    shape = len(keys[0]), len(keys[1]), len(keys[2])
+    # stable, which is fast on sorted parts
+    order = np.argsort(np.concatenate([keys_in_order(one, shape) for one in parts]), kind="stable")
     columns = {
-        name: np.concatenate([getattr(first, name), *(getattr(one, name) for one in others)])[order]
-        for name in vars(first)
+        name: np.concatenate([getattr(one, name) for one in parts])[order]
+        for name in vars(parts[0])
     }
-    return compact(wanted(**columns))
+    return compact(type(parts[0])(**columns))
 
 
 def _narrow_type(values: Any) -> Any:

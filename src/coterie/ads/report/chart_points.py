@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from coterie.ads.curves.day_levels import DayLevels
-from coterie.ads.forecasts.evaluation import DEFAULT, Evaluation
+from coterie.ads.evaluation.evaluation import DEFAULT, Evaluation
 
 __all__ = ["day_points", "forecast_points", "shares_below", "shares_beside_segment"]
 

@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 import coterie
 from coterie.ads.curves.landscapes import PER_UNIT
-from coterie.ads.forecasts.evaluation import Evaluation
+from coterie.ads.evaluation.evaluation import Evaluation
+from coterie.ads.evaluation.paper_tables import paper_tables
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.forecast_tables import tables_of
-from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.forecasts.paper_tables import paper_tables
 from coterie.ads.forecasts.profiles import (
     bid_shares,
     segments_on_grid,

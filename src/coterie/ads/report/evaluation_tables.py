@@ -1,6 +1,6 @@
 """Tables of an evaluation: errors, coverage of intervals, and the source to compare with.
 
-The functions take what :meth:`~coterie.ads.forecasts.evaluation.Evaluation.as_dict` returns.
+The functions take what :meth:`~coterie.ads.evaluation.evaluation.Evaluation.as_dict` returns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sources of curves: the advertiser itself, all advertisers, or segments.
 
 A *candidate* is one source with its settings, for example the segments of the win view at α = .05
-and K = 12. :mod:`coterie.ads.forecasts.backtest` chooses among them by forecast errors.
+and K = 12. :mod:`coterie.ads.fitting.backtest` chooses among them by forecast errors.
 """
 
 from __future__ import annotations

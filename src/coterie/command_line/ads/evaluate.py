@@ -68,8 +68,8 @@ def evaluate(
     """
     import json
 
-    from coterie.ads.forecasts.evaluation import evaluate as evaluate_sources
-    from coterie.ads.forecasts.paper_tables import paper_tables
+    from coterie.ads.evaluation.evaluation import evaluate as evaluate_sources
+    from coterie.ads.evaluation.paper_tables import paper_tables
     from coterie.ads.segments.view_agreement import compare_views
 
     source = reading.LogInput(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from coterie.ads.decisions.decision_answers import GoalBid
+    from coterie.ads.fitting.forecaster import AdForecaster
     from coterie.ads.forecasts.forecast_figures import Forecast
-    from coterie.ads.forecasts.forecaster import AdForecaster
 
 __all__ = ["bids_in", "forecast", "print_forecasts"]
 

@@ -26,8 +26,8 @@ from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import percent, signed
 
 if TYPE_CHECKING:
-    from coterie.ads.forecasts.evaluation import Evaluation
-    from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.evaluation.evaluation import Evaluation
+    from coterie.ads.fitting.forecaster import AdForecaster
     from coterie.ads.report.contents import Report
     from coterie.ads.segments.settings import SegmentSettings
 
@@ -180,7 +180,7 @@ def make_report(
 
 
 def _loaded(path: Path, output: Path) -> AdForecaster:
-    from coterie.ads.forecasts.forecaster import load_forecaster
+    from coterie.ads.fitting.forecaster import load_forecaster
 
     subjects.refuse_model(output, path, "the report")
     return load_forecaster(path)
@@ -209,7 +209,7 @@ def _settings_of(model: AdForecaster, log: reading.CountedLog) -> SegmentSetting
 
 def _evaluated(log: reading.CountedLog, settings: SegmentSettings, holdout_days: int) -> Evaluation:
     """Evaluate without the warnings about its model; those of the final model are shown."""
-    from coterie.ads.forecasts.evaluation import evaluate
+    from coterie.ads.evaluation.evaluation import evaluate
 
     with warnings.catch_warnings(record=True) as raised:
         found = evaluate(log.histograms, log.texts, holdout_days=holdout_days, settings=settings)

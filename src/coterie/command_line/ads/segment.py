@@ -25,8 +25,8 @@ from coterie.runtime.wording import exact, money, percent, signed
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from coterie.ads.fitting.forecaster import AdForecaster
     from coterie.ads.forecasts.fitted_market import Choice
-    from coterie.ads.forecasts.forecaster import AdForecaster
     from coterie.ads.segments.settings import SegmentSettings
 
 __all__ = [
@@ -115,7 +115,7 @@ def segment(
 
 def fit_model(log: reading.CountedLog, settings: SegmentSettings) -> AdForecaster:
     """Fit a forecaster with these settings to all days of a log."""
-    from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.fitting.forecaster import AdForecaster
 
     return AdForecaster(**vars(settings)).fit(log.histograms, log.texts, targets=log.targets)
 

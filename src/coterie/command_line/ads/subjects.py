@@ -20,7 +20,7 @@ from coterie.command_line.terminal.streams import (
 from coterie.errors import InvalidParameterError, OutputError
 
 if TYPE_CHECKING:
-    from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.fitting.forecaster import AdForecaster
 
 __all__ = [
     "Advertiser",
@@ -116,7 +116,7 @@ def refuse_model(output: Path, model: Path, what: str) -> None:
 
 def load_quietly(model: Path, quiet: bool) -> AdForecaster:
     """Load a model; its notes are shown unless quiet."""
-    from coterie.ads.forecasts.forecaster import load_forecaster
+    from coterie.ads.fitting.forecaster import load_forecaster
 
     with shown_notes(quiet):
         return load_forecaster(model)

@@ -17,7 +17,7 @@ from coterie.command_line.terminal.progress import shown_notes, shown_stages
 from coterie.runtime.wording import exact
 
 if TYPE_CHECKING:
-    from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.fitting.forecaster import AdForecaster
     from coterie.ads.histograms.bid_histograms import BidHistograms
 
 __all__ = ["update"]
@@ -67,7 +67,7 @@ def update(
 
     Example: coterie ads update market.coterie logs/2026-03-09.parquet
     """
-    from coterie.ads.forecasts.forecaster import load_forecaster
+    from coterie.ads.fitting.forecaster import load_forecaster
     from coterie.files.model_files import save_model
 
     target = model if output is None else output

@@ -84,11 +84,8 @@ def memory_needed(histograms: BidHistograms, most: int) -> int:
 
 def refuse_too_many(histograms: BidHistograms, most: int) -> None:
     """Raise an error if the memory that is free is not enough; say what a large model needs."""
-    A, needed, free = (
-        len(histograms.advertisers),
-        memory_needed(histograms, most),
-        available_memory(),
-    )
+    A = len(histograms.advertisers)
+    needed, free = memory_needed(histograms, most), available_memory()
     if needed > free:
         raise InvalidParameterError(
             f"a model of {A:,} advertisers needs about {readable_bytes(needed)} of memory, but "
@@ -96,8 +93,8 @@ def refuse_too_many(histograms: BidHistograms, most: int) -> None:
             f"max_representatives below {most:,}"
         )
     if most < A:
-        told = readable_bytes(needed)
-        _LOG.info("A model of %s advertisers needs about %s of memory", f"{A:,}", told)
+        memory = readable_bytes(needed)
+        _LOG.info("A model of %s advertisers needs about %s of memory", f"{A:,}", memory)
 
 
 def batches_of(histograms: BidHistograms, size: int) -> list[Indices]:

@@ -10,17 +10,17 @@ import pytest
 from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.supply import fit_supply, shrunk_shares
-from coterie.ads.forecasts.backtest import (
+from coterie.ads.fitting.backtest import (
     HALF_LIVES,
     STRENGTHS,
     backtest_market,
     event_rates,
-    plan_forecasts,
 )
+from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.fitting.source_choice import trials_on
 from coterie.ads.forecasts.calibration import normal_calibration
-from coterie.ads.forecasts.market_fit import fit_market
+from coterie.ads.forecasts.plan_forecasts import PlanForecasts, pays_of
 from coterie.ads.forecasts.plans import outcome_of, plans_of
-from coterie.ads.forecasts.source_choice import trials_on
 from coterie.ads.segments.text_view import description_vectors
 from markets import EASY, QUICK, log_of, market
 
@@ -38,12 +38,17 @@ def backtest(made, days, offered=QUICK):
     return backtest_market(made.histograms, trials_of(made, days, offered), offered)
 
 
-def test_the_strength_with_the_least_error_is_chosen():
+@pytest.fixture(scope="module")
+def usual():
+    """Trials, choice and calibration of an easy market."""
+    trials = trials_of(market(EASY), [0, 1, 2, 3])
+    return trials, *backtest_market(market(EASY).histograms, trials, QUICK)
+
+
+def test_the_strength_with_the_least_error_is_chosen(usual):
     """By brute force: the mean of the WAPEs of impressions and spend of the last day."""
-    made = market(EASY)
-    log = made.histograms
-    [trial] = trials_of(made, [0, 1, 2, 3])
-    choice, _ = backtest_market(log, [trial], QUICK)
+    log = market(EASY).histograms
+    [trial], choice, _ = usual
     [robust] = [
         one for one in trial.candidates if one.key == ("robust", (("k", choice.n_segments),))
     ]
@@ -54,8 +59,9 @@ def test_the_strength_with_the_least_error_is_chosen():
     truth, events = outcome_of(log, [3]), np.full((len(log.advertisers), 4), np.nan)
     errors = {}
     for strength in STRENGTHS:
-        core = plan_forecasts(fit, strength, evidence, supply, events)
-        found = core.of_plans(plans, ONE_SD, given=True)
+        market_of = evidence.edges, evidence.price, pays_of(evidence)
+        forecasts = PlanForecasts(*market_of, *fit.curves(strength), events, fit.levels, supply)
+        found = forecasts.of_plans(plans, ONE_SD, given=True)
         gaps = [
             np.abs(found[:, column] - actual[plans.rows]).sum() / actual[plans.rows].sum()
             for column, actual in ((2, truth.impressions), (5, truth.spend))
@@ -110,7 +116,7 @@ def test_markets_that_change_for_good_have_a_half_life():
     assert np.isfinite(choice.half_life)
 
 
-def test_a_bias_is_that_of_all_forecasts_together():
+def test_a_bias_is_that_of_all_forecasts_together(usual):
     """If everything costs twice as much on the last day, forecasts were above what was won."""
     made = market(EASY)
     rows = dict(made.rows)
@@ -120,8 +126,8 @@ def test_a_bias_is_that_of_all_forecasts_together():
     edges = made.histograms.edges
     dear = log_of(**rows, edges=edges, names=[f"adv-{i:05d}" for i in range(90)])
     choice, _ = backtest(replace(made, histograms=dear), [0, 1, 2, 3])
-    usual, _ = backtest(made, [0, 1, 2, 3])
-    assert choice.bias > 0.3 > abs(usual.bias) and choice.error > 2 * usual.error
+    _, of_usual, _ = usual
+    assert choice.bias > 0.3 > abs(of_usual.bias) and choice.error > 2 * of_usual.error
     assert 0 < choice.bias_error < 0.2 * choice.bias
 
 
@@ -163,12 +169,8 @@ def test_rates_of_events_are_shrunk_to_the_segments():
     """By the wins of each; None where nobody clicked."""
     made = market(EASY)
     log, shares = made.histograms, np.eye(3)[made.segments]
-    wins, clicks, conversions = (
-        log.daily(name)[:, :2].sum(axis=1) for name in ("wins", "clicks", "conversions")
-    )
-    found = event_rates(wins, {"clicks": clicks, "conversions": conversions}, shares)
-    for one, other in zip(found["clicks"], shrunk_shares(clicks, wins, shares), strict=True):
+    wins, clicks = (log.daily(name)[:, :2].sum(axis=1) for name in ("wins", "clicks"))
+    rates = event_rates(clicks, wins, shares)
+    for one, other in zip(rates, shrunk_shares(clicks, wins, shares), strict=True):
         np.testing.assert_array_equal(one, other)
-    silent = event_rates(wins, {"clicks": 0 * clicks, "conversions": conversions}, shares)
-    assert silent["clicks"] == (None, None)
-    assert silent["conversions"][0] is not None
+    assert event_rates(0 * clicks, wins, shares) == (None, None)

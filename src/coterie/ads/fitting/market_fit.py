@@ -74,15 +74,13 @@ def fit_market(
     segments: Labels,
     n_segments: int,
     *,
-    levels: DayLevels | None = None,
     half_life: float = np.inf,
 ) -> MarketFit:
     """Fit the dictionary to some days.
 
-    ``segments`` (A,) are the groups of its prior, −1 for none. ``levels`` of the days are
-    estimated unless given.
+    ``segments`` (A,) are the groups of its prior, −1 for none.
     """
-    levels = price_levels(histograms, days) if levels is None else levels
+    levels = price_levels(histograms, days)
     counts = _counts(histograms, days, levels, half_life)
     dictionary = fit_dictionary(counts, segments, n_segments)
     return MarketFit(histograms, days, levels, segments, dictionary, counts, half_life)

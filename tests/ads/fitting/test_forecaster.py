@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import replace
 
@@ -16,12 +17,16 @@ import coterie
 from bid_tables import HOSTILE
 from coterie.ads.curves.landscapes import curve_at, evidence_of
 from coterie.ads.curves.supply import fit_supply
+from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
-from coterie.ads.forecasts.forecaster import AdForecaster, load_forecaster
+from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.model_checks import check_model
+from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import unpack_days
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
+from coterie.ads.report.contents import report_payload
 from coterie.ads.segments.memberships import FEWEST_BIDS, FEWEST_MEMBERS
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.consensus import L2Consensus
@@ -183,7 +188,7 @@ def test_click_intervals_know_how_little_is_known_of_a_rate():
 def test_more_bids_of_ones_own_make_a_curve_more_certain():
     """Of the same log, eight times over."""
     made = market(EASY)
-    log = some_of(made.histograms, advertisers=range(60))
+    log = some_of(made.histograms, advertisers=range(30))
 
     def more(cells):
         kept = ("advertiser", "day", "bin")
@@ -237,9 +242,7 @@ def test_days_have_their_own_prices():
     np.testing.assert_allclose(levels - levels.mean(), planted - planted.mean(), atol=0.06)
 
 
-@pytest.mark.parametrize(
-    "day", ["1900-01-01", "2026-02-01", "2026-03-04", "2030-01-01", "9999-12-31"]
-)
+@pytest.mark.parametrize("day", ["1900-01-01", "2026-03-04", "9999-12-31"])
 def test_any_date_may_be_asked_for(day):
     """Also before and in the log, and far after it."""
     model = fitted()
@@ -326,18 +329,12 @@ def test_a_bid_is_required(given):
         fitted().forecast("adv-00000", **given)
 
 
-def test_a_forecast_names_its_currency():
-    """That of the log."""
-    model = fitted()
-    assert model.currency_
-    assert {one.currency for one in model.forecast("adv-00000", BIDS)} == {model.currency_}
-
-
 def test_one_bid_gives_one_forecast_and_a_list_gives_a_list():
     """In the order of the bids."""
     model = fitted()
     several = model.forecast("adv-00000", [3.0, 1.0])
     assert [one.bid for one in several] == [3.0, 1.0]
+    assert model.currency_ and {one.currency for one in several} == {model.currency_}
     assert several[1] == model.forecast("adv-00000", 1.0)
     assert model.forecast("adv-00000", np.array([1.0])) == [several[1]]
 
@@ -355,11 +352,12 @@ def assert_same_model(one, other):
     assert one.warnings_ == other.warnings_
 
 
-@pytest.mark.parametrize("kind", [{}, {"auction": "first"}, {"minimum_logged": True}])
-@pytest.mark.parametrize("cut", [1, 3])
+@pytest.mark.parametrize(
+    ("kind", "cut"), [({}, 3), ({"auction": "first"}, 1), ({"minimum_logged": True}, 3)]
+)
 def test_a_model_with_days_added_is_that_of_all_days(kind, cut):
-    """Also with new advertisers on the new days, and if a day at a time is added."""
-    made = market(replace(EASY, advertisers=60, **kind))
+    """Also with new advertisers on the new days."""
+    made = market(replace(EASY, advertisers=40, **kind))
     log, texts = made.histograms, made.descriptions
     before, after = log.for_days(list(range(cut))), log.for_days(list(range(cut, 4)))
     whole = forecaster().fit(log, texts)
@@ -388,28 +386,27 @@ def test_days_are_added_to_a_model_from_a_file(tmp_path):
 def test_texts_of_added_days_replace_those_of_the_model():
     """An advertiser may change its text; others keep theirs."""
     made = market(EASY)
-    log = made.histograms
-    model = forecaster().fit(log.for_days([0, 1, 2]), made.descriptions)
-    model.update(log.for_days([3]), {"adv-00000": "🦊 foxes"})
+    log = some_of(made.histograms, range(12))
+    model = forecaster().fit(log.for_days([0]), made.descriptions)
+    model.update(log.for_days([1]), {"adv-00000": "🦊 foxes"})
     _, texts = unpack_days(model.stored_days_)
     assert texts["adv-00000"] == "🦊 foxes"
-    other = next(name for name in made.descriptions if name != "adv-00000")
-    assert texts[other] == made.descriptions[other]
+    assert texts["adv-00001"] == made.descriptions["adv-00001"]
 
 
 def test_models_that_cannot_be_added_to_say_why():
     """Days that it has, days it did not keep, and embeddings that nobody gave."""
-    made = market(EASY)
-    log = made.histograms.for_days([0, 1])
+    whole = some_of(market(EASY).histograms, range(12))
+    log = whole.for_days([0, 1])
     model = forecaster().fit(log)
     with pytest.raises(InvalidParameterError, match="already has 2026-03-02"):
-        model.update(made.histograms.for_days([0, 2]))
+        model.update(whole.for_days([0, 2]))
     embedded = forecaster().fit(log, embeddings=np.ones((len(log.advertisers), 2)))
     with pytest.raises(InvalidParameterError, match="fitted with embeddings"):
-        embedded.update(made.histograms.for_days([2]))
+        embedded.update(whole.for_days([2]))
     model.stored_days_ = None
     with pytest.raises(InvalidParameterError, match="keeps no days"):
-        model.update(made.histograms.for_days([2]))
+        model.update(whole.for_days([2]))
     with pytest.raises(NotFittedError):
         forecaster().update(log)
 
@@ -472,24 +469,22 @@ def test_evidence_is_kept_without_loss():
             assert (found.form, found.pays) == (truth.form, truth.pays)
 
 
-@pytest.mark.parametrize("rise", [0.26, -0.35])
-def test_a_drift_of_prices_is_warned_of(rise):
+def test_a_drift_of_prices_is_warned_of():
     """With its first day and its size; the model follows the new level."""
     chosen = replace(
-        EASY, advertisers=120, days=14, price_rise=rise, weekday_effect=0.5, newcomers=0.0
+        EASY, advertisers=60, days=14, price_rise=0.26, weekday_effect=0.5, newcomers=0.0
     )
     made = market(chosen)
-    with pytest.warns(CoterieWarning, match="prices (rose|fell) by .* from 2026-03-12 on"):
+    with pytest.warns(CoterieWarning, match="prices rose by .* from 2026-03-12 on"):
         model = forecaster().fit(made.histograms, made.descriptions)
-    [sentence] = [one for one in model.warnings_ if "prices" in one]
-    assert ("rose" if rise > 0 else "fell") in sentence
+    assert len([one for one in model.warnings_ if "prices rose" in one]) == 1
     level = model.price_levels_.typical()[0]
     assert level == pytest.approx(model.price_levels_.values[-4:].mean(), abs=0.05)
 
 
 def test_a_steady_market_has_no_warnings():
     """Any warning would be an error here."""
-    chosen = replace(EASY, advertisers=120, days=14, weekday_effect=0.5, newcomers=0.0)
+    chosen = replace(EASY, advertisers=60, days=14, weekday_effect=0.5, newcomers=0.0)
     made = market(chosen)
     model = forecaster(origins=2).fit(made.histograms, made.descriptions)
     assert model.warnings_ == []
@@ -525,6 +520,32 @@ def test_odd_markets_are_forecast_and_say_what_they_rest_on(name):
         assert found[-1].win_rate > 0.95
 
 
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+@pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
+def test_models_of_odd_markets_can_be_served(name):
+    """They pass the checks; figures at any bid are finite, and profiles can be written."""
+    model = odd_model(name)
+    check_model(model)
+    tables, edges = tables_of(model), model.edges_ / MICROS
+    bids = np.concatenate([[1e-7, edges[0] / 2], edges[::7], edges[-1:], [99.0]])
+    for place in (tables.placer.placed("adv-00000"), tables.placer.placed("new", "beach hotel")):
+        for days in (tables.days(), tables.days(None, 7)):
+            figures = tables.at_placed(place, bids, 1000.0, days)
+            assert np.isfinite(figures[:, :8]).all() and (figures[:, :8] >= 0).all()
+            assert (figures[:, 4] <= 1000 * (1 + 1e-9)).all()
+            assert np.isfinite(figures[:, 8:11]).all() == (model.click_rate_ is not None)
+    book = ProfileBook(model)
+    known = book.advertiser(0)
+    shown = [known, book.segments(), book.summary()]
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
+    assert len(book.segments()) == len(model.segments_)
+    if name in ODD_WITHOUT_SEGMENTS:
+        assert known["segment"] is None and known["segment_name"] == ""
+        assert known["shares"] == [{"segment": None, "name": "all advertisers", "share": 1.0}]
+        everyone = report_payload(model, source="logs", engine="duckdb").as_dict()["segments"][0]
+        assert known["curves"]["segment"]["win"] == everyone["win"]
+
+
 def test_ready_made_histograms_on_other_edges_are_forecast():
     """They are moved to the price grid, and give nearly the same forecasts."""
     made = market(EASY)
@@ -542,7 +563,7 @@ def test_ready_made_histograms_on_other_edges_are_forecast():
 @pytest.mark.filterwarnings("ignore:forecasts of the last days:coterie.errors.CoterieWarning")
 @pytest.mark.filterwarnings("ignore:prices :coterie.errors.CoterieWarning")
 @pytest.mark.filterwarnings("ignore:intervals had to be:coterie.errors.CoterieWarning")
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(1, 9), st.integers(1, 9)),
@@ -651,27 +672,6 @@ def test_scikit_learn_conventions():
     bad = AdForecaster(alphas=(2.0,))
     with pytest.raises(InvalidParameterError, match="alphas"):
         bad.fit(market(EASY).histograms)
-
-
-def test_the_same_log_gives_the_same_model():
-    """To the last bit."""
-    made = market(EASY)
-    assert_same_model(forecaster().fit(made.histograms, made.descriptions), fitted())
-
-
-def test_a_weekday_that_is_not_in_the_log_is_said():
-    """In the grounds, of one day or among several."""
-    model = fitted()  # from Monday to Thursday
-    words = "with a weekday that is not in the log"
-    for how, is_said in (
-        ({"day": "2026-03-09"}, False),
-        ({"day": "2026-03-08"}, True),
-        ({"day": "2026-03-09", "days": 4}, False),
-        ({"day": "2026-03-09", "days": 5}, True),
-        ({"days": 2}, True),
-        ({}, False),
-    ):
-        assert (words in model.forecast("adv-00000", 2.0, **how).why) == is_said
 
 
 def test_curves_of_one_advertiser():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.ads.segments.view_agreement import ViewAgreement, paper_table_of_clusters
 
 if TYPE_CHECKING:
-    from coterie.ads.forecasts.evaluation import Evaluation
+    from coterie.ads.evaluation.evaluation import Evaluation
 
 __all__ = ["error_table", "paper_tables"]
 

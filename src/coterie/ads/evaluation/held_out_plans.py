@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class HeldOutPlans:
         histograms: BidHistograms,
         before: BidHistograms,
         held: list[int],
-        texts: Mapping[str, str],
+        texts: Mapping[str, str | None],
         representatives: NDArray[np.int64],
     ) -> None:
         self.plans = plans_of(histograms, held)
@@ -43,7 +44,7 @@ class HeldOutPlans:
         self.compared_plans = self._numbered(self.is_compared, self._place)
         self.new_plans = self.plans.of_rows(~self.is_known)
         self._new_texts = [
-            texts.get(str(histograms.advertisers[one]), "") for one in self.new_plans.rows
+            texts.get(str(histograms.advertisers[row])) or "" for row in self.new_plans.rows
         ]
 
     def new_blocks(self, size: int) -> Iterator[tuple[Plans, list[str]]]:
@@ -66,4 +67,4 @@ class HeldOutPlans:
     def _numbered(self, some: Mask, number: NDArray[np.int64]) -> Plans:
         """Return the plans of some advertisers, with other numbers of these."""
         plans = self.plans.of_rows(some)
-        return Plans(number[plans.rows], *list(vars(plans).values())[1:])
+        return replace(plans, rows=number[plans.rows])

@@ -32,10 +32,10 @@ __all__ = [
     "Training",
     "all_candidates",
     "choose_sources",
-    "settled",
+    "feasible_settings",
+    "middle_settings",
     "training_on",
     "trials_on",
-    "unchosen_sources",
 ]
 
 Floats = NDArray[np.float64]
@@ -72,15 +72,14 @@ class Training:
 class SourceTrial:
     """One origin: candidates fitted before it, and what happened on it."""
 
-    before: list[int]
-    day: int
+    before: list[int]  # the days to train on
     evidence: Evidence
     candidates: list[Candidate]
     plans: Plans
     truth: Outcome
 
 
-def settled(
+def feasible_settings(
     histograms: BidHistograms, days: Sequence[int], settings: SegmentSettings
 ) -> SegmentSettings:
     """Return the settings with numbers of segments that every span of days to train on allows.
@@ -91,9 +90,7 @@ def settled(
     first = min(_origins(days, settings.origins), default=np.inf)
     before = [day for day in days if day < first]
     present = histograms.daily("count")[:, before].sum(axis=1) > 0
-    possible = settings.possible_numbers(int(present.sum()))
-    is_changed = possible != settings.numbers_of_segments
-    return replace(settings, n_segments=possible) if is_changed else settings
+    return replace(settings, n_segments=settings.possible_numbers(int(present.sum())))
 
 
 def training_on(
@@ -145,8 +142,10 @@ def trials_on(
     settings: SegmentSettings,
     sources: Sequence[str] = SOURCES,
 ) -> list[SourceTrial]:
-    """Fit the candidates of every origin; ``days`` are indices into ``histograms.days``."""
-    settings = settled(histograms, days, settings)
+    """Fit the candidates of every origin; ``days`` are indices into ``histograms.days``.
+
+    ``settings`` are those of :func:`feasible_settings`.
+    """
     trials = []
     for origin in _origins(days, settings.origins):
         _LOG.info("Forecasting %s from the days before it", histograms.days[origin])
@@ -156,7 +155,6 @@ def trials_on(
         trials.append(
             SourceTrial(
                 before,
-                origin,
                 training.evidence,
                 all_candidates(training, settings, sources),
                 plans_of(histograms, [origin]).of_rows(known),
@@ -180,18 +178,18 @@ def choose_sources(
             errors[key].append(error)
     chosen: dict[str, SourceChoice] = {}
     for source in dict.fromkeys(key[0] for key in errors):
-        for name, is_wanted in ((source, _is_bare), (f"{source}+pooled", _is_pooled)):
+        for name, is_pooled in ((source, False), (f"{source}+pooled", True)):
             rivals = {
                 key: _wape(error)
                 for key, error in errors.items()
-                if key[0] == source and is_wanted(key)
+                if key[0] == source and (key[2] != _bare_strength(source)) == is_pooled
             }
             best = min(rivals, key=lambda key: (rivals[key], str(key)))
             chosen[name] = SourceChoice(*best, rivals[best], len(trials))
     return chosen
 
 
-def unchosen_sources(
+def middle_settings(
     offered: Sequence[Candidate], settings: SegmentSettings
 ) -> dict[str, SourceChoice]:
     """Return the middle of every list of settings, if there are too few days to choose by."""
@@ -212,31 +210,24 @@ def _origins(days: Sequence[int], most: int) -> list[int]:
 
 
 def _bare_strength(source: str) -> float:
+    """Return the strength of pooling that gives the curve of a source alone."""
     return 0.0 if source == "own" else np.inf
-
-
-def _is_bare(key: _Key) -> bool:
-    return key[2] == _bare_strength(key[0])
-
-
-def _is_pooled(key: _Key) -> bool:
-    return not _is_bare(key)
 
 
 def _errors(
     trial: SourceTrial, offered: Sequence[Candidate], strengths: Sequence[float]
 ) -> Iterator[tuple[_Key, Floats]]:
-    """(Σ|error|, Σ truth) of impressions and of spend, (2, 2), for every candidate and strength."""
+    """Yield Σ|error| and Σ truth of impressions and spend, (2, 2), by candidate and strength."""
     rows = trial.plans.rows
     truths = [getattr(trial.truth, target)[rows] for target in ("impressions", "spend")]
     for candidate in offered:
         prior = candidate.memberships.prior
         for strength in (_bare_strength(candidate.source), *strengths):
             win = pooled_curves(trial.evidence, prior, strength)
-            found = forecast_by_curves(win, trial.evidence, trial.plans)
+            forecasts = forecast_by_curves(win, trial.evidence, trial.plans)
             error = [
                 (np.abs(forecast[rows] - truth).sum(), truth.sum())
-                for forecast, truth in zip(found, truths, strict=True)
+                for forecast, truth in zip(forecasts, truths, strict=True)
             ]
             yield (*candidate.key, strength), np.array(error)
 

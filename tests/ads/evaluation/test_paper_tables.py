@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from coterie.ads.forecasts.paper_tables import FEATURE_TYPES, error_table, paper_tables
+from coterie.ads.evaluation.paper_tables import FEATURE_TYPES, error_table, paper_tables
 from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.view_agreement import compare_views
 from coterie.ads.segments.views import View

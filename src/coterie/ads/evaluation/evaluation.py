@@ -16,35 +16,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.landscapes import Evidence, evidence_of
+from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.pooling import pooled_curves
-from coterie.ads.forecasts.baselines import BASELINES, boosted_forecast, lognormal_forecast
-from coterie.ads.forecasts.calibration import LEVELS, TARGETS
-from coterie.ads.forecasts.error_measures import (
+from coterie.ads.evaluation.baselines import BASELINES, boosted_forecast, lognormal_forecast
+from coterie.ads.evaluation.error_measures import (
     Difference,
     Measures,
     measure,
     paired_difference,
+    share_inside,
     strata_of,
 )
-from coterie.ads.forecasts.fitted_market import Choice
-from coterie.ads.forecasts.forecast_figures import COLUMNS
-from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
-from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.forecasts.held_out_plans import HeldOutPlans
-from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of
-from coterie.ads.forecasts.source_choice import (
+from coterie.ads.evaluation.held_out_plans import HeldOutPlans
+from coterie.ads.fitting.forecaster import AdForecaster, Prepared
+from coterie.ads.fitting.source_choice import (
     SourceChoice,
-    SourceTrial,
     Training,
     all_candidates,
     choose_sources,
-    settled,
-    training_on,
-    trials_on,
-    unchosen_sources,
+    middle_settings,
 )
+from coterie.ads.forecasts.calibration import LEVELS, TARGETS
+from coterie.ads.forecasts.fitted_market import Choice
+from coterie.ads.forecasts.forecast_figures import COLUMNS
+from coterie.ads.forecasts.forecast_kernels import FIGURES
+from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
+from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
+from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.segments.settings import SegmentSettings
@@ -85,8 +83,8 @@ class Evaluation:
     advertisers: NDArray[np.str_]
     # (A,), bids in the training days; 0 for one that first bid in the held-out ones
     observations: Floats
-    bids: Floats  # (A,), in the days held out; who made none there has nothing to forecast
-    compared: Mask  # (A,), whom all sources forecast: the representatives of the model
+    bids: Floats  # (A,), in the held-out days; without any there is nothing to forecast
+    compared: Mask  # (A,), those that all sources forecast: the representatives of the model
     truth: Outcome
     # keys as in "dictionary", "robust" and "robust+pooled"; the default forecasts all advertisers
     forecasts: dict[str, Outcome]
@@ -103,7 +101,7 @@ class Evaluation:
         return self.model.labels_[self.model.representatives_]
 
     def measures(self, name: str, target: str, rows: Mask | None = None) -> Measures:
-        """Errors of one source; by default over the advertisers that all sources forecast."""
+        """Return the errors of one source, by default over the advertisers that all forecast."""
         chosen = self._common if rows is None else rows
         if name != DEFAULT:
             # other sources say nothing of new advertisers
@@ -112,25 +110,23 @@ class Evaluation:
         value = getattr(self.forecasts[name], target)[chosen]
         if name != DEFAULT:
             return measure(value, truth)
-        stated = next(one for one in self.intervals if (one.level, one.supply) == (0.9, "given"))
-        return measure(value, truth, stated.low[target][chosen], stated.high[target][chosen])
+        interval = next(one for one in self.intervals if (one.level, one.supply) == (0.9, "given"))
+        return measure(value, truth, interval.low[target][chosen], interval.high[target][chosen])
 
     def coverage(self, interval: Interval, target: str, rows: Mask | None = None) -> float | None:
-        """Share of advertisers whose actual value is in the interval; by default as above."""
+        """Return the share of advertisers with the actual value inside; by default as above."""
         chosen = self._common if rows is None else rows
         truth = getattr(self.truth, target)[chosen]
-        low, high = interval.low[target][chosen], interval.high[target][chosen]
-        is_known = len(truth) > 0 and not np.isnan(low).any()  # NaN if the log has no such events
-        return float(((truth >= low) & (truth <= high)).mean()) if is_known else None
+        return share_inside(truth, interval.low[target][chosen], interval.high[target][chosen])
 
     def difference(self, first: str, second: str, target: str) -> Difference:
-        """WAPE of one source less that of another, over the advertisers that both forecast."""
+        """Return WAPE of one source minus that of another, over the advertisers of both."""
         seen = self._common
         one, other = (getattr(self.forecasts[name], target)[seen] for name in (first, second))
         return paired_difference(one, other, getattr(self.truth, target)[seen])
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything that is reported, ready for JSON.
+        """Return everything that is reported as plain values for JSON.
 
         Errors are of the advertisers that all sources forecast, so that they can be compared.
         ``placed`` has those of the model for the others that it knows, None if there are none.
@@ -159,13 +155,13 @@ class Evaluation:
 
     @property
     def _common(self) -> Mask:
-        """Those whom all sources forecast, and who bid in the held-out days, (A,)."""
+        """Advertisers that all sources forecast and that bid in the held-out days, (A,)."""
         return (self.observations > 0) & (self.bids > 0) & self.compared
 
     def _strata(self) -> dict[str, Mask]:
-        """Return who bid in the held-out days by bids in training; new ones are a stratum."""
-        kept = (self.bids > 0) & (self.compared | (self.observations <= 0))
-        return {name: rows & kept for name, rows in strata_of(self.observations).items()}
+        """Divide those that bid in the held-out days by their bids in training; some are new."""
+        shown = (self.bids > 0) & (self.compared | (self.observations <= 0))
+        return {name: rows & shown for name, rows in strata_of(self.observations).items()}
 
     def _placed(self) -> dict[str, Any] | None:
         rows = (self.observations > 0) & (self.bids > 0) & ~self.compared
@@ -182,23 +178,26 @@ class Evaluation:
 
     def _coverages(self, interval: Interval) -> list[dict[str, Any]]:
         """Return the coverage of one interval, of all and by stratum, for every target."""
-        groups = {"all": None} | self._strata()
-        about = {"supply": interval.supply, "level": interval.level}
         return [
-            {"target": target, **about, "stratum": name, "coverage": share}
+            {
+                "target": target,
+                "supply": interval.supply,
+                "level": interval.level,
+                "stratum": name,
+                "coverage": self.coverage(interval, target, rows),
+            }
             for target in TARGETS
-            for name, rows in groups.items()
-            for share in [self.coverage(interval, target, rows)]
+            for name, rows in ({"all": None} | self._strata()).items()
         ]
 
     def _difference(self, name: str, target: str) -> dict[str, Any]:
-        found = self.difference(DEFAULT, name, target)
+        wape = self.difference(DEFAULT, name, target)
         return {
             "a": DEFAULT,
             "b": name,
             "target": target,
-            "difference": _number(found.difference),
-            "standard_error": _number(found.standard_error),
+            "difference": _number(wape.difference),
+            "standard_error": _number(wape.standard_error),
         }
 
 
@@ -230,37 +229,33 @@ def evaluate(
     histograms = on_price_grid(histograms)
     train, held = split_days(histograms, holdout_days)
     before = histograms.for_days(train)
-    settings = settled(before, train, settings or SegmentSettings())
-    model = AdForecaster(**vars(settings))
+    model = AdForecaster(**vars(settings or SegmentSettings()))
     texts = texts_of(before.advertisers, descriptions)
-    sample, vectors = model._begin(before, texts)
-    settings = settled(sample, train, settings)
     paper = [source for source in sources if source in SOURCES]
-    trials = trials_on(sample, train, vectors, settings, [*dict.fromkeys([*paper, "robust"])])
-    training = training_on(sample, train, vectors, settings)
-    model._fit(before, texts, settings, trials, training)
+    prepared = model._prepare(before, texts, list(dict.fromkeys([*paper, "robust"])))
+    model._fit(before, texts, prepared)
     _LOG.info("Forecasting the held-out days by every source")
-    asked = HeldOutPlans(histograms, before, held, dict(descriptions or {}), model.representatives_)
-    plans = asked.compared_plans
-    choices, pairs = _by_sources(training, trials, settings, paper, plans)
-    for name in BASELINES:
-        if name in sources:
-            seed = settings.random_state
-            pairs[name] = _baseline(name, sample, training.evidence, plans, vectors, seed)
-    full = {name: asked.spread(pair) for name, pair in pairs.items()}
-    if known_curves:
+    held_out = HeldOutPlans(histograms, before, held, descriptions or {}, model.representatives_)
+    sample, training, plans = prepared.sample, prepared.training, held_out.compared_plans
+    choices, pairs = _by_sources(prepared, paper, plans)
+    if "lognormal" in sources:
+        pairs["lognormal"] = lognormal_forecast(sample, training.evidence, plans)
+    if "boosting" in sources:
+        seed = model.random_state
+        pairs["boosting"] = boosted_forecast(sample, plans, prepared.vectors, seed)
+    forecasts = {name: held_out.spread(pair) for name, pair in pairs.items()}
+    for name, curves in (known_curves or {}).items():
         evidence = evidence_of(histograms, train)
-        for name, curves in known_curves.items():
-            full[name] = forecast_by_curves(curves, evidence, asked.plans)
-    figures, intervals = _of_model(model, asked)
+        forecasts[name] = forecast_by_curves(curves, evidence, held_out.plans)
+    figures, intervals = _of_model(model, held_out)
     return Evaluation(
         days=[str(day) for day in histograms.days[held]],
         advertisers=histograms.advertisers,
-        observations=asked.of_known(model.observations_),
+        observations=held_out.of_known(model.observations_),
         bids=histograms.daily("count")[:, held].sum(axis=1),
-        compared=asked.is_compared,
+        compared=held_out.is_compared,
         truth=outcome_of(histograms, held),
-        forecasts=_with_events(full, figures),
+        forecasts=_with_events(forecasts, figures),
         intervals=intervals,
         choices=choices,
         model=model,
@@ -282,73 +277,57 @@ def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int],
 
 
 def _by_sources(
-    training: Training,
-    trials: list[SourceTrial],
-    settings: SegmentSettings,
-    sources: Sequence[str],
-    plans: Plans,
+    prepared: Prepared, sources: Sequence[str], plans: Plans
 ) -> tuple[dict[str, SourceChoice], dict[str, tuple[Floats, Floats]]]:
     """Return choices and forecasts of the sources of the paper, alone and pooled."""
+    _, _, settings, trials, training = prepared
     offered = all_candidates(training, settings, sources) if sources else []
     choices = (
-        choose_sources(trials, settings, sources) if trials else unchosen_sources(offered, settings)
+        choose_sources(trials, settings, sources) if trials else middle_settings(offered, settings)
     )
     by_key = {candidate.key: candidate for candidate in offered}
-    found = {}
+    forecasts = {}
     for name, choice in choices.items():
         prior = by_key[choice.source, choice.settings].memberships.prior
         win = pooled_curves(training.evidence, prior, choice.strength)
-        found[name] = forecast_by_curves(win, training.evidence, plans)
-    return choices, found
+        forecasts[name] = forecast_by_curves(win, training.evidence, plans)
+    return choices, forecasts
 
 
-def _baseline(
-    name: str,
-    before: BidHistograms,
-    evidence: Evidence,
-    plans: Plans,
-    vectors: Floats | None,
-    seed: int,
-) -> tuple[Floats, Floats]:
-    if name == "lognormal":
-        return lognormal_forecast(before, evidence, plans)
-    return boosted_forecast(before, plans, vectors, seed)
-
-
-def _of_model(model: AdForecaster, asked: HeldOutPlans) -> tuple[Floats, list[Interval]]:
+def _of_model(model: AdForecaster, held_out: HeldOutPlans) -> tuple[Floats, list[Interval]]:
     """Return the figures (A, 14) of the model with given supply, and all intervals."""
     tables = tables_of(model)
-    of_new = _of_new(tables, asked)
-    intervals, stated = [], np.zeros((asked.n, 14))
-    known = asked.plans.of_rows(asked.is_known).rows
+    of_new = _of_new(tables, held_out)
+    intervals, of_default = [], np.zeros((held_out.n, FIGURES))
+    known = held_out.plans.of_rows(held_out.is_known).rows
     for supply in ("given", "forecast"):
         for level in LEVELS:
-            figures = np.zeros((asked.n, 14))
+            figures = np.zeros((held_out.n, FIGURES))
             given = supply == "given"
-            figures[known] = tables.of_plans(asked.known_plans, given=given, level=level)
+            figures[known] = tables.of_plans(held_out.known_plans, given=given, level=level)
             # nothing is known of the supply of a new advertiser
-            figures[asked.new_plans.rows] = of_new[level]
-            ends = [
+            figures[held_out.new_plans.rows] = of_new[level]
+            low, high = (
                 {name: figures[:, column + side] for name, column in COLUMNS.items()}
                 for side in (1, 2)
-            ]
-            intervals.append(Interval(level, supply, *ends))
+            )
+            intervals.append(Interval(level, supply, low, high))
             if (supply, level) == ("given", 0.9):
-                stated = figures
-    return stated, intervals
+                of_default = figures
+    return of_default, intervals
 
 
-def _of_new(tables: ForecastTables, asked: HeldOutPlans) -> dict[float, Floats]:
+def _of_new(tables: ForecastTables, held_out: HeldOutPlans) -> dict[float, Floats]:
     """Return the figures of new advertisers at each level, (N, 14), by their texts.
 
     A placement has a weight for every advertiser, so some are placed at a time.
     """
-    found: dict[float, list[Floats]] = {level: [np.empty((0, 14))] for level in LEVELS}
-    for plans, texts in asked.new_blocks(_PLACED_TOGETHER):
+    blocks: dict[float, list[Floats]] = {level: [np.empty((0, FIGURES))] for level in LEVELS}
+    for plans, texts in held_out.new_blocks(_PLACED_TOGETHER):
         placements = tables.placer.placed_by_texts(texts)
         for level in LEVELS:
-            found[level].append(tables.of_placed_plans(placements, plans, level=level))
-    return {level: np.concatenate(parts) for level, parts in found.items()}
+            blocks[level].append(tables.of_placed_plans(placements, plans, level=level))
+    return {level: np.concatenate(parts) for level, parts in blocks.items()}
 
 
 def _with_events(
@@ -362,12 +341,12 @@ def _with_events(
         where=figures[:, 2:3] > 0,
     )
     rates = np.nan_to_num(rates)
-    found = {
+    outcomes = {
         name: Outcome(impressions, spend, impressions * rates[:, 0], impressions * rates[:, 1])
         for name, (impressions, spend) in forecasts.items()
     }
-    found[DEFAULT] = Outcome(*(np.nan_to_num(figures[:, c]) for c in COLUMNS.values()))
-    return found
+    outcomes[DEFAULT] = Outcome(*(np.nan_to_num(figures[:, c]) for c in COLUMNS.values()))
+    return outcomes
 
 
 def _chosen(default: Choice, choices: Mapping[str, SourceChoice]) -> dict[str, Any]:

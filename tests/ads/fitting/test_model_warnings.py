@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.day_levels import fit_levels, weekday_of
+from coterie.ads.fitting.model_warnings import model_warnings, price_drift
 from coterie.ads.forecasts.calibration import calibrate, normal_calibration
 from coterie.ads.forecasts.fitted_market import Choice
-from coterie.ads.forecasts.model_warnings import model_warnings, price_drift
 from markets import FIRST_DAY
 
 NAN = float("nan")
@@ -31,8 +31,7 @@ def steady(n):
     return WEEK[weekday_of(FIRST_DAY + np.arange(n))] + 0.01 * rng.standard_normal(n)
 
 
-@pytest.mark.parametrize("change", [0.26, -0.35, 0.8])
-@pytest.mark.parametrize("at", [3, 7, 11])
+@pytest.mark.parametrize(("change", "at"), [(0.26, 3), (-0.35, 7), (0.8, 11)])
 def test_a_lasting_change_is_found_with_its_day_and_size(change, at):
     """Of two weeks, over the weekdays; the sentence tells both."""
     found = price_drift(levels_of(steady(14) + np.where(np.arange(14) < at, 0, change)))
@@ -42,7 +41,7 @@ def test_a_lasting_change_is_found_with_its_day_and_size(change, at):
     assert found.since in found.sentence
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 14, 28])
+@pytest.mark.parametrize("n", [1, 4, 7, 28])
 def test_weekdays_and_noise_are_no_change(n):
     """However many days there are."""
     assert price_drift(levels_of(steady(n))) is None

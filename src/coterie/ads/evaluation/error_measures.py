@@ -8,7 +8,15 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["STRATA", "Difference", "Measures", "measure", "paired_difference", "strata_of"]
+__all__ = [
+    "STRATA",
+    "Difference",
+    "Measures",
+    "measure",
+    "paired_difference",
+    "share_inside",
+    "strata_of",
+]
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +45,7 @@ class Measures:
     advertisers: int
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """For JSON."""
+        """Return the measures as plain values for JSON."""
         return asdict(self)
 
 
@@ -60,9 +68,6 @@ def measure(
     """
     error, total = np.abs(forecast - truth), float(truth.sum())
     positive, either = truth > 0, (truth + forecast) > 0
-    inside = None
-    if low is not None and high is not None and len(truth) and not np.isnan(low).any():
-        inside = float(((truth >= low) & (truth <= high)).mean())
     return Measures(
         wape=float(error.sum()) / total if total > 0 else None,
         wape_standard_error=_ratio_error(error, truth),
@@ -70,13 +75,25 @@ def measure(
         mape_advertisers=int(positive.sum()),
         smape=_mean(2 * error[either] / (forecast + truth)[either]),
         bias=float((forecast - truth).sum()) / total if total > 0 else None,
-        coverage=inside,
+        coverage=None if low is None or high is None else share_inside(truth, low, high),
         advertisers=len(truth),
     )
 
 
+def share_inside(truth: Floats, low: Floats, high: Floats) -> float | None:
+    """Return the share of values inside their intervals; None without values or intervals.
+
+    >>> share_inside(np.array([1.0, 5.0]), np.zeros(2), np.full(2, 3.0))
+    0.5
+    """
+    # the ends are NaN if the log has no such events
+    if not len(truth) or np.isnan(low).any():
+        return None
+    return float(((truth >= low) & (truth <= high)).mean())
+
+
 def paired_difference(first: Floats, second: Floats, truth: Floats) -> Difference:
-    """WAPE of ``first`` less that of ``second``, with its standard error over advertisers.
+    """Return WAPE of ``first`` minus WAPE of ``second``, and its standard error over advertisers.
 
     With δ = |f₁ − y| − |f₂ − y| for each of the A advertisers the difference is Σδ / Σy and its
     standard error √(A · var δ) / Σy.
@@ -93,7 +110,7 @@ def paired_difference(first: Floats, second: Floats, truth: Floats) -> Differenc
 
 
 def strata_of(observations: Floats) -> Mapping[str, NDArray[np.bool_]]:
-    """Which advertisers are in which stratum of :data:`STRATA`, by bids in the training days."""
+    """Return the advertisers in each stratum of :data:`STRATA`, by bids in the training days."""
     return {name: (observations >= low) & (observations < high) for name, low, high in STRATA}
 
 

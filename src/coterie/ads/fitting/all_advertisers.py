@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.curves.supply import Supply, SupplyRule
-from coterie.ads.forecasts.market_fit import MarketFit
-from coterie.ads.forecasts.representatives import histograms_of
+from coterie.ads.fitting.market_fit import MarketFit
+from coterie.ads.fitting.representatives import histograms_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import MembershipRule, Memberships
 from coterie.ads.segments.segment_profiles import distances_from_segments
 
-__all__ = ["KnownAdvertisers", "OwnCurves", "find_curves", "look_at_all", "text_votes"]
+__all__ = ["KnownAdvertisers", "complete_all_curves", "place_all", "text_votes"]
 
 Floats = NDArray[np.float64]
 Curves = NDArray[np.float32]
@@ -37,21 +37,12 @@ class KnownAdvertisers:
     shares: Floats  # (A, K + 1), in the segments
     observations: Floats  # (A,)
     successes: sp.csr_array  # (A, G), float32
-    told: sp.csr_array  # (A, G), float32: trials, and in the hazard form those that end in a bin
+    trials_by_bin: sp.csr_array  # (A, G), float32; in the hazard form those that end in a bin
     sums: dict[str, Floats]  # of the cells of bids, (A,) each
     supply: Supply
 
 
-@dataclass(frozen=True)
-class OwnCurves:
-    """The curves of A advertisers."""
-
-    win: Curves  # (A, G)
-    spread: Curves  # (A, G)
-    distances: Floats  # (A,), between the curve of an advertiser and that of its segment
-
-
-def look_at_all(
+def place_all(
     histograms: BidHistograms,
     batches: Sequence[Indices],
     price: Floats,
@@ -67,30 +58,30 @@ def look_at_all(
     A = len(histograms.advertisers)
     shares, observations = np.empty((A, len(rule.rates))), np.empty(A)
     sums = {name: np.empty(A) for name in _SUMS}
-    successes, told, supplies = [], [], []
+    successes, trials_by_bin, supplies = [], [], []
     for number, rows in enumerate(batches):
-        _tell("Placing", number, batches)
+        _log_progress("Placing", number, batches)
         some = histograms_of(histograms, rows)
         evidence = replace(evidence_of(some), price=price)
         shares[rows] = rule.shares(evidence, votes(rows))
         observations[rows] = evidence.observations
         successes.append(_sparse(evidence.successes))
-        told.append(_sparse(_ended(evidence)))
+        trials_by_bin.append(_sparse(_ended(evidence)))
         for name in _SUMS:
             sums[name][rows] = some.daily(name).sum(axis=1)
         supplies.append(supply.supply(some.daily("count")))
-    order = np.concatenate(batches) if batches else np.empty(0, dtype=np.int64)
+    order = np.concatenate(batches)
     return KnownAdvertisers(
         shares,
         observations,
         _joined(successes, order),
-        _joined(told, order),
+        _joined(trials_by_bin, order),
         sums,
         _joined_supply(supplies, order),
     )
 
 
-def find_curves(
+def complete_all_curves(
     histograms: BidHistograms,
     batches: Sequence[Indices],
     fit: MarketFit,
@@ -98,23 +89,24 @@ def find_curves(
     memberships: Memberships,
     price: Floats,
     segment_curves: Floats,
-) -> OwnCurves:
+) -> tuple[Curves, Curves, Floats]:
     """Complete the curves of all advertisers by a dictionary that was fitted to some.
 
-    ``segment_curves`` (K + 1, G) are by own auctions; the distances are from these.
+    Return W and its standard deviation, (A, G) each, and the distance of each advertiser's own
+    curve from that of its segment, (A,). ``segment_curves`` (K + 1, G) are by own auctions.
     """
     A, _, G = histograms.shape
     win, spread = np.empty((A, G), np.float32), np.empty((A, G), np.float32)
     distances = np.empty(A)
     for number, rows in enumerate(batches):
-        _tell("Completing the curves of", number, batches)
+        _log_progress("Completing the curves of", number, batches)
         some = histograms_of(histograms, rows)
         evidence = replace(evidence_of(some), price=price)
-        mine = replace(memberships, shares=memberships.shares[rows])
-        distances[rows] = distances_from_segments(evidence, mine, segment_curves)
-        groups = np.where(evidence.observations > 0, mine.labels, -1)
+        of_batch = replace(memberships, shares=memberships.shares[rows])
+        distances[rows] = distances_from_segments(evidence, of_batch, segment_curves)
+        groups = np.where(evidence.observations > 0, of_batch.labels, -1)
         win[rows], spread[rows] = fit.of_others(some, groups).curves(strength)
-    return OwnCurves(win, spread, distances)
+    return win, spread, distances
 
 
 def text_votes(
@@ -138,16 +130,16 @@ def text_votes(
     centres = [_centres(fitted, column) for column in partitions.T]
 
     def votes(rows: Indices) -> Labels:
-        found = np.full((len(rows), partitions.shape[1]), -1, dtype=np.int64)
+        labels = np.full((len(rows), partitions.shape[1]), -1, dtype=np.int64)
         is_known = known[rows] >= 0
-        found[is_known] = partitions[known[rows[is_known]]]
+        labels[is_known] = partitions[known[rows[is_known]]]
         others = np.flatnonzero(~is_known & vectors[rows].any(axis=1))
         for column, middle in enumerate(centres):
             if len(middle) and len(others):
                 # the nearest centre c of a vector x has the largest x·c − |c|²/2
                 near = vectors[rows[others]] @ middle.T - (middle**2).sum(axis=1) / 2
-                found[others, column] = near.argmax(axis=1)
-        return found
+                labels[others, column] = near.argmax(axis=1)
+        return labels
 
     return votes
 
@@ -178,25 +170,20 @@ def _joined(parts: list[sp.csr_array], order: Indices) -> sp.csr_array:
         return parts[0]
     together = sp.vstack(parts, format="csr")
     parts.clear()
-    return together if _is_in_order(order) else together[np.argsort(order)]
+    is_in_order = bool((np.diff(order) > 0).all())
+    return together if is_in_order else together[np.argsort(order)]
 
 
-def _joined_supply(parts: Iterable[Supply], order: Indices) -> Supply:
-    some = list(parts)
+def _joined_supply(parts: list[Supply], order: Indices) -> Supply:
     back = np.argsort(order, kind="stable")
     rows: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in some])[back]
+        name: np.concatenate([getattr(part, name) for part in parts])[back]
         for name in ("level", "error", "variation", "weekday")
     }
-    return replace(some[0], **rows)
+    return replace(parts[0], **rows)
 
 
-def _is_in_order(order: Indices) -> bool:
-    return bool((np.diff(order) > 0).all())
-
-
-def _tell(what: str, number: int, batches: Sequence[Indices]) -> None:
+def _log_progress(step: str, number: int, batches: Sequence[Indices]) -> None:
     if len(batches) > 1:
-        done = sum(len(rows) for rows in batches[:number])
-        total = done + sum(len(rows) for rows in batches[number:])
-        _LOG.info("%s advertisers, %s of %s done", what, f"{done:,}", f"{total:,}")
+        done, total = (sum(map(len, part)) for part in (batches[:number], batches))
+        _LOG.info("%s advertisers, %s of %s done", step, f"{done:,}", f"{total:,}")

@@ -87,9 +87,9 @@ def boosted_forecast(
         np.repeat([1, 0], n),
         sample_weight=np.concatenate([won, lost]) + 1e-9,
     )
-    asked = np.repeat(plans.rows, np.diff(plans.starts))
-    wanted = describe(asked, np.log(plans.bids * 1e6))
-    rate = wins.predict_proba(wanted)[:, 1]
+    plan_rows = np.repeat(plans.rows, np.diff(plans.starts))
+    described = describe(plan_rows, np.log(plans.bids * 1e6))
+    rate = wins.predict_proba(described)[:, 1]
     each = plans.bids / 1000
     paid = won > 0
     if histograms.auction == "second" and paid.any():
@@ -97,11 +97,11 @@ def boosted_forecast(
         prices = HistGradientBoostingRegressor(max_iter=150, random_state=seed).fit(
             features[paid], np.exp(share), sample_weight=won[paid]
         )
-        each = each * np.clip(prices.predict(wanted), 0.0, 1.0)
+        each = each * np.clip(prices.predict(described), 0.0, 1.0)
     impressions = plans.counts * rate
     return (
-        np.bincount(asked, impressions, A).astype(np.float64),
-        np.bincount(asked, impressions * each, A).astype(np.float64),
+        np.bincount(plan_rows, impressions, A).astype(np.float64),
+        np.bincount(plan_rows, impressions * each, A).astype(np.float64),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.forecasts.error_measures import (
+from coterie.ads.evaluation.error_measures import (
     STRATA,
     measure,
     paired_difference,

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,31 +14,31 @@ from sklearn.base import BaseEstimator
 
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.supply import fit_supply_rule
-from coterie.ads.forecasts.all_advertisers import (
+from coterie.ads.fitting.all_advertisers import (
     KnownAdvertisers,
-    find_curves,
-    look_at_all,
+    complete_all_curves,
+    place_all,
     text_votes,
 )
-from coterie.ads.forecasts.backtest import backtest_market, event_rates
-from coterie.ads.forecasts.calibration import Calibration
-from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
-from coterie.ads.forecasts.market_fit import fit_market
-from coterie.ads.forecasts.model_warnings import model_warnings
-from coterie.ads.forecasts.plan_forecasts import pays_of
-from coterie.ads.forecasts.representatives import (
+from coterie.ads.fitting.backtest import backtest_market, event_rates
+from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.fitting.model_warnings import model_warnings
+from coterie.ads.fitting.representatives import (
     batches_of,
     choose_representatives,
     histograms_of,
     refuse_too_many,
 )
-from coterie.ads.forecasts.source_choice import (
+from coterie.ads.fitting.source_choice import (
     SourceTrial,
     Training,
-    settled,
+    feasible_settings,
     training_on,
     trials_on,
 )
+from coterie.ads.forecasts.calibration import Calibration
+from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
+from coterie.ads.forecasts.plan_forecasts import pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
@@ -66,6 +66,16 @@ __all__ = ["AdForecaster", "load_forecaster"]
 Floats = NDArray[np.float64]
 
 _LOG = logging.getLogger("coterie")
+
+
+class Prepared(NamedTuple):
+    """What a fit starts from, all of it of the representatives."""
+
+    sample: BidHistograms
+    vectors: Floats | None  # of texts
+    settings: SegmentSettings
+    trials: list[SourceTrial]
+    training: Training  # evidence and views of all days
 
 
 class AdForecaster(FittedMarket, BaseEstimator):
@@ -166,15 +176,10 @@ class AdForecaster(FittedMarket, BaseEstimator):
             Counts by values of dimensions, from :func:`~coterie.ads.read_targets`; the model can
             then forecast single values and rank them.
         """
-        settings = SegmentSettings(**self.get_params(deep=False))
         histograms = on_price_grid(histograms)
         texts = texts_of(histograms.advertisers, descriptions)
-        sample, vectors = self._begin(histograms, texts, embeddings)
-        days = list(range(len(histograms.days)))
-        settings = settled(sample, days, settings)
-        trials = trials_on(sample, days, vectors, settings, ("robust",))
-        training = training_on(sample, days, vectors, settings)
-        self._fit(histograms, texts, settings, trials, training)
+        prepared = self._prepare(histograms, texts, ("robust",), embeddings)
+        self._fit(histograms, texts, prepared)
         self.targets_ = None if targets is None else self._fitted_targets(targets)
         return self
 
@@ -216,10 +221,15 @@ class AdForecaster(FittedMarket, BaseEstimator):
             together, texts | dict(descriptions or {}), embeddings=embeddings, targets=counts
         )
 
-    def _begin(
-        self, histograms: BidHistograms, texts: list[str], embeddings: ArrayLike | None = None
-    ) -> tuple[BidHistograms, Floats | None]:
-        """Choose the representatives; return their histograms and the vectors of their texts."""
+    def _prepare(
+        self,
+        histograms: BidHistograms,
+        texts: list[str],
+        sources: Sequence[str],
+        embeddings: ArrayLike | None = None,
+    ) -> Prepared:
+        """Choose the representatives, and make their views and the trials of some sources."""
+        settings = SegmentSettings(**self.get_params(deep=False))
         refuse_too_many(histograms, self.max_representatives)
         rows = choose_representatives(histograms, self.max_representatives, self.random_state)
         self.representatives_, self.text_view_ = rows, None
@@ -228,24 +238,18 @@ class AdForecaster(FittedMarket, BaseEstimator):
             self.text_view_ = view.fit([texts[row] for row in rows.tolist()])
         self.vectors_ = self._vectors(texts, embeddings)
         sample = histograms_of(histograms, rows)
-        return sample, None if self.vectors_ is None else self.vectors_[rows]
+        vectors = None if self.vectors_ is None else self.vectors_[rows]
+        days = list(range(len(histograms.days)))
+        settings = feasible_settings(sample, days, settings)
+        trials = trials_on(sample, days, vectors, settings, sources)
+        training = training_on(sample, days, vectors, settings)
+        return Prepared(sample, vectors, settings, trials, training)
 
-    def _fit(
-        self,
-        histograms: BidHistograms,
-        texts: list[str],
-        settings: SegmentSettings,
-        trials: list[SourceTrial],
-        training: Training,
-    ) -> Self:
-        """Fit with the trials of the backtest and the views of all days already made.
-
-        Trials and views are of the representatives.
-        """
-        rows, evidence = self.representatives_, training.evidence
-        sample = histograms_of(histograms, rows)
-        choice, calibration = backtest_market(sample, trials, settings)
-        views, weights = training.informative_views, None
+    def _fit(self, histograms: BidHistograms, texts: list[str], prepared: Prepared) -> None:
+        """Fit everything else; ``histograms`` and ``texts`` are of all advertisers."""
+        rows, evidence = self.representatives_, prepared.training.evidence
+        choice, calibration = backtest_market(prepared.sample, prepared.trials, prepared.settings)
+        views, weights = prepared.training.informative_views, None
         labels = np.full(len(rows), -1, dtype=np.int64)
         if views and choice.n_segments:
             _LOG.info("Finding the segments the views agree on")
@@ -253,15 +257,15 @@ class AdForecaster(FittedMarket, BaseEstimator):
             labels, weights = consensus_labels(views, function)
         learned = robust_memberships(views, evidence, labels, self.max_observations)
         batches = batches_of(histograms, self.max_representatives)
-        known = self._look_at_all(histograms, batches, sample, training, learned)
-        found = replace(learned, shares=known.shares, rule=None)
-        found = sizable_segments(found, known.observations)
-        self.shares_, self.labels_ = found.shares, found.labels
+        known = self._placed(histograms, batches, prepared, learned)
+        memberships = replace(learned, shares=known.shares, rule=None)
+        memberships = sizable_segments(memberships, known.observations)
+        self.shares_, self.labels_ = memberships.shares, memberships.labels
         self.agreement_ = spread_agreement(
             compare_views(views, self.labels_[rows], weights), rows, len(texts)
         )
         self._keep_evidence(histograms, evidence, known)
-        self._keep_curves(histograms, batches, evidence, found, choice, calibration)
+        self._keep_curves(histograms, batches, prepared, memberships, choice, calibration)
         self._keep_segments([texts[row] for row in rows.tolist()])
         self._keep_rates(known)
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
@@ -269,30 +273,28 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.warnings_ = model_warnings(self.price_levels_, choice, calibration)
         for sentence in self.warnings_:
             warn_user(sentence, CoterieWarning)
-        return self
 
-    def _look_at_all(
+    def _placed(
         self,
         histograms: BidHistograms,
         batches: list[NDArray[np.int64]],
-        sample: BidHistograms,
-        training: Training,
+        prepared: Prepared,
         learned: Memberships,
     ) -> KnownAdvertisers:
         """Return what is known of all advertisers, by rules of the representatives."""
         if learned.rule is None:
             raise AssertionError("memberships that were learned have a rule")
-        text = training.informative_views.get("text")
+        text = prepared.training.informative_views.get("text")
         votes = []
         if text is not None and self.vectors_ is not None:
             votes = [text_votes(self.vectors_, self.representatives_, text.partitions)]
-        return look_at_all(
+        return place_all(
             histograms,
             batches,
-            training.evidence.price,
+            prepared.training.evidence.price,
             learned.rule,
             lambda rows: [vote(rows) for vote in votes],
-            fit_supply_rule(sample.daily("count"), histograms.days),
+            fit_supply_rule(prepared.sample.daily("count"), histograms.days),
         )
 
     def _fitted_targets(self, counts: TargetCounts) -> TargetEffects:
@@ -339,33 +341,33 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.form_, self.pays_ = evidence.form, pays_of(evidence)
         self.edges_, self.price_ = evidence.edges, evidence.price
         self.observations_ = known.observations
-        self.successes_, self.trials_by_bin_ = known.successes, known.told
+        self.successes_, self.trials_by_bin_ = known.successes, known.trials_by_bin
 
     def _keep_curves(
         self,
         histograms: BidHistograms,
         batches: list[NDArray[np.int64]],
-        evidence: Evidence,
+        prepared: Prepared,
         memberships: Memberships,
         choice: Choice,
         calibration: Calibration,
     ) -> None:
         _LOG.info("Fitting the market curves")
-        rows, days = self.representatives_, list(range(len(histograms.days)))
+        rows, evidence = self.representatives_, prepared.training.evidence
         groups = np.where(evidence.observations > 0, self.labels_[rows], -1)
         n_segments = memberships.shares.shape[1] - 1
-        sample = histograms_of(histograms, rows)
-        fit = fit_market(sample, days, groups, n_segments, half_life=choice.half_life)
-        mine = replace(memberships, shares=memberships.shares[rows])
-        by_segment = segment_curves(evidence, mine)
-        found = find_curves(
+        days, half_life = list(range(len(histograms.days))), choice.half_life
+        fit = fit_market(prepared.sample, days, groups, n_segments, half_life=half_life)
+        of_sample = replace(memberships, shares=memberships.shares[rows])
+        by_segment = segment_curves(evidence, of_sample)
+        win, spread, distances = complete_all_curves(
             histograms, batches, fit, choice.strength, memberships, evidence.price, by_segment
         )
         self.price_levels_ = fit.levels
-        self.win_, self.spread_ = found.win, found.spread
+        self.win_, self.spread_ = win, spread
         self.segment_win_, self.segment_spread_ = fit.segment_curves()
         self.choice_, self.calibration_ = choice, calibration
-        self.outliers_, distance = outlying_members(found.distances)
+        self.outliers_, distance = outlying_members(distances)
         self.doubtful_ = doubtful_members(memberships, self.observations_)
         self.confidence_ = memberships.shares[:, :-1].max(axis=1, initial=0.0)
         # half the distance of all curves leaves no confidence
@@ -376,9 +378,8 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.supply_ = known.supply
         self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
         self.wins_, self.cost_, self.rows_ = wins, cost, float(count.sum())
-        rates = event_rates(wins, {"clicks": clicks, "conversions": conversions}, self.shares_)
-        self.click_rate_, self.click_worth_ = rates["clicks"]
-        self.conversion_rate_, self.conversion_worth_ = rates["conversions"]
+        self.click_rate_, self.click_worth_ = event_rates(clicks, wins, self.shares_)
+        self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)
 
 
 def load_forecaster(path: str | os.PathLike[str]) -> AdForecaster:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.auction_counts import count_auctions, day_weights
-from coterie.ads.curves.price_levels import price_levels
-from coterie.ads.forecasts.market_fit import fit_market
+from coterie.ads.fitting.market_fit import fit_market
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
 from markets import EASY, market
@@ -79,15 +78,6 @@ def test_segment_curves_are_those_of_their_members(fit):
     assert overall < 0.1
 
 
-def test_levels_may_be_given(fit):
-    """Those that were found give the same fit."""
-    _, made, found = fit
-    days = list(range(7))
-    levels = price_levels(made.histograms, days)
-    again = fit_market(made.histograms, days, made.segments, 3, levels=levels)
-    np.testing.assert_array_equal(again.curves(30.0)[0], found.curves(30.0)[0])
-
-
 def test_a_half_life_weighs_the_counts(fit):
     """Recent days count more; the atoms stay."""
     _, made, found = fit
@@ -101,9 +91,9 @@ def test_a_half_life_weighs_the_counts(fit):
     np.testing.assert_array_equal(same.curves(10.0)[0], found.curves(10.0)[0])
 
 
-def test_other_days_change_nothing(fit):
+def test_other_days_change_nothing():
     """A fit to some days is that of a log of these days."""
-    _, made, _ = fit
+    made = market(RISING)
     some = [0, 1, 2, 3]
     alone = made.histograms.for_days(some)
     assert len(alone.advertisers) == len(made.segments)

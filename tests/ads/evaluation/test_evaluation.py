@@ -11,11 +11,11 @@ import pytest
 
 from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
-from coterie.ads.forecasts.baselines import BASELINES
+from coterie.ads.evaluation.baselines import BASELINES
+from coterie.ads.evaluation.error_measures import STRATA, measure, paired_difference, strata_of
+from coterie.ads.evaluation.evaluation import DEFAULT, evaluate, split_days
+from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS
-from coterie.ads.forecasts.error_measures import STRATA, measure, paired_difference, strata_of
-from coterie.ads.forecasts.evaluation import DEFAULT, evaluate, split_days
-from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.plans import outcome_of
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
@@ -376,11 +376,14 @@ def test_a_market_that_grows_is_evaluated_by_numbers_it_always_allowed():
     assert all(dict(choice.settings).get("k", 8) in {8, 10} for choice in found.choices.values())
 
 
-@pytest.mark.parametrize("sources", [(), ("own",), ("global", "own"), ("win", "lognormal")])
+@pytest.mark.parametrize("sources", [(), ("win", "lognormal")])
 def test_some_sources_alone_are_evaluated_too(sources):
-    """The model is always there."""
-    made = market(EASY)
-    found = evaluate(made.histograms, made.descriptions, settings=QUICK, sources=sources)
+    """The model is always there; the text of a new advertiser may be None."""
+    made = market(replace(EASY, advertisers=40, days=3))
+    log = made.histograms
+    new = np.setdiff1d(log.advertisers, log.for_days([0, 1]).advertisers).tolist()
+    texts = {**made.descriptions, new[0]: None}
+    found = evaluate(log, texts, settings=QUICK, sources=sources)
     assert {name.split("+")[0] for name in found.forecasts} == {*sources, DEFAULT}
     assert json.dumps(found.as_dict(), allow_nan=False)
 

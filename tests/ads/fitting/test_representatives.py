@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.forecasts import representatives
-from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.forecasts.representatives import (
+from coterie.ads.fitting import representatives
+from coterie.ads.fitting.forecaster import AdForecaster
+from coterie.ads.fitting.representatives import (
     batches_of,
     choose_representatives,
     histograms_of,

@@ -1,0 +1,1 @@
+"""Evaluation of forecasts on held-out days, against baselines and the sources of the paper."""

@@ -1,0 +1,1 @@
+"""Fitting: from bid histograms to the model that forecasts; backtest and choice of settings."""
