@@ -19,6 +19,7 @@ from coterie.ads.decisions.decision_answers import (
     RankedBy,
     RankedTarget,
     TargetRanking,
+    interval_of,
 )
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, NO_BID, checked_bids
@@ -81,7 +82,7 @@ def rank_targets(
     at = _checked_bid(model, outlook, bid)
     before = targets.of_new(outlook.placement.shares)
     found: list[RankedTarget] = []
-    for name in _asked_dimensions(dimension) or targets.dimensions:
+    for name in _requested_dimensions(dimension) or targets.dimensions:
         columns = targets.columns(name)
         values = [str(value) for value in targets.values[columns]]
         evidence = effects.of(columns), before.of(columns)
@@ -113,8 +114,8 @@ def _ranked_by(model: FittedMarket, by: RankedBy | None) -> RankedBy:
     return by
 
 
-def _asked_dimensions(dimension: Any) -> list[str]:
-    """Return one dimension or several as a list; none if all are asked for."""
+def _requested_dimensions(dimension: Any) -> list[str]:
+    """Return one dimension or several as a list, empty for all of them."""
     if dimension is None:
         return []
     is_several = isinstance(dimension, Iterable) and not isinstance(dimension, str)
@@ -156,7 +157,7 @@ def _ranked(
         _row(
             (dimension, values[v]),
             figures[v].tolist(),
-            {name: _ends(draw[:, v], outlook.level) for name, draw in draws.items()},
+            {name: interval_of(draw[:, v], outlook.level) for name, draw in draws.items()},
             (float(own.share[0, v]), float(weights[v]), float(best[v]) if can_choose[v] else None),
         )
         for v in range(len(values))
@@ -270,11 +271,6 @@ def _row(
     return RankedTarget(
         *named, share=share, win_rate=figures[0], own_weight=weight, chance_best=best, **parts
     )
-
-
-def _ends(draws: Floats, level: float) -> Interval:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    return low, high
 
 
 def _over(part: Any, whole: Any) -> Floats:

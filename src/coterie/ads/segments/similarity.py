@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,7 +36,6 @@ __all__ = [
     "kolmogorov_critical_value",
     "ks_distances",
     "ks_graph",
-    "ks_graphs",
 ]
 
 Floats = NDArray[np.float64]
@@ -152,25 +150,16 @@ def ks_graph(
            [1, 0, 0],
            [0, 0, 0]])
     """
-    how: dict[str, Any] = {"max_observations": max_observations, "tolerance": tolerance}
-    how |= {"weights": weights, "n_neighbors": n_neighbors}
-    return ks_graphs(curves, observations, [alpha], **how)[0]
-
-
-def ks_graphs(
-    curves: ArrayLike, observations: ArrayLike, alphas: Sequence[float], **how: Any
-) -> list[sp.csr_array]:
-    """Compute the graphs of similar advertisers at several levels, in one pass over the pairs.
-
-    Parameters are those of :func:`compare_curves`.
-
-    Examples
-    --------
-    >>> curves = [[0.1, 0.5, 1.0], [0.2, 0.6, 1.0], [0.35, 0.6, 1.0]]
-    >>> [graph.nnz for graph in ks_graphs(curves, [100, 100, 100], [0.01, 0.05, 0.5])]
-    [4, 4, 2]
-    """
-    return compare_curves(curves, observations, alphas, **how).graphs
+    compared = compare_curves(
+        curves,
+        observations,
+        [alpha],
+        max_observations=max_observations,
+        tolerance=tolerance,
+        weights=weights,
+        n_neighbors=n_neighbors,
+    )
+    return compared.graphs[0]
 
 
 class SimilarCurves:

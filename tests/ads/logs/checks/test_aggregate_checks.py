@@ -44,7 +44,7 @@ def test_medians_are_those_of_the_bids_to_two_digits(bids):
     assert median_amount(read_amounts(table, rules, logs)) == lower_median(amount, weight)
     for name in set(names):
         chosen = [(v, w) for n, v, w in bids if n == name]
-        found = median_amount(read_amounts(table, rules, logs, [name]))
+        found = median_amount(read_amounts(table, rules, logs, name))
         assert found == lower_median(*zip(*chosen, strict=True))
 
 

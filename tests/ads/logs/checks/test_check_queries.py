@@ -121,8 +121,8 @@ def test_queries_compile_for_spark():
         logs = BadLog(rows, 0).open()
         table = checked_rows(logs)
         rules = row_rules(table, logs)
-        queries = [cells_query(table, rules, logs), examples_query(table, enumerate(rules))]
-        queries += [amounts_query(table, rules, logs, some) for some in ((), ["ash"])]
+        queries = [cells_query(table, rules, logs), examples_query(table, dict(enumerate(rules)))]
+        queries += [amounts_query(table, rules, logs, name) for name in (None, "ash")]
         queries += [query for query in [repeats_query(logs, 7)] if query is not None]
         for query in queries:
             assert "SELECT" in ibis.to_sql(query, dialect="pyspark")

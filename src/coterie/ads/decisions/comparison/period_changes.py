@@ -162,11 +162,11 @@ def typical_change(change: Floats, variance: Floats) -> tuple[float, float]:
 
 
 def p_values(change: Floats, variance: Floats, freedom: Floats | float) -> Floats:
-    """Return two-sided p-values of Student's t statistics, (A,); 1 where nothing changed."""
+    """Return two-sided p-values of Student's t statistics, (A,); 1 for a variance of 0."""
     from scipy.stats import t
 
     error = np.sqrt(variance)
-    z = np.divide(np.abs(change), error, out=np.zeros_like(error), where=error > 0)
+    z = np.divide(np.abs(change), error, out=np.zeros_like(error), where=error != 0)
     # beyond a million degrees of freedom it is the normal distribution, which scipy cannot say
     return np.asarray(2.0 * t.sf(z, np.minimum(freedom, 1e6)))
 
