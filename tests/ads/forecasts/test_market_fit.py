@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads.curves.auction_counts import count_auctions, day_weights
 from coterie.ads.curves.price_levels import price_levels
 from coterie.ads.forecasts.market_fit import fit_market
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
-from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
 from markets import EASY, market
 
 KINDS = {

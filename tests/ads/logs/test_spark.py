@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bid_tables import as_arrow, bid_frame, write_csv
-from coterie.ads.histograms.bid_histograms import BidHistograms
+from bid_tables import as_arrow, assert_equal_histograms, bid_frame, sorted_rows, write_csv
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.histograms.target_counting import read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
@@ -20,7 +17,6 @@ from coterie.ads.logs.log_mapping import LogMapping
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.engines.backends import connect
-from coterie.engines.queries import fetch
 from coterie.errors import CoterieWarning, InvalidParameterError, TableError
 from foreign_logs import SHAPES, auctions
 from spark_cluster import WORKERS, connected_cluster
@@ -38,26 +34,9 @@ def spark(tmp_path_factory):
         yield connection
 
 
-def assert_equal(one: BidHistograms, other: BidHistograms) -> None:
-    """Require equal histograms."""
-    for name in ("advertisers", "days", "edges"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    for name in ("auction", "revealed", "currency"):
-        assert getattr(one, name) == getattr(other, name)
-    for part in ("bids", "prices"):
-        for field in dataclasses.fields(getattr(one, part)):
-            here, there = (getattr(getattr(found, part), field.name) for found in (one, other))
-            assert np.array_equal(here, there), (part, field.name)
-
-
 def both(source, spark, **how) -> list:
     """The same log on DuckDB and on Spark."""
     return [open_logs(source, connection, **how) for connection in (connect(threads=1), spark)]
-
-
-def sorted_rows(logs) -> list[tuple]:
-    """The rows of a canonical table, in one order."""
-    return sorted(tuple(map(str, row.values())) for row in fetch(logs.table).to_pylist())
 
 
 def test_the_work_is_done_by_two_executors(spark):
@@ -79,7 +58,7 @@ def test_histograms_equal_duckdb(layout, spark, tmp_path):
         else:
             write_csv(part, tmp_path / f"bids {i}.csv.gz", compression="gzip")
     here, there = both(tmp_path, spark)
-    assert_equal(read_histograms(here), read_histograms(there))
+    assert_equal_histograms(read_histograms(here), read_histograms(there))
 
 
 def test_other_logs_equal_duckdb(spark, tmp_path):
@@ -98,7 +77,7 @@ def test_other_logs_equal_duckdb(spark, tmp_path):
     expected = read_histograms(open_logs(ibis.memtable(table)), edges, days=days)
     for source in (tmp_path / "days", tmp_path / "times.parquet"):
         for logs in both(source, spark):
-            assert_equal(read_histograms(logs, edges, days=days), expected)
+            assert_equal_histograms(read_histograms(logs, edges, days=days), expected)
 
 
 def test_weighted_sums_agree_up_to_rounding(spark, tmp_path):
@@ -145,7 +124,9 @@ def test_ipinyou_logs_and_histograms_equal_duckdb(spark, tmp_path):
     pq.write_table(pa.table(histograms), tmp_path / "ready.parquet")
     for name in ("imp.txt", "ready.parquet"):
         edges = [10, 2_010_000, 9_000_001]
-        assert_equal(*(read_histograms(logs, edges) for logs in both(tmp_path / name, spark)))
+        assert_equal_histograms(
+            *(read_histograms(logs, edges) for logs in both(tmp_path / name, spark))
+        )
 
 
 def test_a_damaged_row_of_text_is_an_error(spark, tmp_path):
@@ -206,7 +187,7 @@ def test_mapped_logs(tmp_path, spark, shape):
     }
     source = SHAPES[shape](tmp_path, auctions(600))[0]
     here, there = (read_histograms(logs) for logs in both(source, spark, **options[shape]))
-    assert_equal(here, there)
+    assert_equal_histograms(here, there)
 
 
 def test_zstandard_is_refused(tmp_path, spark):

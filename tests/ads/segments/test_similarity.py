@@ -12,7 +12,6 @@ from scipy.special import kolmogorov
 from scipy.stats import ks_2samp, kstwobign
 
 from coterie.ads.segments import similar_pairs, similarity
-from coterie.ads.segments.graph_clusters import leader_clusters
 from coterie.ads.segments.similarity import (
     compare_curves,
     kolmogorov_critical_value,
@@ -20,6 +19,7 @@ from coterie.ads.segments.similarity import (
     ks_graph,
 )
 from coterie.errors import InvalidParameterError
+from leader_rule import leader_clusters
 
 
 def some_curves(n, points, seed=0, laws=4):

@@ -111,8 +111,8 @@ class BudgetPlan:
     using_bid : float or None
         The bid whose mean spend is the budget (CPM); None if no bid in the log spends it all.
     bid : float
-        The bid of this plan: the one asked for, else that which uses the budget, else the highest
-        in the log.
+        The bid of this plan: the one given, else the one that uses the budget, else the highest in
+        the log.
     days : int
         The number of days.
     level : float

@@ -19,13 +19,11 @@ from coterie.ads.segments import similarity_kernels as kernels
 from coterie.ads.segments.similar_pairs import (
     BLOCK,
     CurveTest,
-    all_true,
     count_leaders,
     find_all_pairs,
     find_nearest_pairs,
     graph_of,
     in_steps,
-    p_values_of,
 )
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import available_memory, map_in_threads, readable_bytes
@@ -185,7 +183,8 @@ class SimilarCurves:
     def leaders(self) -> list[int]:
         """Return the number of clusters of the leader rule at each level, by all similar pairs.
 
-        See :func:`~coterie.ads.segments.graph_clusters.leader_clusters`.
+        The advertiser with the most observations, then with the most neighbours, leads and takes
+        all similar ones that are left; then the next one leads.
         """
         return [self._count(level, of_level) for level, of_level in enumerate(self._degrees)]
 
@@ -265,15 +264,14 @@ def compare_curves(
         raise InvalidParameterError(
             f"alphas has {len(descending)} distinct levels; the limit is {_MOST_LEVELS}"
         )
-    test = CurveTest(F, 1.0 / m[known], -descending, tolerance)
-    weigh = p_values_of(test) if weights == "pvalue" else all_true
+    test = CurveTest(F, 1.0 / m[known], -descending, tolerance, weights)
     if n_neighbors is None:
         # a pair has two entries, each with a column and a weight
         bytes_per_pair = 2 * (4 + np.dtype(_WEIGHTS[weights]).itemsize)
         most = available_memory() // (bytes_per_pair * (1 + len(criticals)))
-        pairs, similar = find_all_pairs(test, weigh, most), None
+        pairs, similar = find_all_pairs(test, most), None
     else:
-        pairs, similar = find_nearest_pairs(test, weigh, n_neighbors)
+        pairs, similar = find_nearest_pairs(test, n_neighbors)
     graphs = [
         graph_of(pairs, int(level) + 1, alpha, known, len(m))
         for level, alpha in zip(rank, alphas, strict=True)

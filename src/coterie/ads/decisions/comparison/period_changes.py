@@ -183,11 +183,11 @@ def discoveries(p: Floats, rate: float) -> NDArray[np.bool_]:
     """
     from scipy.stats import false_discovery_control
 
-    found = np.zeros(len(p), dtype=bool)
+    is_rejected = np.zeros(len(p), dtype=bool)
     tested = ~np.isnan(p)
     if tested.any():
-        found[tested] = false_discovery_control(p[tested]) <= rate
-    return found
+        is_rejected[tested] = false_discovery_control(p[tested]) <= rate
+    return is_rejected
 
 
 def _chance(side: PeriodEstimate) -> Floats:
@@ -221,10 +221,10 @@ def _variation(
     own = (square[known] - chance[known]) / size[known]
     # small numbers say little: their share of variation in the variance is small
     trust = freedom * (assumed * size[known] / expected[known]) ** 2
-    kept = own <= np.quantile(own, 0.98)
-    total = float(trust[kept].sum())
-    found = max(float(trust[kept] @ own[kept]), 0.0)
-    tau2 = (found + _ASSUMED_DAYS * assumed) / (total + _ASSUMED_DAYS)
+    used = own <= np.quantile(own, 0.98)
+    total = float(trust[used].sum())
+    weighted = max(float(trust[used] @ own[used]), 0.0)
+    tau2 = (weighted + _ASSUMED_DAYS * assumed) / (total + _ASSUMED_DAYS)
     return tau2, total + _ASSUMED_DAYS
 
 

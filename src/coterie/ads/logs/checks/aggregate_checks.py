@@ -98,8 +98,8 @@ class LogSums:
 
     def _day_index(self) -> NDArray[np.int64]:
         """Return the index into ``days`` of each cell, −1 if its rows or its day do not count."""
-        kept = self.counts & np.isin(self.cells.day, self.days)
-        return np.where(kept, np.searchsorted(self.days, self.cells.day), -1)
+        is_counted = self.counts & np.isin(self.cells.day, self.days)
+        return np.where(is_counted, np.searchsorted(self.days, self.cells.day), -1)
 
 
 def median_amount(cells: AmountCells) -> int:
