@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import Context
 from benchmarks.results import Marks, Result, Table, dot_plot, figure_text
+from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads import (
     BidHistograms,
     MarketSettings,
@@ -31,7 +32,6 @@ from coterie.ads import (
 from coterie.ads.evaluation.error_measures import STRATA, strata_of
 from coterie.ads.evaluation.evaluation import DEFAULT, Evaluation
 from coterie.ads.logs.simulation.simulated_traits import Traits, draw_traits
-from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
 from coterie.errors import CoterieWarning
 
 if TYPE_CHECKING:

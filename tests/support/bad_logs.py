@@ -11,6 +11,7 @@ import ibis
 import pyarrow as pa
 
 from coterie.ads.logs.bid_logs import BidLogs, open_logs
+from coterie.ads.logs.checks.log_checks import LogCheck, check_logs
 from coterie.ads.logs.log_mapping import LogMapping
 
 Rows = list[dict[str, Any]]
@@ -49,6 +50,16 @@ class BadLog:
                 pa.table({"advertiser_id": ids, "description": texts})
             )
         return open_logs(ibis.memtable(self.table), **given)
+
+
+def checked(rows: Rows, **given: Any) -> LogCheck:
+    """Check rows with all texts."""
+    return check_logs(BadLog(rows, 0, given=given).open())
+
+
+def found(check: LogCheck) -> list[tuple[str, int]]:
+    """Codes and counts of the faults."""
+    return [(fault.code, fault.count) for fault in check.faults]
 
 
 def good_rows() -> Rows:

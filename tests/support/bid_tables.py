@@ -11,6 +11,8 @@ import pandas as pd
 import pyarrow as pa
 
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.logs.bid_logs import BidLogs
+from coterie.engines.queries import fetch
 
 MICROS = 1_000_000
 
@@ -130,6 +132,23 @@ def cells_of(found: BidHistograms) -> dict[str, dict[tuple[str, str, int], tuple
         }
         for part, cells in (("bids", found.bids), ("prices", found.prices))
     }
+
+
+def assert_equal_histograms(one: BidHistograms, other: BidHistograms, rtol: float = 0.0) -> None:
+    """Require equal histograms; weighted sums may be added in another order, and so differ."""
+    for name in ("advertisers", "days", "edges"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    for name in ("auction", "revealed", "currency"):
+        assert getattr(one, name) == getattr(other, name), name
+    for part in ("bids", "prices"):
+        for name, values in vars(getattr(one, part)).items():
+            there = getattr(getattr(other, part), name)
+            np.testing.assert_allclose(values, there, rtol=rtol, err_msg=f"{part} {name}")
+
+
+def sorted_rows(logs: BidLogs) -> list[tuple[str, ...]]:
+    """The rows of a canonical table as texts, in one order."""
+    return sorted(tuple(map(str, row.values())) for row in fetch(logs.table).to_pylist())
 
 
 def _bin(value: int, edges: Any) -> int:

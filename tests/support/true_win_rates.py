@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from coterie.ads.logs.simulation.simulated_traits import (
+    PRICE_BY_WEEKDAY,
     PRICE_DRIFT,
     STEP_MICROS,
     Traits,
@@ -28,7 +29,7 @@ def true_win_rate(
     where b is rounded down to a whole step.
     """
     who, steps, day = np.broadcast_arrays(advertiser, np.floor_divide(bids, STEP_MICROS), weekday)
-    level = traits.market_level[who] + np.log(traits.price_by_weekday[day])[..., None]
+    level = traits.market_level[who] + np.log(PRICE_BY_WEEKDAY[day])[..., None]
     reached = np.log((steps + 0.5) * (STEP_MICROS / 1e6))
     below = ndtr((reached[..., None] - level) / np.hypot(traits.market_spread[who], drift))
     possible = steps * STEP_MICROS >= in_micros(traits.floor[who])

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
+from benchmarks.true_curves import true_win_rates
 from coterie.ads.curves.auction_counts import AuctionCounts, count_auctions, log_edges
 from coterie.ads.curves.landscapes import evidence_of, own_curves
 from coterie.ads.curves.market_dictionary import (
@@ -20,7 +21,6 @@ from coterie.ads.curves.market_dictionary import (
 )
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
-from coterie.ads.logs.simulation.true_curves import true_win_rates
 from markets import EASY, market
 
 KINDS = {

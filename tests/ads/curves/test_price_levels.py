@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.true_curves import day_shifts
 from coterie.ads.curves.price_levels import price_levels
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
-from coterie.ads.logs.simulation.true_curves import day_shifts
 from markets import EASY, log_of, market
 
 KINDS = {

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from altered_days import altered
+from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.evaluation.baselines import BASELINES
 from coterie.ads.evaluation.error_measures import STRATA, measure, paired_difference, strata_of
@@ -19,7 +20,6 @@ from coterie.ads.forecasts.calibration import LEVELS, TARGETS
 from coterie.ads.forecasts.plans import outcome_of
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
-from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import description_vectors

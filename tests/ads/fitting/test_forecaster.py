@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import coterie
+from benchmarks.true_curves import day_shifts, true_win_rates
 from bid_tables import HOSTILE
 from coterie.ads.curves.landscapes import curve_at, evidence_of
 from coterie.ads.curves.supply import fit_supply
@@ -24,8 +25,7 @@ from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import unpack_days
-from coterie.ads.logs.simulation.simulated_traits import draw_traits
-from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
+from coterie.ads.logs.simulation.simulated_traits import PRICE_BY_WEEKDAY, draw_traits
 from coterie.ads.report.contents import report_payload
 from coterie.ads.segments.memberships import FEWEST_BIDS, FEWEST_MEMBERS
 from coterie.ads.segments.settings import SegmentSettings
@@ -227,9 +227,8 @@ def test_days_have_their_own_prices():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoterieWarning)
         model = forecaster().fit(made.histograms, made.descriptions)
-    traits = draw_traits(replace(EASY, advertisers=60, days=21, weekday_effect=3.0, newcomers=0.0))
     name = str(model.advertisers_[1])
-    dear, cheap = np.argsort(-traits.price_by_weekday)[[0, -1]]
+    dear, cheap = np.argsort(-PRICE_BY_WEEKDAY)[[0, -1]]
     won = [
         model.forecast(
             name, 2.0, day=str(np.datetime64("2026-03-23") + np.timedelta64(weekday, "D"))
@@ -238,7 +237,7 @@ def test_days_have_their_own_prices():
     ]
     assert won[1] > won[0]
     levels = model.price_levels_.by_weekday()
-    planted = 3.0 * np.log(traits.price_by_weekday)
+    planted = 3.0 * np.log(PRICE_BY_WEEKDAY)
     np.testing.assert_allclose(levels - levels.mean(), planted - planted.mean(), atol=0.06)
 
 

@@ -187,14 +187,3 @@ def test_gzip_cut_off(folder):
     cut.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(TableError):
         check_logs(open_logs(cut))
-
-
-@pytest.mark.parametrize("code", sorted(set(BAD_LOGS) - set(MIXED)))
-def test_checks_and_histograms_count_the_same(code):
-    """The sums of the checks equal those of the histograms for every fault."""
-    logs = BAD_LOGS[code]().open()
-    overview = check_logs(logs).overview
-    sums = read_histograms(logs).dense()
-    assert sums.bids.sum() == pytest.approx(overview.bids)
-    assert sums.wins.sum() == pytest.approx(overview.wins)
-    assert sums.cost.sum() / 1e9 == pytest.approx(overview.spend)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bid_tables import as_arrow, bid_frame, write_csv
-from coterie.ads.logs.bid_logs import open_logs, read_descriptions
+from bid_tables import as_arrow, bid_frame, sorted_rows, write_csv
+from coterie.ads.logs.bid_logs import open_logs, read_descriptions, winners_pay_bids
 from coterie.engines.backends import connect
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
@@ -48,12 +48,6 @@ def won_at(prices: list[int | None], **more: list) -> ibis.expr.types.Table:
 def paid(equal: int, other: int = 0) -> ibis.expr.types.Table:
     """Won bids, some of which paid their bid and others half of it."""
     return won_at([1_000_000] * equal + [500_000] * other)
-
-
-def sorted_rows(logs) -> list[tuple]:
-    """The rows of a canonical table, in one order."""
-    found = fetch(logs.table).to_pylist()
-    return sorted(tuple(map(str, row.values())) for row in found)
 
 
 def new_database(path, **tables: pa.Table) -> None:
@@ -169,23 +163,22 @@ def test_the_auction_is_given_or_logged_or_second():
 
 
 @pytest.mark.parametrize(
-    ("equal", "other", "auction"),
+    ("equal", "other", "is_first"),
     [
-        (100, 0, "first"),
-        (199, 1, "first"),
-        (99, 1, "first"),
-        (196, 4, "second"),
-        (989, 11, "second"),
-        (98, 1, "second"),
-        (20, 0, "first"),
-        (19, 0, "second"),
-        (20, 1, "second"),
-        (0, 200, "second"),
-        (0, 0, "second"),
+        *[(100, 0, True), (99, 1, True), (20, 0, True)],
+        *[(989, 11, False), (98, 1, False), (19, 0, False), (20, 1, False), (0, 0, False)],
     ],
 )
+def test_winners_pay_their_bids(equal, other, is_first):
+    """99 % of 100 wins, or all of 20, must pay their bid."""
+    assert winners_pay_bids(equal + other, equal) == is_first
+
+
+@pytest.mark.parametrize(
+    ("equal", "other", "auction"), [(99, 1, "first"), (98, 1, "second"), (0, 0, "second")]
+)
 def test_first_price_is_recognised_from_prices(equal, other, auction):
-    """99 % of 100 wins, or all of 20, must pay their bid; anything else is the default."""
+    """It is first price if winners pay their bids; anything else is the default."""
     logs = open_logs(paid(equal, other))
     source = "prices" if auction == "first" else "default"
     assert (logs.auction, logs.auction_source) == (auction, source)

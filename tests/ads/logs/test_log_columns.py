@@ -136,24 +136,29 @@ def test_advertisers_are_text(values, expected):
 
 
 @pytest.mark.parametrize(
-    "value",
+    "values",
     [
-        DAY,
-        datetime.datetime(2026, 3, 2, 23, 59, 59, 999_999),
-        datetime.datetime(2026, 3, 2, 23, 59, 59, 999_999, tzinfo=datetime.UTC),
-        datetime.datetime(2026, 3, 3, 1, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
-        "2026-03-02",
-        "2026-03-02T23:59:59Z",
-        "2026-03-02 23:59:59.999999",
-        "2026-03-03T01:30:00+02:00",
+        [DAY],
+        [datetime.datetime(2026, 3, 2, 23, 59, 59, 999_999)],
+        [datetime.datetime(2026, 3, 2, 23, 59, 59, 999_999, tzinfo=datetime.UTC)],
+        [
+            datetime.datetime(
+                *(2026, 3, 3, 1, 30), tzinfo=datetime.timezone(datetime.timedelta(hours=2))
+            )
+        ],
+        [
+            *("2026-03-02", "2026-03-02T23:59:59Z", "2026-03-02 23:59:59.999999"),
+            "2026-03-03T01:30:00+02:00",
+        ],
     ],
 )
 @pytest.mark.parametrize("name", ["day", "ts"])
-def test_days_are_in_utc(value, name):
+def test_days_are_in_utc(values, name):
     """Dates, times with and without a zone, and texts, in ``ts`` or ``day``."""
-    rows = {key: values for key, values in PLAIN.items() if key != "day"}
-    table = ibis.memtable(pa.table({**rows, name: [value]}))
-    assert fetch(canonical_table(table, "bids", "x"))["day"].to_pylist() == [DAY]
+    rows = {key: value * len(values) for key, value in PLAIN.items() if key != "day"}
+    table = ibis.memtable(pa.table({**rows, name: values}))
+    found = fetch(canonical_table(table, "bids", "x"))["day"].to_pylist()
+    assert found == [DAY] * len(values)
 
 
 def test_text_that_is_not_a_time_is_null():

@@ -160,7 +160,6 @@ def test_folders_that_name_a_column_give_it(tmp_path, duckdb_connection):
     """Partition folders such as Spark's give a column."""
     paths = [parquet(tmp_path / f"day=2026-03-0{d}" / "p.parquet", x=[d]) for d in (1, 2)]
     files = inspect_files(paths)
-    assert files.columns == ("x", "day")
     assert files.base == str(tmp_path)
     found = fetch(read_files(files, duckdb_connection).order_by("x")).to_pydict()
     assert [str(day) for day in found["day"]] == ["2026-03-01", "2026-03-02"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import ibis
 import numpy as np
 import pyarrow as pa
@@ -11,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from bid_tables import as_arrow, bid_frame
-from coterie.ads.histograms.bid_histograms import BidHistograms
+from bid_tables import as_arrow, assert_equal_histograms, bid_frame
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.histograms.target_counting import read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
@@ -54,18 +51,6 @@ def both(rows: pa.Table, database, **how) -> list:
     return [open_logs(one, **how) for one in (ibis.memtable(rows), load(database, "bids", rows))]
 
 
-def assert_equal(one: BidHistograms, other: BidHistograms) -> None:
-    """Require equal histograms; weighted sums may be added in another order."""
-    for name in ("advertisers", "days", "edges"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    for name in ("auction", "revealed", "currency"):
-        assert getattr(one, name) == getattr(other, name)
-    for part in ("bids", "prices"):
-        for field in dataclasses.fields(getattr(one, part)):
-            here, there = (getattr(getattr(found, part), field.name) for found in (one, other))
-            np.testing.assert_allclose(here, there, rtol=1e-12, err_msg=f"{part} {field.name}")
-
-
 def assert_equal_checks(logs) -> None:
     """Require equal faults, examples and overviews."""
     found = [check_logs(one).as_dict() for one in logs]
@@ -79,7 +64,8 @@ def test_histograms_and_checks_equal_duckdb(database, weighted):
     frame = bid_frame(300)
     logs = both(as_arrow(frame if weighted else frame.drop(columns="weight")), database)
     edges = [1_234_567, 2_345_678, 9_000_001] if weighted else None
-    assert_equal(*(read_histograms(one, edges) for one in logs))
+    here, there = (read_histograms(one, edges) for one in logs)
+    assert_equal_histograms(here, there, rtol=1e-12)
     assert_equal_checks(logs)
 
 
@@ -141,7 +127,7 @@ def test_mapped_logs(tmp_path, database, shape):
     rows = raw_rows(source)
     tables = (ibis.memtable(rows), load(database, "bids", rows))
     here, there = (open_logs(one, **how) for one, how in zip(tables, options, strict=True))
-    assert_equal(read_histograms(here), read_histograms(there))
+    assert_equal_histograms(read_histograms(here), read_histograms(there), rtol=1e-12)
 
 
 def test_the_program_checks_a_table_of_a_database(server, database, market, monkeypatch):

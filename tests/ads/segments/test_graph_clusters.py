@@ -1,18 +1,16 @@
-"""Normalised cuts and leaders on graphs with known clusters."""
+"""Normalised cuts of graphs with known clusters."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.metrics import adjusted_rand_score
 
 from coterie.ads.segments import graph_clusters
-from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cuts
+from coterie.ads.segments.graph_clusters import normalised_cuts
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_appearance
 
@@ -90,7 +88,6 @@ def test_the_graph_is_not_changed():
     """The diagonal is removed from a copy."""
     graph = sp.csr_array(np.ones((5, 5)))
     normalised_cut(graph, 2, 0)
-    leader_clusters(graph)
     assert_array_equal(graph.toarray(), np.ones((5, 5)))
 
 
@@ -116,7 +113,6 @@ def test_isolated_vertices_have_no_label():
     labels = normalised_cut(lonely, 2)
     assert_array_equal(labels[there], y)
     assert_array_equal(labels[[0, 17, 52]], -1)
-    assert_array_equal(leader_clusters(lonely)[[0, 17, 52]], -1)
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
@@ -124,7 +120,6 @@ def test_no_edges_no_clusters(n):
     """A graph without edges has only the label −1."""
     empty = sp.csr_array((n, n))
     assert_array_equal(normalised_cuts(empty, [2, 3]), np.full((n, 2), -1))
-    assert_array_equal(leader_clusters(empty), np.full(n, -1))
 
 
 def test_more_clusters_than_vertices():
@@ -187,28 +182,6 @@ def test_older_scipy(monkeypatch):
     assert_array_equal(normalised_cut(graph, 2), y)
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.integers(1, 12), st.floats(0, 1), st.integers(0, 10**6))
-def test_leaders(n, share, seed):
-    """Leaders equal a loop over vertices in decreasing order of observations."""
-    graph = random_graph(n, share, seed)
-    observations = np.random.default_rng(seed).permutation(n)
-    expected, free = np.full(n, -1), set(np.flatnonzero(graph.any(axis=1)))
-    for leader in np.argsort(-observations):
-        if leader in free:
-            taken = [i for i in free if i == leader or graph[leader, i] > 0]
-            expected[taken] = expected.max() + 1
-            free -= set(taken)
-    assert_array_equal(leader_clusters(graph, observations), expected)
-
-
-def test_leaders_without_observations():
-    """The vertex with most neighbours leads first; ties are in order."""
-    star = np.zeros((6, 6))
-    star[4, [0, 1, 2]] = star[3, 5] = 1
-    assert_array_equal(leader_clusters(star + star.T), [0, 0, 0, 1, 0, 1])
-
-
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
@@ -222,16 +195,12 @@ def test_leaders_without_observations():
 )
 def test_invalid_graphs_are_refused(graph, message):
     """The message says what is wrong, and where."""
-    for function in (lambda graph: normalised_cut(graph, 2), leader_clusters):
-        with pytest.raises(InvalidParameterError, match=message):
-            function(graph)
+    with pytest.raises(InvalidParameterError, match=message):
+        normalised_cut(graph, 2)
 
 
 def test_invalid_settings_are_refused():
-    """Numbers of clusters are whole and at least 1, observations finite, one per vertex."""
+    """Numbers of clusters are whole and at least 1."""
     for k in (0, -1, 2.5, "2", None):
         with pytest.raises(InvalidParameterError, match="number of clusters"):
             normalised_cuts(np.ones((3, 3)), [2, k])
-    for observations in ([1, 2], [1, 2, np.nan]):
-        with pytest.raises(InvalidParameterError, match="3 finite numbers"):
-            leader_clusters(np.ones((3, 3)), observations)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from coterie.ads.segments import nearest_kernels, similarity_kernels
-from coterie.ads.segments.graph_clusters import leader_clusters
+from leader_rule import leader_clusters
 
 CRITICALS = np.array([1.6, 1.2, 0.5])
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from bid_tables import assert_equal_histograms
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.command_line.ads import reading
@@ -42,27 +44,18 @@ def log_input(words: list[str]) -> reading.LogInput:
 @pytest.fixture(scope="module")
 def canonical(tmp_path_factory):
     """The histograms of the canonical log."""
-    return read_histograms(open_logs(write_canonical(tmp_path_factory.mktemp("x"), auctions())))
-
-
-def assert_same(found, expected, advertisers=None) -> None:
-    """Require the same cells."""
-    assert found.advertisers.tolist() == (advertisers or expected.advertisers.tolist())
-    for name in ("days", "edges"):
-        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
-    assert (found.auction, found.revealed) == (expected.auction, expected.revealed)
-    for part in ("bids", "prices"):
-        for name, values in vars(getattr(expected, part)).items():
-            assert np.array_equal(getattr(getattr(found, part), name), values), (part, name)
+    folder = tmp_path_factory.mktemp("x")
+    return read_histograms(open_logs(write_canonical(folder, auctions(600))))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_gives_the_histograms_of_the_canonical_log(shape, tmp_path, canonical):
     """The cells are equal, and the check finds no error."""
-    source = log_input(SHAPES[shape](tmp_path, auctions()))
+    source = log_input(SHAPES[shape](tmp_path, auctions(600)))
     log = source.read()
-    numbers = [str(i) for i in range(6)] if shape == "typed_parquet" else None
-    assert_same(log.histograms, canonical, numbers)
+    if shape == "typed_parquet":
+        canonical = replace(canonical, advertisers=np.array([str(i) for i in range(6)]))
+    assert_equal_histograms(log.histograms, canonical)
     assert {fault.code for fault in log.check.faults} <= USUAL
 
 
@@ -83,45 +76,21 @@ WRONG = [
     ("usual_names", ["--column", "bid=clearing_price", "--column", "price=bid_price"], "bid_miss"),
     ("usual_names", ["--column", "bid=absent"], "no column absent"),
     ("usual_names", ["--column", "won=clearing_price", "--column", "price=is_win"], "unreadable"),
-    ("usual_names", ["--column", "won=Advertiser", "--column", "advertiser=is_win"], "unreadable"),
     ("usual_names", ["--column", "time=bid_price"], "no column is known to be the bid"),
-    (
-        "usual_names",
-        ["--column", "advertiser=timestamp", "--column", "time=timestamp"],
-        "timestamp is given for advertiser and time",
-    ),
     ("usual_names", ["--amounts", "cents"], "amounts_with_decimals"),
     ("usual_names", ["--amounts", "micros"], "bids_implausible"),
     ("usual_names", ["--amounts", "currency/impression"], "bids_implausible"),
-    ("usual_names", ["--amounts", "micros/impression"], "bids_implausible"),
     ("usual_names", ["--amounts", "currency", "--amounts", "price=cents"], "prices_implausible"),
-    ("usual_names", ["--amounts", "currency", "--amounts", "price=micros"], "prices_implausible"),
-    (
-        "usual_names",
-        ["--amounts", "currency", "--amounts", "price=currency/impression"],
-        "price_above_bid",
-    ),
     ("usual_names", ["--amounts", "currency", "--amounts", "bid=cents"], "price_above_bid"),
     ("usual_names", ["--amounts", ""], "unit of bid .* is unknown.*median bid is"),
     ("usual_names", ["--decimal-comma"], "unreadable"),
     ("epoch_cents", ["--amounts", "bid=currency"], "though its name says cents"),
-    ("nested_json", ["--amounts", "bid=currency", "--amounts", "price=currency"], "bids_impl"),
     ("warehouse", ["--amounts", "currency"], "price_above_bid"),
-    (
-        "warehouse",
-        ["--column", "won=event_date", "--column", "day=event_date"],
-        "event_date is given",
-    ),
     ("warehouse", ["--table", "other"], "no column is known to be the advertiser"),
-    ("warehouse", ["--table", "none"], "no table none"),
     ("german", ["--date-format", "month-first"], "unreadable"),
     ("german", ["--time-zone", ""], "days_thin"),
-    ("german", ["--time-zone", "Europe/Atlantis"], "no such time zone"),
-    ("local_times", ["--time-zone", ""], "days_thin"),
     ("local_times", ["--time-zone", "America/Los_Angeles"], "days_thin"),
     ("ad_manager", ["--time-zone", ""], "time zone of the account"),
-    ("ad_manager", ["--date-format", "day-first"], "unreadable"),
-    ("prices_only", ["--column", "price=bid"], "no column is known to be the bid"),
     (
         "prices_only",
         ["--column", "price=bid", "--column", "bid=bid"],
@@ -153,7 +122,7 @@ def replaced(words: list[str], options: list[str]) -> list[str]:
 @pytest.mark.parametrize(("shape", "options", "complaint"), WRONG)
 def test_a_wrong_mapping_is_never_silent(shape, options, complaint, tmp_path):
     """A swapped column and a wrong unit, zone, order or key give an error, fault or warning."""
-    words = replaced(SHAPES[shape](tmp_path, auctions()), options)
+    words = replaced(SHAPES[shape](tmp_path, auctions(600)), options)
     found = complaints(words)
     assert any(re.search(complaint, one) for one in found), found
 

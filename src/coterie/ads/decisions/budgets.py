@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.decisions.budget_draws import Draws, draw_days, period_of
-from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, Interval
+from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, interval_of
 from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bid
@@ -58,12 +58,12 @@ def plan_budget(
     BudgetPlan
     """
     amount = checked_amount(budget, "budget")
-    asked = None if bid is None else checked_bid(bid)
+    requested = None if bid is None else checked_bid(bid)
     if details.get("where"):
         raise InvalidParameterError("where: a budget is planned for all auctions, not for targets")
     outlook = model.outlook(advertiser, days=days, **details)
     using = least_bid(outlook, COLUMNS["spend"], amount)
-    at = next(one for one in (asked, using, outlook.tables.highest) if one is not None)
+    at = next(one for one in (requested, using, outlook.tables.highest) if one is not None)
     [unlimited] = outlook.forecasts(at)
     draws = draw_days(model, outlook, at)
     capped, emptied = _under(draws, amount)
@@ -121,14 +121,9 @@ def _bought(outlook: Outlook, capped: Draws) -> dict[str, Any]:
 
 
 def _summary(name: str, draws: Any, level: float, mean: float | None = None) -> dict[str, Any]:
-    low, high = _interval(draws, level)
+    low, high = interval_of(draws, level)
     middle = float(np.mean(draws)) if mean is None else mean
     return {name: middle, f"{name}_interval": (min(low, middle), max(high, middle))}
-
-
-def _interval(draws: Any, level: float) -> Interval:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    return low, high
 
 
 def _emptied(emptied: Floats, level: float) -> dict[str, Any]:
@@ -136,7 +131,7 @@ def _emptied(emptied: Floats, level: float) -> dict[str, Any]:
     known = len(over) > 0
     return {
         "days_until_empty": float(over.mean()) if known else None,
-        "days_until_empty_interval": _interval(over, level) if known else None,
+        "days_until_empty_interval": interval_of(over, level) if known else None,
     }
 
 
@@ -152,7 +147,7 @@ def _by_day(model: FittedMarket, outlook: Outlook, capped: Draws) -> list[Budget
             float(capped.impressions[:, d].mean()),
             float(capped.spend[:, d].mean()),
             float(spent[:, d].mean()),
-            _interval(spent[:, d], outlook.level),
+            interval_of(spent[:, d], outlook.level),
         )
         for d, name in enumerate(names)
     ]
@@ -160,9 +155,9 @@ def _by_day(model: FittedMarket, outlook: Outlook, capped: Draws) -> list[Budget
 
 def _unspendable(outlook: Outlook, budget: float) -> str:
     most = float(outlook.figures(outlook.tables.highest)[0, COLUMNS["spend"]])
-    told, spent = (f"{money(value, '')} {outlook.currency}".rstrip() for value in (budget, most))
+    wanted, spent = (f"{money(value, '')} {outlook.currency}".rstrip() for value in (budget, most))
     highest = f"{outlook.tables.highest:.4g} {outlook.currency}".rstrip()
     return (
-        f"no bid in the log is expected to spend {told}: the highest, {highest}, spends {spent}; "
+        f"no bid in the log is expected to spend {wanted}: the highest, {highest}, spends {spent}; "
         "plan for more days, or with less money"
     )

@@ -178,7 +178,7 @@ def forecast_table(
         bid = model.bid_[row] / _MICROS * factor if bids is None else steps[step]
         supplies = np.stack([tables.supplies(rows, table)[0] for table in periods], axis=1)
         supply = np.repeat(supplies, len(steps))
-        asked, expected = [periods[p] for p in period.tolist()], np.zeros(len(row), dtype=bool)
+        of_rows, expected = [periods[p] for p in period.tolist()], np.zeros(len(row), dtype=bool)
         return [
             names[row],
             bid,
@@ -188,7 +188,7 @@ def forecast_table(
             supply,
             bid > tables.highest,
             np.full(len(bid), level),
-            *tables.at(row, bid, supply, asked, expected, level).T,
+            *tables.at(row, bid, supply, of_rows, expected, level).T,
         ]
 
     fields, width = _FORECASTS | {name: _figure(name) for name in FIELDS}, len(periods) * len(steps)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from coterie.ads.forecasts.forecast_figures import Forecast
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "RankedBy",
     "RankedTarget",
     "TargetRanking",
+    "interval_of",
     "of_version",
 ]
 
@@ -108,8 +111,8 @@ class BudgetPlan:
     using_bid : float or None
         The bid whose mean spend is the budget (CPM); None if no bid in the log spends it all.
     bid : float
-        The bid of this plan: the one asked for, else that which uses the budget, else the highest
-        in the log.
+        The bid of this plan: the one given, else the one that uses the budget, else the highest in
+        the log.
     days : int
         The number of days.
     level : float
@@ -329,6 +332,12 @@ class TargetRanking:
     currency: str
     targets: list[RankedTarget]
     model_version: str = field(default="", compare=False)
+
+
+def interval_of(draws: Any, level: float) -> Interval:
+    """Return the central interval of draws (R,)."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return low, high
 
 
 def of_version(answer: Any, version: str) -> Any:

@@ -65,10 +65,10 @@ def bid_for(
     """
     given = {"impressions": impressions, "clicks": clicks}
     given |= {"conversions": conversions, "spend": spend}
-    asked = {goal: amount for goal, amount in given.items() if amount is not None}
-    if len(asked) != 1:
+    requested = {goal: amount for goal, amount in given.items() if amount is not None}
+    if len(requested) != 1:
         raise InvalidParameterError(f"give one goal, and only one: {', '.join(GOALS)}")
-    [(name, amount)] = asked.items()
+    [(name, amount)] = requested.items()
     goal = cast("Goal", name)
     return goal_bid(model.outlook(advertiser, **details), goal, checked_amount(amount, goal))
 
@@ -145,14 +145,14 @@ def _unreachable(outlook: Outlook, goal: Goal, amount: float, forecast: Forecast
     if outlook.supply <= 0:
         return "no auctions are expected on these days, so no bid reaches the goal"
 
-    def told(value: float) -> str:
+    def worded(value: float) -> str:
         if goal == "spend":
             return f"{money(value, '')} {outlook.currency}".rstrip() + " of spend"
         return f"{count(value)} {goal}"
 
     highest = f"{outlook.tables.highest:.4g} {outlook.currency}".rstrip()
     return (
-        f"no bid in the log reaches {told(amount)}: the highest, {highest}, is expected to give "
-        f"{told(getattr(forecast, goal))} in {count(outlook.supply)} auctions; "
+        f"no bid in the log reaches {worded(amount)}: the highest, {highest}, is expected to give "
+        f"{worded(getattr(forecast, goal))} in {count(outlook.supply)} auctions; "
         "ask for more days or auctions, or for less"
     )

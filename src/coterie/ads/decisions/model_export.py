@@ -106,46 +106,38 @@ def export_model(
         raise InvalidParameterError(
             f"{target} is one file, but there are {len(tables)} tables; give a folder, or one table"
         )
-    told = {"model_version": model_version} if model_version else {}
+    metadata = {"model_version": model_version} if model_version else {}
     make: dict[str, Callable[[], BulkTable]] = {
-        "advertisers": lambda: advertiser_table(model, told),
-        "segments": lambda: segment_table(model, told),
-        "curves": lambda: curve_table(model, metadata=told),
+        "advertisers": lambda: advertiser_table(model, metadata),
+        "segments": lambda: segment_table(model, metadata),
+        "curves": lambda: curve_table(model, metadata=metadata),
         "forecasts": lambda: forecast_table(
-            model, bids=bids, factors=factors, days=days, day=day, level=level, metadata=told
+            model, bids=bids, factors=factors, days=days, day=day, level=level, metadata=metadata
         ),
     }
     made = {name: make[name]() for name in tables}
-    counter = _Counter(sum(one.n * one.width for one in made.values()), progress)
-    if is_file:
-        with atomic_file(target) as unfinished:
-            _write(made[tables[0]], unfinished, counter)
-        paths = {tables[0]: target}
-    else:
-        with atomic_folder(target) as unfinished:
-            for name, table in made.items():
-                _write(table, unfinished / f"{name}.parquet", counter)
-        paths = {name: target / f"{name}.parquet" for name in made}
-    return [ExportedTable(name, paths[name], one.n * one.width) for name, one in made.items()]
+    rows, done = {name: one.n * one.width for name, one in made.items()}, 0
+
+    def add(written: int) -> None:
+        nonlocal done
+        done += written
+        if progress is not None:
+            progress(done, sum(rows.values()))
+
+    with atomic_file(target) if is_file else atomic_folder(target) as unfinished:
+        for name, table in made.items():
+            _write(table, unfinished if is_file else unfinished / f"{name}.parquet", add)
+    return [
+        ExportedTable(name, target if is_file else target / f"{name}.parquet", rows[name])
+        for name in made
+    ]
 
 
-class _Counter:
-    """Counts the rows of all tables."""
-
-    def __init__(self, total: int, progress: Progress) -> None:
-        self._done, self._total, self._progress = 0, total, progress
-
-    def add(self, rows: int) -> None:
-        self._done += rows
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-
-def _write(table: BulkTable, path: Path, counter: _Counter) -> None:
-    """Write a table, one row group at a time."""
+def _write(table: BulkTable, path: Path, add: Callable[[int], None]) -> None:
+    """Write a table, one row group at a time; call ``add`` with the number of rows of each."""
     together = max(_ROWS_TOGETHER // table.width, 1)
     with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
         for first in range(0, table.n, together):
             batch = table.batch(np.arange(first, min(first + together, table.n)))
             writer.write_batch(batch, row_group_size=max(len(batch), 1))
-            counter.add(len(batch))
+            add(len(batch))

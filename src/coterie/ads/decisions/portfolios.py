@@ -115,7 +115,7 @@ def split_in_steps(
     before_bids = yield from market.bids_spending(before, edges.spend)
     if partial >= 0:
         one = slice(partial, partial + 1)
-        bids[one] = yield from market.only(partial).bids_spending(bids[one], edges.spend[one])
+        bids[one] = yield from market.part(one).bids_spending(bids[one], edges.spend[one])
     now, then = market.at(bids), market.at(before_bids)
     yield 4 * market.work
     scale = 1000.0 if goal == "impressions" else 1.0
@@ -132,7 +132,7 @@ def split_in_steps(
         days=int(days),
         level=level,
         currency=model.currency_,
-        allocations=_allocations(model, market, bids, (now, then), scale),
+        allocations=_allocations(model, market, bids, now, then, scale),
     )
 
 
@@ -155,9 +155,9 @@ class _Market(NamedTuple):
     def work(self) -> int:
         return len(self.rows) * len(self.days.shifts)
 
-    def only(self, place: int) -> _Market:
-        one = slice(place, place + 1)
-        return self._replace(rows=self.rows[one], rates=self.rates[one])
+    def part(self, some: slice) -> _Market:
+        """Return the market of some of the advertisers."""
+        return self._replace(rows=self.rows[some], rates=self.rates[some])
 
     def at(self, bids: Floats) -> _Points:
         """Return spend and amount at one bid each, (A,), or at several, (A, P); 0 at a bid of 0."""
@@ -173,7 +173,7 @@ class _Market(NamedTuple):
         parts = []
         for first in range(0, len(self.rows), step):
             some = slice(first, first + step)
-            part = self._replace(rows=self.rows[some], rates=self.rates[some])
+            part = self.part(some)
             parts.append(part.at(bids[some]))
             yield part.work * bids.shape[1]
         return _Points(*(np.concatenate(side) for side in zip(*parts, strict=True)))
@@ -209,16 +209,16 @@ def _solved(
     n = len(market.rows)
     bids = np.broadcast_to(market.tables.bid_edges, (n, len(market.tables.bid_edges)))
     found = allocate(*edges, money)
-    everyone = np.arange(n)
+    rows = np.arange(n)
     for _ in range(_ROUNDS):
         known = np.column_stack([np.zeros(n), bids])  # a bid of 0 is the start of every curve
-        low = known[everyone, np.maximum(found.places, 0)]
-        high = known[everyone, np.maximum(found.nexts, found.places) + 1]
+        low = known[rows, np.maximum(found.places, 0)]
+        high = known[rows, np.maximum(found.nexts, found.places) + 1]
         part = np.linspace(0.0, 1.0, _FINE + 1)
         bids = low[:, None] + (high - low)[:, None] * part[None, :]
         points = yield from market.points(bids)
         found = allocate(*points, money)
-    chosen = np.where(found.places >= 0, bids[everyone, np.maximum(found.places, 0)], 0.0)
+    chosen = np.where(found.places >= 0, bids[rows, np.maximum(found.places, 0)], 0.0)
     if found.partial >= 0:
         chosen[found.partial] = found.spend[found.partial]
     return chosen, found.partial, found.slope
@@ -254,16 +254,16 @@ def _rows(
 def _segment_index(model: FittedMarket, segment: int | str) -> int:
     names = [one.name for one in model.segments_]
     if isinstance(segment, str):
-        begun = [i for i, name in enumerate(names) if name.lower().startswith(segment.lower())]
-        found = [i for i in begun if names[i].lower() == segment.lower()] or begun
+        similar = [i for i, name in enumerate(names) if name.lower().startswith(segment.lower())]
+        matches = [i for i in similar if names[i].lower() == segment.lower()] or similar
     else:
-        found = [segment] if segment in range(len(names)) else []
-    if len(found) != 1:
+        matches = [segment] if segment in range(len(names)) else []
+    if len(matches) != 1:
         listed = "; ".join(f"{i} {quoted(name)}" for i, name in enumerate(names)) or "none"
         raise InvalidParameterError(
             f"segment={segment!r}: it must be the index or the name of one segment: {listed}"
         )
-    return found[0]
+    return matches[0]
 
 
 def _rates(tables: ForecastTables, rows: Indices, goal: str) -> Floats:
@@ -305,10 +305,10 @@ def _allocations(
     model: FittedMarket,
     market: _Market,
     bids: Floats,
-    points: tuple[_Points, _Points],
+    now: _Points,
+    then: _Points,
     scale: float,
 ) -> list[Allocation]:
-    now, then = points
     raised = np.minimum(np.maximum(bids, 1e-12) * RAISE, market.tables.highest)
     more = market.at(raised)
     gained = more.amount - now.amount

@@ -19,6 +19,7 @@ from coterie.ads.decisions.decision_answers import (
     RankedBy,
     RankedTarget,
     TargetRanking,
+    interval_of,
 )
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, NO_BID, checked_bids
@@ -81,11 +82,11 @@ def rank_targets(
     at = _checked_bid(model, outlook, bid)
     before = targets.of_new(outlook.placement.shares)
     found: list[RankedTarget] = []
-    for name in _asked_dimensions(dimension) or targets.dimensions:
+    for name in _requested_dimensions(dimension) or targets.dimensions:
         columns = targets.columns(name)
         values = [str(value) for value in targets.values[columns]]
-        evidence = effects.of(columns), before.of(columns)
-        found += _ranked(outlook, at, name, values, evidence, chosen)
+        own, prior = effects.of(columns), before.of(columns)
+        found += _ranked(outlook, at, name, values, own, prior, chosen)
     return TargetRanking(
         advertiser=outlook.placement.name,
         bid=at,
@@ -113,8 +114,8 @@ def _ranked_by(model: FittedMarket, by: RankedBy | None) -> RankedBy:
     return by
 
 
-def _asked_dimensions(dimension: Any) -> list[str]:
-    """Return one dimension or several as a list; none if all are asked for."""
+def _requested_dimensions(dimension: Any) -> list[str]:
+    """Return one dimension or several as a list, empty for all of them."""
     if dimension is None:
         return []
     is_several = isinstance(dimension, Iterable) and not isinstance(dimension, str)
@@ -138,11 +139,14 @@ def _ranked(
     bid: float,
     dimension: str,
     values: list[str],
-    evidence: tuple[EffectsOfOne, EffectsOfOne],
+    own: EffectsOfOne,
+    prior: EffectsOfOne,
     by: RankedBy,
 ) -> list[RankedTarget]:
-    """Return the values of one dimension, the best first; those that cannot be chosen last."""
-    own, before = evidence
+    """Return the values of one dimension, the best first; those that cannot be chosen last.
+
+    The effects are those of the advertiser, and those that its segments alone give.
+    """
     part = DimensionForecasts(outlook.asked(np.array([bid])), own)
     rungs = outlook.tables.rungs(outlook.level)
     figures = np.vstack(
@@ -151,15 +155,21 @@ def _ranked(
     draws = _draws(part, np.random.default_rng(0))
     can_choose = np.array([value not in (OTHER_VALUES, NO_VALUE) for value in values])
     best = _chances(draws[by], can_choose, by)
-    weights = _own_weights(part, before, by)
+    weights = _own_weights(part, prior, by)
     rows = [
-        _row(
-            (dimension, values[v]),
-            figures[v].tolist(),
-            {name: _ends(draw[:, v], outlook.level) for name, draw in draws.items()},
-            (float(own.share[0, v]), float(weights[v]), float(best[v]) if can_choose[v] else None),
+        RankedTarget(
+            dimension,
+            value,
+            share=float(own.share[0, v]),
+            win_rate=float(figures[v, 0]),
+            own_weight=float(weights[v]),
+            chance_best=float(best[v]) if can_choose[v] else None,
+            **_means_and_costs(
+                figures[v].tolist(),
+                {name: interval_of(draw[:, v], outlook.level) for name, draw in draws.items()},
+            ),
         )
-        for v in range(len(values))
+        for v, value in enumerate(values)
     ]
 
     def key(row: RankedTarget) -> tuple[bool, float, str]:
@@ -217,7 +227,7 @@ def _chances(draws: Floats, can_choose: NDArray[np.bool_], by: str) -> Floats:
     return np.asarray(_over(is_best, is_best.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
-def _own_weights(part: DimensionForecasts, before: EffectsOfOne, by: str) -> Floats:
+def _own_weights(part: DimensionForecasts, prior: EffectsOfOne, by: str) -> Floats:
     """Return by how much own evidence reduced the variance of the ranked figure, (V,)."""
     counts, shifts = part.asked.plans[3:]
     shape = 1, part.effects.share.shape[1], len(counts)
@@ -236,45 +246,31 @@ def _own_weights(part: DimensionForecasts, before: EffectsOfOne, by: str) -> Flo
     for event in ("click", "conversion"):
         if by.endswith((event, f"{event}s")):
             used[event] = np.ones_like(slope)
-    after, prior = (
+    after, before = (
         sum(weight * getattr(effects, name)[1] ** 2 for name, weight in used.items())
-        for effects in (part.effects, before)
+        for effects in (part.effects, prior)
     )
-    return np.asarray(np.clip(1 - _over(after, prior), 0.0, 1.0))
+    return np.asarray(np.clip(1 - _over(after, before), 0.0, 1.0))
 
 
-def _row(
-    named: tuple[str, str],
-    figures: list[float],
-    ends: dict[str, Interval],
-    known: tuple[float, float, float | None],
-) -> RankedTarget:
-    means = {name: figures[at] for name, at in COLUMNS.items()}
-    parts: dict[str, Any] = {}
-    for name, mean in means.items():
-        at, missing = COLUMNS[name], isnan(mean)
-        parts[name] = None if missing else mean
-        parts[f"{name}_interval"] = None if missing else (figures[at + 1], figures[at + 2])
-    costs: dict[str, float | None] = {"cost": figures[1] if means["impressions"] > 0 else None}
-    for event in ("click", "conversion"):
-        number = means[f"{event}s"]
-        costs[f"cost_per_{event}"] = means["spend"] / number if number > 0 else None
-    for name, cost in costs.items():
-        parts[name] = cost
-        interval = None if cost is None else ends[name]
-        parts[f"{name}_interval"] = interval and (
-            min(interval[0], cost or 0.0),
-            max(interval[1], cost or 0.0),
+def _means_and_costs(figures: list[float], of_costs: dict[str, Interval]) -> dict[str, Any]:
+    """Return means, costs and their intervals by field, None without such events."""
+    fields: dict[str, Any] = {}
+    for name, at in COLUMNS.items():
+        mean, low, high = figures[at : at + 3]
+        fields[name], fields[f"{name}_interval"] = (
+            (None, None) if isnan(mean) else (mean, (low, high))
         )
-    share, weight, best = known
-    return RankedTarget(
-        *named, share=share, win_rate=figures[0], own_weight=weight, chance_best=best, **parts
-    )
-
-
-def _ends(draws: Floats, level: float) -> Interval:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    return low, high
+    costs = {"cost": figures[1] if fields["impressions"] > 0 else None}
+    for event in ("click", "conversion"):
+        number = fields[f"{event}s"]
+        costs[f"cost_per_{event}"] = fields["spend"] / number if number else None
+    for name, cost in costs.items():
+        fields[name], fields[f"{name}_interval"] = cost, None
+        if cost is not None:
+            low, high = of_costs[name]
+            fields[f"{name}_interval"] = min(low, cost), max(high, cost)
+    return fields
 
 
 def _over(part: Any, whole: Any) -> Floats:

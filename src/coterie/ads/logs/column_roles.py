@@ -71,7 +71,6 @@ _DOUBTFUL = {
 class RoleColumn:
     """The column of a role, or the reason why none was chosen."""
 
-    role: str
     column: str = ""  # empty if none was chosen
     why: str = ""  # "given", "canonical", "name" or "doubtful name"
     candidates: tuple[str, ...] = ()  # if several columns are possible
@@ -107,21 +106,19 @@ def columns_by_role(
     >>> {role: one.column for role, one in found.items()}
     {'advertiser': 'AdvertiserID', 'time': 'ts', 'bid': 'bid_price', 'price': 'price'}
     """
-    chosen = {role: RoleColumn(role, name, "given") for role, name in given.items()}
+    chosen = {role: RoleColumn(name, "given") for role, name in given.items()}
     for role, name in CANONICAL.items():
         if role not in chosen and name in columns and name not in given.values():
-            chosen[role] = RoleColumn(role, name, "canonical")
+            chosen[role] = RoleColumn(name, "canonical")
     usual = {role: set(names.split()) for role, names in _USUAL.items()}
     for role, names in (more_names or {}).items():
         usual[role] |= {_plain(name) for name in names}
     doubtful = {role: set(names.split()) for role, names in _DOUBTFUL.items()}
     for why, names in (("name", usual), ("doubtful name", doubtful)):
         chosen |= _by_name(columns, chosen, names, why)
-    return {role: chosen[role] for role in CANONICAL if role in chosen and _is_found(chosen[role])}
-
-
-def _is_found(one: RoleColumn) -> bool:
-    return bool(one.column or one.candidates)
+    none = RoleColumn()
+    found = {role: chosen.get(role, none) for role in CANONICAL}
+    return {role: one for role, one in found.items() if one.column or one.candidates}
 
 
 def _by_name(
@@ -138,13 +135,13 @@ def _by_name(
         for role, words in names.items()
         if role not in chosen
     }
-    uses = [name for found in matches.values() for name in found]
+    uses = [name for names_left in matches.values() for name in names_left]
     return {
-        role: RoleColumn(role, found[0], why)
-        if len(found) == 1 and uses.count(found[0]) == 1
-        else RoleColumn(role, candidates=tuple(found))
-        for role, found in matches.items()
-        if found
+        role: RoleColumn(names_left[0], why)
+        if len(names_left) == 1 and uses.count(names_left[0]) == 1
+        else RoleColumn(candidates=tuple(names_left))
+        for role, names_left in matches.items()
+        if names_left
     }
 
 

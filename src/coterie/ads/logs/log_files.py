@@ -70,17 +70,14 @@ class LogFiles:
     """Files with one layout."""
 
     paths: tuple[str, ...]
-    is_text: bool  # delimited text, else Parquet or JSON lines
-    columns: tuple[str, ...] = ()  # field_0, … without a header; empty for remote files
-    has_header: bool = True
-    delimiter: str = ","
-    skip: int = 0  # lines before the header
+    layout: TextLayout | None = None  # of delimited text; None for Parquet and JSON lines
     base: str = ""  # folder above the partition folders named column=value; empty if none
     lacking: Mapping[str, str] = field(default_factory=dict)  # column: first file without it
     retyped: Mapping[str, str] = field(default_factory=dict)  # column: first file of another type
     is_json: bool = False
     note: str = ""  # what the check says about reading them
-    rejects: str = ""  # of text in DuckDB: the table of lines with a wrong number of fields
+    # of text in DuckDB: the table of lines with a wrong number of fields
+    rejects: str = field(default_factory=lambda: f"coterie_rejects_{uuid.uuid4().hex}")
 
 
 def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -145,12 +142,13 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
             f"columns were looked for in the first {SAMPLED_LINES:,} lines of {some}; name others "
             "by --column or --dimension"
         )
-        return LogFiles(tuple(paths), is_text=False, is_json=True, note=note)
+        return LogFiles(tuple(paths), is_json=True, note=note)
     if is_remote(first):
-        delimiter = "\t" if ".tsv" in first.lower() else ","
-        is_text = kind == "text"
-        return LogFiles(tuple(paths), is_text, delimiter=delimiter, rejects=_rejects(is_text))
-    return _inspect_text(paths) if kind == "text" else _inspect_parquet(paths)
+        layout = TextLayout("\t" if ".tsv" in first.lower() else ",")
+        return LogFiles(tuple(paths), layout if kind == "text" else None)
+    if kind == "text":
+        return LogFiles(tuple(paths), _inspect_text(paths))
+    return _inspect_parquet(paths)
 
 
 def read_files(files: LogFiles, connection: BaseBackend, named: Sequence[str] = ()) -> ir.Table:
@@ -184,10 +182,6 @@ def _kind(path: str) -> str:
     if is_json(path):
         return "JSON"
     return "Parquet" if is_parquet(path) else "text"
-
-
-def _rejects(is_text: bool = True) -> str:
-    return f"coterie_rejects_{uuid.uuid4().hex}" if is_text else ""
 
 
 def _in_folder(folder: Path) -> list[str]:
@@ -227,10 +221,9 @@ def _inspect_parquet(paths: Sequence[str]) -> LogFiles:
                 lacking.setdefault(name, path)
             elif here[name] != kind:
                 retyped.setdefault(name, path)
-    partitions = _partition_columns(paths)
-    base = os.path.commonpath([_partition_base(path) for path in paths]) if partitions else ""
-    columns = (*types, *partitions)
-    return LogFiles(tuple(paths), False, columns, base=base, lacking=lacking, retyped=retyped)
+    bases = [_partition_base(path) for path in paths] if _are_partitioned(paths) else []
+    base = os.path.commonpath(bases) if bases else ""
+    return LogFiles(tuple(paths), base=base, lacking=lacking, retyped=retyped)
 
 
 def _parquet_types(path: str) -> dict[str, pa.DataType]:
@@ -250,12 +243,12 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_large_string(kind) else kind
 
 
-def _partition_columns(paths: Sequence[str]) -> list[str]:
-    """Return the names of folders like ``day=2026-03-02``, if all paths have the same."""
+def _are_partitioned(paths: Sequence[str]) -> bool:
+    """Return whether all paths have the same columns in folders like ``day=2026-03-02``."""
     of_each = [
         [part.partition("=")[0] for part in Path(path).parts[:-1] if "=" in part] for path in paths
     ]
-    return of_each[0] if all(names == of_each[0] for names in of_each) else []
+    return bool(of_each[0]) and all(names == of_each[0] for names in of_each)
 
 
 def _partition_base(path: str) -> Path:
@@ -263,18 +256,16 @@ def _partition_base(path: str) -> Path:
     return next(parent for parent in reversed(parents) if "=" in parent.name).parent
 
 
-def _inspect_text(paths: Sequence[str]) -> LogFiles:
+def _inspect_text(paths: Sequence[str]) -> TextLayout:
     first = header_line(paths[0])
-    said = _SEPARATOR_LINE.match(first)
-    skip = 1 if said else 0
+    separator = _SEPARATOR_LINE.match(first)
+    skip = 1 if separator else 0
     first = header_line(paths[0], skip)
-    delimiter = said[1] if said else delimiter_of(first)
+    delimiter = separator[1] if separator else delimiter_of(first)
     fields = _stripped_fields(first, delimiter)
     if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
         names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
-        return LogFiles(
-            tuple(paths), True, names, has_header=False, delimiter=delimiter, rejects=_rejects()
-        )
+        return TextLayout(delimiter, names, has_header=False)
     _refuse_repeated(fields, paths[0])
     for path in paths[1:]:
         others = _stripped_fields(header_line(path, skip), delimiter)
@@ -283,9 +274,7 @@ def _inspect_text(paths: Sequence[str]) -> LogFiles:
                 f"{path}: its header differs from that of {paths[0]}: "
                 f"{header_difference(others, fields)}; give files with the same columns"
             )
-    return LogFiles(
-        tuple(paths), True, tuple(fields), delimiter=delimiter, skip=skip, rejects=_rejects()
-    )
+    return TextLayout(delimiter, tuple(fields), skip=skip)
 
 
 def _refuse_repeated(fields: Sequence[str], path: str) -> None:
@@ -310,9 +299,8 @@ def _stripped_fields(header: str, delimiter: str) -> list[str]:
 def _read_with_duckdb(files: LogFiles, connection: Any, named: Sequence[str]) -> ir.Table:
     if files.is_json:
         return json_in_duckdb(files.paths, connection, named)
-    if files.is_text:
-        layout = _text_layout(files)
-        return text_in_duckdb(files.paths, layout, connection, rejects=files.rejects)
+    if files.layout is not None:
+        return text_in_duckdb(files.paths, files.layout, connection, rejects=files.rejects)
     return connection.read_parquet(
         [path_for_duckdb(path) for path in files.paths],
         # else DuckDB casts all files to the types of the first, which rounds numbers
@@ -332,8 +320,8 @@ def _read_with_spark(files: LogFiles, connection: Any, named: Sequence[str]) -> 
         )
     if files.is_json:
         frame = json_in_spark(files.paths, connection._session, named)
-    elif files.is_text:
-        frame = text_in_spark(files.paths, _text_layout(files), connection._session)
+    elif files.layout is not None:
+        frame = text_in_spark(files.paths, files.layout, connection._session)
     else:
         reader = connection._session.read.option("mergeSchema", bool(files.lacking))
         if files.base:
@@ -342,7 +330,3 @@ def _read_with_spark(files: LogFiles, connection: Any, named: Sequence[str]) -> 
     name = f"coterie_{uuid.uuid4().hex}"
     frame.createTempView(name)
     return connection.table(name)
-
-
-def _text_layout(files: LogFiles) -> TextLayout:
-    return TextLayout(files.delimiter, files.columns, files.has_header, files.skip)

@@ -129,10 +129,10 @@ class LogMapping:
         other : LogMapping
             What it says replaces what this mapping says.
         """
-        said: dict[str, Any] = {one.name: getattr(other, one.name) for one in fields(other)}
+        given: dict[str, Any] = {one.name: getattr(other, one.name) for one in fields(other)}
         for name in ("columns", "amounts"):
-            said[name] = {**getattr(self, name), **said[name]}
-        return replace(self, **{name: value for name, value in said.items() if value})
+            given[name] = {**getattr(self, name), **given[name]}
+        return replace(self, **{name: value for name, value in given.items() if value})
 
     def options(self) -> list[str]:
         """Return the options of the command line that say the same."""
@@ -155,12 +155,13 @@ class LogMapping:
             The reason for each entry that is a guess, by its name, as in ``amounts.all``. These
             entries are comments, for the user to confirm.
         """
-        why = guesses or {}
+        reasons = guesses or {}
 
         def line(key: str, value: str | bool, table: str = "") -> str:
-            said = f"{key} = {_quoted(value)}"
-            name = f"{table}{key}"
-            return f"# {said}  # a guess: {why[name]}" if name in why else said
+            # JSON writes texts and truth values as TOML does
+            entry = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+            reason = reasons.get(f"{table}{key}")
+            return entry if reason is None else f"# {entry}  # a guess: {reason}"
 
         lines = [line(name, value) for name, value in self._plain().items()]
         for name in ("columns", "amounts"):
@@ -218,13 +219,14 @@ def read_mapping(path: str | os.PathLike[str]) -> LogMapping:
         raise TableError(f"{path}: {error}") from error
 
 
-def _by_role(entries: Mapping[str, str], what: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _by_role(entries: Mapping[str, str], parameter: str) -> dict[str, str]:
+    by_role: dict[str, str] = {}
     for name, value in entries.items():
-        if role_of(name) in found:
-            raise InvalidParameterError(f"{what}: {role_of(name)} is given twice")
-        found[role_of(name)] = value
-    return found
+        role = role_of(name)
+        if role in by_role:
+            raise InvalidParameterError(f"{parameter}: {role} is given twice")
+        by_role[role] = value
+    return by_role
 
 
 def _refuse_shared(columns: Mapping[str, str]) -> None:
@@ -235,8 +237,3 @@ def _refuse_shared(columns: Mapping[str, str]) -> None:
             raise InvalidParameterError(
                 f"columns: {column} is given for {' and '.join(roles)}; a column has one role"
             )
-
-
-def _quoted(value: str | bool) -> str:
-    """Return a TOML value; JSON writes texts and truth values alike."""
-    return json.dumps(value, ensure_ascii=False)

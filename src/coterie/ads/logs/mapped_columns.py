@@ -114,15 +114,14 @@ def reading_of(raw: ir.Table, kind: str, mapping: LogMapping, source: str) -> Co
     TableError
         Something is not decided; the message has the options that decide it.
     """
-    is_said = mapping != LogMapping()
     if kind != "bids":
-        if is_said and replace(mapping, format="") != LogMapping():
+        if replace(mapping, format="") != LogMapping():
             raise InvalidParameterError(
                 f"{source}: a mapping of columns, amounts and times is for logs of bids; this log "
                 f"is read as {kind}"
             )
         return ColumnReading(join_clicks=mapping.format == "ipinyou")
-    if not is_said and is_canonical(raw.columns):
+    if mapping == LogMapping() and is_canonical(raw.columns):
         return ColumnReading()
     return map_columns(raw, mapping).reading(source)
 
@@ -162,32 +161,32 @@ def numbers_in_sample(values: Sequence[Any], decimal_comma: bool = False) -> lis
 
 
 def _doubts(found: MappedColumns) -> Iterator[str]:
-    """Say which roles rest on doubtful names, and which units are not those of names or options."""
+    """Yield which roles rest on doubtful names, and which units contradict a name or an option."""
     for role, one in found.roles.items():
         if one.why == "doubtful name":
             yield (
                 f"column {one.column} is read as the {role}, by its name; say --column "
                 f"{role}={one.column} if this is right"
             )
-        by_name, told = unit_in(one.column), found.mapping.units
+        by_name, given = unit_in(one.column), found.mapping.units
         if role not in AMOUNTS or not by_name:
             continue
         unit = found.units[role][0]
-        if role in told and _base(unit) != by_name:
+        if role in given and _base(unit) != by_name:
             yield f"column {one.column} is read in {unit}, though its name says {by_name}"
-        elif role not in told and ALL in told and _base(told[ALL]) != by_name:
+        elif role not in given and ALL in given and _base(given[ALL]) != by_name:
             yield (
-                f"column {one.column} is read in {unit}, as its name says, and not in {told[ALL]}; "
-                f"say --amounts {role}={unit} if this is right"
+                f"column {one.column} is read in {unit}, as its name says, and not in "
+                f"{given[ALL]}; say --amounts {role}={unit} if this is right"
             )
 
 
 def _column_problems(
     raw: ir.Table, roles: Mapping[str, RoleColumn], mapping: LogMapping
 ) -> Iterator[str]:
-    absent = [one for one in roles.values() if one.why == "given" and one.column not in raw.columns]
-    for one in absent:
-        yield f"there is no column {one.column} for the {one.role}"
+    for role, one in roles.items():
+        if one.why == "given" and one.column not in raw.columns:
+            yield f"there is no column {one.column} for the {role}"
     for role in missing_roles(roles, mapping):
         other = {
             "won": ", or --won-when-priced if only bids that won have a price",
@@ -199,19 +198,19 @@ def _column_problems(
         yield f"column {named} has the currency: leave out --currency, or say --column currency="
     for role, one in roles.items():
         if one.candidates:
-            out = "" if role in REQUIRED else f", or --column {role}= for none of them"
-            says = " or ".join(f"--column {role}={name}" for name in one.candidates)
-            yield f"the {role} may be column {' or '.join(one.candidates)}: say {says}{out}"
+            none = "" if role in REQUIRED else f", or --column {role}= for none of them"
+            options = " or ".join(f"--column {role}={name}" for name in one.candidates)
+            yield f"the {role} may be column {' or '.join(one.candidates)}: say {options}{none}"
 
 
-def _unit(role: str, column: str, told: Mapping[str, str], usual: str) -> tuple[str, str]:
+def _unit(role: str, column: str, given: Mapping[str, str], usual: str) -> tuple[str, str]:
     """Return the unit of an amount and why, both empty if unknown."""
-    if role in told:
-        return told[role], "given"
+    if role in given:
+        return given[role], "given"
     by_name = unit_in(column)
     # a name such as bid_usd does not say for how many impressions
-    if ALL in told and by_name in {"", _base(told[ALL])}:
-        return told[ALL], "given"
+    if ALL in given and by_name in {"", _base(given[ALL])}:
+        return given[ALL], "given"
     if by_name:
         return by_name, "name"
     return usual, "format" if usual else ""
@@ -239,14 +238,14 @@ def _unit_problems(
         yield f"numbers in column {column} have a comma, as in {example}: say --decimal-comma"
         numbers = with_comma
     median = statistics.median(numbers) if numbers else 0.0
-    says = ", ".join(
+    options = ", ".join(
         f"--amounts {unit} if this is {_shown(median * factor_of(unit) / _MICROS)} CPM"
         for unit in ("currency", "cents", "micros")
     )
     names = " and ".join(f"{role} (column {roles[role].column})" for role in unknown)
     yield (
-        f"the unit of {names} is unknown; the median {role} is {_shown(median)}: say {says}; add "
-        "/impression to the unit if amounts are for one impression"
+        f"the unit of {names} is unknown; the median {role} is {_shown(median)}: say {options}; "
+        "add /impression to the unit if amounts are for one impression"
     )
 
 

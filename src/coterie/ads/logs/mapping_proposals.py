@@ -71,7 +71,7 @@ class MappingProposal:
 def propose_mapping(raw: ir.Table, mapping: LogMapping) -> MappingProposal:
     """Propose a mapping of the columns of a raw table of bids.
 
-    ``mapping`` has what the user said. A unit is proposed if the median bid is typical in one unit
+    ``mapping`` is that of the user. A unit is proposed if the median bid is typical in one unit
     only; won follows from the price if the log has no such column and some prices are missing or 0.
 
     Examples
@@ -118,16 +118,16 @@ def _is_won_by_price(known: MappedColumns, values: Mapping[str, Sequence[Any]]) 
     return 0 < len(prices) < max(map(len, values.values()))
 
 
-def _guesses(known: MappedColumns, said: LogMapping, proposed: LogMapping) -> dict[str, str]:
+def _guesses(known: MappedColumns, given: LogMapping, proposed: LogMapping) -> dict[str, str]:
     """Return why, by the entries of a proposed mapping that neither names nor the user decide."""
     found = {
         f"columns.{role}": "the name is doubtful"
         for role, one in known.roles.items()
         if one.why == "doubtful name"
     }
-    if proposed.won_when_priced and not said.won_when_priced:
+    if proposed.won_when_priced and not given.won_when_priced:
         found["won_when_priced"] = "some bids have no price, or 0"
-    if ALL in proposed.units and ALL not in said.units:
+    if ALL in proposed.units and ALL not in given.units:
         found[f"amounts.{ALL}"] = "the median bid is usual in this unit"
     return found
 

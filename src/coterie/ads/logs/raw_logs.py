@@ -69,24 +69,21 @@ def open_raw(
                 "loss notices need win notices, which have the prices: give both"
             )
         return found
-    won, lost = (
-        None
-        if one is None
-        else _find(one, connection, None, _of_notices(named, prefix, notice_key))
-        for prefix, one in (("win.", wins), ("loss.", losses))
-    )
-    assert won is not None
-    joined = join_notices(found.table, won.table, lost and lost.table, mapping, found.name)
-    both = [one for one in (won, lost) if one is not None]
+    won = _find(wins, connection, None, _of_notices(named, "win.", notice_key))
+    notices, lost = [won], None
+    if losses is not None:
+        notices.append(_find(losses, connection, None, _of_notices(named, "loss.", notice_key)))
+        lost = notices[1].table
+    joined = join_notices(found.table, won.table, lost, mapping, found.name)
     return replace(
         found,
         table=joined.table,
         kind="bids",
         mapping=LogMapping(joined.columns).updated(mapping),
         notices=joined,
-        files=[*found.files, *(path for one in both for path in one.files)],
-        rejects=(*found.rejects, *(name for one in both for name in one.rejects)),
-        notes=tuple(dict.fromkeys(note for one in (found, *both) for note in one.notes)),
+        files=[path for one in (found, *notices) for path in one.files],
+        rejects=tuple(name for one in (found, *notices) for name in one.rejects),
+        notes=tuple(dict.fromkeys(note for one in (found, *notices) for note in one.notes)),
     )
 
 
@@ -134,7 +131,7 @@ def _find(source: Any, connection: Any, table: str | None, named: Sequence[str])
     name = os.fspath(source) if is_one else paths[0]
     folder = Path(name).expanduser() if is_one else Path()
     beside = texts_beside(folder if is_one and folder.is_dir() else Path(paths[0]).parent)
-    rejects = (files.rejects,) if files.rejects and connection.name == "duckdb" else ()
+    rejects = (files.rejects,) if files.layout and connection.name == "duckdb" else ()
     notes = tuple(note for note in (files.note, _not_read(source)) if note)
     return RawLog(
         raw, name, beside, files.lacking, paths, rejects, notes=notes, is_json=files.is_json
@@ -142,7 +139,7 @@ def _find(source: Any, connection: Any, table: str | None, named: Sequence[str])
 
 
 def _not_read(source: Any) -> str:
-    """Say which files of a folder have no ending of a log."""
+    """Return a note on the files of a folder that have no ending of a log; empty without any."""
     names = [Path(path).name for path in log_files.files_not_read(source)]
     if not names:
         return ""

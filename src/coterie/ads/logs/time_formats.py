@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import zoneinfo
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,7 @@ DATE_ORDERS = ("day-first", "month-first")
 TIME_KINDS = ("date", "timestamp", "integer", "floating", "string")
 
 _UTC = "UTC"
+_WITH_ZONE = "timestamp('UTC')"
 _ZONE = r"(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?| [A-Za-z_]+/[A-Za-z_/]+)?"
 _ISO = rf"^\s*[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([T ][0-9]{{2}}:[0-9]{{2}}(:[0-9.]+)?\s*{_ZONE})?\s*$"
 #: A day in the form of ISO 8601, without a clock time or with midnight.
@@ -231,7 +233,7 @@ def _times_of_text(text: Any, how: TimeFormat) -> Any:
     # 13 digits are milliseconds since 1970, of whatever unit the others are
     millis = (text.re_extract(_EPOCH, 1) + "000").left(13).try_cast("int64")
     is_epoch = text.re_search(_EPOCH) & ~text.re_search(_COMPACT_HOUR)
-    times = _utc(_iso_text(text, how.order).try_cast("timestamp('UTC')"))
+    times = _utc(_iso_text(text, how.order).try_cast(_WITH_ZONE))
     if how.zone != _UTC:
         times = text.re_search(_LOCAL).ifelse(_from_zone(times, how.zone), times)
     return times.fill_null(_since_1970(is_epoch.ifelse(millis, None)))
@@ -239,26 +241,16 @@ def _times_of_text(text: Any, how: TimeFormat) -> Any:
 
 def _since_1970(millis: Any) -> Any:
     """Return the time of milliseconds since 1970, without a zone."""
-    import ibis
-
     # Ibis has only seconds for Spark, and returns a time with a zone for DuckDB
-    @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
-    def timestamp_millis(millis: Any) -> Any: ...
-
     engine = millis.get_backend().name
     if engine == "pyspark":
-        return timestamp_millis(millis)
+        return _engine_function("timestamp_millis", ("int64",), "timestamp")(millis)
     return _of_micros(millis * 1000) if engine == "duckdb" else _utc(millis.as_timestamp("ms"))
 
 
 def _of_micros(micros: Any) -> Any:
     """Return the time of microseconds since 1970 in DuckDB, without a zone."""
-    import ibis
-
-    @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
-    def make_timestamp(microseconds: Any) -> Any: ...
-
-    return make_timestamp(micros)
+    return _engine_function("make_timestamp", ("int64",), "timestamp")(micros)
 
 
 def _utc(times: Any) -> Any:
@@ -267,56 +259,41 @@ def _utc(times: Any) -> Any:
     For a time with a zone, DuckDB's own conversion is five times slower than this one through
     microseconds, which are always in UTC.
     """
-    import ibis
-
     engine = times.get_backend().name
     if times.type().timezone is not None and engine == "postgres":
         return _to_zone(times, _UTC)
     if times.type().timezone is None or engine != "duckdb":
         return times
-
-    @ibis.udf.scalar.builtin(signature=(("timestamp('UTC')",), "int64"))
-    def epoch_us(times: Any) -> Any: ...
-
-    return _of_micros(epoch_us(times))
+    return _of_micros(_engine_function("epoch_us", (_WITH_ZONE,), "int64")(times))
 
 
 def _from_zone(times: Any, zone: str) -> Any:
     """Return times without a zone, which are in a zone, in UTC."""
-    import ibis
-
     if _engine(times) == "pyspark":
-
-        @ibis.udf.scalar.builtin(signature=(("timestamp", "string"), "timestamp"))
-        def to_utc_timestamp(times: Any, zone: Any) -> Any: ...
-
-        return to_utc_timestamp(times, zone)
-
-    @ibis.udf.scalar.builtin(
-        name="timezone", signature=(("string", "timestamp"), "timestamp('UTC')")
-    )
-    def in_zone(zone: Any, times: Any) -> Any: ...
-
-    return _utc(in_zone(zone, times))
+        convert = _engine_function("to_utc_timestamp", ("timestamp", "string"), "timestamp")
+        return convert(times, zone)
+    return _utc(_engine_function("timezone", ("string", "timestamp"), _WITH_ZONE)(zone, times))
 
 
 def _to_zone(times: Any, zone: str) -> Any:
     """Return times in UTC as clock times of a zone."""
+    if _engine(times) == "pyspark":
+        convert = _engine_function("from_utc_timestamp", ("timestamp", "string"), "timestamp")
+        return convert(times, zone)
+    convert = _engine_function("timezone", ("string", _WITH_ZONE), "timestamp")
+    return convert(zone, times.cast(_WITH_ZONE))
+
+
+def _engine_function(name: str, kinds: tuple[str, ...], result: str) -> Callable[..., Any]:
+    """Return a function of an engine that Ibis lacks, by the types of arguments and result."""
     import ibis
 
-    if _engine(times) == "pyspark":
+    def of_one(value: Any) -> Any: ...
 
-        @ibis.udf.scalar.builtin(signature=(("timestamp", "string"), "timestamp"))
-        def from_utc_timestamp(times: Any, zone: Any) -> Any: ...
+    def of_two(first: Any, second: Any) -> Any: ...
 
-        return from_utc_timestamp(times, zone)
-
-    @ibis.udf.scalar.builtin(
-        name="timezone", signature=(("string", "timestamp('UTC')"), "timestamp")
-    )
-    def clock_time(zone: Any, times: Any) -> Any: ...
-
-    return clock_time(zone, times.cast("timestamp('UTC')"))
+    declared = of_one if len(kinds) == 1 else of_two
+    return ibis.udf.scalar.builtin(declared, name=name, signature=(kinds, result))
 
 
 def _engine(times: Any) -> str:

@@ -1,4 +1,4 @@
-"""Graph clusters: clusters of a similarity graph by normalised cuts and by leaders.
+"""Graph clusters: clusters of a similarity graph by normalised cuts.
 
 A vertex without neighbours gets the label −1, a missing vote.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
@@ -26,7 +26,7 @@ from coterie.relaxation.eigenpairs import (
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.user_warnings import ignore_duplicate_points_warning
 
-__all__ = ["kmeans_labels", "leader_clusters", "normalised_cuts"]
+__all__ = ["kmeans_labels", "normalised_cuts"]
 
 Floats = NDArray[np.float64]
 
@@ -83,38 +83,6 @@ def normalised_cuts(graph: Any, ks: Sequence[int], random_state: Any = None) -> 
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     for column, k in enumerate(ks):
         labels[vertices, column] = kmeans_labels(scale_rows(vectors[:, :k]), k, seed)
-    return labels
-
-
-def leader_clusters(graph: Any, observations: ArrayLike | None = None) -> NDArray[np.int64]:
-    """Cluster by leaders: an unlabelled vertex takes its unlabelled neighbours, then the next one.
-
-    Every member is similar to its leader, but not necessarily to other members. The number of
-    clusters follows from the graph. Vertices lead in decreasing order of ``observations`` (A,),
-    then of the number of neighbours. Returns labels (A,) from 0 in the order of leaders, −1 for a
-    vertex without neighbours.
-
-    Examples
-    --------
-    >>> path = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
-    >>> leader_clusters(path), leader_clusters(path, [9, 1, 1, 8])
-    (array([0, 0, 0, 1]), array([0, 0, 1, 1]))
-    """
-    S = _checked_graph(graph)
-    degrees = np.diff(S.indptr)
-    weight = np.zeros(S.shape[0]) if observations is None else np.asarray(observations, float)
-    if weight.shape != degrees.shape or not np.isfinite(weight).all():
-        raise InvalidParameterError(
-            f"observations must be {len(degrees)} finite numbers, one per vertex of the graph"
-        )
-    labels = np.full(S.shape[0], -1, dtype=np.int64)
-    n_clusters = 0
-    for leader in np.lexsort((-degrees, -weight)):
-        if labels[leader] < 0 and degrees[leader] > 0:
-            neighbours = S.indices[S.indptr[leader] : S.indptr[leader + 1]]
-            labels[neighbours[labels[neighbours] < 0]] = n_clusters
-            labels[leader] = n_clusters
-            n_clusters += 1
     return labels
 
 

@@ -172,10 +172,9 @@ def sizable_segments(memberships: Memberships, observations: Floats) -> Membersh
         shares = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
         shares[total[:, 0] <= 0, -1] = 1.0
         rates = memberships.rates[[*order, K]]
-        kept = Memberships(shares, rates, memberships.form, memberships.n_iter)
+        memberships = Memberships(shares, rates, memberships.form, memberships.n_iter)
         if len(order) == K:
-            return kept
-        memberships = kept
+            return memberships
 
 
 def _rates(evidence: Evidence, shares: Floats, max_observations: float | None) -> Floats:

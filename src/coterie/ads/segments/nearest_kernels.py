@@ -107,8 +107,7 @@ def count_leaders(
     """Return the number of clusters of the leader rule, without the graph of similar curves.
 
     The first curve of ``order`` that no leader has taken leads, and takes all similar curves that
-    are left. ``critical`` (1,) is the critical value; see
-    :func:`~coterie.ads.segments.graph_clusters.leader_clusters`.
+    are left. ``critical`` (1,) is the critical value.
     """
     taken = np.zeros(len(curves), np.bool_)
     leaders = 0

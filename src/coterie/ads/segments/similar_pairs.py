@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,19 +20,14 @@ __all__ = [
     "BLOCK",
     "CurveTest",
     "SimilarPairs",
-    "Weigh",
-    "all_true",
     "count_leaders",
     "find_all_pairs",
     "find_nearest_pairs",
     "graph_of",
     "in_steps",
-    "p_values_of",
 ]
 
 Floats = NDArray[np.float64]
-#: Returns the weights of the pairs of a block of rows: its first row, counts and columns.
-Weigh = Callable[[int, NDArray[np.int64], NDArray[np.int32]], NDArray[Any]]
 
 #: Rows of pairs per task.
 BLOCK = 64
@@ -49,6 +43,7 @@ class CurveTest:
     inverse: Floats  # (A,), 1/m
     criticals: Floats  # (L,), descending
     tolerance: float
+    weights: str  # of edges: "binary" or "pvalue"
 
     @cached_property
     def coarse(self) -> NDArray[np.int16]:
@@ -66,6 +61,17 @@ class CurveTest:
         spaced = np.linspace(0, self.F.shape[1] - 1, _SIEVE).round().astype(np.intp)
         return np.ascontiguousarray(self.coarse[:, spaced].T)
 
+    def weigh(
+        self, start: int, counts: NDArray[np.int64], columns: NDArray[np.int32]
+    ) -> NDArray[Any]:
+        """Return the weights of pairs (E,) in the rows from ``start`` on, ``counts`` in each."""
+        if self.weights == "binary":
+            return np.ones(len(columns), dtype=bool)
+        distances = kernels.pair_distances(self.fine, start, counts, columns)
+        rows = np.repeat(np.arange(start, start + len(counts)), counts)
+        p = kolmogorov(distances / np.sqrt(self.inverse[rows] + self.inverse[columns]))
+        return np.asarray(p, dtype=np.float32)
+
 
 @dataclass(frozen=True)
 class SimilarPairs:
@@ -77,7 +83,7 @@ class SimilarPairs:
     weights: NDArray[Any]  # (E,)
 
 
-def find_all_pairs(test: CurveTest, weigh: Weigh, most: int) -> SimilarPairs:
+def find_all_pairs(test: CurveTest, most: int) -> SimilarPairs:
     """Find all similar pairs, in blocks of rows; raise if there are more than ``most``."""
     A = len(test.F)
     parts = test.F, test.coarse, test.sieve, test.inverse, test.criticals, test.tolerance
@@ -91,15 +97,13 @@ def find_all_pairs(test: CurveTest, weigh: Weigh, most: int) -> SimilarPairs:
             )
         counts, columns, levels = kernels.similar_pairs(*parts, start, min(start + BLOCK, A))
         found.append(len(columns))
-        return counts, columns, levels, weigh(start, counts, columns)
+        return counts, columns, levels, test.weigh(start, counts, columns)
 
     blocks = map_in_threads(of_block, range(0, max(A, 1), BLOCK))
     return SimilarPairs(*(np.concatenate(part) for part in zip(*blocks, strict=True)))
 
 
-def find_nearest_pairs(
-    test: CurveTest, weigh: Weigh, most: int
-) -> tuple[SimilarPairs, NDArray[np.int64]]:
+def find_nearest_pairs(test: CurveTest, most: int) -> tuple[SimilarPairs, NDArray[np.int64]]:
     """Find the pairs of each advertiser and its nearest, and the number of all similar, (A, L)."""
     A = len(test.F)
     # 0 for the most observations
@@ -112,16 +116,17 @@ def find_nearest_pairs(
         counts, columns, levels, similar = nearest_kernels.nearest_similar(
             *curves, *rule, start, stop, min(most, A)
         )
-        kept = np.arange(columns.shape[1]) < counts[:, None]
+        is_used = np.arange(columns.shape[1]) < counts[:, None]
         rows = np.repeat(np.arange(start, stop), counts)
-        return rows, columns[kept], levels[kept], similar
+        return rows, columns[is_used], levels[is_used], similar
 
     blocks = map_in_threads(of_block, range(0, max(A, 1), BLOCK))
     i, j, levels, similar = (np.concatenate(part) for part in zip(*blocks, strict=True))
     # a pair may be found from both sides
     key, first = np.unique(np.minimum(i, j) * A + np.maximum(i, j), return_index=True)
     counts, columns = np.bincount(key // max(A, 1), minlength=A), (key % max(A, 1)).astype(np.int32)
-    return SimilarPairs(counts, columns, levels[first], weigh(0, counts, columns)), similar
+    weights = test.weigh(0, counts, columns)
+    return SimilarPairs(counts, columns, levels[first], weights), similar
 
 
 def count_leaders(
@@ -136,27 +141,6 @@ def count_leaders(
             test.F, test.coarse, test.inverse, critical, test.tolerance, order
         )
     )
-
-
-def all_true(
-    _start: int, _counts: NDArray[np.int64], columns: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    """Return the weights of binary graphs."""
-    return np.ones(len(columns), dtype=bool)
-
-
-def p_values_of(test: CurveTest) -> Weigh:
-    """Return a function that computes the p-values of the pairs of a block of rows."""
-
-    def weigh(
-        start: int, counts: NDArray[np.int64], columns: NDArray[np.int32]
-    ) -> NDArray[np.float32]:
-        distances = kernels.pair_distances(test.fine, start, counts, columns)
-        rows = np.repeat(np.arange(start, start + len(counts)), counts)
-        p = kolmogorov(distances / np.sqrt(test.inverse[rows] + test.inverse[columns]))
-        return np.asarray(p, dtype=np.float32)
-
-    return weigh
 
 
 def graph_of(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,13 +19,11 @@ from coterie.ads.segments import similarity_kernels as kernels
 from coterie.ads.segments.similar_pairs import (
     BLOCK,
     CurveTest,
-    all_true,
     count_leaders,
     find_all_pairs,
     find_nearest_pairs,
     graph_of,
     in_steps,
-    p_values_of,
 )
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import available_memory, map_in_threads, readable_bytes
@@ -37,7 +34,6 @@ __all__ = [
     "kolmogorov_critical_value",
     "ks_distances",
     "ks_graph",
-    "ks_graphs",
 ]
 
 Floats = NDArray[np.float64]
@@ -152,25 +148,16 @@ def ks_graph(
            [1, 0, 0],
            [0, 0, 0]])
     """
-    how: dict[str, Any] = {"max_observations": max_observations, "tolerance": tolerance}
-    how |= {"weights": weights, "n_neighbors": n_neighbors}
-    return ks_graphs(curves, observations, [alpha], **how)[0]
-
-
-def ks_graphs(
-    curves: ArrayLike, observations: ArrayLike, alphas: Sequence[float], **how: Any
-) -> list[sp.csr_array]:
-    """Compute the graphs of similar advertisers at several levels, in one pass over the pairs.
-
-    Parameters are those of :func:`compare_curves`.
-
-    Examples
-    --------
-    >>> curves = [[0.1, 0.5, 1.0], [0.2, 0.6, 1.0], [0.35, 0.6, 1.0]]
-    >>> [graph.nnz for graph in ks_graphs(curves, [100, 100, 100], [0.01, 0.05, 0.5])]
-    [4, 4, 2]
-    """
-    return compare_curves(curves, observations, alphas, **how).graphs
+    compared = compare_curves(
+        curves,
+        observations,
+        [alpha],
+        max_observations=max_observations,
+        tolerance=tolerance,
+        weights=weights,
+        n_neighbors=n_neighbors,
+    )
+    return compared.graphs[0]
 
 
 class SimilarCurves:
@@ -196,7 +183,8 @@ class SimilarCurves:
     def leaders(self) -> list[int]:
         """Return the number of clusters of the leader rule at each level, by all similar pairs.
 
-        See :func:`~coterie.ads.segments.graph_clusters.leader_clusters`.
+        The advertiser with the most observations, then with the most neighbours, leads and takes
+        all similar ones that are left; then the next one leads.
         """
         return [self._count(level, of_level) for level, of_level in enumerate(self._degrees)]
 
@@ -276,15 +264,14 @@ def compare_curves(
         raise InvalidParameterError(
             f"alphas has {len(descending)} distinct levels; the limit is {_MOST_LEVELS}"
         )
-    test = CurveTest(F, 1.0 / m[known], -descending, tolerance)
-    weigh = p_values_of(test) if weights == "pvalue" else all_true
+    test = CurveTest(F, 1.0 / m[known], -descending, tolerance, weights)
     if n_neighbors is None:
         # a pair has two entries, each with a column and a weight
         bytes_per_pair = 2 * (4 + np.dtype(_WEIGHTS[weights]).itemsize)
         most = available_memory() // (bytes_per_pair * (1 + len(criticals)))
-        pairs, similar = find_all_pairs(test, weigh, most), None
+        pairs, similar = find_all_pairs(test, most), None
     else:
-        pairs, similar = find_nearest_pairs(test, weigh, n_neighbors)
+        pairs, similar = find_nearest_pairs(test, n_neighbors)
     graphs = [
         graph_of(pairs, int(level) + 1, alpha, known, len(m))
         for level, alpha in zip(rank, alphas, strict=True)

@@ -147,13 +147,13 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
 
 
 def description_vectors(
-    histograms: BidHistograms, descriptions: Mapping[str, str] | None, random_state: int = 0
+    histograms: BidHistograms, descriptions: Mapping[str, str] | None
 ) -> Floats | None:
     """Return the vectors of the advertisers' texts, (A, d), or None if there is no text."""
     texts = texts_of(histograms.advertisers, descriptions)
     if not any(texts):
         return None
-    return np.asarray(TextView(random_state=random_state).fit(texts).transform(texts))
+    return np.asarray(TextView().fit(texts).transform(texts))
 
 
 def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | None) -> list[str]:
@@ -281,15 +281,15 @@ def _words_by_cluster(
     cleaned: list[str], labels: NDArray[Any]
 ) -> tuple[NDArray[np.object_], Floats]:
     """Return words (W,) in alphabetical order, and the number of texts of each cluster (K, W)."""
-    kept = [
+    filtered = [
         " ".join(w for w in text.split() if w not in _STOP_WORDS and not w.isdecimal())
         for text in cleaned
     ]
     n, K = len(labels), int(labels.max(initial=-1)) + 1
-    if not any(kept):
+    if not any(filtered):
         return np.empty(0, dtype=object), np.zeros((K, 0))
     counter = CountVectorizer(binary=True, lowercase=False, token_pattern=_WORDS["token_pattern"])
-    occurs = counter.fit_transform(kept)
+    occurs = counter.fit_transform(filtered)
     members = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(K, n))
     return counter.get_feature_names_out(), (members @ occurs).toarray()
 

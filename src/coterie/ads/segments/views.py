@@ -28,11 +28,10 @@ from coterie.ads.segments.memberships import learn_memberships
 from coterie.ads.segments.similarity import compare_curves
 from coterie.ads.segments.text_view import text_clusters
 
-__all__ = ["VIEWS", "View", "make_views"]
+__all__ = ["View", "make_views"]
 
 Labels = NDArray[np.int64]
 
-VIEWS = ("text", "win", "cost", "market")
 #: Up to so many advertisers all similar pairs are kept, of more the nearest of each.
 _MOST_IN_ALL_PAIRS, _NEAREST = 5000, 50
 _LOG = logging.getLogger("coterie")

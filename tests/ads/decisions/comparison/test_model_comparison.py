@@ -81,7 +81,7 @@ def test_swapped_models_change_all_signs(kind):
         assert there.error == pytest.approx(back.error, rel=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_chance_is_no_change(seed):
     """In a market that does not change, discoveries are as rare as the stated rate allows."""
     found = compared(replace(STEADY, seed=seed))

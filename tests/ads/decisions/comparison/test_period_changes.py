@@ -119,5 +119,7 @@ def test_discoveries_are_those_of_benjamini_and_hochberg(p, rate):
 
 
 def test_no_p_value_is_no_discovery():
-    """Advertisers without a quantity are not tested."""
-    assert not discoveries(np.array([np.nan, np.nan]), 0.5).any()
+    """Advertisers without a quantity are not tested, and neither are groups without members."""
+    unknown = p_values(np.array([np.nan, 0.0]), np.array([np.nan, 0.0]), 3.0)
+    np.testing.assert_array_equal(unknown, [np.nan, 1.0])
+    assert not discoveries(unknown, 0.5).any()

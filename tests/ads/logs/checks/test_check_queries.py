@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from bad_logs import (
     BadLog,
     changed,
+    checked,
     everywhere,
     good_cells,
     good_rows,
@@ -27,16 +28,6 @@ from coterie.ads.logs.checks.check_queries import (
 )
 from coterie.ads.logs.checks.check_rules import row_rules
 from coterie.ads.logs.checks.log_checks import check_logs
-
-
-def found(check) -> list[tuple[str, int]]:
-    """Codes and counts of the faults."""
-    return [(fault.code, fault.count) for fault in check.faults]
-
-
-def checked(rows, **given):
-    """Check rows with all texts."""
-    return check_logs(BadLog(rows, 0, given=given).open())
 
 
 def on_days(rows=None):
@@ -121,8 +112,8 @@ def test_queries_compile_for_spark():
         logs = BadLog(rows, 0).open()
         table = checked_rows(logs)
         rules = row_rules(table, logs)
-        queries = [cells_query(table, rules, logs), examples_query(table, enumerate(rules))]
-        queries += [amounts_query(table, rules, logs, some) for some in ((), ["ash"])]
+        queries = [cells_query(table, rules, logs), examples_query(table, dict(enumerate(rules)))]
+        queries += [amounts_query(table, rules, logs, name) for name in (None, "ash")]
         queries += [query for query in [repeats_query(logs, 7)] if query is not None]
         for query in queries:
             assert "SELECT" in ibis.to_sql(query, dialect="pyspark")

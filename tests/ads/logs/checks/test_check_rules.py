@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from bad_logs import (
     BAD_LOGS,
-    BadLog,
+    checked,
     everywhere,
     first_price,
+    found,
     good_rows,
     without,
 )
@@ -24,19 +25,8 @@ from coterie.ads.logs.checks.check_queries import (
     checked_rows,
 )
 from coterie.ads.logs.checks.check_rules import row_rules
-from coterie.ads.logs.checks.log_checks import check_logs
 
 BIG = 2**63 - 1
-
-
-def found(check) -> list[tuple[str, int]]:
-    """Codes and counts of the faults."""
-    return [(fault.code, fault.count) for fault in check.faults]
-
-
-def checked(rows, **given):
-    """Check rows with all texts."""
-    return check_logs(BadLog(rows, 0, given=given).open())
 
 
 amounts = st.sampled_from(

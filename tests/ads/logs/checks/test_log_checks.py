@@ -14,13 +14,16 @@ from bad_logs import (
     BAD_LOGS,
     BadLog,
     changed,
+    checked,
     everywhere,
     first_price,
+    found,
     good_cells,
     good_rows,
     kept,
     without,
 )
+from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks.faults import FAULT_CODES
 from coterie.ads.logs.checks.log_checks import check_logs
@@ -34,6 +37,10 @@ OF_THE_WHOLE = {
     *("auction_recognised", "prices_equal_bids", "no_texts", "texts_unreadable"),
     *("prices_implausible", "notices_without_bid"),
 }
+
+
+#: Histograms refuse these logs.
+MIXED = {"currencies_mixed", "auctions_mixed", "auction_type_unknown"}
 
 
 BY_VALUE = {"currencies_mixed", "auctions_mixed", "advertiser_blank"}
@@ -74,16 +81,6 @@ LONG_BAD_LOGS = {
 ALL_BAD_LOGS = {**BAD_LOGS, **LONG_BAD_LOGS}
 
 
-def found(check) -> list[tuple[str, int]]:
-    """Codes and counts of the faults."""
-    return [(fault.code, fault.count) for fault in check.faults]
-
-
-def checked(rows, **given):
-    """Check rows with all texts."""
-    return check_logs(BadLog(rows, 0, given=given).open())
-
-
 def test_log_without_a_fault_has_none():
     """Good bids of both auctions and good histograms have no faults."""
     for rows in (
@@ -99,9 +96,13 @@ def test_log_without_a_fault_has_none():
 
 @pytest.mark.parametrize("code", ALL_BAD_LOGS)
 def test_fault_is_found_and_nothing_else(code):
-    """Each fault is the only one, with its count, sentence and examples, and fits JSON."""
+    """Each fault is the only one, with its count, sentence and examples, and fits JSON.
+
+    The sums of the check equal those of the histograms.
+    """
     bad = ALL_BAD_LOGS[code]()
-    check = check_logs(bad.open())
+    logs = bad.open()
+    check = check_logs(logs)
     assert found(check) == [(code, bad.count)]
     fault = check.faults[0]
     assert fault.severity == FAULT_CODES[code].severity
@@ -113,6 +114,11 @@ def test_fault_is_found_and_nothing_else(code):
     if fault.unit == "rows" and code not in OF_THE_WHOLE | BY_VALUE:
         assert len(fault.examples) == min(3, bad.count)
         assert all("advertiser_id" in example for example in fault.examples)
+    if code not in MIXED:
+        sums, overview = read_histograms(logs).dense(), check.overview
+        assert sums.bids.sum() == pytest.approx(overview.bids)
+        assert sums.wins.sum() == pytest.approx(overview.wins)
+        assert sums.cost.sum() / 1e9 == pytest.approx(overview.spend)
 
 
 def test_every_code_has_a_bad_log():
@@ -158,7 +164,6 @@ def test_overview_of_other_logs():
     """Missing and mixed values and revealed prices are reported."""
     bare = checked(without("min_to_win_micros", "currency")).overview
     assert (bare.revealed, bare.currency) == ("paid", "")
-    assert checked(without("min_to_win_micros", rows=first_price())).overview.revealed == "none"
     mixed = check_logs(BAD_LOGS["auctions_mixed"]().open()).overview
     assert (mixed.auction, mixed.revealed) == ("mixed", "minimum")
     assert check_logs(BAD_LOGS["currencies_mixed"]().open()).overview.currency == "mixed"
@@ -168,16 +173,11 @@ def test_overview_of_other_logs():
 
 
 def test_overview_says_how_the_auction_is_known():
-    """Given, in the column, recognised from prices, or the default."""
-    rows = without("auction_type", rows=first_price())
-    for given, known in (
-        (checked(good_rows()), ("second", "column")),
-        (checked(good_rows(), auction="second"), ("second", "given")),
-        (checked(rows), ("first", "prices")),
-        (checked(without("auction_type")), ("second", "default")),
-        (check_logs(BAD_LOGS["auctions_mixed"]().open()), ("mixed", "column")),
-    ):
-        assert (given.overview.auction, given.overview.auction_source) == known
+    """As the log knows it; a mixture is in the column."""
+    recognised = checked(without("auction_type", rows=first_price())).overview
+    assert (recognised.auction, recognised.auction_source) == ("first", "prices")
+    mixed = check_logs(BAD_LOGS["auctions_mixed"]().open()).overview
+    assert (mixed.auction, mixed.auction_source) == ("mixed", "column")
 
 
 def test_a_recognised_first_price_reveals_no_price():

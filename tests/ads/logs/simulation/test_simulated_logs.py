@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from coterie.ads.logs.simulation import simulated_logs
 from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day, simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import (
+    SUPPLY_BY_WEEKDAY,
     MarketSettings,
     draw_traits,
     in_micros,
@@ -48,8 +49,9 @@ def test_wins_follow_the_closed_form_of_the_day(week):
     chosen, traits, days = week
     for day, rows in enumerate(days):
         level = draw_day(chosen, traits, day).market_level
-        known = dataclasses.replace(traits, market_level=level, price_by_weekday=np.ones(7))
-        rate = true_win_rate(known, rows["advertiser"], rows["bid"], day, drift=0.0)
+        # the weekday is in the level already, and the factor of a Monday is 1
+        known = dataclasses.replace(traits, market_level=level)
+        rate = true_win_rate(known, rows["advertiser"], rows["bid"], 0, drift=0.0)
         surplus = np.bincount(rows["advertiser"], rows["won"] - rate, 250)
         variance = np.bincount(rows["advertiser"], rate * (1 - rate), 250)
         assert abs(surplus.sum()) <= 4 * np.sqrt(variance.sum())
@@ -77,7 +79,7 @@ def test_volumes_follow_volume_and_weekday(week):
     _, traits, days = week
     for weekday, rows in enumerate(days):
         bids = weekday == 6 or ~traits.newcomer
-        mean = traits.volume * traits.supply_by_weekday[weekday] * bids
+        mean = traits.volume * SUPPLY_BY_WEEKDAY[weekday] * bids
         assert abs(len(rows["won"]) - mean.sum()) <= 4 * np.sqrt((mean + mean**2 / 50).sum())
         assert traits.newcomer[rows["advertiser"]].any() == (weekday == 6)
 

@@ -116,7 +116,7 @@ def test_expected_rows_follow_the_weekday_effect():
             ).expected_rows
             for day in range(7)
         ]
-        factors = np.array(simulated_traits.SUPPLY_BY_WEEKDAY) ** effect
+        factors = simulated_traits.SUPPLY_BY_WEEKDAY**effect
         np.testing.assert_allclose(rows, rows[0] * factors, atol=1)
 
 
@@ -222,7 +222,7 @@ def test_win_rate_is_the_mixture_over_the_drift(advertiser, weekday, bid, floors
     rate = 0.0
     for component in (0, 1):
         level = drawn.market_level[advertiser, component] + 0.02 * nodes
-        scale = np.exp(level) * drawn.price_by_weekday[weekday]
+        scale = np.exp(level) * simulated_traits.PRICE_BY_WEEKDAY[weekday]
         law = stats.lognorm(drawn.market_spread[advertiser, component], scale=scale)
         below = law.cdf(steps / 1000 + 0.0005) @ weights / weights.sum()
         rate += drawn.market_share[advertiser, component] * below

@@ -23,6 +23,7 @@ Mask = NDArray[np.bool_]
 #: The first and the last day, as dates or texts such as 2026-03-02.
 Period = tuple[str | date, str | date]
 
+#: What the logs of two models must have in common, by attribute.
 _SAME_KIND = {
     "auction": "auction type",
     "revealed": "kind of known prices",
@@ -70,15 +71,16 @@ def days_of_models(before: FittedMarket, after: FittedMarket) -> tuple[ComparedD
     _refuse_other_kind(first, last)
     common = np.intersect1d(first.days, last.days)
     same = common[_are_same(first, last, common)]
-    left = [np.setdiff1d(one.days, same) for one in (first, last)]
-    if not any(len(side) for side in left):
+    others = [np.flatnonzero(~np.isin(log.days, same)) for log in (first, last)]
+    if not any(map(len, others)):
         days = np.arange(len(first.days))
         return ComparedDays(first, days, days), ["both models have the same days"]
-    parts = [
-        one.for_days(np.flatnonzero(np.isin(one.days, days))) if len(days) else one
-        for days, one in zip(left, (first, last), strict=True)
-    ]
-    return _one_after_the_other(parts[0], parts[1]), _notes(len(same), len(common) - len(same))
+    before_part, after_part = (
+        log.for_days(days) if len(days) else log
+        for days, log in zip(others, (first, last), strict=True)
+    )
+    notes = _notes(len(same), len(common) - len(same))
+    return _one_after_the_other(before_part, after_part), notes
 
 
 def days_of_periods(model: FittedMarket, before: Period, after: Period) -> ComparedDays:
@@ -140,7 +142,7 @@ def _one_after_the_other(first: BidHistograms, last: BidHistograms) -> ComparedD
 
 
 def _notes(same: int, different: int) -> list[str]:
-    """Say what was done with the days that both models have."""
+    """Return what was done with the days that both models have."""
     notes = []
     if same:
         notes.append(
@@ -170,20 +172,20 @@ def _days_between(histograms: BidHistograms, period: Period, name: str) -> Indic
         raise InvalidParameterError(
             f"{name}={written}: the first day is after the last; give the first day first"
         )
-    found = np.flatnonzero((histograms.days >= start) & (histograms.days <= end))
-    if not len(found):
+    days = np.flatnonzero((histograms.days >= start) & (histograms.days <= end))
+    if not len(days):
         raise InvalidParameterError(
             f"{name}={written}: the model has no day in this period; it has days from "
             f"{histograms.days[0]} to {histograms.days[-1]}"
         )
-    return found
+    return days
 
 
 def _refuse_other_kind(first: BidHistograms, last: BidHistograms) -> None:
-    for name, what in _SAME_KIND.items():
+    for name, term in _SAME_KIND.items():
         one, other = getattr(first, name), getattr(last, name)
         if one != other:
             raise InvalidParameterError(
-                f"the {what} of the model before is {one!r} and that of the model after {other!r}; "
+                f"the {term} of the model before is {one!r} and that of the model after {other!r}; "
                 "only models of logs of the same kind can be compared"
             )

@@ -117,8 +117,8 @@ class AdvertiserChange:
     @property
     def changed(self) -> tuple[str, ...]:
         """Names of the quantities that changed."""
-        found = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return tuple(name for name, one in found if isinstance(one, Change) and one.changed)
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return tuple(name for name, one in values if isinstance(one, Change) and one.changed)
 
 
 @dataclass(frozen=True)
@@ -188,26 +188,20 @@ class ModelComparison:
     def columns(self) -> dict[str, Any]:
         """Return a table of the advertisers, by name of the column; NaN where nothing is known."""
         plain = ("advertiser", "segment", "segment_before", "moved")
-        table: dict[str, Any] = {
-            name: np.array([getattr(one, name) for one in self.advertisers], dtype=object)
-            for name in plain
-        }
-        table = {name: np.array([_text(v) for v in column]) for name, column in table.items()}
+        table: dict[str, Any] = {}
         for field in fields(AdvertiserChange):
-            if field.name in {*plain, "parts"}:
-                continue
-            found = [getattr(one, field.name) for one in self.advertisers]
-            for part in ("before", "after", "change", "error", "p"):
-                values = [None if one is None else getattr(one, part) for one in found]
-                if any(value is not None for value in values):
-                    table[f"{field.name}_{part}"] = np.array(values, dtype=np.float64)
-            table[f"{field.name}_changed"] = np.array([bool(one and one.changed) for one in found])
+            column = [getattr(one, field.name) for one in self.advertisers]
+            if field.name in plain:
+                table[field.name] = np.array(["" if value is None else value for value in column])
+            elif field.name != "parts":
+                for part in ("before", "after", "change", "error", "p"):
+                    values = [None if one is None else getattr(one, part) for one in column]
+                    if any(value is not None for value in values):
+                        table[f"{field.name}_{part}"] = np.array(values, dtype=np.float64)
+                is_changed = [bool(one and one.changed) for one in column]
+                table[f"{field.name}_changed"] = np.array(is_changed)
         for field in fields(ImpressionParts)[2:-2]:
             table[f"impressions_by_{field.name}"] = np.array(
                 [getattr(one.parts, field.name) for one in self.advertisers], dtype=np.float64
             )
         return table
-
-
-def _text(value: Any) -> Any:
-    return "" if value is None else value

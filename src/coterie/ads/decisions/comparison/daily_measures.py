@@ -38,10 +38,19 @@ class Measure:
     weight: Floats  # (A,), q
     dispersion: Floats  # (A,), cv² of means, otherwise 0
 
+    def sums(self, days: Indices) -> tuple[Floats, Floats]:
+        """Return Σx and Σy over some days, (A,) each."""
+        return self.amount[:, days].sum(axis=1), self.base[:, days].sum(axis=1)
+
     def ratio(self, days: Indices) -> Floats:
         """Return Σx / Σy over some days, (A,); NaN where Σy = 0."""
-        amount, base = (part[:, days].sum(axis=1) for part in (self.amount, self.base))
+        amount, base = self.sums(days)
         return np.divide(amount, base, out=np.full(len(base), np.nan), where=base > 0)
+
+    def of(self, rows: Indices) -> Measure:
+        """Return the measure of some advertisers."""
+        arrays = (self.amount, self.base, self.weight, self.dispersion)
+        return Measure(self.kind, *(array[rows] for array in arrays))
 
 
 def measures_of(histograms: BidHistograms) -> dict[str, Measure]:
@@ -52,7 +61,7 @@ def measures_of(histograms: BidHistograms) -> dict[str, Measure]:
     total = count.sum(axis=1)
     q = np.divide(square.sum(axis=1), total, out=np.ones(len(total)), where=total > 0)
     each, none = np.ones_like(count), np.zeros(len(total))
-    found = {
+    measures = {
         "impressions": Measure("count", wins, each, q, none),
         "supply": Measure("count", count, each, q, none),
         "win_rate": Measure("share", wins, count, q, none),
@@ -60,8 +69,8 @@ def measures_of(histograms: BidHistograms) -> dict[str, Measure]:
         "ecpm": Measure("mean", cost, wins, q, _price_dispersion(histograms)),
     }
     if clicks.any():
-        found["click_rate"] = Measure("count", clicks, wins, q, none)
-    return found
+        measures["click_rate"] = Measure("count", clicks, wins, q, none)
+    return measures
 
 
 def day_effects(measure: Measure, days: Indices) -> tuple[Floats, Floats]:
@@ -126,8 +135,7 @@ def unbiased_changes(measure: Measure, before: Indices, after: Indices) -> tuple
     has the mean 0, however small the numbers. δ is estimated as Mantel and Haenszel do, and the
     change of an advertiser is δ + ρ_a(δ) / E[−ρ_a′(δ)]. The variance is infinite without events.
     """
-    x1, x2 = (measure.amount[:, days].sum(axis=1) for days in (before, after))
-    y1, y2 = (measure.base[:, days].sum(axis=1) for days in (before, after))
+    (x1, y1), (x2, y2) = measure.sums(before), measure.sums(after)
     known = x1 + x2 > 0
     rate = np.where(known, x1 + x2, 1.0) / (y1 + y2)
     size = y1 * y2 / (y1 + y2)
@@ -181,5 +189,5 @@ def _dispersion(row: Indices, number: Floats, amount: Floats, n: int) -> Floats:
         np.bincount(row, values, n) for values in (number, amount, amount**2 / number)
     )
     mean_square = np.divide(first**2, zeroth, out=np.zeros(n), where=zeroth > 0)
-    found = np.divide(second, mean_square, out=np.ones(n), where=mean_square > 0) - 1.0
-    return np.maximum(found, 0.0) + _WITHIN_BIN
+    squared = np.divide(second, mean_square, out=np.ones(n), where=mean_square > 0) - 1.0
+    return np.maximum(squared, 0.0) + _WITHIN_BIN

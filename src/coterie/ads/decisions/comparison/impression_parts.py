@@ -50,16 +50,13 @@ def shapley_values(values: Floats) -> Floats:
 
 
 def impression_parts(
-    impressions: tuple[Floats, Floats],
-    supply: tuple[Floats, Floats],
-    market_supply: float,
-    win_rates: Floats,
+    impressions: Floats, supply: Floats, market_supply: float, win_rates: Floats
 ) -> dict[str, Floats]:
     """Divide the change of impressions per day of A advertisers, (A,) each.
 
     Parameters
     ----------
-    impressions, supply : two (A,) arrays
+    impressions, supply : (2, A) arrays
         Impressions and auctions per day before and after; auctions above 0.
     market_supply : float
         Factor of the auctions that is common to all advertisers.

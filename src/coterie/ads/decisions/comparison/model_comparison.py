@@ -26,7 +26,12 @@ from coterie.ads.decisions.comparison.comparison_results import (
     ImpressionParts,
     ModelComparison,
 )
-from coterie.ads.decisions.comparison.market_changes import MarketChanges, Quantity, market_changes
+from coterie.ads.decisions.comparison.market_changes import (
+    QUANTITIES,
+    MarketChanges,
+    Quantity,
+    market_changes,
+)
 from coterie.ads.decisions.comparison.matched_segments import (
     MatchedSegments,
     match_segments,
@@ -117,9 +122,9 @@ def _comparison(
     found = market_changes(compared)
     if not same_weekdays(*dates):
         notes = [*notes, _OTHER_WEEKDAYS]
-    everybody = np.ones(len(names), dtype=bool)
+    all_rows = np.ones(len(names), dtype=bool)
     members = [segments.groups == s for s in range(len(segments.names))]
-    market = _groups(found, ["market"], [everybody], rate, together=True)[0]
+    [market] = _groups(found, ["market"], [all_rows], rate, together=True)
     return ModelComparison(
         compared.histograms.currency,
         tuple(map(str, dates[0])),
@@ -147,16 +152,22 @@ def _groups(
 
     Discoveries are among the groups by quantity, or with ``together`` among all quantities.
     """
-    measured = {
-        name: [_typical(quantity, mask) for mask in members]
-        for name, quantity in found.quantities.items()
-    }
-    p = {name: np.array([one[2] for one in ones]) for name, ones in measured.items()}
+    typical, p = {}, {}
+    for name, quantity in found.quantities.items():
+        change, variance = np.array([quantity.typical(mask) for mask in members]).reshape(-1, 2).T
+        typical[name] = change, variance
+        p[name] = p_values(change, variance, quantity.days.freedom)
     if together:
-        all_found = discoveries(np.concatenate(list(p.values())), rate).reshape(len(p), -1)
-        is_found = dict(zip(p, all_found, strict=True))
+        of_all = discoveries(np.concatenate(list(p.values())), rate).reshape(len(p), -1)
+        is_found = dict(zip(p, of_all, strict=True))
     else:
         is_found = {name: discoveries(values, rate) for name, values in p.items()}
+    changes = {}
+    for name, (change, variance) in typical.items():
+        known = np.flatnonzero(~np.isnan(change))
+        changes[name] = _by_row(
+            known, change[known], variance[known], p[name][known], is_found[name][known]
+        )
     return [
         GroupChange(
             name=name,
@@ -164,33 +175,14 @@ def _groups(
             new=int((mask & found.new).sum()),
             vanished=int((mask & found.vanished).sum()),
             parts=_group_parts(found, mask),
-            **_known(
-                {of: _group_change(ones[i], is_found[of][i]) for of, ones in measured.items()}
-            ),
+            **_changes_of(i, changes, QUANTITIES),
         )
         for i, (name, mask) in enumerate(zip(names, members, strict=True))
     ]
 
 
-def _group_change(measured: tuple[float, float, float], is_found: Any) -> Change | None:
-    change, error, p = measured
-    if np.isnan(p):
-        return None
-    return Change(None, None, float(np.expm1(change)), error, p, bool(is_found))
-
-
-def _typical(quantity: Quantity, members: Mask) -> tuple[float, float, float]:
-    """Return log change, error and p-value of a typical member; NaN without members."""
-    typical = quantity.typical(members)
-    if typical is None:
-        return np.nan, np.nan, np.nan
-    change, variance = typical
-    p = p_values(np.array([change]), np.array([variance]), quantity.days.freedom)
-    return change, float(np.sqrt(variance)), float(p[0])
-
-
 def _group_parts(found: MarketChanges, members: Mask) -> ImpressionParts:
-    before, after = (np.nan_to_num(side)[members] for side in found.impressions)
+    before, after = np.nan_to_num(found.impressions[:, members])
     parts = {name: float(values[members].sum()) for name, values in found.parts.items()}
     new, vanished = found.new[members], found.vanished[members]
     return ImpressionParts(
@@ -207,15 +199,17 @@ def _advertisers(
 ) -> list[AdvertiserChange]:
     """Return the changes of the advertisers that bid in both periods."""
     changes = {
-        name: _changes(one, rate, 1 / _MICROS if name in _IN_MICROS else 1.0)
-        for name, one in found.quantities.items()
+        name: _changes(quantity, rate, 1 / _MICROS if name in _IN_MICROS else 1.0)
+        for name, quantity in found.quantities.items()
     }
     changes |= {
-        f"own_{name}": _own_changes(found, name, rate) for name in ("supply", "price_level")
+        f"own_{name}": _own_changes(found.quantities[name], found.both, rate)
+        for name in ("supply", "price_level")
     }
     changes["win_rate_at_bid"] = _changes_at_bid(found, changes["price_level"])
+    of_advertisers = (*QUANTITIES, "own_supply", "own_price_level", "win_rate_at_bid")
     rows, moved = np.flatnonzero(found.both), segments.moved
-    before, after = (side[rows].tolist() for side in found.impressions)
+    before, after = found.impressions[:, rows].tolist()
     parts = {name: values[rows].tolist() for name, values in found.parts.items()}
     return [
         AdvertiserChange(
@@ -224,36 +218,28 @@ def _advertisers(
             segment_before=_name(segments.names_before, segments.before[row]),
             moved=bool(moved[row]),
             parts=ImpressionParts(before[i], after[i], **{k: v[i] for k, v in parts.items()}),
-            **_known({name: of.get(row) for name, of in changes.items()}),
+            **_changes_of(row, changes, of_advertisers),
         )
         for i, row in enumerate(rows.tolist())
     ]
 
 
 def _changes(quantity: Quantity, rate: float, unit: float) -> dict[int, Change]:
-    """Return the change of each advertiser by row; amounts are multiplied by ``unit``."""
-    of, rows = quantity.changes, quantity.rows
+    """Return the change of each advertiser by row; values are multiplied by ``unit``."""
+    of = quantity.changes
     p = p_values(of.change, of.variance, of.freedom)
-    relative = np.expm1(of.change)
-    before = after = [None] * len(rows)
-    if quantity.before is not None and quantity.after is not None:
-        first, last = quantity.before * unit, quantity.after * unit
-        relative = np.divide(last, first, out=np.full(len(p), np.nan), where=first > 0) - 1.0
-        before, after = first.tolist(), last.tolist()
-    return _by_row(rows, before, after, relative, np.sqrt(of.variance), p, rate)
+    values = quantity.values and (quantity.values[0] * unit, quantity.values[1] * unit)
+    return _by_row(quantity.rows, of.change, of.variance, p, discoveries(p, rate), values)
 
 
-def _own_changes(found: MarketChanges, name: str, rate: float) -> dict[int, Change]:
+def _own_changes(quantity: Quantity, both: Mask, rate: float) -> dict[int, Change]:
     """Return the change of each advertiser beyond that of the market, by row."""
-    quantity = found.quantities[name]
-    typical = quantity.typical(found.both)
-    middle, variance = typical if typical is not None else (0.0, 0.0)
+    middle, variance = quantity.typical(both)
     # the variation of days is common to the advertiser and the market
     own = quantity.changes.own_variance + variance - quantity.days.variance
     change = quantity.changes.change - middle
     p = p_values(change, own, quantity.changes.own_freedom)
-    none = [None] * len(p)
-    return _by_row(quantity.rows, none, none, np.expm1(change), np.sqrt(own), p, rate)
+    return _by_row(quantity.rows, change, own, p, discoveries(p, rate))
 
 
 def _changes_at_bid(found: MarketChanges, levels: dict[int, Change]) -> dict[int, Change]:
@@ -275,33 +261,31 @@ def _changes_at_bid(found: MarketChanges, levels: dict[int, Change]) -> dict[int
 
 def _by_row(
     rows: Labels,
-    before: list[Any],
-    after: list[Any],
-    relative: Floats,
-    error: Floats,
+    change: Floats,
+    variance: Floats,
     p: Floats,
-    rate: float,
+    is_found: Mask,
+    values: tuple[Floats, Floats] | None = None,
 ) -> dict[int, Change]:
-    is_found = discoveries(p, rate).tolist()
-    columns = zip(
-        rows.tolist(),
-        before,
-        after,
-        relative.tolist(),
-        error.tolist(),
-        p.tolist(),
-        is_found,
-        strict=True,
-    )
-    return {
-        row: Change(first, last, None if np.isnan(change) else change, *rest)
-        for row, first, last, change, *rest in columns
-    }
+    """Return changes by row from log changes and, if known, the values before and after."""
+    relative = np.expm1(change)
+    before: list[Any] = [None] * len(rows)
+    after = before
+    if values is not None:
+        first, last = values
+        relative = np.divide(last, first, out=np.full(len(p), np.nan), where=first > 0) - 1.0
+        before, after = first.tolist(), last.tolist()
+    relatives = [None if np.isnan(number) else number for number in relative.tolist()]
+    numbers = np.sqrt(variance).tolist(), p.tolist(), is_found.tolist()
+    fields = zip(before, after, relatives, *numbers, strict=True)
+    return {row: Change(*of_row) for row, of_row in zip(rows.tolist(), fields, strict=True)}
 
 
-def _known(changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes, None where no advertiser has the quantity, such as clicks."""
-    return {"mean_bid": None, "ecpm": None, "click_rate": None, **changes}
+def _changes_of(
+    row: int, changes: dict[str, dict[int, Change]], names: Sequence[str]
+) -> dict[str, Any]:
+    """Return the changes of a row by name, None where it does not have the quantity."""
+    return {name: changes.get(name, {}).get(row) for name in names}
 
 
 def _name(names: Sequence[str], segment: int) -> str | None:

@@ -162,11 +162,11 @@ def typical_change(change: Floats, variance: Floats) -> tuple[float, float]:
 
 
 def p_values(change: Floats, variance: Floats, freedom: Floats | float) -> Floats:
-    """Return two-sided p-values of Student's t statistics, (A,); 1 where nothing changed."""
+    """Return two-sided p-values of Student's t statistics, (A,); 1 for a variance of 0."""
     from scipy.stats import t
 
     error = np.sqrt(variance)
-    z = np.divide(np.abs(change), error, out=np.zeros_like(error), where=error > 0)
+    z = np.divide(np.abs(change), error, out=np.zeros_like(error), where=error != 0)
     # beyond a million degrees of freedom it is the normal distribution, which scipy cannot say
     return np.asarray(2.0 * t.sf(z, np.minimum(freedom, 1e6)))
 
@@ -183,11 +183,11 @@ def discoveries(p: Floats, rate: float) -> NDArray[np.bool_]:
     """
     from scipy.stats import false_discovery_control
 
-    found = np.zeros(len(p), dtype=bool)
+    is_rejected = np.zeros(len(p), dtype=bool)
     tested = ~np.isnan(p)
     if tested.any():
-        found[tested] = false_discovery_control(p[tested]) <= rate
-    return found
+        is_rejected[tested] = false_discovery_control(p[tested]) <= rate
+    return is_rejected
 
 
 def _chance(side: PeriodEstimate) -> Floats:
@@ -221,10 +221,10 @@ def _variation(
     own = (square[known] - chance[known]) / size[known]
     # small numbers say little: their share of variation in the variance is small
     trust = freedom * (assumed * size[known] / expected[known]) ** 2
-    kept = own <= np.quantile(own, 0.98)
-    total = float(trust[kept].sum())
-    found = max(float(trust[kept] @ own[kept]), 0.0)
-    tau2 = (found + _ASSUMED_DAYS * assumed) / (total + _ASSUMED_DAYS)
+    used = own <= np.quantile(own, 0.98)
+    total = float(trust[used].sum())
+    weighted = max(float(trust[used] @ own[used]), 0.0)
+    tau2 = (weighted + _ASSUMED_DAYS * assumed) / (total + _ASSUMED_DAYS)
     return tau2, total + _ASSUMED_DAYS
 
 

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from coterie.ads.logs.amount_units import WHOLE_CURRENCIES
 from coterie.ads.logs.bid_logs import MANY_WINS, BidLogs, winners_pay_bids
 from coterie.ads.logs.checks.check_queries import EXAMPLES, UNIT_FACTOR, AmountCells, RowCells
-from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY, MISSING_TEXTS
+from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY
 from coterie.ads.logs.checks.faults import Fault, fault_of
+from coterie.ads.logs.log_columns import MISSING_TEXTS
 from coterie.errors import TableError
 
 __all__ = ["LogSums", "aggregate_faults", "median_amount", "text_faults"]
@@ -92,20 +93,13 @@ class LogSums:
 
     def medians_by_day(self) -> NDArray[np.int64]:
         """Return the median bid of each day in micros, (D,)."""
-        found = self.amounts
-        parts = (found.day == day for day in self.days)
-        return np.array(
-            [
-                median_amount(AmountCells(found.day[p], found.amount[p], found.bids[p]))
-                for p in parts
-            ],
-            dtype=np.int64,
-        )
+        medians = [median_amount(self.amounts.of_day(day)) for day in self.days]
+        return np.array(medians, dtype=np.int64)
 
     def _day_index(self) -> NDArray[np.int64]:
         """Return the index into ``days`` of each cell, −1 if its rows or its day do not count."""
-        kept = self.counts & np.isin(self.cells.day, self.days)
-        return np.where(kept, np.searchsorted(self.days, self.cells.day), -1)
+        is_counted = self.counts & np.isin(self.cells.day, self.days)
+        return np.where(is_counted, np.searchsorted(self.days, self.cells.day), -1)
 
 
 def median_amount(cells: AmountCells) -> int:
@@ -188,21 +182,20 @@ def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     ratio = medians / sums.median_bid
     far = (medians > 0) & ((ratio >= UNIT_FACTOR) | (ratio * UNIT_FACTOR <= 1))
     names = sums.in_other_units()
-    for code, column, total, found in (
-        ("units_mixed", "advertiser_id", len(sums.cells.advertisers), names),
-        ("units_change", "day", len(sums.days), sums.days[far].astype(str).tolist()),
+    # only the medians of advertisers in examples are read
+    of_names = {name: sums.median_of(name) for name in names[:EXAMPLES]}
+    of_days = dict(zip(sums.days[far].astype(str).tolist(), medians[far].tolist(), strict=True))
+    for code, column, count, total, median_of in (
+        ("units_mixed", "advertiser_id", len(names), len(sums.cells.advertisers), of_names),
+        ("units_change", "day", len(of_days), len(sums.days), of_days),
     ):
-        if found:
-            of_day = dict(zip(sums.days.astype(str).tolist(), medians.tolist(), strict=True))
+        if count:
+            of_all = {"median_bid_micros_of_all": sums.median_bid}
             examples = [
-                {
-                    column: name,
-                    "median_bid_micros": of_day[name] if column == "day" else sums.median_of(name),
-                    "median_bid_micros_of_all": sums.median_bid,
-                }
-                for name in found[:EXAMPLES]
+                {column: name, "median_bid_micros": median, **of_all}
+                for name, median in [*median_of.items()][:EXAMPLES]
             ]
-            yield fault_of(code, len(found), total, examples, factor=str(UNIT_FACTOR))
+            yield fault_of(code, count, total, examples, factor=str(UNIT_FACTOR))
     rows, median = int(sums.total("rows")), f"{sums.median_bid / 1e6:g}"
     is_small = bool(np.isin(sums.cells.currency, list(WHOLE_CURRENCIES)).any())
     if not _LEAST_MEDIAN <= sums.median_bid <= (_MOST_WHOLE if is_small else _MOST_MEDIAN):

@@ -8,7 +8,7 @@ few rows as examples and find repeated rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,11 @@ class AmountCells:
     amount: NDArray[np.int64]  # bid in micros to two significant digits, or bin
     bids: NDArray[np.float64]
 
+    def of_day(self, day: np.datetime64) -> AmountCells:
+        """Return the cells of a day."""
+        used = self.day == day
+        return AmountCells(self.day[used], self.amount[used], self.bids[used])
+
 
 @dataclass(frozen=True)
 class RowCells:
@@ -132,28 +137,26 @@ def checked_rows(logs: BidLogs) -> ir.Table:
 
 
 def amounts_query(
-    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertisers: Sequence[str] = ()
+    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertiser: str | None = None
 ) -> ir.Table:
     """Return the query of the bids of each day by amount, over the rows that histograms count.
 
-    With ``advertisers`` it is of them alone, and by advertiser too.
+    With ``advertiser`` it is of this one alone.
     """
     left_out = [rule.broken.fill_null(False) for rule in rules if rule.leaves_out]
-    kept = rows.filter(*(~broken for broken in left_out)) if left_out else rows
-    keys = ["day", "amount"]
-    if advertisers:
-        kept = kept.filter(kept.advertiser_id.isin(list(advertisers)))
-        keys = ["advertiser_id", *keys]
-    values = _values(kept, logs)
-    marked = kept.select(*keys[:-1], amount=values["amount"], bids=values["bids"])
-    return marked.group_by(keys).agg(bids=marked.bids.sum().cast("float64"))
+    counted = rows.filter(*(~broken for broken in left_out)) if left_out else rows
+    if advertiser is not None:
+        counted = counted.filter(counted.advertiser_id == advertiser)
+    values = _values(counted, logs)
+    marked = counted.select("day", amount=values["amount"], bids=values["bids"])
+    return marked.group_by("day", "amount").agg(bids=marked.bids.sum().cast("float64"))
 
 
 def read_amounts(
-    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertisers: Sequence[str] = ()
+    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertiser: str | None = None
 ) -> AmountCells:
     """Run :func:`amounts_query` and fetch the cells."""
-    found = fetch(amounts_query(rows, rules, logs, advertisers))
+    found = fetch(amounts_query(rows, rules, logs, advertiser))
     found = found.filter(pc.greater(found["bids"], 0)).drop_null()
     return AmountCells(
         found["day"].cast(pa.date32()).to_numpy().astype("datetime64[D]"),
@@ -223,18 +226,17 @@ def read_cells(
     )
 
 
-def examples_query(rows: ir.Table, rules: Iterable[tuple[int, RowRule]]) -> ir.Table:
+def examples_query(rows: ir.Table, rules: Mapping[int, RowRule]) -> ir.Table:
     """Return a query of a few rows that break each numbered rule, the same rows in every run.
 
     The table has ``rule``, the number, and all columns that the rules show.
     """
     import ibis
 
-    numbered = list(rules)
-    shown = dict.fromkeys(name for _, rule in numbered for name in rule.columns)
+    shown = dict.fromkeys(name for rule in rules.values() for name in rule.columns)
     columns = ["advertiser_id", "day", *shown]
     parts = []
-    for number, rule in numbered:
+    for number, rule in rules.items():
         broken = rows.filter(rule.broken.fill_null(False))
         few = broken.select(**_displayed(broken, columns)).order_by(columns).limit(EXAMPLES)
         parts.append(few.mutate(rule=ibis.literal(number, type="int64")))

@@ -19,7 +19,7 @@ from coterie.engines.queries import is_written_as
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["FIRST_DAY", "LAST_DAY", "MISSING_TEXTS", "WRITTEN", "RowRule", "row_rules"]
+__all__ = ["FIRST_DAY", "LAST_DAY", "WRITTEN", "RowRule", "row_rules"]
 
 #: Days outside this range are implausible.
 FIRST_DAY = datetime.date(2000, 1, 1)

@@ -158,7 +158,7 @@ def check_logs(logs: BidLogs) -> LogCheck:
     left_out = sum(1 << k for k, rule in enumerate(rules) if rule.leaves_out)
 
     def median_of(advertiser: str) -> int:
-        return median_amount(read_amounts(rows, rules, logs, [advertiser]))
+        return median_amount(read_amounts(rows, rules, logs, advertiser))
 
     sums = LogSums(cells, (cells.faults & left_out) == 0, amounts, median_of)
     texts, faults = _read_texts(logs)
@@ -211,9 +211,9 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
     if not broken:
         return
     log.info("Fetching examples of %d faults", len(broken))
-    found = fetch(examples_query(rows, broken.items())).to_pylist()
+    faulty = fetch(examples_query(rows, broken)).to_pylist()
     for k, rule in broken.items():
-        examples = [_example(row, rule) for row in found if row["rule"] == k]
+        examples = [_example(row, rule) for row in faulty if row["rule"] == k]
         yield fault_of(rule.code, counts[k], sums.rows, examples, **rule.words)
 
 

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from coterie.ads.logs.simulation.simulated_dimensions import draw_values, effects_table
 from coterie.ads.logs.simulation.simulated_traits import (
+    PRICE_BY_WEEKDAY,
     PRICE_DRIFT,
     PRICE_RISE_DAYS,
+    SUPPLY_BY_WEEKDAY,
     MarketSettings,
     Traits,
     draw_traits,
@@ -187,12 +189,12 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     rng = _stream(settings, day)
     is_last = day == settings.days - 1
     luck = rng.gamma(_SUPPLY_SHAPE, 1 / _SUPPLY_SHAPE, len(traits.volume))
-    supply = traits.supply_by_weekday[weekday] ** settings.weekday_effect
+    supply = SUPPLY_BY_WEEKDAY[weekday] ** settings.weekday_effect
     counts = rng.poisson(traits.volume * supply * luck)
     if not is_last:
         counts[traits.newcomer] = 0
     drift = PRICE_DRIFT * rng.standard_normal(len(counts))
-    shared = settings.weekday_effect * np.log(traits.price_by_weekday[weekday])
+    shared = settings.weekday_effect * np.log(PRICE_BY_WEEKDAY[weekday])
     if day >= settings.days - PRICE_RISE_DAYS:
         shared += settings.price_rise
     return MarketDay(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,8 @@ from coterie.errors import InvalidParameterError
 __all__ = ["MarketSettings", "Traits", "draw_traits", "in_micros", "theme_names"]
 
 #: Factors of the number of auctions and of the price level, from Monday to Sunday.
-SUPPLY_BY_WEEKDAY = (1.0, 1.02, 1.05, 1.03, 1.0, 0.85, 0.8)
-PRICE_BY_WEEKDAY = (1.0, 1.01, 1.02, 1.02, 1.0, 0.96, 0.95)
+SUPPLY_BY_WEEKDAY = np.array([1.0, 1.02, 1.05, 1.03, 1.0, 0.85, 0.8])
+PRICE_BY_WEEKDAY = np.array([1.0, 1.01, 1.02, 1.02, 1.0, 0.96, 0.95])
 #: Standard deviation of an advertiser's daily change of log price level.
 PRICE_DRIFT = 0.02
 #: Number of days, the last of the log, on which ``price_rise`` moves prices.
@@ -170,7 +170,7 @@ class MarketSettings:
         2000
         """
         first = datetime.date.fromisoformat(self.start).weekday()
-        factors = np.array(SUPPLY_BY_WEEKDAY) ** self.weekday_effect
+        factors = SUPPLY_BY_WEEKDAY**self.weekday_effect
         supply = factors[(first + np.arange(self.days)) % 7]
         bidders = np.full(self.days, self.advertisers - round(self.newcomers * self.advertisers))
         bidders[-1] = self.advertisers
@@ -236,13 +236,6 @@ class Traits:
     click_rate: NDArray[np.float64]
     conversion_rate: NDArray[np.float64]
     effects: tuple[DimensionEffects, ...] = ()  # of the values of each dimension
-    # factors from Monday to Sunday, (7,)
-    supply_by_weekday: NDArray[np.float64] = field(
-        default_factory=lambda: np.array(SUPPLY_BY_WEEKDAY)
-    )
-    price_by_weekday: NDArray[np.float64] = field(
-        default_factory=lambda: np.array(PRICE_BY_WEEKDAY)
-    )
 
 
 def draw_traits(settings: MarketSettings) -> Traits:

@@ -7,9 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day
-from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits
-from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
+from coterie.ads.logs.simulation.simulated_traits import (
+    PRICE_BY_WEEKDAY,
+    MarketSettings,
+    draw_traits,
+)
 from coterie.errors import InvalidParameterError
 
 # few advertisers with many bids; the last day has all changes of prices
@@ -87,7 +91,7 @@ def test_day_shifts_are_weekday_drift_and_rise():
     traits = draw_traits(plain)
     drift = day_shifts(plain, traits)
     full = day_shifts(dataclasses.replace(plain, weekday_effect=2, price_rise=-0.5), traits)
-    weekday = 2 * np.log(traits.price_by_weekday)[np.arange(9) % 7]
+    weekday = 2 * np.log(PRICE_BY_WEEKDAY)[np.arange(9) % 7]
     rise = np.repeat([0, -0.5], [5, 4])
     # another number of auctions uses another part of the day's stream
     equal = weekday == 0
