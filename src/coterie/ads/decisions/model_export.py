@@ -90,22 +90,9 @@ def export_model(
     list of ExportedTable
     """
     model.refuse_unfitted()
-    unknown = [name for name in tables if name not in TABLES]
-    if unknown or not tables or len(set(tables)) < len(tables):
-        raise InvalidParameterError(
-            f"tables={list(tables)}: they must be some of {', '.join(TABLES)}, each once"
-        )
-    target = Path(output)
+    _check_tables(tables)
+    target = _checked_target(output, len(tables))
     is_file = target.suffix == ".parquet"
-    if target.suffix and not is_file and not target.is_dir():
-        raise InvalidParameterError(
-            f"{target}: tables are written as Parquet; give a folder without {target.suffix}, or a "
-            "file that ends in .parquet"
-        )
-    if is_file and len(tables) > 1:
-        raise InvalidParameterError(
-            f"{target} is one file, but there are {len(tables)} tables; give a folder, or one table"
-        )
     metadata = {"model_version": model_version} if model_version else {}
     make: dict[str, Callable[[], BulkTable]] = {
         "advertisers": lambda: advertiser_table(model, metadata),
@@ -141,3 +128,26 @@ def _write(table: BulkTable, path: Path, add: Callable[[int], None]) -> None:
             batch = table.batch(np.arange(first, min(first + together, table.n)))
             writer.write_batch(batch, row_group_size=max(len(batch), 1))
             add(len(batch))
+
+
+def _check_tables(tables: Sequence[str]) -> None:
+    unknown = [name for name in tables if name not in TABLES]
+    if unknown or not tables or len(set(tables)) < len(tables):
+        raise InvalidParameterError(
+            f"tables={list(tables)}: they must be some of {', '.join(TABLES)}, each once"
+        )
+
+
+def _checked_target(output: str | os.PathLike[str], n_tables: int) -> Path:
+    target = Path(output)
+    is_file = target.suffix == ".parquet"
+    if target.suffix and not is_file and not target.is_dir():
+        raise InvalidParameterError(
+            f"{target}: tables are written as Parquet; give a folder without {target.suffix}, or a "
+            "file that ends in .parquet"
+        )
+    if is_file and n_tables > 1:
+        raise InvalidParameterError(
+            f"{target} is one file, but there are {n_tables} tables; give a folder, or one table"
+        )
+    return target

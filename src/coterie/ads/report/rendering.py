@@ -177,9 +177,10 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
         numbers: dict[str, int | None] = {}
         for name, unit in _CURVES.items():
             curve = getattr(one, name, None)
+            numbers[name] = None
             if curve is not None:
-                curve = [_rounded(unit * value, 4) for value in curve]
-            numbers[name] = curve and curves.setdefault(tuple(curve), len(curves))
+                rounded = tuple(_rounded(unit * value, 4) for value in curve)
+                numbers[name] = curves.setdefault(rounded, len(curves))
         for name in _RISING:
             steps = _steps(getattr(one, name))
             numbers[name] = None if steps is None else curves.setdefault(steps, len(curves))

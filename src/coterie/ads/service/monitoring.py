@@ -27,7 +27,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import msgspec
@@ -188,48 +188,35 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        own = self._registry = CollectorRegistry()
-        requests = Counter(
-            "coterie_requests_total",
-            "Answers to requests.",
-            ["route", "method", "status"],
-            registry=own,
+        self._registry = CollectorRegistry()
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        requests = counter(
+            "coterie_requests_total", "Answers to requests.", ["route", "method", "status"]
         )
         durations = Histogram(
             "coterie_request_seconds",
             "How long answers took.",
             ["route"],
-            registry=own,
+            registry=self._registry,
             buckets=_SECONDS,
         )
-        self.queued_work = Gauge(
-            "coterie_queued_work",
-            "Bids times days that wait or run.",
-            registry=own,
-            multiprocess_mode="livesum",
+        self.queued_work = gauge(
+            "coterie_queued_work", "Bids times days that wait or run.", multiprocess_mode="livesum"
         )
-        self.forecasts = Counter(
-            "coterie_forecasts_total", "Forecasts, one for each bid.", registry=own
-        )
-        reloads = Counter(
-            "coterie_model_reloads_total",
-            "Model files taken or refused.",
-            ["outcome"],
-            registry=own,
+        self.forecasts = counter("coterie_forecasts_total", "Forecasts, one for each bid.")
+        reloads = counter(
+            "coterie_model_reloads_total", "Model files taken or refused.", ["outcome"]
         )
         self.reloads_taken = reloads.labels("taken")
         self.reloads_refused = reloads.labels("refused")
-        self.model_loaded = Gauge(
+        self.model_loaded = gauge(
             "coterie_model_loaded_timestamp_seconds",
             "When the model was loaded.",
-            registry=own,
             multiprocess_mode="livemax",
         )
-        self.model_advertisers = Gauge(
-            "coterie_model_advertisers",
-            "Advertisers in the model.",
-            registry=own,
-            multiprocess_mode="livemax",
+        self.model_advertisers = gauge(
+            "coterie_model_advertisers", "Advertisers in the model.", multiprocess_mode="livemax"
         )
 
         # looking up a child by its labels takes longer than counting

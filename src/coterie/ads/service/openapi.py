@@ -85,68 +85,12 @@ class Operation:
 
 def operations(routes: Routes) -> list[Operation]:
     """Return all routes that are described in the OpenAPI document, and how."""
-    forecasts = partial(Operation, tag="Forecasts")
-    model = partial(Operation, "GET", tag="Model")
     operation = partial(Operation, "GET", tag="Operation")
     health = partial(operation, answers=[protocol.Health], needs_token=False)
-    decisions = {
-        "/v1/bids": routes.bid,
-        "/v1/budgets": routes.budget,
-        "/v1/targets": routes.targets,
-        "/v1/portfolios": routes.portfolio,
-    }
     return [
-        forecasts(
-            "POST",
-            "/v1/forecast",
-            routes.forecast,
-            answers=(protocol.Answer, protocol.Answers),
-            body=protocol.Question | protocol.Questions,
-            problems=_QUESTION_ROUTE,
-        ),
-        forecasts(
-            "POST",
-            "/v1/forecast/stream",
-            routes.forecast_stream,
-            media=[NDJSON],
-            body_media=NDJSON,
-            problems=["unsupported-media-type"],
-        ),
-        forecasts(
-            "GET",
-            "/v1/curves",
-            routes.curves,
-            media=list(CURVE_MEDIA.values()),
-            query=protocol.CurveQuery,
-        ),
-        *(
-            Operation(
-                "POST",
-                path,
-                handler,
-                "Decisions",
-                answers=[DECISIONS[path].answer],
-                body=DECISIONS[path].question,
-                problems=_QUESTION_ROUTE,
-            )
-            for path, handler in decisions.items()
-        ),
-        model("/v1/model", routes.model, answers=[protocol.Model]),
-        model("/v1/segments", routes.segments, answers=[protocol.Segments], tagged=True),
-        model(
-            "/v1/advertisers",
-            routes.advertisers,
-            answers=[protocol.AdvertiserPage],
-            query=protocol.AdvertiserQuery,
-            tagged=True,
-        ),
-        model(
-            "/v1/advertisers/{id}",
-            routes.advertiser,
-            answers=[protocol.Advertiser],
-            problems=["unknown-advertiser"],
-            tagged=True,
-        ),
+        *_forecast_operations(routes),
+        *_decision_operations(routes),
+        *_model_operations(routes),
         health("/health/live", routes.live),
         health("/health/ready", routes.ready, problems=["not-ready"]),
         operation("/metrics", routes.metrics, media=["text/plain"]),
@@ -192,6 +136,78 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _forecast_operations(routes: Routes) -> list[Operation]:
+    operation = partial(Operation, tag="Forecasts")
+    return [
+        operation(
+            "POST",
+            "/v1/forecast",
+            routes.forecast,
+            answers=(protocol.Answer, protocol.Answers),
+            body=protocol.Question | protocol.Questions,
+            problems=_QUESTION_ROUTE,
+        ),
+        operation(
+            "POST",
+            "/v1/forecast/stream",
+            routes.forecast_stream,
+            media=[NDJSON],
+            body_media=NDJSON,
+            problems=["unsupported-media-type"],
+        ),
+        operation(
+            "GET",
+            "/v1/curves",
+            routes.curves,
+            media=list(CURVE_MEDIA.values()),
+            query=protocol.CurveQuery,
+        ),
+    ]
+
+
+def _decision_operations(routes: Routes) -> list[Operation]:
+    handlers = {
+        "/v1/bids": routes.bid,
+        "/v1/budgets": routes.budget,
+        "/v1/targets": routes.targets,
+        "/v1/portfolios": routes.portfolio,
+    }
+    return [
+        Operation(
+            "POST",
+            path,
+            handler,
+            "Decisions",
+            answers=[DECISIONS[path].answer],
+            body=DECISIONS[path].question,
+            problems=_QUESTION_ROUTE,
+        )
+        for path, handler in handlers.items()
+    ]
+
+
+def _model_operations(routes: Routes) -> list[Operation]:
+    operation = partial(Operation, "GET", tag="Model")
+    return [
+        operation("/v1/model", routes.model, answers=[protocol.Model]),
+        operation("/v1/segments", routes.segments, answers=[protocol.Segments], tagged=True),
+        operation(
+            "/v1/advertisers",
+            routes.advertisers,
+            answers=[protocol.AdvertiserPage],
+            query=protocol.AdvertiserQuery,
+            tagged=True,
+        ),
+        operation(
+            "/v1/advertisers/{id}",
+            routes.advertiser,
+            answers=[protocol.Advertiser],
+            problems=["unknown-advertiser"],
+            tagged=True,
+        ),
+    ]
 
 
 def _simplify(schema: Any) -> None:

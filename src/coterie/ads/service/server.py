@@ -107,8 +107,6 @@ class ServiceProcess:
         CoterieError
             If the model cannot be served. Nothing listens then.
         """
-        import uvicorn
-
         from coterie.ads.service.application import make_application
         from coterie.ads.service.fair_queue import FairQueue
         from coterie.ads.service.model_holder import ModelHolder
@@ -132,22 +130,7 @@ class ServiceProcess:
         gc.set_threshold(20_000, 20, 20)
         # the thread of the queue gives way to the event loop sooner than by default (5 ms)
         sys.setswitchinterval(0.001)
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                http="httptools",
-                ws="none",
-                lifespan="on",
-                interface="asgi3",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=bool(settings.trusted_proxies),
-                forwarded_allow_ips=list(settings.trusted_proxies),
-                timeout_keep_alive=settings.limits.keep_alive_seconds,
-                timeout_graceful_shutdown=settings.limits.grace_seconds,
-            )
-        )
+        self._server = self._make_server(app)
         self._listening = listening
         self._server.run(sockets=[listening])
         queue.close()
@@ -213,6 +196,27 @@ class ServiceProcess:
         if not self._routes.stopping:
             self._routes.starting = False
             self._on_ready(address_of(self._listening))
+
+    def _make_server(self, app: Any) -> Any:
+        import uvicorn
+
+        settings = self._settings
+        return uvicorn.Server(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=bool(settings.trusted_proxies),
+                forwarded_allow_ips=list(settings.trusted_proxies),
+                timeout_keep_alive=settings.limits.keep_alive_seconds,
+                timeout_graceful_shutdown=settings.limits.grace_seconds,
+            )
+        )
 
     def _begin(self, work: Any, name: str) -> None:
         """Do work beside the requests; log its failure."""
