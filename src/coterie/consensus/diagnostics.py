@@ -239,8 +239,9 @@ def summary_lines(
     consensus = fitted_consensus(estimator)
     names = partition_names(consensus, names)
     lines = _lines_on_points(estimator, consensus)
-    if getattr(estimator, "shortcuts_", ()):
-        lines["runs"] = "; ".join(estimator.shortcuts_)
+    for name, attribute in (("runs", "shortcuts_"), ("note", "notes_")):
+        if texts := getattr(estimator, attribute, ()):
+            lines[name] = "; ".join(texts)
     if hasattr(consensus, "lower_bound_"):
         lines["bound"] = bound_in_words(consensus.lower_bound_, consensus.gap_)
     if find_dissent or hasattr(consensus, "dissent_"):

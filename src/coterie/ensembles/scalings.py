@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,13 @@ from coterie.ensembles.row_blocks import RowBlock, row_blocks
 from coterie.errors import InvalidParameterError
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["Scaling", "centring", "standard_and_min_max"]
+__all__ = ["Scaling", "centring", "standard_and_min_max", "unequal_spread"]
 
 Floats = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int32]
+
+#: Largest ratio of the standard deviations of two columns that needs no note.
+_MOST_UNEQUAL = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,6 +117,31 @@ def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
     )
     minimum = None if sp.issparse(X) else lowest
     return Scaling(shift=mean, scale=deviation), Scaling(shift=minimum, scale=spread)
+
+
+def unequal_spread(X: Any, names: Sequence[str] | None = None) -> str:
+    """Say which column varies far more than another, as columns of different units do.
+
+    Constant columns do not count. The text is empty if all columns vary alike, or if X is sparse.
+
+    >>> import numpy as np
+    >>> unequal_spread(np.array([[20.0, 0.0], [30.0, 9000.0]]), ["age", "income"])
+    "column 'income' varies 900 times as much as 'age' and will decide"
+    """
+    if sp.issparse(X):
+        return ""
+    with np.errstate(over="ignore", invalid="ignore"):  # a fit refuses such values
+        spread = _deviations(X)
+    if not spread.any() or not np.isfinite(spread).all():
+        return ""
+    most, least = int(spread.argmax()), int(np.where(spread > 0, spread, np.inf).argmin())
+    times = spread[most] / spread[least]
+    if times <= _MOST_UNEQUAL:
+        return ""
+    one, other = str(most), f"column {least}"
+    if names is not None:
+        one, other = repr(names[most]), repr(names[least])
+    return f"column {one} varies {times:,.0f} times as much as {other} and will decide"
 
 
 def _coordinates(X: Any, features: Any, shift: Any, scale: Any, dtype: Any) -> Any:
