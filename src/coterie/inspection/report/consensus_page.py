@@ -16,6 +16,7 @@ import numpy as np
 
 from coterie.inspection.displays.k_criteria import CRITERIA
 from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
+from coterie.inspection.report.cluster_words import MOST_QUOTED
 from coterie.inspection.report.consensus_contents import (
     ConsensusReport,
     HeatMap,
@@ -122,6 +123,7 @@ def render_report(contents: ConsensusReport) -> str:
             sizes=_sizes(contents),
             certainty=_certainty(contents),
             camps=_camps_in_words(contents.partitions.camps),
+            most_quoted=MOST_QUOTED,
             agreement_in_table=len(contents.partitions.rows) <= _MOST_IN_TABLE,
             k_charts=[] if contents.k_choice is None else _k_charts(contents.k_choice),
             largest_difference=_largest_difference(contents),
