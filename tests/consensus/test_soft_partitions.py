@@ -214,15 +214,6 @@ def test_partitions_may_join_later(key, n_hard):
     assert (grown.predict(P) == grown.labels_).all()
 
 
-def test_kinds_do_not_mix():
-    """Labels and memberships cannot be combined."""
-    P, _ = planted()
-    with pytest.raises(InvalidLabelsError, match="fitted partitions are membership matrices"):
-        make("robust").fit(P).partial_fit(hard_labels(P))
-    with pytest.raises(InvalidLabelsError, match="fitted partitions are labels"):
-        make("robust").fit(hard_labels(P)).partial_fit(P)
-
-
 @pytest.mark.parametrize("hard", [False, True])
 def test_models_are_saved_and_loaded(tmp_path, hard):
     """A loaded model of memberships predicts and continues like the saved one."""

@@ -9,6 +9,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from coterie.ensembles.scalings import (
     Scaling,
     centring,
+    row_blocks,
     standard_and_min_max,
     unequal_spread,
 )
@@ -93,3 +94,12 @@ def test_the_note_on_unequal_spread_names_the_two_columns():
 def test_columns_without_a_spread_have_no_note(X):
     """Constant columns, squares that overflow and sparse columns give no note and no warning."""
     assert unequal_spread(X) == ""
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 1), (16_384, 3), (16_385, 3), (70_000, 5_000)])
+def test_blocks_cover_all_rows_in_order(n, p):
+    """Every row is in one block, and the blocks of wide tables have fewer rows."""
+    blocks = row_blocks(n, p)
+    rows = np.concatenate([np.arange(n)[block] for block in blocks])
+    np.testing.assert_array_equal(rows, np.arange(n))
+    assert max(block.stop - block.start for block in blocks) * p <= max(2**22, 256 * p)

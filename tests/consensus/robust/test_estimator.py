@@ -296,7 +296,7 @@ def test_most_labels_may_be_missing():
     assert np.allclose(est.partition_coverage_, (P >= 0).sum(axis=0) / labelled.sum())
 
 
-@pytest.mark.parametrize(("V", "n"), [(50, 200), (60, 2000), (200, 200)])
+@pytest.mark.parametrize(("V", "n"), [(60, 2000), (200, 200)])
 def test_many_weak_partitions_are_right_together(V, n):
     """With 70% of the labels redrawn all partitions vote, and the result is that of ℓ2."""
     P, y = ct.planted_partitions([n // 4] * 4, V, 0, 0.7, random_state=0)

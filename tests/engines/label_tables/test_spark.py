@@ -74,7 +74,7 @@ def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
 
 @pytest.mark.parametrize(("path", "few"), [("streamed", 0.25), ("grouped", 1.0)])
 def test_sweeps_equal_those_of_duckdb(spark, table, tmp_path, monkeypatch, path, few):
-    """Sample, sweeps and labels are the same in both engines, whatever is swept."""
+    """Sample, sweeps and labels are the same in both engines; temporary views are dropped."""
     monkeypatch.setattr(table_consensus, "_FEW_TUPLES", few)
     there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **STREAMED)
     here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **STREAMED)
@@ -83,6 +83,8 @@ def test_sweeps_equal_those_of_duckdb(spark, table, tmp_path, monkeypatch, path,
     assert there.mean_confidence == pytest.approx(here.mean_confidence, rel=1e-12)
     rows = [pq.read_table(found.out).sort_by("id") for found in (there, here)]
     assert rows[0].to_pydict() == rows[1].to_pydict()
+    names = [view.name for view in spark._session.catalog.listTables()]
+    assert not [name for name in names if name.startswith("coterie")]
 
 
 def test_a_refused_table_writes_nothing(spark, table, tmp_path):
@@ -128,13 +130,6 @@ def test_a_damaged_row_is_reported_with_its_file(spark, tmp_path):
     (tmp_path / "a.csv").write_text("id,p,q\n1,a,x\n2,a\n")
     with pytest.raises(TableError, match=r"a\.csv.*Malformed CSV record$"):
         consensus_table(tmp_path / "a.csv", n_clusters=1, ids="id", engine=spark)
-
-
-def test_no_view_stays_in_the_session(spark, table, tmp_path):
-    """Temporary views are dropped."""
-    consensus_table(tmp_path / "in", engine=spark, **STREAMED)
-    names = [view.name for view in spark._session.catalog.listTables()]
-    assert not [name for name in names if name.startswith("coterie")]
 
 
 def test_executors_cannot_import_coterie(spark):

@@ -268,14 +268,14 @@ def _row_names(
     """Return the names (n,) of the points, or None if they have only row numbers."""
     fitted, given = row_index(estimator), row_index_of(X)
     refuse_other_rows(given, fitted, "X", "the fit")
-    for found in (index, fitted, given):
-        if found is not None:
-            if len(found) != n:
+    for row_names in (index, fitted, given):
+        if row_names is not None:
+            if len(row_names) != n:
                 raise InvalidParameterError(
-                    f"index has {len(found)} names for {n} points; give one name per point"
+                    f"index has {len(row_names)} names for {n} points; give one name per point"
                 )
             names = np.empty(n, dtype=object)
-            names[:] = [_as_text(name) for name in found]
+            names[:] = [_as_text(name) for name in row_names]
             return names
     return None
 
@@ -375,7 +375,7 @@ def _least_certain(
     consensus, runner_up = fitted_consensus(estimator), runner_up_clusters(estimator)
     n_unlabelled = int((consensus.labels_ < 0).sum())
     # points without a label have confidence 0, so they are among the first
-    found = point_report(estimator, most + n_unlabelled)
+    points = point_report(estimator, most + n_unlabelled)
     return [
         DoubtfulPoint(
             name=str(one.point if rows is None else rows[one.point]),
@@ -384,6 +384,6 @@ def _least_certain(
             runner_up=int(runner_up[one.point]) if runner_up[one.point] >= 0 else None,
             confidence=one.confidence,
         )
-        for one in found
+        for one in points
         if one.cluster >= 0 and one.confidence < 1
     ][:most]

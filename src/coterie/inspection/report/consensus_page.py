@@ -189,8 +189,8 @@ def _camps_in_words(camps: Sequence[int]) -> str:
 def _largest_difference(contents: ConsensusReport) -> float:
     """Return the largest difference of a cluster, for the length of its bar; 1 if there is none."""
     clusters = contents.features.clusters if contents.features is not None else []
-    found = [abs(one.difference) for cluster in clusters for one in cluster.features]
-    return max(found, default=0.0) or 1.0
+    differences = [abs(one.difference) for cluster in clusters for one in cluster.features]
+    return max(differences, default=0.0) or 1.0
 
 
 def _k_charts(choice: KPart) -> list[dict[str, Any]]:
