@@ -20,7 +20,7 @@ from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["Member", "RowBlock", "label_rows"]
 
-#: A block remembers so many results. Runs on different columns share none of them.
+#: Number of results that a block remembers. Runs on different columns share none of them.
 _MOST_KEPT = 6
 
 

@@ -15,7 +15,7 @@ from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.parameters import check_choice, check_n_clusters
 from coterie.consensus.robust.answers import Answer, Sample, choose_answer
 from coterie.consensus.robust.similar_sizes import answer_by_sizes
-from coterie.consensus.robust.votes import Votes, check_weighting
+from coterie.consensus.robust.votes import Votes
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import DissentWarning, InvalidParameterError, LabelWarning
@@ -280,16 +280,16 @@ class RobustConsensus(ConsensusFunction):
         if self.refine and search:
             start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
             reason = "the search also chose the number of clusters"
-            return _answer(search.labels, "search", reason), least_squares_result(start), search
+            return Answer(search.labels, "search", reason), least_squares_result(start), search
         given, relaxed = self._relaxed_answers(votes, K, rng)
         if not self.refine:
             labels = given.get("relaxation")
             if labels is None:
                 labels = _round(votes, relaxed.factor, min(K, votes.tuples.n_tuples), rng)
             reason = "only the relaxation was asked for"
-            return _answer(labels, "relaxation", reason), relaxed, None
+            return Answer(labels, "relaxation", reason), relaxed, None
         search = votes.search(K, given, self._search_threshold)
-        return _answer(search.labels, "search", "only the search was asked for"), relaxed, search
+        return Answer(search.labels, "search", "only the search was asked for"), relaxed, search
 
     @property
     def _search_threshold(self) -> float | None:
@@ -317,7 +317,6 @@ class RobustConsensus(ConsensusFunction):
             check_number("threshold", self.threshold, above=0, most=1)
         check_whole("max_iter", self.max_iter)
         check_number("tol", self.tol, above=0, or_equal=True)
-        check_weighting(self.partition_weights)
 
     def _relax(self, votes: Votes, factor: Array, rng: np.random.RandomState) -> RobustRelaxation:
         """Compute the relaxation, starting from the ℓ2 factor."""
@@ -360,11 +359,6 @@ class RobustConsensus(ConsensusFunction):
         self.n_iter_ = relaxed.n_iter
         self.history_ = relaxed.history
         self._factor, self._inverse = relaxed.factor[votes.group], tuples.inverse
-
-
-def _answer(labels: Labels, method: str, reason: str) -> Answer:
-    """Return an answer that was not compared with others."""
-    return Answer(labels, method, reason, 0.0, {})
 
 
 def _n_clusters(answer: Answer) -> int:

@@ -27,7 +27,7 @@ __all__ = ["FEATURE_INDICES", "FeatureSample", "indices_in_words"]
 
 #: The indices, and whether a large value is good.
 FEATURE_INDICES = {"silhouette": True, "calinski_harabasz": True, "davies_bouldin": False}
-#: Above so many rows a sample is used: the silhouette takes time and memory O(n²).
+#: Above this number of rows a sample is used: the silhouette takes time and memory O(n²).
 MOST_ROWS = 5_000
 
 

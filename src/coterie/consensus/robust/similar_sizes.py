@@ -58,7 +58,7 @@ def answer_by_sizes(
         f"its clusters are of similar size (evenness {evenness:.2f}), and halves of the partitions "
         f"find them too (adjusted Rand index {stability:.2f})"
     )
-    return Answer(search.labels, "search", reason, 0.0, {}), search
+    return Answer(search.labels, "search", reason), search
 
 
 def effective_number(sizes: Array) -> float:
@@ -78,7 +78,7 @@ def _linkage(votes: Votes, K: int, reason: str, rng: np.random.RandomState) -> A
     omega = cluster_weights(tuples, votes.weights, contingencies=sample.contingencies)
     similarity = locally_weighted_similarity(tuples, votes.weights, omega)
     labels = sizable_clusters(similarity, tuples.weights, min(K, tuples.n_tuples))
-    return Answer(sample.spread(labels), "local linkage", reason, 0.0, {})
+    return Answer(sample.spread(labels), "local linkage", reason)
 
 
 def _stability_of_search(votes: Votes, K: int, rng: np.random.RandomState) -> float:

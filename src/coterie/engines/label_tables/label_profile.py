@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LabelColumn", "Profile", "profile_labels", "read_text_as_in_csv"]
 
-#: Integers of so many digits fit in 64 bits.
+#: Integers with this number of digits fit in 64 bits.
 _LONGEST_INTEGER = 18
 _MEASURES = ("present", "low", "high", "odd", "example")
 _INFINITE = ("inf", "-inf", "infinity", "-infinity")

@@ -44,11 +44,11 @@ __all__ = ["consensus_table"]
 
 _log = logging.getLogger(__name__)
 
-# A column with so many different labels is reported as a possible id.
+# A column whose labels are different in this share of the rows, or more, may be an id.
 _FEWEST_ROWS = 20
 _NEARLY_ALL = 0.9
 
-# Tuples are kept in the engine if there are at most so many per row: writing them has to pay off.
+# Up to this number of tuples per row, tuples are kept in the engine: writing them must pay off.
 _FEW_TUPLES = 0.25
 
 
