@@ -115,17 +115,6 @@ def test_order_changes_nothing(key):
     assert b.partition_agreement_ == pytest.approx(a.partition_agreement_[partitions])
 
 
-def test_tuples_do_not_depend_on_order():
-    """Codes, memberships and weights of the tuples are exactly the same in any order."""
-    P, _ = planted(missing=0.1)
-    rng = np.random.default_rng(2)
-    points, partitions = rng.permutation(60), rng.permutation(6)
-    one = as_label_tuples(P)
-    two = as_label_tuples([P[v][points][:, rng.permutation(3)] for v in partitions])
-    for name in ("codes", "memberships", "weights", "offsets"):
-        assert (getattr(one, name) == getattr(two, name)).all()
-
-
 @pytest.mark.parametrize("settings", ROBUST, ids=str)
 def test_settings_of_robust_consensus(settings):
     """Every setting of RobustConsensus works on memberships; the bound holds."""
@@ -188,19 +177,6 @@ def test_soft_rows_join_a_consensus_of_unit_vectors():
     assert (est.predict([np.eye(3)[y]] * 4) == est.labels_).all()
 
 
-def test_other_matrices_are_refused_in_predict():
-    """predict needs matrices of the same number and widths as fit, and no labels."""
-    P, _ = planted()
-    est = make("robust").fit(P)
-    with pytest.raises(InvalidLabelsError, match=r"those of the fit had .3, 3, 3, 3, 3, 3"):
-        est.predict(P[:5])
-    with pytest.raises(InvalidLabelsError, match="fitted on 6 membership matrices"):
-        est.predict(hard_labels(P))
-    of_labels = make("robust").fit(hard_labels(P))
-    with pytest.raises(InvalidLabelsError, match="labels are needed here"):
-        of_labels.predict(P)
-
-
 @pytest.mark.parametrize("key", ["robust", "median", "l2"])
 @pytest.mark.parametrize("n_hard", [0, 4, 6])
 def test_partitions_may_join_later(key, n_hard):
@@ -212,15 +188,6 @@ def test_partitions_may_join_later(key, n_hard):
     assert same_partition(grown.labels_, whole.labels_)
     assert grown.objective_ == pytest.approx(whole.objective_)
     assert (grown.predict(P) == grown.labels_).all()
-
-
-def test_kinds_do_not_mix():
-    """Labels and memberships cannot be combined."""
-    P, _ = planted()
-    with pytest.raises(InvalidLabelsError, match="fitted partitions are membership matrices"):
-        make("robust").fit(P).partial_fit(hard_labels(P))
-    with pytest.raises(InvalidLabelsError, match="fitted partitions are labels"):
-        make("robust").fit(hard_labels(P)).partial_fit(P)
 
 
 @pytest.mark.parametrize("hard", [False, True])

@@ -7,9 +7,9 @@ import pytest
 from sklearn.datasets import load_iris, make_blobs
 
 from coterie.ensembles import execution, landmark_spectral, runs
-from coterie.ensembles.centroids import MOST_LLOYD
 from coterie.ensembles.making import fit_ensemble
 from coterie.ensembles.members import label_rows
+from coterie.ensembles.nearest_rows import MOST_LLOYD
 from coterie.ensembles.plans import KINDS
 
 IRIS = load_iris().data

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
-from coterie.ensembles import row_blocks
+from coterie.ensembles import scalings
 from coterie.ensembles.runs import MOST_FITTED, Run, fit_run, fitted_rows
 from coterie.ensembles.scalings import centring
 from coterie.errors import InvalidParameterError
@@ -24,7 +24,7 @@ def run_of(kind, n_clusters=3, drawn=None, seed=0):
 def test_predicting_by_blocks_changes_nothing(kind, monkeypatch):
     """Labels do not depend on the size of the blocks of rows."""
     member, labels = fit_run(IRIS, run_of(kind))
-    monkeypatch.setattr(row_blocks, "_MOST_ROWS", 7)
+    monkeypatch.setattr(scalings, "_MOST_ROWS", 7)
     np.testing.assert_array_equal(member.predict(IRIS), labels)
 
 

@@ -6,7 +6,13 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
+from coterie.ensembles.scalings import (
+    Scaling,
+    centring,
+    row_blocks,
+    standard_and_min_max,
+    unequal_spread,
+)
 from coterie.errors import InvalidParameterError
 
 IRIS = load_iris().data
@@ -69,3 +75,31 @@ def test_values_that_cannot_be_squared_are_refused(factor, problem):
         centring(X)
     with pytest.raises(InvalidParameterError, match=problem):
         centring(sp.csr_array(X))
+
+
+def test_the_note_on_unequal_spread_names_the_two_columns():
+    """Above a ratio of 30 the columns of largest and least spread are named; constants are not."""
+    X = np.array([[0.0, 0.0, 7.0, 0.0], [1.0, 30.0, 7.0, 2.0]])
+    assert unequal_spread(X) == ""
+    X[1, 1] = 31.0
+    assert unequal_spread(X).startswith("column 1 varies 31 times as much as column 0 ")
+    assert unequal_spread(X, ["a", "b", "c", "d"]).startswith("column 'b' varies 31 times as")
+
+
+@pytest.mark.parametrize(
+    "X",
+    [np.full((2, 2), 7.0), np.array([[0.0, 0.0], [1.0, 1e300]]), sp.csr_array([[0.0, 0], [1, 99]])],
+    ids=["constant", "too large", "sparse"],
+)
+def test_columns_without_a_spread_have_no_note(X):
+    """Constant columns, squares that overflow and sparse columns give no note and no warning."""
+    assert unequal_spread(X) == ""
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 1), (16_384, 3), (16_385, 3), (70_000, 5_000)])
+def test_blocks_cover_all_rows_in_order(n, p):
+    """Every row is in one block, and the blocks of wide tables have fewer rows."""
+    blocks = row_blocks(n, p)
+    rows = np.concatenate([np.arange(n)[block] for block in blocks])
+    np.testing.assert_array_equal(rows, np.arange(n))
+    assert max(block.stop - block.start for block in blocks) * p <= max(2**22, 256 * p)

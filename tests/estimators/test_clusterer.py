@@ -398,3 +398,20 @@ def test_a_clusterer_of_distances_can_be_stored(blobs, tmp_path):
     ct.save_model(est, tmp_path / "model.coterie")
     loaded = ct.load_model(tmp_path / "model.coterie")
     assert (loaded.predict(D) == est.predict(D)).all()
+
+
+def test_a_note_names_columns_of_very_different_spread(blobs):
+    """Unscaled columns of different units give a note in the attribute and in the summary."""
+    X = blobs[0] * np.array([1, 1, 1, 1000, 1, 1, 1, 1])
+    settings = {"n_clusters": 3, "n_partitions": 4, "ensemble": "kmeans", "random_state": 0}
+    names = [f"x{j}" for j in range(8)]
+    est = ct.ConsensusClusterer(**settings).fit(pd.DataFrame(X, columns=names))
+    (note,) = est.notes_
+    assert note.startswith("column 'x3' varies ") and "set standardize=True" in note
+    assert f"note        {note}" in est.summary().splitlines()
+    outlier = np.vstack([blobs[0], 1e4 * np.eye(8)[:1]])
+    weights = np.append(np.ones(len(blobs[0])), 0)  # rows of weight 0 do not count
+    assert ct.ConsensusClusterer(**settings).fit(outlier, sample_weight=weights).notes_ == ()
+    D = pairwise_distances(X)
+    for other, rows in (({"standardize": True}, X), ({"metric": "precomputed"}, D)):
+        assert ct.ConsensusClusterer(**settings, **other).fit(rows).notes_ == ()

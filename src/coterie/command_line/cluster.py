@@ -31,9 +31,6 @@ __all__ = ["cluster", "read_features", "warn_of_units"]
 
 _log = logging.getLogger(__name__)
 
-#: Largest ratio of the standard deviations of two columns that gives no warning.
-_MOST_UNEQUAL = 30.0
-
 
 def cluster(
     features: Annotated[
@@ -173,19 +170,11 @@ def read_features(
 
 def warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:
     """Warn if columns vary by very different amounts, as columns of different units do."""
-    import numpy as np
+    from coterie.ensembles.scalings import unequal_spread
 
-    spread = X.std(axis=0)
-    varies = spread > 0
-    times = spread.max() / spread[varies].min() if varies.any() else 1.0
-    if times > _MOST_UNEQUAL:
-        most = names[int(spread.argmax())]
-        least = names[int(np.where(varies, spread, np.inf).argmin())]
+    if note := unequal_spread(X, names):
         warnings.warn(
-            f"column {most!r} varies {times:,.0f} times as much as {least!r} and will decide; "
-            "add --standardize if their units differ",
-            CoterieWarning,
-            stacklevel=2,
+            f"{note}; add --standardize if their units differ", CoterieWarning, stacklevel=2
         )
 
 

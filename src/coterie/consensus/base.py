@@ -28,7 +28,7 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.labels.growth import Growth, append_partitions
+from coterie.labels.growth import append_partitions
 from coterie.labels.known_tuples import known_tuples
 from coterie.labels.label_matrix import (
     LabelMatrix,
@@ -159,10 +159,10 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             # rows of the input that the tuples hold; None if they hold all of them
             self._fitted_rows = None if used.all() else np.flatnonzero(used)
             del matrix  # frees memory: it is as large as the input
-            found = self._label_tuples(tuples)
+            labelling = self._label_tuples(tuples)
             if links is not None:
-                tuples, found = self._with_links(links, tuples, found)
-            self._finish(tuples, found)
+                tuples, labelling = self._with_links(links, tuples, labelling)
+            self._finish(tuples, labelling)
             self.n_tuples_ = u
             if not used.all():
                 fitted = self.labels_, self.confidence_
@@ -205,13 +205,15 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             )
         index, before = row_index_of(P), getattr(self, "index_", None)
         refuse_other_rows(index, before, "the new partitions", "the fit")
-        growth = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
-        self._refuse_soft(growth.tuples)
-        _refuse_old_weights(getattr(self, "partition_weights", None), growth)
+        n_before = self._tuples.n_partitions
+        tuples, vocabulary = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
+        self._refuse_soft(tuples)
+        weights = getattr(self, "partition_weights", None)
+        _refuse_old_weights(weights, n_before, tuples.n_partitions)
         with self._restored_on_failure():
-            self._vocabulary = growth.vocabulary
+            self._vocabulary = vocabulary
             self.index_ = index if before is None else before
-            self._finish(growth.tuples, self._label_after_growth(growth))
+            self._finish(tuples, self._label_after_growth(tuples))
         return self
 
     def predict(self, P: Any, return_confidence: bool = False) -> Any:
@@ -258,9 +260,9 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         """Label the distinct tuples."""
 
-    def _label_after_growth(self, growth: Growth) -> Labelling:
+    def _label_after_growth(self, tuples: LabelTuples) -> Labelling:
         """Label the distinct tuples after partitions were added; by default as in ``fit``."""
-        return self._label_tuples(growth.tuples)
+        return self._label_tuples(tuples)
 
     def _check_settings(self, tuples: LabelTuples) -> tuple[int, Array]:
         """Return K and the partition weights in the order of the tuples' columns, checked."""
@@ -291,31 +293,31 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         return self.k_choice_.best_k
 
     def _with_links(
-        self, links: Links, tuples: LabelTuples, found: Labelling
+        self, links: Links, tuples: LabelTuples, labelling: Labelling
     ) -> tuple[LabelTuples, Labelling]:
         """Move points so that all constraints hold; a moved point becomes a separate tuple."""
-        weights = found.partition_weights
-        labels = label_undecided_tuples(tuples, found.labels, weights, found.threshold)
+        weights = labelling.partition_weights
+        labels = label_undecided_tuples(tuples, labelling.labels, weights, labelling.threshold)
         tuples, labels, self.constraints_ = hold_links(
             links, tuples, labels, weights, self._row_weights, self._fitted_rows
         )
-        return tuples, replace(found, labels=labels, is_final=True)
+        return tuples, replace(labelling, labels=labels, is_final=True)
 
-    def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
+    def _finish(self, tuples: LabelTuples, labelling: Labelling) -> None:
         """Set the attributes that all methods have, with clusters numbered by falling size."""
-        labels, weights = found.labels, found.partition_weights
-        if not found.is_final:
-            labels = label_undecided_tuples(tuples, labels, weights, found.threshold)
+        labels, weights = labelling.labels, labelling.partition_weights
+        if not labelling.is_final:
+            labels = label_undecided_tuples(tuples, labels, weights, labelling.threshold)
         labels = renumber_by_size(labels, tuples.weights)
         tables = ClusterTables.of(tuples, labels, weights)
-        _, confidence = tables.assign(tuples.codes, found.threshold, labels, tuples.memberships)
+        _, confidence = tables.assign(tuples.codes, labelling.threshold, labels, tuples.memberships)
         self.labels_ = tuples.expand(labels).astype(np.int32)
         self.confidence_ = tuples.expand(confidence)
         self.n_clusters_ = tables.n_clusters
         self.n_tuples_ = tuples.n_tuples
         self.n_features_in_ = tuples.n_partitions + len(getattr(self._vocabulary, "empty", ()))
         self.objective_ = tables.objective()
-        self.threshold_ = found.threshold
+        self.threshold_ = labelling.threshold
         self.partition_weights_ = tuples.in_given_order(weights)
         self.partition_agreement_ = tuples.in_given_order(tables.agreement())
         self.partition_coverage_ = tuples.in_given_order(tables.coverage())
@@ -384,14 +386,11 @@ def _refuse_unlabelled_partitions(matrix: LabelMatrix | Memberships) -> None:
             )
 
 
-def _refuse_old_weights(partition_weights: Any, growth: Growth) -> None:
+def _refuse_old_weights(partition_weights: Any, n_before: int, n_partitions: int) -> None:
     """Refuse partition weights that do not cover the added partitions."""
-    if partition_weights is None or isinstance(partition_weights, str):
-        return
-    V = growth.before.n_partitions
-    if np.shape(partition_weights) == (V,):
+    if np.shape(partition_weights) == (n_before,):
         raise InvalidParameterError(
-            f"partition_weights has {V} numbers, but with the new partitions there are "
-            f"{growth.tuples.n_partitions}; call est.set_params(partition_weights=...) with all "
+            f"partition_weights has {n_before} numbers, but with the new partitions there are "
+            f"{n_partitions}; call est.set_params(partition_weights=...) with all "
             "weights, those of the earlier partitions first"
         )

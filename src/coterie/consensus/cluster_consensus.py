@@ -97,9 +97,9 @@ def item_consensus(estimator: Any) -> Array:
     pairs = all_pairs.copy()
     together[every, labels] -= tuples.squares @ alpha
     pairs[every, labels] -= tuples.mass**2 @ alpha
-    found = np.full((len(consensus.labels_), tables.n_clusters), np.nan)
-    found[fitted_rows(consensus)] = tuples.expand(_mean(together, pairs, all_pairs))
-    return found
+    means = np.full((len(consensus.labels_), tables.n_clusters), np.nan)
+    means[fitted_rows(consensus)] = tuples.expand(_mean(together, pairs, all_pairs))
+    return means
 
 
 def fitted_rows(consensus: Any) -> NDArray[np.int64]:

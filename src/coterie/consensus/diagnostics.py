@@ -239,8 +239,9 @@ def summary_lines(
     consensus = fitted_consensus(estimator)
     names = partition_names(consensus, names)
     lines = _lines_on_points(estimator, consensus)
-    if getattr(estimator, "shortcuts_", ()):
-        lines["runs"] = "; ".join(estimator.shortcuts_)
+    for name, attribute in (("runs", "shortcuts_"), ("note", "notes_")):
+        if texts := getattr(estimator, attribute, ()):
+            lines[name] = "; ".join(texts)
     if hasattr(consensus, "lower_bound_"):
         lines["bound"] = bound_in_words(consensus.lower_bound_, consensus.gap_)
     if find_dissent or hasattr(consensus, "dissent_"):
@@ -323,15 +324,15 @@ def runner_up_clusters(estimator: Any) -> NDArray[np.int64]:
     if tables.n_clusters == 1:
         return runner_up
     rows = consensus._fitted_rows
-    found = np.empty(tuples.n_tuples, dtype=np.int64)
+    runners_up = np.empty(tuples.n_tuples, dtype=np.int64)
     step = max(_MOST_SHARES // tables.n_clusters, 1)
     for start in range(0, tuples.n_tuples, step):
         part = slice(start, start + step)
         memberships = None if tuples.memberships is None else tuples.memberships[part]
         share = tables.vote_shares(tuples.codes[part], memberships)
         share[np.arange(len(share)), consensus._tuple_labels[part]] = -1.0
-        found[part] = np.argmax(share, axis=1)
-    runner_up[slice(None) if rows is None else rows] = tuples.expand(found)
+        runners_up[part] = np.argmax(share, axis=1)
+    runner_up[slice(None) if rows is None else rows] = tuples.expand(runners_up)
     return runner_up
 
 

@@ -78,12 +78,12 @@ class Links:
         for number in np.unique(part[self.groups[broken]]).tolist():
             members = np.flatnonzero(part == number)
             own = np.searchsorted(members, edges[np.isin(edges[:, 0], members)])
-            found, exact = _colour(scores[members], own)
-            if found is None:
+            colours, exact = _colour(scores[members], own)
+            if colours is None:
                 self._refuse_colours(members, own, votes.shape[1], exact)
             else:
                 inside = np.flatnonzero(part[self.groups] == number)
-                labels[inside] = found[np.searchsorted(members, self.groups[inside])]
+                labels[inside] = colours[np.searchsorted(members, self.groups[inside])]
             is_exact &= exact
         return labels, is_exact
 
@@ -103,16 +103,16 @@ class Links:
         clique = _greedy_clique(edges, len(members))
         if len(clique) > K:
             rows = ", ".join(str(first[int(members[g])]) for g in clique[: K + 1])
-            why = f"rows {rows} must all be apart"
+            problem = f"rows {rows} must all be apart"
         else:
             shown = list(first.values())[:_MOST_NAMED]
             rows = ", ".join(map(str, shown)) + (", …" if len(first) > len(shown) else "")
-            why = f"no assignment of rows {rows} and those linked to them " + (
+            problem = f"no assignment of rows {rows} and those linked to them " + (
                 "exists" if exact else "was found in time"
             )
         raise InvalidParameterError(
-            f"cannot_link: {why}, but there are {K} clusters; give a larger n_clusters or leave "
-            "out pairs"
+            f"cannot_link: {problem}, but there are {K} clusters; give a larger n_clusters or "
+            "leave out pairs"
         )
 
 

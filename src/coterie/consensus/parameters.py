@@ -44,9 +44,9 @@ def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
     """
     check_whole(parameter, largest)
     if size > largest:
-        what = "distinct label tuples" if parameter == "max_tuples" else "points"
+        counted = "distinct label tuples" if parameter == "max_tuples" else "points"
         raise TooManyPointsError(
-            f"the cost of {method} is quadratic, and there are {size:,} {what}, more than "
+            f"the cost of {method} is quadratic, and there are {size:,} {counted}, more than "
             f"{parameter}={largest:,}; use a linear method (RobustConsensus, L2Consensus, HBGF) or "
             f"a sample of the points, or raise {parameter}"
         )

@@ -28,12 +28,12 @@ def cluster_probabilities(shares: Array, labels: NDArray[Any]) -> Array:
     K = shares.shape[1]
     total = shares.sum(axis=1, keepdims=True)
     equal = np.full_like(shares, 1.0 / K)
-    found = np.divide(shares, total, out=equal, where=total > 0)
-    found *= 1 - SHARED_ERRORS
-    found += SHARED_ERRORS / K
-    outvoted = np.flatnonzero((labels >= 0) & (found.argmax(axis=1) != labels))
-    found[outvoted] = _level(found[outvoted], labels[outvoted])
-    return found
+    probabilities = np.divide(shares, total, out=equal, where=total > 0)
+    probabilities *= 1 - SHARED_ERRORS
+    probabilities += SHARED_ERRORS / K
+    outvoted = np.flatnonzero((labels >= 0) & (probabilities.argmax(axis=1) != labels))
+    probabilities[outvoted] = _level(probabilities[outvoted], labels[outvoted])
+    return probabilities
 
 
 def _level(probabilities: Array, labels: NDArray[Any]) -> Array:

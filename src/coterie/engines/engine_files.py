@@ -230,7 +230,7 @@ def _packing_by_name(path: str) -> str:
 
 def rejected_lines(rejects: str, connection: Any) -> list[RejectedLine]:
     """Return the lines left out so far, by file and number."""
-    found = connection.con.sql(
+    rejected = connection.con.sql(
         # every query repeats the lines, and one line may have several messages
         "SELECT file_path, line, min(error_message), "
         "max(error_type::VARCHAR = 'LINE SIZE OVER MAXIMUM' OR (error_type::VARCHAR = "
@@ -238,7 +238,7 @@ def rejected_lines(rejects: str, connection: Any) -> list[RejectedLine]:
         f"FROM {rejects} JOIN {rejects}_scans USING (scan_id, file_id) "
         "GROUP BY file_path, line ORDER BY ALL"
     )
-    return [RejectedLine(*row) for row in found.fetchall()]
+    return [RejectedLine(*row) for row in rejected.fetchall()]
 
 
 def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSession) -> DataFrame:

@@ -90,17 +90,17 @@ def json_in_duckdb(paths: Sequence[str], connection: Any, named: Sequence[str] =
         value = table[keys[0]]
         if keys[0] not in nested:
             return value
-        found = json_extract_string(value, _path(keys[1:]))
+        value_text = json_extract_string(value, _path(keys[1:]))
         for second in _second_elements(keys):
             several = json_extract_string(value, _path(second[1:])).notnull()
-            found = several.ifelse(value.cast("string"), found)
-        return found
+            value_text = several.ifelse(value.cast("string"), value_text)
+        return value_text
 
-    found = table.select(**{name: text(keys) for name, keys in columns.items()})
+    values = table.select(**{name: text(keys) for name, keys in columns.items()})
     if not late:
-        return found
-    known = fetch(found.aggregate(**{name: found[name].count() for name in late}))
-    return found.drop(*(name for name in late if not known[name][0].as_py()))
+        return values
+    known = fetch(values.aggregate(**{name: values[name].count() for name in late}))
+    return values.drop(*(name for name in late if not known[name][0].as_py()))
 
 
 def json_in_spark(
@@ -114,11 +114,11 @@ def json_in_spark(
     columns = _columns(sample, paths[0])
 
     def text(keys: Keys) -> Any:
-        found = functions.get_json_object("value", _spark_path(keys))
+        value_text = functions.get_json_object("value", _spark_path(keys))
         for second in _second_elements(keys):
             several = functions.get_json_object("value", _spark_path(second)).isNotNull()
-            found = functions.when(several, functions.col("value")).otherwise(found)
-        return found
+            value_text = functions.when(several, functions.col("value")).otherwise(value_text)
+        return value_text
 
     late = _named_columns(columns, named)
     if late:
@@ -136,11 +136,11 @@ def _sample_in_duckdb(paths: Sequence[str], connection: Any) -> list[str | None]
     try:
         for path in paths[::step]:
             quoted = path_for_duckdb(path).replace("'", "''")
-            found = connection.con.sql(
+            sample = connection.con.sql(
                 f"SELECT json::VARCHAR FROM read_json_objects('{quoted}', "
                 f"format='newline_delimited', ignore_errors=true) LIMIT {SAMPLED_LINES}"
             )
-            lines += [line for (line,) in found.fetchall()]
+            lines += [line for (line,) in sample.fetchall()]
     finally:
         connection.settings["preserve_insertion_order"] = before
     return lines

@@ -77,11 +77,11 @@ def _in_steps(project: Any, first: int = 0) -> Any:
 
     kinds = (_casts, _times, _groups)[first:]
     values = project.values.values()
-    found = dict.fromkeys(node for find in kinds for value in values for node in find(value))
-    if not found:
+    slow = dict.fromkeys(node for find in kinds for value in values for node in find(value))
+    if not slow:
         return project
     own = {name: ops.Field(project.parent, name) for name in project.parent.schema}
-    columns = own | {f"coterie_step_{i}": node for i, node in enumerate(found)}
+    columns = own | {f"coterie_step_{i}": node for i, node in enumerate(slow)}
     step = ops.Limit(_in_steps(ops.Project(project.parent, columns), first + 1), _ALL_ROWS, 0)
     known = {node: ops.Field(step, name) for name, node in columns.items()}
     named = project.values.items()
@@ -114,8 +114,8 @@ def _groups(value: Any) -> Iterable[Any]:
 def _calls(value: Any, name: str) -> list[Any]:
     from ibis.expr import operations as ops
 
-    found = value.find(ops.ScalarUDF, filter=ops.Value)
-    return [call for call in found if call.__func_name__ == name]
+    calls = value.find(ops.ScalarUDF, filter=ops.Value)
+    return [call for call in calls if call.__func_name__ == name]
 
 
 @functools.cache
@@ -222,8 +222,8 @@ def _extracted(node: Any) -> Any:
 
     text, pattern = node.arg.to_expr(), node.pattern.value.replace(r"\s", _BLANKS)
     groups = _functions().regexp_match(text, f"({pattern})")
-    found = groups[node.index.value].fill_null("")
-    return text.isnull().ifelse(ibis.null("string"), found).op()
+    group = groups[node.index.value].fill_null("")
+    return text.isnull().ifelse(ibis.null("string"), group).op()
 
 
 def _rounded(node: Any) -> Any:

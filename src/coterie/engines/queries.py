@@ -243,8 +243,8 @@ def is_written_as(column: ir.Column, words: Sequence[str]) -> ir.BooleanColumn:
 
 
 @contextlib.contextmanager
-def engine_errors(what: str, kind: type[CoterieError] = TableError) -> Iterator[None]:
-    """Turn a failure of an engine into a one-line error that begins with ``what``."""
+def engine_errors(context: str, kind: type[CoterieError] = TableError) -> Iterator[None]:
+    """Turn a failure of an engine into a one-line error that begins with ``context``."""
     try:
         yield
     except Exception as error:
@@ -261,7 +261,7 @@ def engine_errors(what: str, kind: type[CoterieError] = TableError) -> Iterator[
                 "; the Python of the executors needs NumPy and PyArrow: name one that has them in "
                 "PYSPARK_PYTHON, or in spark.pyspark.python of the URL"
             )
-        raise kind(f"{what}: {message}") from error
+        raise kind(f"{context}: {message}") from error
 
 
 def is_engine_error(error: Exception) -> bool:

@@ -98,7 +98,7 @@ def _scale(S: Floats) -> tuple[Floats, Floats, bool]:
 
 
 def check_distances(D: Floats, *, square: bool = True) -> None:
-    """Refuse what is no distance: negative numbers, and, if ``square``, asymmetric matrices.
+    """Refuse negative distances and, if ``square``, matrices that are not symmetric.
 
     >>> check_distances(np.array([[0.0, 1.0], [1.0, 0.0]]))
     """

@@ -13,8 +13,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from coterie.ensembles.members import Member
-from coterie.ensembles.row_blocks import RowBlock
+from coterie.ensembles.members import Member, RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.runtime.short_reprs import short_repr
 

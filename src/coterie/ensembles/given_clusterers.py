@@ -12,9 +12,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from coterie.ensembles.members import Member
+from coterie.ensembles.members import Member, RowBlock
 from coterie.ensembles.nearest_rows import NearestRowMember, renumber
-from coterie.ensembles.row_blocks import RowBlock
 from coterie.ensembles.scalings import Labels, Scaling
 from coterie.errors import InvalidParameterError
 from coterie.runtime.short_reprs import short_repr
@@ -64,18 +63,18 @@ def fit_clusterer(
     estimator = clone(clusterer).set_params(**run_parameters(clusterer, n_clusters, seed))
     Z = scaling.transform(X if rows is None else X[rows])
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    found = np.asarray(estimator.fit_predict(Z, **weights))
-    if found.shape != (Z.shape[0],) or not np.issubdtype(found.dtype, np.integer):
+    fitted_labels = np.asarray(estimator.fit_predict(Z, **weights))
+    if fitted_labels.shape != (Z.shape[0],) or not np.issubdtype(fitted_labels.dtype, np.integer):
         raise InvalidParameterError(
-            f"its labels have shape {found.shape} and type {found.dtype} for {Z.shape[0]} rows; "
-            "use a clusterer that gives one integer for each row"
+            f"its labels have shape {fitted_labels.shape} and type {fitted_labels.dtype} for "
+            f"{Z.shape[0]} rows; use a clusterer that gives one integer for each row"
         )
     member: EstimatorMember | NearestRowMember
     if not hasattr(estimator, "predict"):
         if rows is not None:  # rows can be drawn several times
             rows, first = np.unique(rows, return_index=True)
-            Z, found = Z[first], found[first]
-        fitted = renumber(found, np.unique(found[found >= 0]))
+            Z, fitted_labels = Z[first], fitted_labels[first]
+        fitted = renumber(fitted_labels, np.unique(fitted_labels[fitted_labels >= 0]))
         member = NearestRowMember(rows=Z, row_labels=fitted, **vars(scaling))
         if rows is None:
             return member, fitted
@@ -83,7 +82,7 @@ def fit_clusterer(
         labels[rows] = fitted
         return member, labels
     predicted = np.asarray(estimator.predict(scaling.transform(X)))
-    noise = np.flatnonzero(found < 0)
+    noise = np.flatnonzero(fitted_labels < 0)
     predicted[noise if rows is None else rows[noise]] = -1
     clusters = np.unique(predicted[predicted >= 0] if rows is None else predicted[rows])
     clusters = clusters[clusters >= 0]

@@ -162,8 +162,8 @@ def _check_finite(X: Any, name: str) -> None:
         row, column = np.searchsorted(X.indptr, first, "right") - 1, X.indices[first]
     else:
         row, column = divmod(first, X.shape[1])
-    found = "NaN" if np.isnan(values[first]) else "infinity (inf)"
+    value = "NaN" if np.isnan(values[first]) else "infinity (inf)"
     raise InvalidParameterError(
-        f"{name} has {found} at row {row}, column {column} ({bad.size} such cells in all); "
+        f"{name} has {value} at row {row}, column {column} ({bad.size} such cells in all); "
         "fill these cells or drop their rows"
     )

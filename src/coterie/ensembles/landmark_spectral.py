@@ -24,8 +24,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
-from coterie.ensembles.members import Member
-from coterie.ensembles.row_blocks import RowBlock
+from coterie.ensembles.members import Member, RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.runtime.short_reprs import short_repr
 

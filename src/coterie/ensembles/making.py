@@ -116,20 +116,26 @@ def make_partitions(
         The kind of clustering: ``"mixed"``, ``"spectral"``, ``"mixture"``,
         ``"diagonal mixture"``, ``"ward"``, ``"diverse"``, ``"kmeans"``, ``"subspaces"``,
         ``"subsample"`` or ``"scalings"``, which
-        :func:`~coterie.ensembles.making.fit_ensemble` describes, or a clusterer, which is cloned
-        for each run. Several are used in turn.
+        :func:`~coterie.ensembles.making.fit_ensemble` describes, or a clusterer. Several are used
+        in turn. A clusterer is cloned for each run. Its ``random_state`` is set, and its
+        ``n_clusters``, or ``n_components`` of a mixture, unless it differs from the default (in a
+        pipeline, those of the last step). The label −1 is noise. A deterministic clusterer gives
+        equal partitions unless ``subsample`` or ``subspace`` varies its input.
     subsample, subspace : float in (0, 1], optional
-        The shares of the rows and of the columns that each run uses.
+        The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
+        clusters the same samples of rows.
     subsample_weight : (n,) positive numbers, optional
-        How often rows are drawn for samples, relative to each other.
+        How often rows are drawn for samples, relative to each other: a row of weight 2 is drawn
+        twice as often as a row of weight 1, but at most once for each run.
     subspace_weight : (p,) numbers, optional
-        Odds of the columns when a run draws columns; 0 is never drawn.
+        Odds of the columns when a run draws columns without replacement; 0 is never drawn.
     sample_weight : (n,) numbers, optional
-        Weights of the rows. Rows of weight 0 do not influence the runs and are labelled like new
-        rows.
+        Weights of the rows. Kinds without weights draw rows in proportion to them. Rows of weight 0
+        do not influence the runs and are labelled like new rows.
     n_jobs : int, optional
-        Number of parallel runs, as in joblib. None uses :func:`joblib.parallel_config`. The labels
-        do not depend on it.
+        Number of parallel runs, as in joblib. None uses :func:`joblib.parallel_config`, which can
+        also send runs to other machines. Each run uses one thread, so that the labels depend
+        neither on ``n_jobs`` nor on the backend.
     verbose : bool
         Show progress on the standard error stream.
     random_state : int, RandomState, Generator or None
@@ -211,39 +217,7 @@ def fit_ensemble(
     maps constant columns to 0. A sparse ``X`` is not shifted: its columns are divided by their
     standard deviation, or by their largest absolute value.
 
-    Parameters
-    ----------
-    X : (n, p) array or sparse matrix
-    n_clusters : int, sequence of int or None
-        Number of clusters, K. If a sequence is given, each run draws one of its numbers. None:
-        unknown.
-    n_partitions : int
-        Number of partitions, V.
-    ensemble : str, scikit-learn clusterer, or sequence of these
-        A name in the table, or a clusterer. Several are used in turn. A clusterer is cloned for
-        each run. Its ``random_state`` is set, and its ``n_clusters``, or ``n_components`` of a
-        mixture, unless it differs from the default (in a pipeline, those of the last step). The
-        label −1 is noise. A deterministic clusterer gives equal partitions unless ``subsample``
-        or ``subspace`` varies its input.
-    subsample, subspace : float in (0, 1], optional
-        The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
-        clusters the same samples of rows.
-    subsample_weight : (n,) positive numbers, optional
-        How often rows are drawn for samples, relative to each other: a row of weight 2 is drawn
-        twice as often as a row of weight 1, but at most once for each run.
-    subspace_weight : (p,) numbers, optional
-        Odds of the columns when a run draws columns without replacement; 0 is never drawn.
-    sample_weight : (n,) numbers, optional
-        Weights of the rows. Kinds without weights draw rows in proportion to them. Rows of weight 0
-        do not influence the runs and are labelled like new rows.
-    n_jobs : int, optional
-        Number of parallel runs, as in joblib. None uses :func:`joblib.parallel_config`, which can
-        also send runs to other machines. Each run uses one thread, so that the labels depend
-        neither on ``n_jobs`` nor on the backend.
-    verbose : bool
-        Show progress on the standard error stream.
-    random_state : int, RandomState, Generator or None
-        Seed of all runs. With the same seed, a larger V adds runs and does not change the others.
+    The parameters are those of :func:`make_partitions`.
 
     Returns
     -------
@@ -289,15 +263,15 @@ def fit_ensemble(
     labels, members = execute_runs(X, runs, n_partitions, weights, n_jobs, verbose)
     names = plan.names(n_partitions)
     _warn_about_empty_partitions(labels, names)
-    found = Ensemble(labels, members, X.shape[1], names, shortcuts)
-    return found if used is None else _with_other_rows(found, every_row, used)
+    fitted = Ensemble(labels, members, X.shape[1], names, shortcuts)
+    return fitted if used is None else _with_other_rows(fitted, every_row, used)
 
 
-def _with_other_rows(found: Ensemble, X: Any, used: npt.NDArray[np.bool_]) -> Ensemble:
+def _with_other_rows(fitted: Ensemble, X: Any, used: npt.NDArray[np.bool_]) -> Ensemble:
     """Return an ensemble fitted to some rows of X, with labels of the others as of new rows."""
-    labels = np.empty((X.shape[0], len(found.members)), dtype=found.labels.dtype)
-    labels[used], labels[~used] = found.labels, found.predict(X[~used])
-    return replace(found, labels=labels)
+    labels = np.empty((X.shape[0], len(fitted.members)), dtype=fitted.labels.dtype)
+    labels[used], labels[~used] = fitted.labels, fitted.predict(X[~used])
+    return replace(fitted, labels=labels)
 
 
 def _scalings(X: Any, plan: Plan) -> list[Scaling]:

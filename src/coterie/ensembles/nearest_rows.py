@@ -1,4 +1,4 @@
-"""Runs without a rule for new rows: a new row gets the label of the nearest fitted row."""
+"""Runs in which a row has the label of the nearest centre (k-means) or fitted row (Ward)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,51 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.cluster import AgglomerativeClustering
+from sklearn.cluster import AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.metrics import pairwise_distances_argmin
 
-from coterie.ensembles.members import Member
-from coterie.ensembles.row_blocks import RowBlock
-from coterie.ensembles.scalings import Labels, Scaling
+from coterie.ensembles.members import Member, RowBlock
+from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["NearestRowMember", "fit_ward", "renumber"]
+__all__ = [
+    "MOST_LLOYD",
+    "CentroidMember",
+    "NearestRowMember",
+    "fit_centroids",
+    "fit_ward",
+    "renumber",
+]
+
+#: Up to this number of rows all of them are used in every step, above it batches of rows.
+MOST_LLOYD = 50_000
+_BATCH_ROWS = 4_096
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CentroidMember(Member):
+    """A fitted k-means run: the label of x is the index of the nearest row of ``centres``.
+
+    ``centres`` (K_v, q) are in the coordinates of the scaling; each is nearest to some fitted row.
+
+    >>> import numpy as np
+    >>> member = CentroidMember(centres=np.array([[0.0], [4.0]]))
+    >>> member.predict(np.array([[1.0], [3.0]]))
+    array([0, 1], dtype=int32)
+    """
+
+    centres: Floats
+
+    __repr__ = short_repr
+
+    def labels_of(self, block: RowBlock) -> Labels:
+        """Return the index of the nearest centre of each row."""
+        Z = self.coordinates(block, self.centres.dtype)
+        return pairwise_distances_argmin(Z, self.centres).astype(np.int32)
+
+    def with_clusters(self, kept: npt.NDArray[Any]) -> Self:
+        """Return the same run with some of its clusters only."""
+        return replace(self, centres=self.centres[kept])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,11 +79,27 @@ class NearestRowMember(Member):
         return replace(self, row_labels=renumber(self.row_labels, kept))
 
 
+def fit_centroids(
+    Z: Any, n_clusters: int, seed: int, scaling: Scaling, sample_weight: Any = None
+) -> CentroidMember:
+    """Run k-means once, from random rows of Z (n, q), and return its centres.
+
+    Up to 50,000 rows it is Lloyd's, above it mini-batch k-means. Z is overwritten.
+    """
+    settings = {"n_clusters": n_clusters, "init": "random", "n_init": 1, "random_state": seed}
+    if Z.shape[0] <= MOST_LLOYD:
+        model = KMeans(algorithm="lloyd", copy_x=False, **settings)
+    else:
+        model = MiniBatchKMeans(batch_size=_BATCH_ROWS, **settings)
+    model.fit(Z, sample_weight=sample_weight)
+    return CentroidMember(centres=model.cluster_centers_, **vars(scaling))
+
+
 def fit_ward(Z: Any, n_clusters: int, scaling: Scaling) -> NearestRowMember:
     """Cluster the rows of Z (n, q) by Ward's linkage, in time and memory O(n²)."""
     dense = Z.toarray() if hasattr(Z, "toarray") else Z
-    found = AgglomerativeClustering(n_clusters).fit_predict(dense)
-    return NearestRowMember(rows=Z, row_labels=found.astype(np.int32), **vars(scaling))
+    labels = AgglomerativeClustering(n_clusters).fit_predict(dense)
+    return NearestRowMember(rows=Z, row_labels=labels.astype(np.int32), **vars(scaling))
 
 
 def renumber(labels: npt.NDArray[Any], clusters: npt.NDArray[np.integer[Any]]) -> Labels:

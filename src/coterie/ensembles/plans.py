@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.ensembles.centroids import MOST_LLOYD
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.ensembles.landmark_spectral import LandmarkGraph
+from coterie.ensembles.nearest_rows import MOST_LLOYD
 from coterie.ensembles.runs import MOST_FITTED, Run
 from coterie.ensembles.scalings import Floats, Scaling
 from coterie.errors import InvalidParameterError
@@ -136,7 +136,7 @@ class Plan:
 
     def shortcuts(self) -> tuple[str, ...]:
         """Say in words which runs are not fitted to all rows, or not in the usual way."""
-        told = []
+        texts = []
         for kind in dict.fromkeys(self.kinds):
             share = self._share(kind)
             drawn = self.n_rows if share is None else self._n_drawn(share)
@@ -150,8 +150,8 @@ class Plan:
                 text += " by mini-batch k-means"
             if shares_graph and self.graph is not None:
                 text += f" and share {self.graph.landmarks.shape[0]:,} landmarks"
-            told.append(text)
-        return tuple(told)
+            texts.append(text)
+        return tuple(texts)
 
     def names(self, n_partitions: int) -> tuple[str, ...]:
         """Return the names of the partitions: the kind, and a number within the kind."""

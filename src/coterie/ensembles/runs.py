@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.ensembles.centroids import CentroidMember, fit_centroids
 from coterie.ensembles.gaussian_mixtures import MixtureMember, fit_mixture, principal_axes
 from coterie.ensembles.given_clusterers import fit_clusterer, takes_weights
 from coterie.ensembles.landmark_spectral import (
@@ -21,7 +20,7 @@ from coterie.ensembles.landmark_spectral import (
     fit_landmark_spectral,
 )
 from coterie.ensembles.members import Member
-from coterie.ensembles.nearest_rows import NearestRowMember, fit_ward
+from coterie.ensembles.nearest_rows import CentroidMember, NearestRowMember, fit_centroids, fit_ward
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread

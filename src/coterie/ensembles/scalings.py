@@ -1,7 +1,8 @@
-"""Transforms of features: select columns, then shift and scale them."""
+"""Transforms of features: select columns, then shift and scale them, by blocks of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +11,27 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from coterie.ensembles.row_blocks import RowBlock, row_blocks
 from coterie.errors import InvalidParameterError
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["Scaling", "centring", "standard_and_min_max"]
+__all__ = [
+    "Scaling",
+    "centring",
+    "largest_coordinate",
+    "row_blocks",
+    "standard_and_min_max",
+    "unequal_spread",
+]
 
 Floats = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int32]
+
+#: A block has at most this many rows and cells, so that what is computed from it stays small.
+_MOST_ROWS = 1 << 14
+_MOST_CELLS = 1 << 22
+_FEWEST_ROWS = 256
+#: Largest ratio of the standard deviations of two columns that needs no note.
+_MOST_UNEQUAL = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,10 +64,6 @@ class Scaling:
         if self.shift is not None:
             Z = Z - self.shift
         return Z if self.scale is None else Z / self.scale
-
-    def coordinates(self, block: RowBlock, dtype: Any) -> Any:
-        """Return Z of a block in a float type; refuse rows whose squared distances overflow."""
-        return block.once(_coordinates, self.features, self.shift, self.scale, np.dtype(dtype))
 
     def restricted_to(self, features: npt.NDArray[np.intp]) -> Scaling:
         """Return the same transform of some columns only."""
@@ -115,27 +125,44 @@ def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
     return Scaling(shift=mean, scale=deviation), Scaling(shift=minimum, scale=spread)
 
 
-def _coordinates(X: Any, features: Any, shift: Any, scale: Any, dtype: Any) -> Any:
-    with np.errstate(over="ignore"):  # such rows are refused below
-        Z = Scaling(features=features, shift=shift, scale=scale).transform(
-            X.astype(dtype, copy=False)
-        )
-    _refuse_overflowing_rows(Z)
-    return Z
+def unequal_spread(X: Any, names: Sequence[str] | None = None) -> str:
+    """Say which column varies far more than another, as columns of different units do.
+
+    Constant columns do not count. The text is empty if all columns vary alike, or if X is sparse.
+
+    >>> import numpy as np
+    >>> unequal_spread(np.array([[20.0, 0.0], [30.0, 9000.0]]), ["age", "income"])
+    "column 'income' varies 900 times as much as 'age' and will decide"
+    """
+    if sp.issparse(X):
+        return ""
+    with np.errstate(over="ignore", invalid="ignore"):  # a fit refuses such values
+        spread = _deviations(X)
+    if not spread.any() or not np.isfinite(spread).all():
+        return ""
+    most, least = int(spread.argmax()), int(np.where(spread > 0, spread, np.inf).argmin())
+    times = spread[most] / spread[least]
+    if times <= _MOST_UNEQUAL:
+        return ""
+    one, other = str(most), f"column {least}"
+    if names is not None:
+        one, other = repr(names[most]), repr(names[least])
+    return f"column {one} varies {times:,.0f} times as much as {other} and will decide"
 
 
-def _refuse_overflowing_rows(Z: Any) -> None:
-    """Raise an error if squared distances of a row of ``Z`` to the centres would overflow."""
-    values = Z.data if sp.issparse(Z) else Z
-    limit = _largest_coordinate(Z)
-    if values.size == 0 or (-limit <= values.min() and values.max() <= limit):
-        return
-    first = int(np.argmax(~(abs(values) <= limit)))
-    row = np.searchsorted(Z.indptr, first, "right") - 1 if sp.issparse(Z) else first // Z.shape[1]
-    raise InvalidParameterError(
-        f"row {row} of X has values so large that squared distances overflow in {Z.dtype}; "
-        "correct that row, or rescale the columns of X before fitting"
-    )
+def largest_coordinate(Z: Any) -> float:
+    """Return the largest |z| for which the sum of (z − c)² over all entries of ``Z`` is finite."""
+    return float(np.sqrt(float(np.finfo(Z.dtype).max) / (4.0 * Z.shape[0] * Z.shape[1])))
+
+
+def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Return consecutive blocks of rows, each small enough to compute with.
+
+    >>> row_blocks(20_000, 10)
+    [slice(0, 16384, None), slice(16384, 20000, None)]
+    """
+    size = min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_CELLS // max(n_columns, 1)))
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
 def _column_range(X: Any) -> tuple[Floats, Floats]:
@@ -161,7 +188,7 @@ def _refuse_bad_range(X: Any, farthest: Floats) -> None:
     kind = np.finfo(X.dtype)
     column = int(np.argmax(farthest))
     largest = float(farthest[column])
-    if not largest <= _largest_coordinate(X):
+    if not largest <= largest_coordinate(X):
         problem = "squared distances overflow"
     elif 0 < largest < np.sqrt(float(kind.tiny) / float(kind.eps)):
         problem = "squared distances underflow to 0"
@@ -171,8 +198,3 @@ def _refuse_bad_range(X: Any, farthest: Floats) -> None:
         f"the largest distance to a column mean of X is {largest:.3g} (column {column}), where "
         f"{problem} in {X.dtype}; rescale the columns of X"
     )
-
-
-def _largest_coordinate(Z: Any) -> float:
-    """Return the largest |z| for which the sum of (z − c)² over all entries of ``Z`` is finite."""
-    return float(np.sqrt(float(np.finfo(Z.dtype).max) / (4.0 * Z.shape[0] * Z.shape[1])))

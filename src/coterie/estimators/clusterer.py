@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -15,13 +16,15 @@ from coterie.consensus.parameters import check_choice
 from coterie.consensus.robust.feature_indices import FeatureSample
 from coterie.ensembles.distance_embedding import DistanceEmbedding, check_distances
 from coterie.ensembles.input_checks import check_row_weights
-from coterie.ensembles.scalings import Scaling, standard_and_min_max
+from coterie.ensembles.scalings import Scaling, standard_and_min_max, unequal_spread
 from coterie.errors import InvalidParameterError
 from coterie.estimators.combining import RunsClusterer, rows_with_weight
 from coterie.labels.row_index import row_index_of
 from coterie.runtime.verbosity import shows_stages
 
 __all__ = ["ConsensusClusterer"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False)
@@ -93,6 +96,8 @@ class ConsensusClusterer(RunsClusterer):
         The fitted runs.
     shortcuts_ : tuple of str
         What was done differently because there are many rows, in words. Empty for few rows.
+    notes_ : tuple of str
+        What to look at, in words: a column that varies far more than another and is not scaled.
     index_ : pandas Index or None
         The index of the fitted table, if it has one besides the numbers of the rows.
     n_features_in_ : int
@@ -151,6 +156,7 @@ class ConsensusClusterer(RunsClusterer):
         X = self._validated(X, reset=True)
         rng = check_random_state(self.random_state)
         scaling = self._fit_scaling(X, rng, sample_weight)
+        notes = self._notes(X, sample_weight)
         Z = scaling.transform(X)
         odds = {"subsample_weight": subsample_weight, "subspace_weight": subspace_weight}
         runs = self._fit_runs(self.ensemble, Z, rng, sample_weight, **odds)
@@ -160,7 +166,7 @@ class ConsensusClusterer(RunsClusterer):
         self.feature_indices_ = features.indices(self.labels_[features.rows])
         # set together, so that a fit that fails does not change an earlier fit
         self._scaling, self.ensemble_, self.index_ = scaling, runs, index
-        self.shortcuts_ = runs.shortcuts
+        self.shortcuts_, self.notes_ = runs.shortcuts, notes
         self.kind_agreement_ = _mean_by_kind(self.consensus_)
         return self
 
@@ -199,6 +205,18 @@ class ConsensusClusterer(RunsClusterer):
         if self.standardize:
             return standard_and_min_max(rows_with_weight(X, sample_weight))[0]
         return Scaling()
+
+    def _notes(self, X: Any, sample_weight: Any) -> tuple[str, ...]:
+        """Return and log notes on the columns of X."""
+        if self.standardize or self._has_distances:
+            return ()
+        names = getattr(self, "feature_names_in_", None)
+        note = unequal_spread(rows_with_weight(X, sample_weight), names)
+        if not note:
+            return ()
+        note += "; set standardize=True if their units differ"
+        _log.info("%s", note)
+        return (note,)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -107,12 +107,10 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         self.labels_ = self.consensus_.labels_
         self.n_clusters_ = self.consensus_.n_clusters_
         self.confidence_ = _probability_of_labels(self.consensus_, labels)
-        for earlier in ("k_choice_", "constraints_"):
-            self.__dict__.pop(earlier, None)
-        if hasattr(self.consensus_, "k_choice_"):
-            self.k_choice_ = self.consensus_.k_choice_
-        if hasattr(self.consensus_, "constraints_"):
-            self.constraints_ = self.consensus_.constraints_
+        for name in ("k_choice_", "constraints_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+            if hasattr(self.consensus_, name):
+                setattr(self, name, getattr(self.consensus_, name))
 
 
 def fit_consensus(

@@ -127,11 +127,11 @@ class MultiViewClusterer(RunsClusterer):
         # set together, so that a fit that fails does not change an earlier fit
         self._scalings, self.ensembles_, self.index_ = scalings, fitted, index
         self.view_names_ = list(named)
-        told = (shortcut for runs in fitted.values() for shortcut in runs.shortcuts)
-        self.shortcuts_ = tuple(dict.fromkeys(told))
-        agreement = self._by_view(names, self.consensus_.partition_agreement_)
+        shortcuts = (shortcut for runs in fitted.values() for shortcut in runs.shortcuts)
+        self.shortcuts_ = tuple(dict.fromkeys(shortcuts))
+        agreement = self._by_view(self.consensus_.partition_agreement_)
         self.view_agreement_ = {name: _mean(a) for name, a in agreement.items()}
-        votes = self._by_view(names, self.consensus_.partition_weights_)
+        votes = self._by_view(self.consensus_.partition_weights_)
         self.view_weight_ = {name: _mean(w > 0) for name, w in votes.items()}
         return self
 
@@ -150,12 +150,12 @@ class MultiViewClusterer(RunsClusterer):
             ]
         )
 
-    def _by_view(self, names: tuple[str, ...], values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def _by_view(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Split values of the partitions that have labels by view."""
         empty = set(self.consensus_._vocabulary.empty)
         of_view = [name for name, runs in self.ensembles_.items() for _ in runs.names]
-        kept = [of_view[v] for v in range(len(names)) if v not in empty]
-        return {view: values[[other == view for other in kept]] for view in self.view_names_}
+        labelled = [view for v, view in enumerate(of_view) if v not in empty]
+        return {view: values[[other == view for other in labelled]] for view in self.view_names_}
 
     def _ensembles_of(self, views: list[str]) -> dict[str, Any]:
         """Return the ensemble of each view."""

@@ -35,7 +35,7 @@ STORABLE_TYPES = {
     "Scaling": "coterie.ensembles.scalings:Scaling",
     "DistanceEmbedding": "coterie.ensembles.distance_embedding:DistanceEmbedding",
     "Ensemble": "coterie.ensembles.making:Ensemble",
-    "CentroidMember": "coterie.ensembles.centroids:CentroidMember",
+    "CentroidMember": "coterie.ensembles.nearest_rows:CentroidMember",
     "SpectralMember": "coterie.ensembles.landmark_spectral:SpectralMember",
     "MixtureMember": "coterie.ensembles.gaussian_mixtures:MixtureMember",
     "NearestRowMember": "coterie.ensembles.nearest_rows:NearestRowMember",

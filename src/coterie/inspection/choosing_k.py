@@ -141,11 +141,11 @@ def _most_stable(choice: KChoice) -> KChoice:
     if stable is None or not np.isfinite(choice.pac).all():
         return choice
     pac = choice.pac[np.searchsorted(choice.ks, stable)]
-    why = (
+    reason = (
         "it is the largest number of clusters that are the same in random samples of the points "
         f"({pac:.1%} of the pairs are ambiguous)"
     )
-    return replace(choice, best_k=stable, reason=why, is_weak=False)
+    return replace(choice, best_k=stable, reason=reason, is_weak=False)
 
 
 def _with_criteria(choice: KChoice) -> KChoice:

@@ -23,14 +23,14 @@ Codes = NDArray[np.int64]
 
 #: Cochran's rule: χ² needs expected counts of 5 in this share of the cells, and of 1 in all.
 _SHARE_OF_LARGE_CELLS = 0.8
-#: Kruskal–Wallis needs so many values in every cluster for its χ² distribution.
+#: Least number of values in every cluster for the χ² distribution of Kruskal–Wallis.
 _FEWEST_VALUES = 5
 #: With more values, ranks are not permuted: the distribution of H is near χ² anyway.
 _MOST_PERMUTED = 10_000
 #: Cells of permuted tables or ranks that are in memory together.
 _MOST_CELLS = 1 << 22
 _ROUNDING = 1e-9
-#: Whole numbers look like codes if there are at most so many, each in so many points on average.
+#: Whole numbers look like codes if at most 10 are different, each in 3 points on average.
 _MOST_CODES = 10
 _POINTS_OF_A_CODE = 3
 

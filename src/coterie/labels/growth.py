@@ -8,7 +8,7 @@ same as if all partitions had been fitted together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,41 +18,27 @@ from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships
 from coterie.labels.tuples import LabelTuples, compress_memberships, group_rows, tuples_of_groups
-from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["Growth", "append_partitions"]
+__all__ = ["append_partitions"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Growth:
-    """Tuples before and after partitions were added."""
-
-    before: LabelTuples  # u tuples of the V old partitions
-    tuples: LabelTuples  # u' tuples of all partitions; in the given order the new ones come last
-    vocabulary: LabelMatrix | Memberships  # names of all partitions and labels, without rows
-
-    __repr__ = short_repr
+Vocabulary = LabelMatrix | Memberships  # names of partitions and labels, without rows
 
 
 def append_partitions(
-    before: LabelTuples,
-    vocabulary: LabelMatrix | Memberships,
-    P: Any,
-    row_weights: Array | None = None,
-) -> Growth:
-    """Add the partitions in the columns of P to fitted tuples.
+    before: LabelTuples, vocabulary: Vocabulary, P: Any, row_weights: Array | None = None
+) -> tuple[LabelTuples, Vocabulary]:
+    """Add the partitions in the columns of P to fitted tuples; return tuples and names of all.
 
     P (n, V') has labels of the same points in the same order as in the fit. Rows without any label
     are allowed. Memberships can be added only to memberships, and labels only to labels.
     ``vocabulary`` has the names of the fitted partitions and labels; ``row_weights`` (n,) are the
-    weights of the points in the fit.
+    weights of the points in the fit. In the given order the new partitions come last.
 
     >>> from coterie.labels.tuples import compress_labels
     >>> fitted = as_label_matrix([[0], [0], [1], [1]])
-    >>> growth = append_partitions(compress_labels(fitted), fitted, [[5], [6], [6], [6]])
-    >>> growth.tuples.n_tuples, sorted(growth.tuples.weights.tolist())
+    >>> tuples, _ = append_partitions(compress_labels(fitted), fitted, [[5], [6], [6], [6]])
+    >>> tuples.n_tuples, sorted(tuples.weights.tolist())
     (3, [1.0, 1.0, 2.0])
     """
     if isinstance(vocabulary, Memberships):
@@ -72,12 +58,12 @@ def append_partitions(
     codes[:, : before.n_partitions] = _codes_as_given(before)[origin]
     codes[:, before.n_partitions :] = new.codes[first]
     tuples = tuples_of_groups(codes, both.n_labels, inverse, weights)
-    return Growth(before, replace(tuples, names=both.names), both)
+    return replace(tuples, names=both.names), both
 
 
 def _append_memberships(
     before: LabelTuples, vocabulary: Memberships, P: Any, row_weights: Array | None
-) -> Growth:
+) -> tuple[LabelTuples, Memberships]:
     """Add soft partitions: expand the fitted memberships and compress them with the new ones."""
     if not are_memberships(P):
         raise InvalidLabelsError(
@@ -88,8 +74,7 @@ def _append_memberships(
     _refuse_other_points(new.n_points, len(before.inverse))
     shares = before.indicator(np.ones(before.n_partitions))[:, before.recode][before.inverse]
     both = replace(vocabulary, shares=shares).joined(new)
-    tuples = compress_memberships(both, row_weights)
-    return Growth(before, tuples, both.without_rows())
+    return compress_memberships(both, row_weights), both.without_rows()
 
 
 def _refuse_other_points(n_new: int, n_before: int) -> None:

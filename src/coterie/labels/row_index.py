@@ -41,19 +41,19 @@ def row_index_of(X: Any) -> Any:
         return _index_of(X)
     parts = X.items() if isinstance(X, Mapping) else enumerate(X)
     indexes = ((name, _index_of(part)) for name, part in parts)
-    found = [(name, index) for name, index in indexes if index is not None]
-    if not found:
+    known = [(name, index) for name, index in indexes if index is not None]
+    if not known:
         return None
-    first, expected = found[0]
-    for name, index in found[1:]:
+    first, expected = known[0]
+    for name, index in known[1:]:
         refuse_other_rows(index, expected, f"item {name!r}", f"item {first!r}")
     return expected
 
 
-def refuse_other_rows(index: Any, expected: Any, what: str, first: str) -> None:
+def refuse_other_rows(index: Any, expected: Any, owner: str, expected_owner: str) -> None:
     """Refuse rows whose index is not the expected one; either may be None, for no index.
 
-    ``what`` and ``first`` name the owners of the two indexes in the message.
+    ``owner`` and ``expected_owner`` name the owners of the two indexes in the message.
     """
     if index is None or expected is None or len(index) != len(expected):
         return  # other checks refuse a wrong number of rows
@@ -62,8 +62,9 @@ def refuse_other_rows(index: Any, expected: Any, what: str, first: str) -> None:
     row = next((row for row, name in enumerate(index) if name != expected[row]), None)
     if row is not None:
         raise InvalidLabelsError(
-            f"the rows of {what} are not those of {first}: row {row} is {index[row]!r} instead of "
-            f"{expected[row]!r}; give the same rows in the same order, or arrays without an index"
+            f"the rows of {owner} are not those of {expected_owner}: row {row} is {index[row]!r} "
+            f"instead of {expected[row]!r}; give the same rows in the same order, or arrays "
+            "without an index"
         )
 
 

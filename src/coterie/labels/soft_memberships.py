@@ -288,9 +288,9 @@ def _in_doubles(given: Any, v: int) -> sp.csr_array:
             raise TypeError
         return sp.csr_array(array.astype(np.float64))
     except (TypeError, ValueError):
-        what = "complex numbers" if kind == "c" else "a value that is not a number"
+        content = "complex numbers" if kind == "c" else "a value that is not a number"
         raise InvalidLabelsError(
-            f"membership matrix {v} contains {what}; memberships are numbers from 0 to 1"
+            f"membership matrix {v} contains {content}; memberships are numbers from 0 to 1"
         ) from None
 
 

@@ -176,16 +176,16 @@ class MultiViewKMeans(MultiViewMethod):
         self.loss_ = float(best.weights**gamma @ _view_losses(tables, centres, labels))
         return labels
 
-    def _warn(self, best: _Fit, wanted: int, found: int) -> None:
+    def _warn(self, best: _Fit, wanted: int, n_found: int) -> None:
         if not best.converged:
             warn_user(
                 f"stopped after max_iter={self.max_iter} rounds before the loss converged to "
                 f"tol={self.tol}; raise max_iter or tol",
                 ConvergenceWarning,
             )
-        if found < wanted:
+        if n_found < wanted:
             warn_user(
-                f"only {found} of n_clusters={wanted} clusters have points, because too many "
+                f"only {n_found} of n_clusters={wanted} clusters have points, because too many "
                 "points are equal or nearly equal; reduce n_clusters",
                 ConvergenceWarning,
             )

@@ -106,19 +106,19 @@ def divided_factor(
     for p, (part, weights) in enumerate(zip(parts, part_weights, strict=True)):
         _log.info("robust relaxation of part %d of %d: %d tuples", p + 1, len(parts), len(part))
         M = tuple_coassociation(tuples.subset(part, weights), partition_weights)
-        found = robust_factor(M, start[part], max_iter=max_iter, tol=tol)
-        solved.append(replace(found, factor=_rotated(found.factor, start[part], weights)))
-    rows = _mean_rows(parts, [found.factor for found in solved], len(start))
+        solution = robust_factor(M, start[part], max_iter=max_iter, tol=tol)
+        solved.append(replace(solution, factor=_rotated(solution.factor, start[part], weights)))
+    rows = _mean_rows(parts, [solution.factor for solution in solved], len(start))
     n_sampled = min(part_size, _MOST_SAMPLED)
     objectives = _sampled_objectives(tuples, partition_weights, start, rows, n_sampled)
     best = int(np.argmin(objectives))
-    slowest = max(solved, key=lambda found: found.n_iter)
+    slowest = max(solved, key=lambda solution: solution.n_iter)
     return DividedRelaxation(
         _sorted_by_eigenvalue(start + _STEPS[best] * (rows - start), tuples.weights),
         float(objectives[best]),
         slowest.history,
         slowest.n_iter,
-        all(found.converged for found in solved),
+        all(solution.converged for solution in solved),
         len(parts),
         float(_STEPS[best]),
     )

@@ -225,9 +225,9 @@ def _best_on_a_sample(
     chosen, counts = evenly_spaced_points(tuples.weights, _SAMPLE_POINTS)
     sample = tuples.subset(chosen, counts)
     sampled = [Start(start.name, start.labels[chosen]) for start in starts]
-    found = median_search(sample, alpha, n_clusters, sampled, threshold)
-    labels, _ = found.tables.assign(tuples.codes, found.threshold, memberships=tuples.memberships)
-    return Start(found.start, labels)
+    result = median_search(sample, alpha, n_clusters, sampled, threshold)
+    labels, _ = result.tables.assign(tuples.codes, result.threshold, memberships=tuples.memberships)
+    return Start(result.start, labels)
 
 
 def _descend(

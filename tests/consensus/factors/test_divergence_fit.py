@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
-from sklearn.exceptions import ConvergenceWarning
 
 import coterie as ct
 from coterie.consensus.factors import divergence_fit
@@ -148,13 +147,6 @@ def test_as_many_clusters_as_tuples_one_of_them_without_a_vote():
     P = np.array([[0, 0], [0, 0], [1, 1], [-1, 0]])
     est = KLConsensus(3, partition_weights=[1, 0], random_state=0).fit(P)
     assert est.labels_[0] == est.labels_[1] == est.labels_[3] != est.labels_[2]
-
-
-def test_too_few_sweeps_give_a_warning(labels):
-    """Too few sweeps give a warning that names max_iter."""
-    with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
-        est = KLConsensus(3, max_iter=2, random_state=0).fit(labels[0])
-    assert est.n_iter_ == 2
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.exceptions import ConvergenceWarning
 
 import coterie as ct
 from coterie.consensus.factors import nonnegative_factor as steps
@@ -144,12 +143,6 @@ def test_points_without_neighbours_are_labelled():
     labels = tuples.expand(steps.factor_labels(H, tuples, np.ones(2)))
     assert set(labels) == {0, 1} and len(set(labels[:20])) == len(set(labels[20:40])) == 1
     assert NMFConsensus(2, random_state=0).fit(P).n_clusters_ == 2
-
-
-def test_too_few_sweeps_give_a_warning(planted):
-    """Too few sweeps give a warning that names the parameter to raise."""
-    with pytest.warns(ConvergenceWarning, match="max_iter=3 sweeps; raise max_iter"):
-        NMFConsensus(3, max_iter=3, random_state=0).fit(planted[0])
 
 
 @pytest.mark.parametrize(

@@ -324,5 +324,5 @@ def test_camps_join_the_largest_while_they_agree_with_it():
             return CUT if len(first) >= {3: 3, 4: 5, 6: 9}[int(second[0])] else 0.0
 
     camps = [np.array([0, 1, 2]), np.array([4]), np.array([6]), np.array([3, 5])]
-    largest, *others = _joined_to_largest(Moments(), camps, CUT)
+    largest, *others = _joined_to_largest(Moments(), camps)
     assert largest.tolist() == [0, 1, 2, 3, 5, 4] and [c.tolist() for c in others] == [[6]]

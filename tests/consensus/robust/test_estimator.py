@@ -125,7 +125,7 @@ def test_unanimous_partitions_are_returned_exactly():
 
 def test_no_k_means_choose_k():
     """With n_clusters=None the number of clusters is that of choose_k, also under noise."""
-    P, y = ct.planted_partitions([800, 500, 300, 200, 100, 100], 12, 0, 0.4, random_state=0)
+    P, y = ct.planted_partitions([240, 150, 90, 60, 30, 30], 12, 0, 0.4, random_state=0)
     est = ct.RobustConsensus(random_state=0).fit(P)
     assert est.n_clusters_ == ct.choose_k(P, random_state=0).best_k == 6
     assert ct.clustering_accuracy(y, est.labels_) > 0.98
@@ -272,20 +272,6 @@ def test_more_clusters_than_tuples_of_the_deciding_partitions():
     assert len(set(zip(est.labels_.tolist(), y.tolist(), strict=True))) == 6
 
 
-def test_frames_and_texts_are_accepted(spoiled, fitted):
-    """pandas and polars frames, texts and categories give the labels that integers give."""
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    P = spoiled[0]
-    expected = fitted.labels_
-    frame = pd.DataFrame({f"run {v}": [f"cluster {c}" for c in P[:, v]] for v in range(20)})
-    assert (
-        ct.RobustConsensus(3, random_state=0).fit(pl.from_pandas(frame)).labels_ == expected
-    ).all()
-    categories = frame.astype("category")
-    est = ct.RobustConsensus(3, random_state=0).fit(categories)
-    assert (est.labels_ == expected).all() and (est.predict(frame) == expected).all()
-
-
 def test_most_labels_may_be_missing():
     """With 85% of the labels missing the planted clusters are found."""
     P, y = ct.planted_partitions([80, 50, 30], 40, 0, 0.1, random_state=0)
@@ -296,7 +282,7 @@ def test_most_labels_may_be_missing():
     assert np.allclose(est.partition_coverage_, (P >= 0).sum(axis=0) / labelled.sum())
 
 
-@pytest.mark.parametrize(("V", "n"), [(50, 200), (60, 2000), (200, 200)])
+@pytest.mark.parametrize(("V", "n"), [(50, 200), (60, 2000)])
 def test_many_weak_partitions_are_right_together(V, n):
     """With 70% of the labels redrawn all partitions vote, and the result is that of ℓ2."""
     P, y = ct.planted_partitions([n // 4] * 4, V, 0, 0.7, random_state=0)

@@ -9,7 +9,6 @@ from coterie.inspection.displays.palette import (
     NO_LABEL,
     cluster_colours,
     colour_distances,
-    colours_of,
 )
 
 
@@ -40,10 +39,3 @@ def test_distance_is_that_of_the_reader_who_sees_least() -> None:
     grey, blue = np.array([[[128.0, 128, 128]], [[80.0, 80, 220]]])
     assert colour_distances(red, green)[0, 0] < colour_distances(grey, blue)[0, 0] / 2
     assert colour_distances(red, red)[0, 0] == 0
-
-
-def test_missing_labels_are_grey() -> None:
-    """Each label has the colour of its cluster, −1 the colour of no label."""
-    colours = colours_of(np.array([2, -1, 0]))
-    assert colours.tolist() == [cluster_colours(3)[2], NO_LABEL, cluster_colours(3)[0]]
-    assert colours_of(np.array([-1, -1])).tolist() == [NO_LABEL] * 2

@@ -142,12 +142,12 @@ class NMFConsensus(ConsensusFunction):
         with on_one_thread():
             starts = factor_starts(voting, votes, K, self.init, self.n_init, rng)
             product, squared_norm = _coassociation_product(voting, votes)
-            found = best_factor(product, squared_norm, starts, self.max_iter, self.tol)
-        warn_if_not_converged(found, self.max_iter)
-        self.loss_ = found.loss
-        self.history_ = {"loss": found.history}
-        self.n_iter_ = len(found.history)
-        return Labelling(factor_labels(found.H, voting, votes)[group], weights)
+            factor = best_factor(product, squared_norm, starts, self.max_iter, self.tol)
+        warn_if_not_converged(factor, self.max_iter)
+        self.loss_ = factor.loss
+        self.history_ = {"loss": factor.history}
+        self.n_iter_ = len(factor.history)
+        return Labelling(factor_labels(factor.H, voting, votes)[group], weights)
 
 
 @dataclass(frozen=True)
@@ -298,9 +298,9 @@ def check_factor_settings(init: Any, n_init: Any, max_iter: Any, tol: Any) -> No
     check_number("tol", tol, above=0, or_equal=True)
 
 
-def warn_if_not_converged(found: NonnegativeFactor, max_iter: int) -> None:
+def warn_if_not_converged(factor: NonnegativeFactor, max_iter: int) -> None:
     """Warn if the updates did not converge."""
-    if not found.converged:
+    if not factor.converged:
         warn_user(
             f"the nonnegative factor did not converge in max_iter={max_iter} sweeps; raise "
             "max_iter or tol",

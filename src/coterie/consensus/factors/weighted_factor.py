@@ -132,27 +132,27 @@ class WeightedConsensus(ConsensusFunction):
             equal = np.full(tuples.n_partitions, 1 / tuples.n_partitions)
             starts = factor_starts(tuples, equal, K, self.init, self.n_init, rng)
             problem = _Problem.of(tuples, float(self.ridge))
-            found, w, history = self._alternate(problem, starts, equal)
-        warn_if_not_converged(found, self.max_iter)
+            factor, w, history = self._alternate(problem, starts, equal)
+        warn_if_not_converged(factor, self.max_iter)
         self.loss_ = history[-1]
         self.history_ = {"loss": history}
         self.n_iter_ = len(history) // 2
-        return Labelling(factor_labels(found.H, tuples, w), w)
+        return Labelling(factor_labels(factor.H, tuples, w), w)
 
     def _alternate(
         self, problem: _Problem, starts: list[Array], w: Array
     ) -> tuple[NonnegativeFactor, Array, list[float]]:
         """Return factor, weights and losses (two per round), from initial weights w."""
-        found = best_factor(*problem.average(w), starts, self.max_iter, self.tol)
+        factor = best_factor(*problem.average(w), starts, self.max_iter, self.tol)
         history: list[float] = []
         for _ in range(self.max_outer):
-            found = self._refit(problem, found, w) if history else found
-            history.append(problem.loss(found, w))
-            w = problem.better_weights(found, w)
-            history.append(problem.loss(found, w))
+            factor = self._refit(problem, factor, w) if history else factor
+            history.append(problem.loss(factor, w))
+            w = problem.better_weights(factor, w)
+            history.append(problem.loss(factor, w))
             if len(history) > 2 and history[-3] - history[-1] <= _LEAST_IMPROVEMENT * history[-3]:
                 break
-        return found, w, history
+        return factor, w, history
 
     def _refit(self, problem: _Problem, old: NonnegativeFactor, w: Array) -> NonnegativeFactor:
         """Fit the factor to new weights, starting from the old one; return the better of both."""
@@ -246,17 +246,17 @@ class _Problem:
         columns = np.repeat(w, np.diff(self.offsets))
         return indicator_product(self.indicator, columns), float(w @ self.inner @ w)
 
-    def loss(self, found: NonnegativeFactor, w: Array) -> float:
+    def loss(self, factor: NonnegativeFactor, w: Array) -> float:
         """Return ‖M(w) − H D Hᵀ‖²_F + ridge ‖w‖²."""
         product, norm = self.average(w)
-        return factor_loss(product, norm, found.H, found.d) + self.ridge * float(w @ w)
+        return factor_loss(product, norm, factor.H, factor.d) + self.ridge * float(w @ w)
 
-    def better_weights(self, found: NonnegativeFactor, w: Array) -> Array:
+    def better_weights(self, factor: NonnegativeFactor, w: Array) -> Array:
         """Return the weights that fit the factor best."""
         A = self.inner + self.ridge * np.eye(len(w))
-        return simplex_quadratic(A, self.products(found), w)
+        return simplex_quadratic(A, self.products(factor), w)
 
-    def products(self, found: NonnegativeFactor) -> Array:
+    def products(self, factor: NonnegativeFactor) -> Array:
         """Return b_v = ⟨M_v, H D Hᵀ⟩, shape (V,)."""
-        by_cluster = (self.indicator.T @ found.H) ** 2 @ found.d
+        by_cluster = (self.indicator.T @ factor.H) ** 2 @ factor.d
         return np.add.reduceat(by_cluster, self.offsets[:-1])

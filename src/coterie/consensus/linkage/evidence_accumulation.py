@@ -199,13 +199,13 @@ def cut_into(tree: Array, n_clusters: int) -> NDArray[np.int64]:
     return renumber_by_appearance(connected_components(links, directed=False)[1][:u])
 
 
-def lifetimes(tree: Array, largest: float = 1.0) -> Array:
-    """Return the lifetimes of 1, 2, …, u clusters, for distances from 0 to ``largest``.
+def lifetimes(tree: Array) -> Array:
+    """Return the lifetimes of 1, 2, …, u clusters, for distances from 0 to 1.
 
     >>> lifetimes(np.array([[0, 1, 0.125, 2], [2, 3, 0.75, 3]]))
     array([0.25 , 0.625, 0.125])
     """
-    return np.diff(tree[:, 2], prepend=0.0, append=largest)[::-1]
+    return np.diff(tree[:, 2], prepend=0.0, append=1.0)[::-1]
 
 
 @njit(nogil=True)
@@ -228,15 +228,15 @@ def _merge_closest(table: Any, size: Any, kind: Any, tree: Any) -> None:
     for a in range(u):
         _find_nearest(table, size, kind, alive, a, nearest, least)
     for step in range(u - 1):
-        found = np.argmin(least)
-        while outdated[found]:
-            _find_nearest(table, size, kind, alive, found, nearest, least)
-            outdated[found] = False
-            found = np.argmin(least)
-        a, b = min(found, nearest[found]), max(found, nearest[found])
+        closest = np.argmin(least)
+        while outdated[closest]:
+            _find_nearest(table, size, kind, alive, closest, nearest, least)
+            outdated[closest] = False
+            closest = np.argmin(least)
+        a, b = min(closest, nearest[closest]), max(closest, nearest[closest])
         tree[step, 0], tree[step, 1] = min(node[a], node[b]), max(node[a], node[b])
         leaves[a] += leaves[b]
-        tree[step, 2], tree[step, 3] = least[found], leaves[a]
+        tree[step, 2], tree[step, 3] = least[closest], leaves[a]
         node[a] = u + step
         alive[b] = False
         least[b] = np.inf

@@ -140,9 +140,9 @@ def consensus_linkage(
         used = dissent.weights
     else:
         used = check_partition_weights(weights, len(trees))
-    found = linkage(used @ ranks / used.sum(), "average")
-    agreement = np.corrcoef(ranks, cophenet(found))[-1, :-1]
-    return LinkageConsensus(found, agreement, used, dissent)
+    tree = linkage(used @ ranks / used.sum(), "average")
+    agreement = np.corrcoef(ranks, cophenet(tree))[-1, :-1]
+    return LinkageConsensus(tree, agreement, used, dissent)
 
 
 def rank_heights(tree: Array) -> Array:

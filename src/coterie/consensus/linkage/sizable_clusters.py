@@ -18,7 +18,7 @@ Labels = NDArray[np.int64]
 
 #: A cluster counts if it has at least this share of the mean size n/K.
 LEAST_SHARE = 0.05
-# The cuts that are tried: up to so many clusters for each one that is asked for, and some more.
+# Cuts into up to 12 K + 40 clusters are tried.
 _CUTS_PER_CLUSTER, _MORE_CUTS = 12, 40
 
 

@@ -3,7 +3,7 @@
 No single method is best on all data: relaxations combine weak agreement of many partitions, linkage
 finds clusters of very different sizes, profiles compare points by the points they are with. So the
 principle of consensus is used once more: the answer that the other answers agree with most is
-chosen. It needs no index of quality. If the partitions have many more clusters than are asked for,
+chosen. It needs no index of quality. If the partitions have many more than K clusters,
 locally weighted linkage is chosen instead: the other methods join many small clusters less well.
 Clusters of a few stray points do not count there.
 """
@@ -11,7 +11,7 @@ Clusters of a few stray points do not count there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,9 @@ __all__ = ["Answer", "Sample", "choose_answer", "mean_agreement", "rand_index"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-#: Above so many tuples a sample of them is clustered: linkage needs a dense (u, u) matrix.
+#: Above this number of tuples a sample of them is clustered: linkage needs a dense (u, u) matrix.
 MOST_TUPLES = 3_000
-#: Above so many base clusters, methods that need eigenvectors of an (m, m) matrix are left out.
+#: Above this number of base clusters, methods with eigenvectors of an (m, m) matrix are left out.
 MOST_COLUMNS = 2_000
 #: Partitions with a median of more than FINE · K clusters are much finer than K clusters.
 FINE = 2.3
@@ -50,14 +50,14 @@ FINE = 2.3
 
 @dataclass(frozen=True)
 class Answer:
-    """The chosen answer."""
+    """The chosen answer; the last two are set if it was compared with others."""
 
     labels: Labels  # (u,) of the tuples
     method: str
     reason: str
-    separation: float  # mean silhouette of the points plus that of the worst cluster
+    separation: float = 0.0  # mean silhouette of the points plus that of the worst cluster
     #: For every answer its number of clusters, whether it competes, and its mean agreement.
-    others: dict[str, dict[str, Any]]
+    others: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     __repr__ = short_repr
 

@@ -48,6 +48,7 @@ LEAST_DEVIATION = 0.0025
 MOST_DEVIATION = 0.05
 _FEWEST_COMMON = 4  # the moments divide by (n − 2)(n − 3)
 _ROUNDING = 1e-12
+_MOST_LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -194,28 +195,25 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0
     return camps.reordered(np.argsort(tuples.partition_order))
 
 
-def find_camps(
-    counts: PairCounts, cut: float = CUT, names: tuple[str, ...] | None = None
-) -> Dissent:
+def find_camps(counts: PairCounts, names: tuple[str, ...] | None = None) -> Dissent:
     """Find the camps of partitions from the pair counts of all pairs of partitions.
 
     ``names`` are those of the partitions, in the order of the counts.
     """
-    return divide_into_camps(*chance_scores(counts), GroupMoments.of(counts), cut, names)
+    return divide_into_camps(*chance_scores(counts), GroupMoments.of(counts), names)
 
 
 def divide_into_camps(
     agreement: Array,
     scores: Array,
     moments: GroupMoments,
-    cut: float = CUT,
     names: tuple[str, ...] | None = None,
 ) -> Dissent:
     """Find the camps from agreement and scores (V, V) of all pairs, and moments of groups."""
     groups = np.zeros(len(scores), dtype=np.int64)
     camp_scores = np.array([np.inf])
     if len(scores) > 1:
-        largest, *others = _camps_of_tree(moments, scores, cut)
+        largest, *others = _camps_of_tree(moments, scores)
         for camp, members in enumerate(others, start=1):
             groups[members] = camp
         camp_scores = np.array([np.inf, *(moments.score(largest, camp) for camp in others)])
@@ -260,10 +258,10 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     return agreement, np.where(n < _FEWEST_COMMON, CUT, scores)
 
 
-def _shortened(items: Iterable[Any], most: int = 10) -> list[str]:
-    """Return the items as texts; an ellipsis replaces those beyond ``most``."""
+def _shortened(items: Iterable[Any]) -> list[str]:
+    """Return the items as texts; an ellipsis replaces those beyond the first ten."""
     texts = [str(item) for item in items]
-    return texts if len(texts) <= most else [*texts[:most], "…"]
+    return texts if len(texts) <= _MOST_LISTED else [*texts[:_MOST_LISTED], "…"]
 
 
 def _variance(a: tuple[Any, ...], b: tuple[Any, ...], n2: Any, n3: Any, n4: Any) -> Any:
@@ -355,11 +353,11 @@ class GroupMoments(NamedTuple):
         return same / g + (1 - 1 / g) * float(values.sum() - values.trace()) / float(others)
 
 
-def _camps_of_tree(moments: GroupMoments, scores: Array, cut: float) -> list[NDArray[np.int64]]:
+def _camps_of_tree(moments: GroupMoments, scores: Array) -> list[NDArray[np.int64]]:
     """Divide the tree of the partitions where two branches do not agree; the largest camp first."""
     V = len(scores)
     # linkage needs distances ≥ 0: a score s becomes top − s
-    top = max(float(scores.max()), cut)
+    top = max(float(scores.max()), CUT)
     distance = top - scores
     np.fill_diagonal(distance, 0.0)
     tree = linkage(squareform(distance, checks=False), method="average")
@@ -373,26 +371,24 @@ def _camps_of_tree(moments: GroupMoments, scores: Array, cut: float) -> list[NDA
             camps.append(members[node])
             continue
         left, right = tree[node - V, :2].astype(np.int64)
-        if moments.score(members[left], members[right]) >= cut:
+        if moments.score(members[left], members[right]) >= CUT:
             camps.append(members[node])
         else:
             open_nodes += [left, right]
-    return _joined_to_largest(moments, sorted(camps, key=_by_size), cut)
+    return _joined_to_largest(moments, sorted(camps, key=_by_size))
 
 
 def _joined_to_largest(
-    moments: GroupMoments, camps: list[NDArray[np.int64]], cut: float
+    moments: GroupMoments, camps: list[NDArray[np.int64]]
 ) -> list[NDArray[np.int64]]:
     """Join smaller camps that agree with the largest: the tree may have parted them by chance."""
     largest, *others = camps
-    again = True
-    while again:
-        again = False
-        for place, camp in enumerate(others):
-            if moments.score(largest, camp) >= cut:
-                largest = np.concatenate([largest, others.pop(place)])
-                again = True
-                break
+    place = 0
+    while place < len(others):
+        if moments.score(largest, others[place]) >= CUT:
+            largest, place = np.concatenate([largest, others.pop(place)]), 0
+        else:
+            place += 1
     return [largest, *others]
 
 

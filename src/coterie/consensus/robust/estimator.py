@@ -15,11 +15,10 @@ from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.parameters import check_choice, check_n_clusters
 from coterie.consensus.robust.answers import Answer, Sample, choose_answer
 from coterie.consensus.robust.similar_sizes import answer_by_sizes
-from coterie.consensus.robust.votes import Votes, check_weighting
+from coterie.consensus.robust.votes import Votes
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import DissentWarning, InvalidParameterError, LabelWarning
-from coterie.labels.growth import Growth
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.dispatch import dispatch_relaxation, least_squares_result
 from coterie.relaxation.iteration import RobustRelaxation
@@ -190,13 +189,13 @@ class RobustConsensus(ConsensusFunction):
         """Rows of H√D of every point, (n, K)."""
         return self._factor[self._inverse]
 
-    def _label_after_growth(self, growth: Growth) -> Labelling:
-        decided, names = self.partition_weights_ > 0, growth.vocabulary.names
-        found = self._label_tuples(growth.tuples)
+    def _label_after_growth(self, tuples: LabelTuples) -> Labelling:
+        decided, names = self.partition_weights_ > 0, self._vocabulary.names
+        labelling = self._label_tuples(tuples)
         if isinstance(self.partition_weights, str) and self.partition_weights == "agreement":
-            decide = growth.tuples.in_given_order(found.partition_weights)[: len(decided)] > 0
+            decide = tuples.in_given_order(labelling.partition_weights)[: len(decided)] > 0
             _warn_of_lost_votes([names[v] for v in np.flatnonzero(decided & ~decide)])
-        return found
+        return labelling
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         self._check_parameters()
@@ -204,24 +203,24 @@ class RobustConsensus(ConsensusFunction):
         K = None if named else check_n_clusters(self.n_clusters, tuples)
         contingencies = all_contingencies(tuples)
         votes = Votes.from_tuples(tuples, self.partition_weights, K, contingencies)
-        found = None
+        search = None
         if self.n_clusters == "free":
-            found = votes.search(None, threshold=self._search_threshold)
-            K = found.tables.n_clusters
+            search = votes.search(None, threshold=self._search_threshold)
+            K = search.tables.n_clusters
         elif K is None:
             K = self._choose_n_clusters(votes)
-        if self.refine == "auto" and not found:
+        if self.refine == "auto" and not search:
             votes, answer, relaxed = self._vote_of_methods(tuples, votes, K, contingencies)
-        elif self.refine == "sizes" and not found:
+        elif self.refine == "sizes" and not search:
             rng = check_random_state(self.random_state)
             given, relaxed = self._relaxed_answers(votes, K, rng)
-            answer, found = answer_by_sizes(votes, K, given, rng)
+            answer, search = answer_by_sizes(votes, K, given, rng)
         else:
-            answer, relaxed, found = self._single_answer(votes, K, found)
+            answer, relaxed, search = self._single_answer(votes, K, search)
 
         self.lower_bound_ = votes.lower_bound()
         self._report(tuples, votes, answer, relaxed)
-        threshold = found.threshold if found else votes.majority(answer.labels)
+        threshold = search.threshold if search else votes.majority(answer.labels)
         return Labelling(answer.labels[votes.group], votes.all_weights, threshold)
 
     def _vote_of_methods(
@@ -240,15 +239,16 @@ class RobustConsensus(ConsensusFunction):
         ranks = [(_n_clusters(a), round(a.separation, 9)) for a in (answer, other)]
         compared = "{:.2f} against {:.2f}, mean silhouette plus that of the worst cluster"
         if ranks[1] <= ranks[0]:
-            why = compared.format(answer.separation, other.separation)
+            margins = compared.format(answer.separation, other.separation)
             reason = (
-                f"{answer.reason}; it is better separated than the answer from all votes ({why})"
+                f"{answer.reason}; it is better separated than the answer from all votes "
+                f"({margins})"
             )
             return votes, replace(answer, reason=reason), relaxed
-        why = compared.format(other.separation, answer.separation)
+        margins = compared.format(other.separation, answer.separation)
         reason = (
             f"{other.reason}; with the votes of all partitions the clusters are better separated "
-            f"than with those of the largest camp ({why})"
+            f"than with those of the largest camp ({margins})"
         )
         return every, replace(other, reason=reason), other_relaxed
 
@@ -273,30 +273,30 @@ class RobustConsensus(ConsensusFunction):
         return answers, relaxed
 
     def _single_answer(
-        self, votes: Votes, K: int, found: SearchResult | None
+        self, votes: Votes, K: int, search: SearchResult | None
     ) -> tuple[Answer, RobustRelaxation, SearchResult | None]:
         """Return the answer of the search or, with ``refine=False``, of the relaxation."""
         rng = check_random_state(self.random_state)
-        if self.refine and found:
+        if self.refine and search:
             start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-            why = "the search also chose the number of clusters"
-            return _answer(found.labels, "search", why), least_squares_result(start), found
+            reason = "the search also chose the number of clusters"
+            return Answer(search.labels, "search", reason), least_squares_result(start), search
         given, relaxed = self._relaxed_answers(votes, K, rng)
         if not self.refine:
             labels = given.get("relaxation")
             if labels is None:
                 labels = _round(votes, relaxed.factor, min(K, votes.tuples.n_tuples), rng)
-            why = "only the relaxation was asked for"
-            return _answer(labels, "relaxation", why), relaxed, None
-        found = votes.search(K, given, self._search_threshold)
-        return _answer(found.labels, "search", "only the search was asked for"), relaxed, found
+            reason = "only the relaxation was asked for"
+            return Answer(labels, "relaxation", reason), relaxed, None
+        search = votes.search(K, given, self._search_threshold)
+        return Answer(search.labels, "search", "only the search was asked for"), relaxed, search
 
     @property
     def _search_threshold(self) -> float | None:
         return None if self.threshold == "calibrated" else float(self.threshold)
 
-    def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
-        super()._finish(tuples, found)
+    def _finish(self, tuples: LabelTuples, labelling: Labelling) -> None:
+        super()._finish(tuples, labelling)
         # sums of very unequal row weights are rounded
         self.lower_bound_ = min(self.lower_bound_, self.objective_)
         self.gap_ = 1.0 - self.lower_bound_ / self.objective_ if self.objective_ > 0 else 0.0
@@ -317,7 +317,6 @@ class RobustConsensus(ConsensusFunction):
             check_number("threshold", self.threshold, above=0, most=1)
         check_whole("max_iter", self.max_iter)
         check_number("tol", self.tol, above=0, or_equal=True)
-        check_weighting(self.partition_weights)
 
     def _relax(self, votes: Votes, factor: Array, rng: np.random.RandomState) -> RobustRelaxation:
         """Compute the relaxation, starting from the ℓ2 factor."""
@@ -360,11 +359,6 @@ class RobustConsensus(ConsensusFunction):
         self.n_iter_ = relaxed.n_iter
         self.history_ = relaxed.history
         self._factor, self._inverse = relaxed.factor[votes.group], tuples.inverse
-
-
-def _answer(labels: Labels, method: str, reason: str) -> Answer:
-    """Return an answer that was not compared with others."""
-    return Answer(labels, method, reason, 0.0, {})
 
 
 def _n_clusters(answer: Answer) -> int:

@@ -27,7 +27,7 @@ __all__ = ["FEATURE_INDICES", "FeatureSample", "indices_in_words"]
 
 #: The indices, and whether a large value is good.
 FEATURE_INDICES = {"silhouette": True, "calinski_harabasz": True, "davies_bouldin": False}
-#: Above so many rows a sample is used: the silhouette takes time and memory O(n²).
+#: Above this number of rows a sample is used: the silhouette takes time and memory O(n²).
 MOST_ROWS = 5_000
 
 
@@ -89,16 +89,16 @@ class FeatureSample:
         """
         known = np.flatnonzero(labels >= 0)
         labels = labels[known]
-        found = dict.fromkeys(FEATURE_INDICES, np.nan)
+        values = dict.fromkeys(FEATURE_INDICES, np.nan)
         if not 1 < len(np.unique(labels)) < len(labels) or not self._is_finite:
-            return found
+            return values
         D = self._distances if len(known) == len(self.rows) else self._distances[known][:, known]
-        found["silhouette"] = float(silhouette_score(D, labels, metric="precomputed"))
+        values["silhouette"] = float(silhouette_score(D, labels, metric="precomputed"))
         if self.metric != "precomputed" and not sp.issparse(self.X):
             X = self.X[known]
-            found["calinski_harabasz"] = float(calinski_harabasz_score(X, labels))
-            found["davies_bouldin"] = float(davies_bouldin_score(X, labels))
-        return found
+            values["calinski_harabasz"] = float(calinski_harabasz_score(X, labels))
+            values["davies_bouldin"] = float(davies_bouldin_score(X, labels))
+        return values
 
     @cached_property
     def _is_finite(self) -> bool:

@@ -101,10 +101,10 @@ class KChoice:
         """
         pandas = import_pandas()
         index = pandas.Index(self.ks, name="k")
-        return pandas.DataFrame(self._columns(), index=index)
+        return pandas.DataFrame(self.columns(), index=index)
 
     def _repr_html_(self) -> str:
-        columns = self._columns()
+        columns = self.columns()
         weak = " (weak evidence)" if self.is_weak else ""
         head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in columns)
         rows = []
@@ -117,7 +117,7 @@ class KChoice:
             f"<table><thead><tr><th>K</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         )
 
-    def _columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, NDArray[Any]]:
         """Return the criteria that are available for some K."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "ks"}
         return {

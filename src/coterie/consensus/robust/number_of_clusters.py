@@ -178,27 +178,27 @@ def recommend(
     if np.isfinite(stability).all():
         best = int(np.flatnonzero(stability >= stability.max() - _EQUALLY_STABLE)[-1])
         if _are_fine(n_labels, int(ks[best])):
-            why = (
+            reason = (
                 "it is the largest number of clusters on which random halves of the partitions "
                 f"agree best (adjusted Rand index {stability[best]:.2f})"
             )
             # fewer clusters that are as stable are no contradiction: they are unions of these
             rivals = np.where(ks > ks[best], stability, -np.inf)
             if is_weak := bool(stability[best] < _LEAST_STABILITY):
-                why += f", less than {_LEAST_STABILITY:g}"
+                reason += f", less than {_LEAST_STABILITY:g}"
             close = 1.0 - _CLOSE_INSTABILITY * (1.0 - stability[best])
-            return best, *_with_rival(why, rivals, close, ks, is_weak)
+            return best, *_with_rival(reason, rivals, close, ks, is_weak)
     score = np.sqrt(gap) * margin * agreement**2
     best = _largest(score)
-    why = (
+    reason = (
         "the votes show this number of clusters most clearly (relative eigengap "
         f"{gap[best]:.2f}, mean margin {margin[best]:.2f}, agreement of methods "
         f"{agreement[best]:.2f})"
     )
     rivals = np.where(ks == ks[best], -np.inf, score)
     if is_weak := bool(agreement[best] < _LEAST_AGREEMENT):
-        why += f"; the methods agree less than {_LEAST_AGREEMENT:g}"
-    return best, *_with_rival(why, rivals, _CLOSE * score[best], ks, is_weak)
+        reason += f"; the methods agree less than {_LEAST_AGREEMENT:g}"
+    return best, *_with_rival(reason, rivals, _CLOSE * score[best], ks, is_weak)
 
 
 def _are_fine(n_labels: ArrayLike, k: int) -> bool:
@@ -213,12 +213,12 @@ def _largest(score: Array) -> int:
 
 
 def _with_rival(
-    why: str, rivals: Array, close: float, ks: Counts, is_weak: bool
+    reason: str, rivals: Array, close: float, ks: Counts, is_weak: bool
 ) -> tuple[str, bool]:
     """Add the best rival to the reason if its score is close; then the evidence is weak."""
     if rivals.max() > close:
-        return f"{why}; {ks[np.argmax(rivals)]} clusters are almost as good", True
-    return why, is_weak
+        return f"{reason}; {ks[np.argmax(rivals)]} clusters are almost as good", True
+    return reason, is_weak
 
 
 def _measures_of(answers: Answers, weights: Array) -> dict[str, Any]:

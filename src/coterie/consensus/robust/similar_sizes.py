@@ -44,21 +44,21 @@ def answer_by_sizes(
     similar size; if the first search found these, the answer with this threshold is more accurate.
     """
     K = min(n_clusters, votes.tuples.n_tuples)
-    found = votes.search(K, given)
-    evenness = effective_number(found.tables.size) / K
+    search = votes.search(K, given)
+    evenness = effective_number(search.tables.size) / K
     if evenness < LEAST_EVENNESS:
-        why = f"the clusters of the search are of different size (evenness {evenness:.2f})"
-        return _linkage(votes, K, why, rng), None
+        reason = f"the clusters of the search are of different size (evenness {evenness:.2f})"
+        return _linkage(votes, K, reason, rng), None
     stability = _stability_of_search(votes, K, rng)
     if stability < LEAST_STABILITY:
-        why = f"halves of the partitions find other clusters by the search ({stability:.2f})"
-        return _linkage(votes, K, why, rng), None
-    found = votes.search(K, {**given, "calibrated search": found.labels}, MAJORITY)
+        reason = f"halves of the partitions find other clusters by the search ({stability:.2f})"
+        return _linkage(votes, K, reason, rng), None
+    search = votes.search(K, {**given, "calibrated search": search.labels}, MAJORITY)
     reason = (
         f"its clusters are of similar size (evenness {evenness:.2f}), and halves of the partitions "
         f"find them too (adjusted Rand index {stability:.2f})"
     )
-    return Answer(found.labels, "search", reason, 0.0, {}), found
+    return Answer(search.labels, "search", reason), search
 
 
 def effective_number(sizes: Array) -> float:
@@ -71,14 +71,14 @@ def effective_number(sizes: Array) -> float:
     return float(np.round(np.exp(-shares @ np.log(shares)), 12))
 
 
-def _linkage(votes: Votes, K: int, why: str, rng: np.random.RandomState) -> Answer:
+def _linkage(votes: Votes, K: int, reason: str, rng: np.random.RandomState) -> Answer:
     """Return the answer of locally weighted linkage."""
     sample = Sample.draw(votes, rng)
     tuples = sample.tuples
     omega = cluster_weights(tuples, votes.weights, contingencies=sample.contingencies)
     similarity = locally_weighted_similarity(tuples, votes.weights, omega)
     labels = sizable_clusters(similarity, tuples.weights, min(K, tuples.n_tuples))
-    return Answer(sample.spread(labels), "local linkage", why, 0.0, {})
+    return Answer(sample.spread(labels), "local linkage", reason)
 
 
 def _stability_of_search(votes: Votes, K: int, rng: np.random.RandomState) -> float:

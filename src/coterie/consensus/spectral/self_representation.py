@@ -136,7 +136,7 @@ class CorrelationConsensus(ConsensusFunction):
         labelled = tuples.has_weighted_label(weights)
         views, view_weights = _bundles(tuples, weights, labelled, self.n_bundles)
         points = tuples.weights[labelled]
-        found = self_representation(
+        representation = self_representation(
             views,
             points,
             penalty=self.penalty,
@@ -144,9 +144,9 @@ class CorrelationConsensus(ConsensusFunction):
             view_weights=view_weights,
             n_rounds=self.n_rounds,
         )
-        self.history_ = {"loss": found.losses}
-        self.loss_, self.n_iter_ = found.losses[-1], len(found.losses)
-        affinity = code_affinity(found, points, self.threshold)
+        self.history_ = {"loss": representation.losses}
+        self.loss_, self.n_iter_ = representation.losses[-1], len(representation.losses)
+        affinity = code_affinity(representation, points, self.threshold)
         labels = np.zeros(tuples.n_tuples, dtype=np.int64)
         labels[labelled] = spectral_labels(affinity, points, K, self.random_state)
         return Labelling(labels, weights)
@@ -240,7 +240,7 @@ def self_representation(
     return SelfRepresentation(codes, present, beta, losses)
 
 
-def code_affinity(found: SelfRepresentation, points: Array, threshold: float) -> Array:
+def code_affinity(representation: SelfRepresentation, points: Array, threshold: float) -> Array:
     """Return the mean over views of the cosine between codes, shape (u, u).
 
     Entries of a code below ``threshold`` times its largest entry become 0. The entry of a point in
@@ -249,9 +249,9 @@ def code_affinity(found: SelfRepresentation, points: Array, threshold: float) ->
     in :func:`self_representation`.
     """
     total = np.zeros((len(points), len(points)))
-    for beta, C in zip(found.view_weights, found.codes, strict=True):
+    for beta, C in zip(representation.view_weights, representation.codes, strict=True):
         total += beta * _code_cosines(C, points, threshold)
-    both = (found.present.T * found.view_weights) @ found.present
+    both = (representation.present.T * representation.view_weights) @ representation.present
     return np.divide(total, both, out=total, where=both > 0)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LabelColumn", "Profile", "profile_labels", "read_text_as_in_csv"]
 
-#: Integers of so many digits fit in 64 bits.
+#: Integers with this number of digits fit in 64 bits.
 _LONGEST_INTEGER = 18
 _MEASURES = ("present", "low", "high", "odd", "example")
 _INFINITE = ("inf", "-inf", "infinity", "-infinity")
@@ -74,7 +74,9 @@ def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profil
         raise TableError(f"{source} has no rows; a table needs at least one")
     columns = []
     for v, name in enumerate(names):
-        measured = {what: found[f"{what}{v}"] for what in _MEASURES if f"{what}{v}" in found}
+        measured = {
+            measure: found[f"{measure}{v}"] for measure in _MEASURES if f"{measure}{v}" in found
+        }
         _refuse(name, measured, str(table[name].type()))
         columns.append(_column(name, values[name], measured, n_rows))
     profile = Profile(n_rows, tuple(columns))
@@ -192,11 +194,11 @@ def _refuse(name: str, found: Mapping[str, Any], kind: str) -> None:
         raise InvalidLabelsError(f"partition '{name}' has no label at all; leave it out")
 
 
-def _column(name: str, values: ir.Column, found: Mapping[str, Any], n_rows: int) -> LabelColumn:
-    missing = found["present"] < n_rows
-    if "low" not in found:
+def _column(name: str, values: ir.Column, measured: Mapping[str, Any], n_rows: int) -> LabelColumn:
+    missing = measured["present"] < n_rows
+    if "low" not in measured:
         return LabelColumn(name, values, None, missing)
-    low, high = int(found["low"]), int(found["high"])
+    low, high = int(measured["low"]), int(measured["high"])
     return LabelColumn(name, values, (max(low, 0), high), missing or low < 0)
 
 
@@ -211,8 +213,8 @@ def _refuse_unlabelled(table: ir.Table, profile: Profile) -> None:
     if not all(column.has_missing for column in profile.columns):
         return
     unlabelled = functools.reduce(operator.and_, map(_is_missing, profile.columns))
-    (found,) = fetch(table.aggregate(n=unlabelled.sum().fill_null(0))).to_pylist()
-    if found["n"]:
+    (measured,) = fetch(table.aggregate(n=unlabelled.sum().fill_null(0))).to_pylist()
+    if measured["n"]:
         raise InvalidLabelsError(
-            f"rows without a label in any partition: {found['n']:,}; remove them, or label them"
+            f"rows without a label in any partition: {measured['n']:,}; remove them, or label them"
         )

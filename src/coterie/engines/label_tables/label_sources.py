@@ -84,14 +84,14 @@ def check_source(source: Any) -> None:
     """Refuse data in memory: only paths, names and Ibis tables can be opened."""
     if is_ibis_table(source) or isinstance(source, str | os.PathLike):
         return
-    what = f"a {type(source).__name__}"
+    given = f"a {type(source).__name__}"
     if isinstance(source, list | tuple):
         wrong = [type(one).__name__ for one in source if not isinstance(one, str | os.PathLike)]
         if not wrong:
             return
-        what += f" with a {wrong[0]} in it"
+        given += f" with a {wrong[0]} in it"
     raise TableError(
-        f"source is {what}: consensus_table takes files, the name of a table or an Ibis table; "
+        f"source is {given}: consensus_table takes files, the name of a table or an Ibis table; "
         "for labels in memory use RobustConsensus().fit(P), or pass ibis.memtable(frame)"
     )
 
@@ -155,8 +155,8 @@ def _files(source: Any) -> list[str]:
         if one.is_file() and not one.name.startswith((".", "_"))
     )
     if not found:
-        what = "no file matches" if glob.has_magic(text) else "there is no such file or table"
-        raise TableError(f"{text}: {what}; check the name, the folder and the engine")
+        problem = "no file matches" if glob.has_magic(text) else "there is no such file or table"
+        raise TableError(f"{text}: {problem}; check the name, the folder and the engine")
     return found
 
 

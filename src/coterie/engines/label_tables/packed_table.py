@@ -62,11 +62,11 @@ class PackedTable:
 
     def count_tuples(self, at_most: int) -> TupleCounts | None:
         """Count all distinct tuples; return None if there are more than ``at_most``."""
-        found = self._in_order(fetch(_counted(self._keys()).limit(at_most + 1)))
-        if found.n_tuples > at_most:
+        tuples = self._in_order(fetch(_counted(self._keys()).limit(at_most + 1)))
+        if tuples.n_tuples > at_most:
             return None
-        self.check_row_count(int(found.counts.sum()))
-        return found
+        self.check_row_count(int(tuples.counts.sum()))
+        return tuples
 
     def sample_tuples(self, share: float) -> TupleCounts:
         """Count the tuples whose hash is in the lowest ``share`` of the range of hashes.
@@ -78,12 +78,12 @@ class PackedTable:
         keys = self._keys()
         below = max(1, round(share * HASH_RANGE))
         if keys.get_backend().name == "pyspark":
-            found = count_keys_of_low_hash(keys, self.layout, below)
+            counted = count_keys_of_low_hash(keys, self.layout, below)
         elif keys.get_backend().name == "sqlite":
-            found = _counted_here(keys, self.layout, below)
+            counted = _counted_here(keys, self.layout, below)
         else:
-            found = fetch(_counted(keys.filter(self.layout.key_hash(keys) < below)))
-        return replace(self._in_order(found), share=below / HASH_RANGE)
+            counted = fetch(_counted(keys.filter(self.layout.key_hash(keys) < below)))
+        return replace(self._in_order(counted), share=below / HASH_RANGE)
 
     def is_repetitive(self, n_rows: int) -> bool:
         """Return whether ``n_rows`` rows hold at most half as many distinct tuples."""
@@ -133,10 +133,10 @@ class PackedTable:
     def _keys(self) -> ir.Table:
         return self.rows.select(*self.layout.key_names)
 
-    def _in_order(self, found: pa.Table) -> TupleCounts:
-        columns = [found[name].to_numpy() for name in self.layout.key_names]
+    def _in_order(self, table: pa.Table) -> TupleCounts:
+        columns = [table[name].to_numpy() for name in self.layout.key_names]
         order = np.lexsort(columns)
-        counts = found[COUNT_COLUMN].to_numpy()
+        counts = table[COUNT_COLUMN].to_numpy()
         return TupleCounts([column[order] for column in columns], counts[order])
 
 

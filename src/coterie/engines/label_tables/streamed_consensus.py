@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.consensus.undecided_rows import assign_by_equal_votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.engines.label_tables.packed_keys import KeyLayout
 from coterie.engines.label_tables.packed_table import TupleCounts
@@ -73,9 +74,9 @@ class StreamedConsensus:
         The clusters after the sweeps are numbered by falling size and stored in the estimator.
         """
         count = partial(passes.count, self.coder)
-        found = _by_falling_size(sweep_until_converged(count, self.rule, max_sweeps))
-        _store(self.estimator, found, self.coder.codes_of_keys(sample.keys))
-        return replace(self, rule=found.rule), found.counted, found.costs
+        result = _by_falling_size(sweep_until_converged(count, self.rule, max_sweeps))
+        _store(self.estimator, result, self.coder.codes_of_keys(sample.keys))
+        return replace(self, rule=result.rule), result.counted, result.costs
 
 
 class RowPasses(Protocol):
@@ -141,9 +142,9 @@ class AssignmentRule:
         labels, confidence = self.tables.assign(codes, self.threshold)
         unweighted = (labels < 0) & (codes >= 0).any(axis=1)
         if unweighted.any():
-            equal_votes = replace(self.tables, alpha=np.ones_like(self.tables.alpha))
-            rows = np.ascontiguousarray(codes[unweighted])
-            labels[unweighted] = equal_votes.assign(rows, self.threshold)[0]
+            labels[unweighted] = assign_by_equal_votes(
+                self.tables, codes, None, unweighted, self.threshold
+            )
         return labels, confidence
 
     def count(self, codes: NDArray[Any], weights: NDArray[np.float64] | None = None) -> SweepCounts:
@@ -234,13 +235,13 @@ def threshold_cost(counted: ClusterTables, threshold: float) -> float:
     return float(costs @ counted.alpha / counted.alpha.sum())
 
 
-def _by_falling_size(found: SweepResult) -> SweepResult:
+def _by_falling_size(result: SweepResult) -> SweepResult:
     """Sort the clusters by falling size and drop empty ones."""
-    size = found.counted.tables.size
+    size = result.counted.tables.size
     order = np.argsort(-size, kind="stable")[: int((size > 0).sum())]
-    rule = replace(found.rule, tables=_columns(found.rule.tables, order))
-    counted = replace(found.counted, tables=_columns(found.counted.tables, order))
-    return replace(found, rule=rule, counted=counted)
+    rule = replace(result.rule, tables=_columns(result.rule.tables, order))
+    counted = replace(result.counted, tables=_columns(result.counted.tables, order))
+    return replace(result, rule=rule, counted=counted)
 
 
 def _columns(tables: ClusterTables, order: NDArray[np.int64]) -> ClusterTables:
@@ -252,13 +253,13 @@ def _columns(tables: ClusterTables, order: NDArray[np.int64]) -> ClusterTables:
     )
 
 
-def _store(estimator: Any, found: SweepResult, fitted: NDArray[Any]) -> None:
+def _store(estimator: Any, result: SweepResult, fitted: NDArray[Any]) -> None:
     """Store the clusters of all rows in the estimator, so that it predicts what is written."""
-    tuples, counted = estimator._tuples, found.counted.tables
-    labels, estimator.confidence_ = found.rule.assign(fitted)
+    tuples, counted = estimator._tuples, result.counted.tables
+    labels, estimator.confidence_ = result.rule.assign(fitted)
     estimator.labels_ = labels.astype(np.int32)
-    estimator._tuple_labels = found.rule.assign(tuples.codes)[0]
-    estimator._tables = found.rule.tables
+    estimator._tuple_labels = result.rule.assign(tuples.codes)[0]
+    estimator._tables = result.rule.tables
     estimator.n_clusters_ = len(counted.size)
     estimator.objective_ = counted.objective()
     estimator.partition_agreement_ = tuples.in_given_order(counted.agreement())

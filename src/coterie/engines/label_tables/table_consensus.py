@@ -44,11 +44,11 @@ __all__ = ["consensus_table"]
 
 _log = logging.getLogger(__name__)
 
-# A column with so many different labels is reported as a possible id.
+# A column whose labels are different in this share of the rows, or more, may be an id.
 _FEWEST_ROWS = 20
 _NEARLY_ALL = 0.9
 
-# Tuples are kept in the engine if there are at most so many per row: writing them has to pay off.
+# Up to this number of tuples per row, tuples are kept in the engine: writing them must pay off.
 _FEW_TUPLES = 0.25
 
 
@@ -250,10 +250,10 @@ class TableRun:
         on_spark = table.rows.get_backend().name == "pyspark"
         passes = SparkPasses if on_spark else BatchPasses
         with contextlib.ExitStack() as stack:
-            swept, path, why = self._swept_rows(table, sample, stack)
+            swept, path, condition = self._swept_rows(table, sample, stack)
             with self.stage("sweeps", "sweeping over %d rows", table.n_rows):
                 consensus, counted, costs = consensus.swept(passes(swept), sample, self.max_sweeps)
-        reason = f"more than max_tuples={self.max_tuples:,} distinct tuples, {why}"
+        reason = f"more than max_tuples={self.max_tuples:,} distinct tuples, {condition}"
         result = self._result(path, reason, table, sample, counted.tables.size)
         if folder is not None and self.output is not None:
             with self.stage("write", "writing %d rows", table.n_rows):

@@ -166,10 +166,12 @@ def check_carried(carried: Sequence[str], are_ids: bool) -> None:
     for name in carried:
         is_own = _OWN_COLUMNS.fullmatch(name)
         if is_own or name.casefold() in _RESULT_COLUMNS:
-            what = "an id" if are_ids else "a partition, which is copied because there are no ids,"
+            subject = (
+                "an id" if are_ids else "a partition, which is copied because there are no ids,"
+            )
             like = "that coterie adds to the table" if is_own else "of the result"
             raise InvalidParameterError(
-                f"{what} is named {name!r}, like a column {like}; rename it in the input"
+                f"{subject} is named {name!r}, like a column {like}; rename it in the input"
                 f"{'' if are_ids else ', or name ids'}"
             )
 
@@ -193,6 +195,8 @@ def _check_folder(path: Path, engine: str) -> None:
         check_writable(path.parent / f".{uuid.uuid4().hex}")
         return
     if path.exists():
-        why = " (Spark writes folders)" if engine == "pyspark" else ""
-        raise OutputError(f"cannot write the folder {path}: it is a file{why}; choose another name")
+        hint = " (Spark writes folders)" if engine == "pyspark" else ""
+        raise OutputError(
+            f"cannot write the folder {path}: it is a file{hint}; choose another name"
+        )
     check_writable(path)

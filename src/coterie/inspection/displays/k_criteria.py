@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from coterie.consensus.diagnostics import fitted_consensus
+from coterie.consensus.diagnostics import fitted_consensus, k_choice_of
 from coterie.consensus.robust.k_choice import KChoice
 from coterie.inspection.choosing_k import choose_k
 from coterie.inspection.displays.figure_panels import panels, without_frame
@@ -99,13 +99,13 @@ class ChooseKDisplay:
         3
         """
         consensus = fitted_consensus(estimator)
-        found = getattr(estimator, "k_choice_", getattr(consensus, "k_choice_", None))
-        if found is None or ks is not None:
+        choice = k_choice_of(estimator)
+        if choice is None or ks is not None:
             weights = consensus.partition_weights_
-            found = choose_k(
+            choice = choose_k(
                 consensus._tuples, ks, partition_weights=weights, random_state=random_state
             )
-        return cls(found).plot(ax)
+        return cls(choice).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the panels.

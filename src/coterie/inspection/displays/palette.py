@@ -18,7 +18,6 @@ __all__ = [
     "VERMILION",
     "cluster_colours",
     "colour_distances",
-    "colours_of",
     "ordered_colours",
 ]
 
@@ -72,12 +71,12 @@ def cluster_colours(n: int) -> tuple[str, ...]:
     # white is the paper
     taken = [*_OKABE_ITO, NO_LABEL, "#FFFFFF"]
     nearest = colour_distances(candidates, _channels(taken)).min(axis=1)
-    found = list(_OKABE_ITO)
-    while len(found) < n:
+    colours = list(_OKABE_ITO)
+    while len(colours) < n:
         best = candidates[[np.argmax(nearest)]]
-        found.append("#" + "".join(f"{int(value):02X}" for value in best[0]))
+        colours.append("#" + "".join(f"{int(value):02X}" for value in best[0]))
         nearest = np.minimum(nearest, colour_distances(candidates, best)[:, 0])
-    return tuple(found)
+    return tuple(colours)
 
 
 def ordered_colours(n: int) -> list[Any]:
@@ -88,16 +87,6 @@ def ordered_colours(n: int) -> list[Any]:
 
     # the lightest tenth of the map is too pale on white
     return list(colormaps["viridis"](np.linspace(0, 0.9, n)))
-
-
-def colours_of(labels: NDArray[Any]) -> NDArray[np.str_]:
-    """Return the colour of each point; −1 is a point without a label.
-
-    >>> colours_of(np.array([1, -1])).tolist()
-    ['#E69F00', '#B0B0B0']
-    """
-    n = int(labels.max(initial=-1)) + 1
-    return np.array([*cluster_colours(n), NO_LABEL])[labels]
 
 
 def colour_distances(a: Array, b: Array) -> Array:

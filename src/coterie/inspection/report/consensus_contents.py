@@ -31,6 +31,7 @@ from coterie.consensus.diagnostics import (
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.agreement_map import PartitionAgreementDisplay
 from coterie.inspection.displays.coassociation_map import CoassociationDisplay
+from coterie.inspection.report.cluster_words import cluster_words
 from coterie.inspection.report.feature_contents import FeaturesPart, features_part
 from coterie.inspection.report.k_contents import KPart, finite_or_none, k_part
 from coterie.labels.row_index import refuse_other_rows, row_index_of
@@ -59,7 +60,8 @@ class ClusterRow:
     """One cluster.
 
     ``confidence`` is the mean over its points and ``histogram`` their numbers in ten bins from 0
-    to 1. ``consensus`` is the mean co-association of its pairs, None for a single point.
+    to 1. ``consensus`` is the mean co-association of its pairs, None for a single point. ``words``
+    are those of :func:`~.cluster_words.cluster_words`.
     """
 
     cluster: int
@@ -67,6 +69,7 @@ class ClusterRow:
     confidence: float
     consensus: float | None
     histogram: list[int]
+    words: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,7 @@ def consensus_contents(
     n = len(consensus.labels_)
     labelled = consensus.labels_ >= 0
     n_labelled = int(labelled.sum())
-    names = _partition_names(estimator, names)
+    names = [visible(name) for name in partition_names(consensus, names)]
     rows = _row_names(estimator, X, index, n)
     selected = getattr(consensus, "selected_", {})
     partitions = _partitions(estimator, names)
@@ -224,7 +227,7 @@ def consensus_contents(
         lower_bound=finite_or_none(getattr(consensus, "lower_bound_", None)),
         gap=finite_or_none(getattr(consensus, "gap_", None)),
         has_finer_runs=_has_finer_runs(estimator, partitions),
-        clusters=_clusters(estimator),
+        clusters=_clusters(estimator, names),
         partitions=partitions,
         coassociation=_coassociation(consensus, rows),
         k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
@@ -259,34 +262,20 @@ def _ensembles(estimator: Any) -> dict[str, Any]:
     return {"": estimator.ensemble_} if hasattr(estimator, "ensemble_") else {}
 
 
-def _partition_names(estimator: Any, names: Sequence[str] | None) -> list[str]:
-    """Return the given names, those of the columns, or those of the runs of a clusterer."""
-    consensus = fitted_consensus(estimator)
-    found = partition_names(consensus, names)
-    if names is not None or found != [str(v) for v in range(len(found))]:
-        return [visible(name) for name in found]
-    runs = [
-        visible(f"{view}: {run}" if view else run)
-        for view, ensemble in _ensembles(estimator).items()
-        for run in getattr(ensemble, "names", ())
-    ]
-    return runs if len(runs) == len(found) else found
-
-
 def _row_names(
     estimator: Any, X: Any, index: Sequence[Any] | None, n: int
 ) -> NDArray[np.object_] | None:
     """Return the names (n,) of the points, or None if they have only row numbers."""
     fitted, given = row_index(estimator), row_index_of(X)
     refuse_other_rows(given, fitted, "X", "the fit")
-    for found in (index, fitted, given):
-        if found is not None:
-            if len(found) != n:
+    for row_names in (index, fitted, given):
+        if row_names is not None:
+            if len(row_names) != n:
                 raise InvalidParameterError(
-                    f"index has {len(found)} names for {n} points; give one name per point"
+                    f"index has {len(row_names)} names for {n} points; give one name per point"
                 )
             names = np.empty(n, dtype=object)
-            names[:] = [_as_text(name) for name in found]
+            names[:] = [_as_text(name) for name in row_names]
             return names
     return None
 
@@ -295,8 +284,8 @@ def _as_text(name: Any) -> str:
     return visible(" · ".join(map(str, name)) if isinstance(name, tuple) else str(name))
 
 
-def _clusters(estimator: Any) -> list[ClusterRow]:
-    firmness = cluster_consensus(estimator)
+def _clusters(estimator: Any, names: Sequence[str]) -> list[ClusterRow]:
+    firmness, words = cluster_consensus(estimator), cluster_words(estimator, names)
     labels, confidence = estimator.labels_, estimator.confidence_
     labelled = labels >= 0
     # 0.9 may be stored as 0.8999…, and belongs to the bin from 0.9
@@ -313,6 +302,7 @@ def _clusters(estimator: Any) -> list[ClusterRow]:
             confidence=float(total[b] / counts[b].sum()),
             consensus=finite_or_none(firmness[b]),
             histogram=counts[b].tolist(),
+            words=words[b],
         )
         for b in range(len(firmness))
     ]
@@ -385,7 +375,7 @@ def _least_certain(
     consensus, runner_up = fitted_consensus(estimator), runner_up_clusters(estimator)
     n_unlabelled = int((consensus.labels_ < 0).sum())
     # points without a label have confidence 0, so they are among the first
-    found = point_report(estimator, most + n_unlabelled)
+    points = point_report(estimator, most + n_unlabelled)
     return [
         DoubtfulPoint(
             name=str(one.point if rows is None else rows[one.point]),
@@ -394,6 +384,6 @@ def _least_certain(
             runner_up=int(runner_up[one.point]) if runner_up[one.point] >= 0 else None,
             confidence=one.confidence,
         )
-        for one in found
+        for one in points
         if one.cluster >= 0 and one.confidence < 1
     ][:most]

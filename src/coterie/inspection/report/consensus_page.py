@@ -16,6 +16,7 @@ import numpy as np
 
 from coterie.inspection.displays.k_criteria import CRITERIA
 from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
+from coterie.inspection.report.cluster_words import MOST_QUOTED
 from coterie.inspection.report.consensus_contents import (
     ConsensusReport,
     HeatMap,
@@ -122,6 +123,7 @@ def render_report(contents: ConsensusReport) -> str:
             sizes=_sizes(contents),
             certainty=_certainty(contents),
             camps=_camps_in_words(contents.partitions.camps),
+            most_quoted=MOST_QUOTED,
             agreement_in_table=len(contents.partitions.rows) <= _MOST_IN_TABLE,
             k_charts=[] if contents.k_choice is None else _k_charts(contents.k_choice),
             largest_difference=_largest_difference(contents),
@@ -187,8 +189,8 @@ def _camps_in_words(camps: Sequence[int]) -> str:
 def _largest_difference(contents: ConsensusReport) -> float:
     """Return the largest difference of a cluster, for the length of its bar; 1 if there is none."""
     clusters = contents.features.clusters if contents.features is not None else []
-    found = [abs(one.difference) for cluster in clusters for one in cluster.features]
-    return max(found, default=0.0) or 1.0
+    differences = [abs(one.difference) for cluster in clusters for one in cluster.features]
+    return max(differences, default=0.0) or 1.0
 
 
 def _k_charts(choice: KPart) -> list[dict[str, Any]]:

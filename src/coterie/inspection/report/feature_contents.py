@@ -111,28 +111,30 @@ def features_part(
     [('height', 1.0), ('width', 0.0)]
     """
     X, names = named_features(X, feature_names, len(estimator.labels_))
-    found = feature_contrasts(X, estimator.labels_)
+    contrasts = feature_contrasts(X, estimator.labels_)
     indices = getattr(estimator, "feature_indices_", {})
     return FeaturesPart(
         n_features=len(names),
-        n_constant=int((found.deviation == 0).sum()),
+        n_constant=int((contrasts.deviation == 0).sum()),
         rows=[
             FeatureRow(
                 names[j],
-                float(found.separation[j]),
-                float(found.mean[j]),
-                float(found.deviation[j]),
+                float(contrasts.separation[j]),
+                float(contrasts.mean[j]),
+                float(contrasts.deviation[j]),
             )
-            for j in np.argsort(-found.separation, kind="stable")[:_MOST_FEATURES].tolist()
+            for j in np.argsort(-contrasts.separation, kind="stable")[:_MOST_FEATURES].tolist()
         ],
-        clusters=[] if len(found.difference) == 1 else _differences(estimator, found, names),
-        map=_points_map(estimator, X, names, found, row_names),
+        clusters=[]
+        if len(contrasts.difference) == 1
+        else _differences(estimator, contrasts, names),
+        map=_points_map(estimator, X, names, contrasts, row_names),
         indices=indices_in_words(indices) if indices else "",
     )
 
 
 def _differences(
-    estimator: Any, found: FeatureContrasts, names: Sequence[str]
+    estimator: Any, contrasts: FeatureContrasts, names: Sequence[str]
 ) -> list[ClusterFeatures]:
     """Return the features in which each cluster differs; clusters are numbered by falling size."""
     sizes = np.bincount(estimator.labels_[estimator.labels_ >= 0])
@@ -143,12 +145,12 @@ def _differences(
             features=[
                 FeatureDifference(
                     names[j],
-                    float(found.difference[b, j]),
-                    float(found.cluster_mean[b, j]),
-                    float(found.mean[j]),
+                    float(contrasts.difference[b, j]),
+                    float(contrasts.cluster_mean[b, j]),
+                    float(contrasts.mean[j]),
                 )
-                for j in np.argsort(-np.abs(found.difference[b]), kind="stable").tolist()
-                if found.deviation[j] > 0
+                for j in np.argsort(-np.abs(contrasts.difference[b]), kind="stable").tolist()
+                if contrasts.deviation[j] > 0
             ][:_MOST_DIFFERENCES],
         )
         for b in range(min(len(sizes), _MOST_CLUSTERS))
@@ -159,7 +161,7 @@ def _points_map(
     estimator: Any,
     X: Any,
     names: Sequence[str],
-    found: FeatureContrasts,
+    contrasts: FeatureContrasts,
     row_names: NDArray[np.object_] | None,
 ) -> PointsMap | None:
     """Draw a sample of the points and place them in the plane.
@@ -175,7 +177,7 @@ def _points_map(
     shown = shown[:, varying]
     is_scaled = len(varying) > 2
     if is_scaled:
-        shown = _scaled(shown, found, varying)
+        shown = _scaled(shown, contrasts, varying)
     elif len(varying) == 1:
         values = shown.toarray() if sp.issparse(shown) else shown
         shown = np.column_stack([values[:, 0], points])
@@ -201,9 +203,9 @@ def _varying(X: Any) -> NDArray[np.int64]:
     return np.flatnonzero(low < high)
 
 
-def _scaled(X: Any, found: FeatureContrasts, columns: NDArray[np.int64]) -> Any:
+def _scaled(X: Any, contrasts: FeatureContrasts, columns: NDArray[np.int64]) -> Any:
     """Return columns of variance 1; dense ones also with mean 0."""
-    deviation = found.deviation[columns]
+    deviation = contrasts.deviation[columns]
     if sp.issparse(X):
         return (X @ sp.diags_array(1 / deviation)).tocsr()
-    return (X - found.mean[columns]) / deviation
+    return (X - contrasts.mean[columns]) / deviation

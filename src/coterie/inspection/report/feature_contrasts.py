@@ -114,7 +114,7 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
     if _are_views(X):
         views = named_views(X)
         given = list(X.values()) if isinstance(X, Mapping) else X
-        found = [
+        column_names = [
             f"{view}: {column}"
             for view, table in zip(views, given, strict=True)
             for column in _column_names(table, views[view].shape[1])
@@ -123,7 +123,7 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
         X = stack(list(views.values()))
     else:
         table, X = X, check_features(X, "X")
-        found = _column_names(table, X.shape[1])
+        column_names = _column_names(table, X.shape[1])
     if sp.issparse(X):
         X = X.tocsr()
         X.sum_duplicates()
@@ -137,9 +137,9 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
             f"feature_names has {len(names)} entries for {X.shape[1]} features; give one name per "
             "feature"
         )
-    found = [visible(str(name)) for name in (found if names is None else names)]
-    _refuse_large(X, found)
-    return X, found
+    column_names = [visible(str(name)) for name in (column_names if names is None else names)]
+    _refuse_large(X, column_names)
+    return X, column_names
 
 
 def _are_views(X: Any) -> bool:

@@ -40,20 +40,17 @@ def k_part(estimator: Any) -> KPart | None:
     choice = k_choice_of(estimator)
     if choice is None:
         return None
-    ks = np.asarray(choice.ks)
-    arrays = {name: np.asarray(value) for name, value in vars(choice).items() if name != "ks"}
     curves = {
-        name: [finite_or_none(value) for value in array.tolist()]
-        for name, array in arrays.items()
-        if array.shape == ks.shape and array.dtype.kind in "iuf" and np.isfinite(array).any()
+        name: [finite_or_none(value) for value in values.tolist()]
+        for name, values in choice.columns().items()
     }
     return KPart(
-        best_k=int(choice.best_k),
-        reason=str(choice.reason),
-        is_weak=bool(getattr(choice, "is_weak", False)),
-        ks=ks.tolist(),
+        best_k=choice.best_k,
+        reason=choice.reason,
+        is_weak=choice.is_weak,
+        ks=choice.ks.tolist(),
         curves=curves,
-        by_criterion=dict(choice.by_criterion),
+        by_criterion=choice.by_criterion,
     )
 
 

@@ -1,18 +1,12 @@
-"""Blocks of rows: they cover all rows, and what members share is computed once."""
+"""Members: what they share is computed once in a block; rows that are too far out are refused."""
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from coterie.ensembles.row_blocks import RowBlock, row_blocks
-
-
-@pytest.mark.parametrize(("n", "p"), [(1, 1), (16_384, 3), (16_385, 3), (70_000, 5_000)])
-def test_blocks_cover_all_rows_in_order(n, p):
-    """Every row is in one block, and the blocks of wide tables have fewer rows."""
-    blocks = row_blocks(n, p)
-    rows = np.concatenate([np.arange(n)[block] for block in blocks])
-    np.testing.assert_array_equal(rows, np.arange(n))
-    assert max(block.stop - block.start for block in blocks) * p <= max(2**22, 256 * p)
+from coterie.ensembles.members import RowBlock
+from coterie.ensembles.nearest_rows import CentroidMember
+from coterie.errors import InvalidParameterError
 
 
 def test_equal_parts_are_computed_once():
@@ -48,3 +42,11 @@ def test_results_that_were_not_used_for_long_are_forgotten():
     assert calls.count(0.0) == 1
     block.once(times, 1.0)
     assert calls.count(1.0) == 2
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_new_rows_too_far_out_are_refused(make):
+    """The message names the row whose squared distances overflow."""
+    member = CentroidMember(centres=np.array([[0.0, 0.0], [1.0, 1.0]]))
+    with pytest.raises(InvalidParameterError, match="row 1 of X"):
+        member.predict(make(np.array([[0.0, 0.0], [1e200, 0.0]])))
