@@ -220,7 +220,7 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> Summary:
     100 points in 5 partitions, 4 distinct label tuples
     clusters    2, of 60 and 40 points
     confidence  1.00 on average (0 undecided, 1 certain)
-    objective   J = 0.0: on average a partition differs on 0.0% of the pairs
+    objective   J = 0.0: on average a voting partition differs on 0.0% of the pairs
     bound       no partition has a lower J
     partitions  3 of 5 partitions agree; 2 dissent (3, 4): they agree with each other; with...
     answer      least squares: ...

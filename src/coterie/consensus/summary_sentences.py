@@ -44,13 +44,14 @@ def unlabelled_in_words(n_points: int) -> str:
 
 
 def objective_in_words(objective: float, share_of_pairs: float) -> str:
-    """Say what J is, and on which share of the pairs a partition differs from the consensus.
+    """Say what J is, and on which share of the pairs a voting partition differs.
 
     >>> objective_in_words(2621.5, 0.0832)
-    'J = 2,621.5: on average a partition differs on 8.3% of the pairs'
+    'J = 2,621.5: on average a voting partition differs on 8.3% of the pairs'
     """
     return (
-        f"J = {objective:,.1f}: on average a partition differs on {share_of_pairs:.1%} of the pairs"
+        f"J = {objective:,.1f}: on average a voting partition differs on {share_of_pairs:.1%} of "
+        "the pairs"
     )
 
 

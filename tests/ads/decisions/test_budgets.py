@@ -51,6 +51,7 @@ def test_never_spends_more_than_the_budget(name, share, factor, about):
     assert spent == sorted(spent) and spent[-1] == pytest.approx(found.spend)
     assert sum(one.impressions for one in found.by_day) == pytest.approx(found.impressions)
     assert sum(one.auctions for one in found.by_day) == pytest.approx(found.unlimited.supply)
+    assert all(one.impressions <= one.auctions * (1 + 1e-9) for one in found.by_day)
     for target in TARGETS:
         low, high = getattr(found, f"{target}_interval")
         assert 0 <= low <= getattr(found, target) <= high

@@ -29,12 +29,13 @@ from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.outlook import Outlook
 
-__all__ = ["Draws", "draw_days", "period_of"]
+__all__ = ["Draws", "draw_days", "expected_auctions", "period_of"]
 
 Floats = NDArray[np.float64]
 _SEED = 20_260_302
 #: The level at which draws have the interval of the forecast.
 _LEVEL = 0.9
+_TINY = 1e-300
 #: Draws of a short period, and the days of all draws of a long one.
 _MOST_DRAWS, _FEWEST_DRAWS, _DAYS_DRAWN = 2000, 500, 200_000
 
@@ -74,10 +75,11 @@ def draw_days(model: FittedMarket, outlook: Outlook, bid: float) -> Draws:
         won = rng.poisson(auctions * moved).astype(np.float64)
     paid = _sums_of_prices(won, price, variance, rng)
     [figures] = outlook.figures(bid)
-    return Draws(
-        _stretched(won, *_ends(figures, "impressions"), outlook.level),
-        _stretched(paid, *_ends(figures, "spend"), outlook.level),
-    )
+    impressions = _stretched(won, *_ends(figures, "impressions"), outlook.level)
+    # the mean of few draws can be above the auctions of a day
+    means = _daily_means(impressions.mean(axis=0).sum(), expected_auctions(outlook), moved)
+    impressions *= means / np.maximum(impressions.mean(axis=0), _TINY)
+    return Draws(impressions, _stretched(paid, *_ends(figures, "spend"), outlook.level))
 
 
 def period_of(model: FittedMarket, outlook: Outlook) -> NDArray[np.datetime64] | None:
@@ -89,6 +91,11 @@ def period_of(model: FittedMarket, outlook: Outlook) -> NDArray[np.datetime64] |
     if outlook.first is not None:
         first = np.datetime64(outlook.first)
     return first + np.arange(n_days, dtype="timedelta64[D]")
+
+
+def expected_auctions(outlook: Outlook) -> Floats:
+    """Return the expected auctions of each day of an outlook, (H,)."""
+    return np.asarray(outlook.supply * outlook.tables.day_shares(outlook.placement, outlook.days))
 
 
 def _levels(levels: Any, dates: Any, n: int, rng: np.random.Generator) -> Floats:
@@ -106,7 +113,7 @@ def _auctions(
     model: FittedMarket, outlook: Outlook, dates: Any, n: int, rng: np.random.Generator
 ) -> Floats:
     """Draw the auctions of each day, (n, H)."""
-    mean = outlook.supply * outlook.tables.day_shares(outlook.placement, outlook.days)
+    mean = expected_auctions(outlook)
     if outlook.given or outlook.placement.row is None:
         return np.broadcast_to(mean, (n, len(mean)))
     supply, row = model.supply_, outlook.placement.row
@@ -141,6 +148,22 @@ def _ends(figures: Floats, target: str) -> tuple[float, float, float]:
     return mean, low, high
 
 
+def _daily_means(total: float, auctions: Floats, rates: Floats) -> Floats:
+    """Divide the mean impressions of a period between its days, (H,).
+
+    Days share by their expected auctions (H,) and their mean win rate, of draws (R, H). No day has
+    more impressions than auctions.
+
+    >>> _daily_means(29.0, np.array([10.0, 20.0]), np.array([[1.0, 0.5]])).round(6).tolist()
+    [10.0, 19.0]
+    """
+    weights = auctions * rates.mean(axis=0)
+    means = total * weights / max(float(weights.sum()), _TINY)
+    room = np.maximum(auctions - means, 0.0)
+    excess = np.maximum(means - auctions, 0.0).sum()
+    return np.minimum(means, auctions) + room * (excess / max(float(room.sum()), _TINY))
+
+
 def _stretched(each: Floats, mean: float, low: float, high: float, level: float) -> Floats:
     """Return draws (R, H) whose totals have the mean of a forecast, and about its interval."""
     total = each.sum(axis=1)
@@ -152,6 +175,6 @@ def _stretched(each: Floats, mean: float, low: float, high: float, level: float)
     if most > mean:
         wanted[~below] = mean + (total[~below] - mean) * (high - mean) / (most - mean)
     wanted = np.maximum(wanted, 0.0)
-    wanted *= mean / max(float(wanted.mean()), 1e-300)
+    wanted *= mean / max(float(wanted.mean()), _TINY)
     scale = np.divide(wanted, total, out=np.ones_like(total), where=total > 0)
     return np.asarray(each * scale[:, None])

@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.decisions.budget_draws import Draws, draw_days, period_of
+from coterie.ads.decisions.budget_draws import (
+    Draws,
+    draw_days,
+    expected_auctions,
+    period_of,
+)
 from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, interval_of
 from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
 from coterie.ads.forecasts.fitted_market import FittedMarket
@@ -138,7 +143,7 @@ def _emptied(emptied: Floats, level: float) -> dict[str, Any]:
 def _by_day(model: FittedMarket, outlook: Outlook, capped: Draws) -> list[BudgetDay]:
     dates = period_of(model, outlook)
     names = [""] if dates is None else dates.astype(str).tolist()
-    auctions = outlook.supply * outlook.tables.day_shares(outlook.placement, outlook.days)
+    auctions = expected_auctions(outlook)
     spent = np.cumsum(capped.spend, axis=1)
     return [
         BudgetDay(

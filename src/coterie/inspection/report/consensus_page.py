@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from coterie.consensus.summary_sentences import bound_in_words
 from coterie.inspection.displays.k_criteria import CRITERIA
 from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
 from coterie.inspection.report.cluster_words import MOST_QUOTED
@@ -133,13 +134,18 @@ def render_report(contents: ConsensusReport) -> str:
 
 def report_templates() -> Any:
     """Return the templates of the page; raise a MissingExtraError if jinja2 is not installed."""
-    filters = {"decimals": _decimals, "figure": _figure}
+    filters = {"decimals": _decimals, "figure": _figure, "bound": _bound}
     return page_templates("coterie.inspection.report", filters, extra="report")
 
 
 def _page_file(name: str) -> str:
     folder = resources.files("coterie.inspection.report").joinpath("page")
     return folder.joinpath(name).read_text(encoding="utf-8")
+
+
+def _bound(gap: float, lower_bound: float) -> str:
+    sentence = bound_in_words(lower_bound, gap)
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _decimals(number: float | None) -> str:
