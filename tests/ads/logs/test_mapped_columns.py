@@ -35,8 +35,8 @@ def test_usual_names_and_units_need_no_mapping():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"won": None}, "no column is known to be the won: .*--won-when-priced"),
-        ({"time": None}, "no column is known to be the time: .*--column day=NAME"),
+        ({"won": None}, "no column has the role won: .*--won-when-priced"),
+        ({"time": None}, "no column has the role time: .*--column day=NAME"),
         ({"bid": [1.0, 2.0]}, r"bid may be column bid_usd or bid: say --column bid=bid_usd or"),
         ({"bidfloor": [1.0, 2.0]}, r"the unit of floor \(column bidfloor\) is unknown"),
         (
@@ -55,6 +55,13 @@ def test_what_is_not_decided_is_refused(columns, message):
     with pytest.raises(TableError, match=message) as refused:
         open_logs(given(**columns))
     assert "The columns are advertiser" in str(refused.value)
+
+
+def test_a_mapping_of_notices_names_their_options():
+    """A mapping file that was written for a log with notices does not hold their files."""
+    mapping = LogMapping(columns={"price": "win.paid"})
+    with pytest.raises(TableError, match=r"win\.paid for the role price; .* --wins and --losses"):
+        open_logs(given(), mapping=mapping)
 
 
 def test_numbers_with_a_comma_are_recognised():

@@ -86,7 +86,9 @@ def test_the_minimum_to_win_of_both_notices_is_used():
 def test_a_missing_id_is_an_error():
     """The message has the option and the columns."""
     wins = table(bid_id=["a"], price=[1.0])
-    with pytest.raises(TableError, match=r"no id in common; say --join-on.*bids have key"):
+    with pytest.raises(TableError, match=r"no column in common; say --join-on.*bids have key"):
         join_notices(table(key=["a"]), wins, None, LogMapping(), "x")
+    with pytest.raises(TableError, match=r"\? say --join-on price$"):
+        join_notices(table(key=["a"], price=[1.0]), wins, None, LogMapping(), "x")
     with pytest.raises(TableError, match="names nothing, but there is a table without"):
         join_notices(table(bid_id=["a"]), wins, None, LogMapping(join_on="nothing"), "x")

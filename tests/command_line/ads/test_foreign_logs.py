@@ -76,7 +76,7 @@ WRONG = [
     ("usual_names", ["--column", "bid=clearing_price", "--column", "price=bid_price"], "bid_miss"),
     ("usual_names", ["--column", "bid=absent"], "no column absent"),
     ("usual_names", ["--column", "won=clearing_price", "--column", "price=is_win"], "unreadable"),
-    ("usual_names", ["--column", "time=bid_price"], "no column is known to be the bid"),
+    ("usual_names", ["--column", "time=bid_price"], "no column has the role bid"),
     ("usual_names", ["--amounts", "cents"], "amounts_with_decimals"),
     ("usual_names", ["--amounts", "micros"], "bids_implausible"),
     ("usual_names", ["--amounts", "currency/impression"], "bids_implausible"),
@@ -86,7 +86,7 @@ WRONG = [
     ("usual_names", ["--decimal-comma"], "unreadable"),
     ("epoch_cents", ["--amounts", "bid=currency"], "though its name says cents"),
     ("warehouse", ["--amounts", "currency"], "price_above_bid"),
-    ("warehouse", ["--table", "other"], "no column is known to be the advertiser"),
+    ("warehouse", ["--table", "other"], "no column has the role advertiser"),
     ("german", ["--date-format", "month-first"], "unreadable"),
     ("german", ["--time-zone", ""], "days_thin"),
     ("local_times", ["--time-zone", "America/Los_Angeles"], "days_thin"),
@@ -96,11 +96,11 @@ WRONG = [
         ["--column", "price=bid", "--column", "bid=bid"],
         "bid is given for price and bid",
     ),
-    ("openrtb", ["--wins", ""], "no column is known to be the won|loss notices need"),
+    ("openrtb", ["--wins", ""], "no column has the role won|loss notices need"),
     ("openrtb", ["--losses", ""], "there are no loss notices"),
     ("openrtb", ["--join-on", "timestamp"], "without such a column|won_missing"),
-    ("openrtb", ["--join-on", ""], "no id in common"),
-    ("wins_only", ["--join-on", "offer=paid"], "no column win.paid for the price"),
+    ("openrtb", ["--join-on", ""], "no column in common|say --join-on"),
+    ("wins_only", ["--join-on", "offer=paid"], "no column win.paid for the role price"),
 ]
 
 

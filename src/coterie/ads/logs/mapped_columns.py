@@ -186,13 +186,15 @@ def _column_problems(
 ) -> Iterator[str]:
     for role, one in roles.items():
         if one.why == "given" and one.column not in raw.columns:
-            yield f"there is no column {one.column} for the {role}"
+            of_notices = one.column.startswith(("notice.", "win.", "loss."))
+            hint = "; it is of notices, which --wins and --losses join" if of_notices else ""
+            yield f"there is no column {one.column} for the role {role}{hint}"
     for role in missing_roles(roles, mapping):
         other = {
             "won": ", or --won-when-priced if only bids that won have a price",
             "time": " or --column day=NAME",
         }.get(role, "")
-        yield f"no column is known to be the {role}: say --column {role}=NAME{other}"
+        yield f"no column has the role {role}: say --column {role}=NAME{other}"
     if mapping.currency and "currency" in roles:
         named = roles["currency"].column
         yield f"column {named} has the currency: leave out --currency, or say --column currency="

@@ -95,15 +95,17 @@ def _keys(
                     f"column; its columns are {', '.join(table.columns)}"
                 )
         return left, right
-    common = [
-        name
-        for name in _IDS
-        if name in bids.columns and all(name in notice.columns for notice in notices)
-    ]
+    shared = [name for name in bids.columns if all(name in notice.columns for notice in notices)]
+    common = [name for name in _IDS if name in shared]
+    if not common and shared:
+        options = " or ".join(f"--join-on {name}" for name in shared)
+        raise TableError(
+            f"{source}: which column is the id of a bid and its notices? say {options}"
+        )
     if not common:
         raise TableError(
-            f"{source}: bids and notices have no id in common; say --join-on COLUMN, or "
-            f"--join-on COLUMN=NOTICE_COLUMN; bids have {', '.join(bids.columns)}; notices have "
+            f"{source}: bids and notices have no column in common; say --join-on "
+            f"COLUMN=NOTICE_COLUMN; bids have {', '.join(bids.columns)}; notices have "
             f"{', '.join(notices[0].columns)}"
         )
     return common[0], common[0]

@@ -292,7 +292,7 @@ _WARNINGS = {
         "days",
         "the day has fewer than a third of the rows of the median day",
         "supply is underestimated; leave out incomplete days; if the first or the last day is "
-        "thin because times are local, say --time-zone",
+        "thin because days begin in another zone, say --day-zone, and --time-zone for local times",
     ),
     "one_day": (
         "days",
