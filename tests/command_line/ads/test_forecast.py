@@ -101,18 +101,29 @@ def test_json_is_the_forecast_of_the_model(run, segmented):
     assert result.stderr == ""
 
 
-@pytest.mark.parametrize(("goal", "amount"), [("impressions", 3), ("spend", 1e6), ("clicks", 0.01)])
-def test_a_goal_has_its_bid(run, segmented, goal, amount):
-    """--json is the answer of Python; the summary has the bid, or says why there is none."""
+@pytest.mark.parametrize(
+    ("goal", "amount", "first_words"),
+    [
+        ("impressions", 3, "0."),
+        ("impressions", 15, "No bid is safe: 15 impressions can be reached only on average. "),
+        ("spend", 1e6, "The goal cannot be reached. No bid in the log reaches 1M USD of spend: "),
+    ],
+)
+def test_a_goal_has_its_bid(run, segmented, goal, amount, first_words):
+    """--json is the answer of Python; the summary begins with the bid, or that none is safe."""
     model = segmented["model_file"]
-    asked = ("ads", "forecast", model, "--advertiser", KNOWN, f"--{goal}", amount, "--days", 3)
-    found = msgspec.json.decode(run(*asked, "--json").stdout, type=GoalBid)
-    assert found == bid_for(load_forecaster(model), KNOWN, **{goal: amount}, days=3)
-    told = run(*asked)
-    assert told.exit_code == 0
-    assert_fits(told.stdout)
-    expected = f"is the bid for {amount}" if found.reached else "No bid in the log reaches 1M USD"
-    assert expected in unwrapped(told.stdout)
+    arguments = ("ads", "forecast", model, "--advertiser", KNOWN, f"--{goal}", amount, "--days", 3)
+    answer = msgspec.json.decode(run(*arguments, "--json").stdout, type=GoalBid)
+    assert answer == bid_for(load_forecaster(model), KNOWN, **{goal: amount}, days=3)
+    summary = run(*arguments)
+    assert summary.exit_code == 0
+    assert_fits(summary.stdout)
+    text = unwrapped(summary.stdout)
+    assert text.startswith(first_words)
+    assert (f"is the bid for {amount} {goal}." in text) == answer.reached
+    assert ("or more, the probability of reaching the goal is 95%" in text) == (
+        answer.safe_bid is not None
+    )
 
 
 @pytest.mark.parametrize("options", [[], ["--bid", "2", "--spend", "3"], ["--clicks", "-1"]])

@@ -72,7 +72,8 @@ def forecast(
 
     With --bid, forecast impressions, spend, clicks and conversions at that
     bid. With --impressions, --clicks, --conversions or --spend, find the
-    least bid that is expected to reach the amount, or say why none does.
+    least bid that is expected to reach the amount, or say why none does. The
+    first line says so if the amount is reached only on average, or not at all.
 
     The forecast is for an average day, or for --days N days together. Each
     interval should contain the actual value with the probability --level. A
@@ -163,28 +164,38 @@ def print_forecasts(found: list[Forecast], currency: str, days: int = 1) -> None
         console.print(f"{grounds}.")
 
 
-def _print_goal(reached: GoalBid) -> None:
-    """Print the bid for a goal, or why there is none."""
+def _print_goal(goal_bid: GoalBid) -> None:
+    """Print the bid for a goal; first of all that no bid is safe, or that none reaches the goal."""
     console = layout.stdout_console()
-    currency = reached.forecast.currency
-    is_money = reached.goal == "spend"
-    amount = _money(reached.amount) if is_money else count(reached.amount)
-    wanted = (
-        f"{amount} {currency}".rstrip() + " of spend" if is_money else f"{amount} {reached.goal}"
-    )
-    if reached.bid is None:
-        why = layout.one_line(reached.why)
-        console.print(f"{why[:1].upper()}{why[1:]}. The forecast at the highest bid:")
+
+    def with_currency(amount: str) -> str:
+        return f"{amount} {goal_bid.forecast.currency}".rstrip()
+
+    if goal_bid.goal == "spend":
+        goal = f"{with_currency(_money(goal_bid.amount))} of spend"
     else:
-        bid = f"{_bid(reached.bid)} {currency}".rstrip()
-        layout.print_heading(console, bid, f" is the bid for {wanted}.")
-        if reached.marginal_cost is not None:
-            cost = f"{_money(reached.marginal_cost)} {currency}".rstrip()
-            console.print(f"There, a further thousand impressions cost {cost}.")
-        if reached.safe_bid is not None:
-            sure = f"{50 * (1 + reached.forecast.level):.3g}%"
-            bid = f"{_bid(reached.safe_bid)} {currency}".rstrip()
-            console.print(f"At {bid} or more, the probability of reaching the goal is {sure}.")
+        goal = f"{count(goal_bid.amount)} {goal_bid.goal}"
+    if goal_bid.bid is None:
+        layout.print_heading(console, "The goal cannot be reached.", "", "bold red")
+        why = layout.one_line(goal_bid.why)
+        console.print(f"{why[:1].upper()}{why[1:]}. The forecast at the highest bid:\n")
+        return
+    if goal_bid.safe_bid is None:
+        only = f" {goal} can be reached only on average."
+        layout.print_heading(console, "No bid is safe:", only, "bold yellow")
+    layout.print_heading(console, with_currency(_bid(goal_bid.bid)), f" is the bid for {goal}.")
+    if goal_bid.marginal_cost is not None:
+        cost = with_currency(_money(goal_bid.marginal_cost))
+        console.print(f"There, a further thousand impressions cost {cost}.")
+    sure = f"{50 * (1 + goal_bid.forecast.level):.3g}%"
+    if goal_bid.safe_bid is None:
+        console.print(
+            "About half of the time the result is lower. Even at the highest bid in the log, the "
+            f"probability of reaching the goal is below {sure}."
+        )
+    else:
+        bid = with_currency(_bid(goal_bid.safe_bid))
+        console.print(f"At {bid} or more, the probability of reaching the goal is {sure}.")
     console.print()
 
 

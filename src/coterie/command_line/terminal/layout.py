@@ -54,11 +54,11 @@ def stdout_console() -> Console:
     return Plain(file=file, highlight=False, markup=False, emoji=False)
 
 
-def print_heading(console: Console, name: object, rest: str) -> None:
+def print_heading(console: Console, name: object, rest: str, style: str = "bold") -> None:
     """Print a name in bold, followed by what it is."""
     from rich.text import Text
 
-    console.print(Text.assemble((one_line(name), "bold"), rest))
+    console.print(Text.assemble((one_line(name), style), rest))
 
 
 def print_indented(console: Console, content: RenderableType, *, above: int = 1) -> None:
