@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads.evaluate import verdicts
-from coterie.command_line.ads.reading import LogInput
+from coterie.command_line.ads.inputs.reading import LogInput
 from coterie.command_line.ads.report import make_report
 from coterie.command_line.ads.segment import segment_columns
 from coterie.command_line.ads.simulate import market_facts, simulate_market
@@ -256,12 +256,12 @@ def _print_example(console: Console, facts: dict[str, Any]) -> None:
     """Print one forecast and the command that gives it."""
     one, currency = facts["forecast"], facts["currency"]
     low, high = map(count, one["impressions_interval"])
-    least, most = (money(amount, "") for amount in one["spend_interval"])
+    least, most = (money(amount) for amount in one["spend_interval"])
     console.print("An example forecast:")
     console.print(f"  {layout.one_line(one['command'])}", style="bold", soft_wrap=True)
     console.print(
         f"{count(one['supply'])} auctions, {percent(one['win_rate'])} of them won: "
         f"{count(one['impressions'])} impressions ({low} to {high}) for "
-        f"{money(one['spend'], '')} {currency} ({least} to {most})."
+        f"{money(one['spend'])} {currency} ({least} to {most})."
     )
     console.print()

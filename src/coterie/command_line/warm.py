@@ -102,7 +102,7 @@ def run_forecasts(folder: Path) -> None:
     from coterie.ads.logs.simulation.simulated_logs import simulate_logs
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
     from coterie.ads.segments.settings import SegmentSettings
-    from coterie.command_line.ads.reading import LogInput
+    from coterie.command_line.ads.inputs.reading import LogInput
     from coterie.command_line.ads.segment import fit_model
     from coterie.files.model_files import save_model
 

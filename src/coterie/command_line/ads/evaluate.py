@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.inputs import reading
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
@@ -36,13 +36,9 @@ HoldoutDays = Annotated[
 def evaluate(
     logs: reading.Logs,
     holdout_days: HoldoutDays = 1,
-    advertisers: reading.AdvertiserTable = None,
     by: reading.By = "advertiser",
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
-    engine: reading.Engine = "duckdb://",
-    table: reading.LogTable = None,
-    auction: reading.Auction = None,
     allow_faults: reading.AllowFaults = False,
     output: Annotated[
         Path | None,
@@ -52,7 +48,7 @@ def evaluate(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
-    how: LogOptions,
+    log_options: LogOptions,
 ) -> None:
     """Measure the errors and the intervals of forecasts on the last days.
 
@@ -72,9 +68,7 @@ def evaluate(
     from coterie.ads.forecasts.paper_tables import paper_tables
     from coterie.ads.segments.view_agreement import compare_views
 
-    source = reading.LogInput(
-        logs, engine, advertisers, table, auction, {"evaluation": output}, by=by, how=how
-    )
+    source = reading.LogInput(logs, log_options, {"evaluation": output}, by)
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):

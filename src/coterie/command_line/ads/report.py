@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading, subjects
 from coterie.command_line.ads.check import faults_as_notes
 from coterie.command_line.ads.evaluate import HoldoutDays, verdicts
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.inputs import reading, subjects
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.command_line.ads.segment import fit_model, model_facts
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
@@ -64,19 +64,15 @@ def report(
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = TITLE,
-    advertisers: reading.AdvertiserTable = None,
     by: reading.By = "advertiser",
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
-    engine: reading.Engine = "duckdb://",
-    table: reading.LogTable = None,
-    auction: reading.Auction = None,
     allow_faults: reading.AllowFaults = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
-    how: LogOptions,
+    log_options: LogOptions,
 ) -> None:
     """Make a report of a log: segments, forecasts at any bid, and their errors.
 
@@ -91,16 +87,8 @@ def report(
     """
     if model is not None and save_model is not None:
         raise InvalidParameterError("--model and --save-model exclude each other; give one")
-    source = reading.LogInput(
-        logs,
-        engine,
-        advertisers,
-        table,
-        auction,
-        {"report": output, "model": save_model},
-        by=by,
-        how=how,
-    )
+    outputs = {"report": output, "model": save_model}
+    source = reading.LogInput(logs, log_options, outputs, by)
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.inputs import reading
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
@@ -54,20 +54,16 @@ def segment(
             "standard output.",
         ),
     ] = None,
-    advertisers: reading.AdvertiserTable = None,
     by: reading.By = "advertiser",
     dimension: reading.Dimensions = None,
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
-    engine: reading.Engine = "duckdb://",
-    table: reading.LogTable = None,
-    auction: reading.Auction = None,
     allow_faults: reading.AllowFaults = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
-    how: LogOptions,
+    log_options: LogOptions,
 ) -> None:
     """Find segments of the advertisers in a log, and write a model for forecasts.
 
@@ -84,17 +80,8 @@ def segment(
     from coterie.files.model_files import save_model
 
     refuse_json(as_json, members, "--members -")
-    source = reading.LogInput(
-        logs,
-        engine,
-        advertisers,
-        table,
-        auction,
-        {"model": output, "table": members},
-        by=by,
-        dimensions=reading.dimensions_in(dimension),
-        how=how,
-    )
+    outputs = {"model": output, "table": members}
+    source = reading.LogInput(logs, log_options, outputs, by, reading.dimensions_in(dimension))
     source.check_outputs()
     if members is not None:
         check_table(members)
@@ -240,7 +227,7 @@ def _segment_table(facts: dict[str, Any]) -> Table:
     unit = f" ({facts['currency']})" if facts["currency"] else ""
     table = layout.figures_table(["segment"], ["members", "bids", f"bid that wins half{unit}"])
     for row in facts["segments"]:
-        price = money(row["median_price"], "")
+        price = money(row["median_price"])
         table.add_row(
             layout.one_line(row["name"]), f"{row['size']:,}", exact(row["observations"]), price
         )

@@ -135,6 +135,16 @@ def counted(number: float, name: str) -> str:
     return f"{number:,.0f} {name}{'' if number == 1 else 's'}"
 
 
+def sentence(reason: str) -> str:
+    """Return a reason as a sentence on one line.
+
+    >>> sentence("its 7 bids")
+    'Its 7 bids.'
+    """
+    text = one_line(reason)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def one_line(text: object) -> str:
     r"""Return the text on one line, with control characters made visible.
 

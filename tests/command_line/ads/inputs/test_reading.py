@@ -15,8 +15,9 @@ from answers import assert_one_line
 from coterie import L2Consensus, OneHotKMeans, RobustConsensus
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs import advertiser_texts, bid_logs, log_files
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.reading import LogInput
+from coterie.command_line.ads.inputs import reading
+from coterie.command_line.ads.inputs.log_options import LogOptions
+from coterie.command_line.ads.inputs.reading import LogInput
 from coterie.errors import CoterieWarning, OutputError, TableError
 
 
@@ -74,7 +75,7 @@ def test_log_with_faults_is_refused(write_log):
     log = write_log(currency=["EUR", "USD"] * (n // 2), bid_micros=[-1] * 5 + [2_000_000] * (n - 5))
     renamed = log.rename(log.with_name("two words"))
     with pytest.raises(TableError) as refused:
-        LogInput(str(renamed), auction="second").read()
+        LogInput(str(renamed), LogOptions(auction="second")).read()
     message = str(refused.value)
     assert "the bid is 0 or below (5 rows), and " in message
     assert "other fault" in message
@@ -141,7 +142,7 @@ class TestOutputs:
 
     def check(self, logs: Path | str, outputs, **options) -> None:
         """Check outputs before and after the log is opened."""
-        source = LogInput(str(logs), outputs=outputs, **options)
+        source = LogInput(str(logs), LogOptions(**options), outputs)
         source.check_outputs()
         source.check()
 
