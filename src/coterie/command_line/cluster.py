@@ -110,14 +110,14 @@ def cluster(
     """
     outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
-    ids, wanted = options.ids_in(id_columns), options.names_in(columns)
+    ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     tested, coded = factors_in(factors, categories)
     outputs.check(features, ids)
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
             id_values, factor_values, feature_names, X = read_features(
-                features, ids, wanted, tested
+                features, ids, column_names, tested
             )
         # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
         with shown_stages(quiet):
@@ -167,8 +167,9 @@ def read_features(
     from coterie.files.tables import feature_matrix
 
     table, tested = without_factors(read_input(path), factors)
-    found = feature_matrix(table, find_ids(table, ids, columns, "features"), columns)
-    return found[0], tested, *found[1:]
+    ids = find_ids(table, ids, columns, "features")
+    id_values, names, X = feature_matrix(table, ids, columns)
+    return id_values, tested, names, X
 
 
 def warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:

@@ -122,8 +122,8 @@ def consensus(
     n_clusters = _n_clusters(chosen, options.clusters_in(clusters))
     outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
-    ids, wanted = options.ids_in(id_columns), options.names_in(columns)
-    choice = choose_engine(engine, labels, ids, wanted, outputs)
+    ids, column_names = options.ids_in(id_columns), options.names_in(columns)
+    choice = choose_engine(engine, labels, ids, column_names, outputs)
     limits = {"memory_limit": memory_limit, "threads": threads}
     tested, coded = factors_in(factors, categories)
     if choice is None:
@@ -137,13 +137,15 @@ def consensus(
         if choice is None:
             estimator = chosen.make(n_clusters, seed, **settings)
             source = Path(labels)
-            facts = _fit_in_memory(estimator, method, source, ids, wanted, tested, coded, outputs)
+            facts = _fit_in_memory(
+                estimator, method, source, ids, column_names, tested, coded, outputs
+            )
         else:
             facts = fit_in_engine(
                 choice,
                 labels,
                 outputs,
-                columns=wanted,
+                columns=column_names,
                 n_clusters=n_clusters,
                 ids=ids,
                 method=method,
@@ -239,15 +241,15 @@ def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
 
 
 def _n_clusters(
-    method: Method, asked: int | Literal["free"] | None
+    method: Method, requested: int | Literal["free"] | None
 ) -> int | Literal["free"] | None:
     """Return the number of clusters for the method; refuse free if the method does not know it."""
-    if asked == "free" and "str" not in str(_parameters(method)["n_clusters"].annotation):
+    if requested == "free" and "str" not in str(_parameters(method)["n_clusters"].annotation):
         raise typer.BadParameter(
             f"free does not work with --method {method.key}; write a number, or leave out -k",
             param_hint="'-k'",
         )
-    return asked
+    return requested
 
 
 def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:

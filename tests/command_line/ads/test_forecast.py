@@ -222,7 +222,7 @@ def test_days_are_forecast_together(run, segmented):
     assert "supply and prices of the 3 days from 2026-03-09" in said
 
 
-@pytest.mark.parametrize("level", [50, 80, 90, 95])
+@pytest.mark.parametrize("level", [50, 95])
 def test_the_level_of_intervals(run, segmented, level):
     """--level sets the level of all intervals, and the summary names it."""
     model = segmented["model_file"]
@@ -325,19 +325,6 @@ class TestModels:
         result = run("ads", "forecast", file, "--advertiser", KNOWN, "--bid", 2, "-o", file)
         assert_one_line(result, "this path is the model")
         assert file.read_bytes() == segmented["model_file"].read_bytes()
-
-
-def test_hostile_ids_are_forecast(run, write_log, tmp_path):
-    """Ids with HTML, SQL or terminal escapes can be forecast."""
-    names = ["<b>x</b>", "' OR 1=1 --", "\x1b[2Jclear", "🦊 fox", "[red]r[/red]", *"abcdefg"]
-    model = tmp_path / "m.coterie"
-    run("ads", "segment", write_log(advertisers=names), "-k", 2, "-o", model)
-    for name in names[:5]:
-        result = run("ads", "forecast", model, "--advertiser", name, "--bid", 2)
-        assert result.exit_code == 0, result.stderr
-        assert "Its 90 bids, completed by" in unwrapped(result.stdout)
-        assert "\x1b" not in result.stdout
-        assert result.stdout.startswith(name.replace("\x1b", "␛"))
 
 
 @st.composite

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from coterie.ads.forecasts.model_warnings import PriceDrift
     from coterie.ads.logs.bid_logs import BidLogs
-    from coterie.ads.logs.checks.log_checks import LogCheck
+    from coterie.ads.logs.checks.log_checks import LogCheck, LogOverview
     from coterie.ads.logs.mapping_proposals import MappingProposal
 
 __all__ = ["check", "faults_as_notes"]
@@ -85,7 +85,7 @@ def check(
         raise typer.Exit(1)
 
 
-def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
+def faults_as_notes(log_check: LogCheck) -> list[dict[str, Any]]:
     """Return the faults as quality notes of a report."""
     return [
         {
@@ -94,7 +94,7 @@ def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
             "count": int(fault.count),
             "examples": [_example(row) for row in fault.examples],
         }
-        for fault in found.faults
+        for fault in log_check.faults
     ]
 
 
@@ -105,9 +105,9 @@ def _write_mapping(proposal: MappingProposal | None, options: LogOptions, path: 
         unfinished.write_text("" if known is None else known.as_toml(), encoding="utf-8")
 
 
-def _drift(opened: BidLogs, found: LogCheck) -> PriceDrift | None:
+def _drift(opened: BidLogs, log_check: LogCheck) -> PriceDrift | None:
     """Return a lasting change of prices; None without one, with few days, or with errors."""
-    if not found.ok or found.overview.days < _FEWEST_DAYS:
+    if not log_check.ok or log_check.overview.days < _FEWEST_DAYS:
         return None
     from coterie.ads.curves.price_levels import price_levels
     from coterie.ads.forecasts.model_warnings import price_drift
@@ -159,27 +159,28 @@ def _role_table(proposal: MappingProposal) -> Table:
     return table
 
 
-def _print_summary(found: LogCheck, drift: PriceDrift | None) -> None:
+def _print_summary(log_check: LogCheck, drift: PriceDrift | None) -> None:
     console = layout.stdout_console()
     kinds = {"bids": "bid log", "ipinyou": "iPinYou log", "histograms": "ready-made histograms"}
-    overview = found.overview
+    overview = log_check.overview
     layout.print_heading(
         console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}"
     )
-    layout.print_indented(console, layout.facts_grid(_overview(found)))
-    if found.faults or drift is not None:
-        console.print(_fault_grid(found, drift))
+    layout.print_indented(console, layout.facts_grid(_overview(overview)))
+    if log_check.faults or drift is not None:
+        console.print(_fault_grid(log_check, drift))
         console.print()
-    errors, warnings = len(found.errors), len(found.warnings) + (drift is not None)
-    verdict = "the log can be used" if found.ok else "results would be wrong; correct the log"
+    errors, warnings = len(log_check.errors), len(log_check.warnings) + (drift is not None)
+    verdict = "the log can be used" if log_check.ok else "results would be wrong; correct the log"
     console.print(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}: {verdict}.")
 
 
-def _overview(found: LogCheck) -> dict[str, str | None]:
+def _overview(overview: LogOverview) -> dict[str, str | None]:
     """Describe the contents of the log; a line with None is not printed."""
-    seen = found.overview
-    currency = {"": "", "mixed": " of several currencies"}.get(seen.currency, f" {seen.currency}")
-    auction = "first and second" if seen.auction == "mixed" else seen.auction
+    currency = {"": "", "mixed": " of several currencies"}.get(
+        overview.currency, f" {overview.currency}"
+    )
+    auction = "first and second" if overview.auction == "mixed" else overview.auction
     revealed = {
         "paid": "the price paid is the market price",
         "minimum": "the smallest bid that would have won is logged",
@@ -188,26 +189,27 @@ def _overview(found: LogCheck) -> dict[str, str | None]:
     source = {
         "prices": ", recognised because prices equal bids",
         "default": ", assumed because no auction type is given",
-    }.get(seen.auction_source, "")
-    counted_rows = "all" if seen.counted_rows == seen.rows else f"{seen.counted_rows:,}"
-    gaps = f", {counted(len(seen.missing_days), 'day')} in between missing"
+    }.get(overview.auction_source, "")
+    counted_rows = "all" if overview.counted_rows == overview.rows else f"{overview.counted_rows:,}"
+    missing = counted(len(overview.missing_days), "day")
+    gaps = f", {missing} in between missing" if overview.missing_days else ""
     return {
-        "rows": f"{seen.rows:,}, {counted_rows} of them usable",
-        "advertisers": f"{seen.advertisers:,}, {seen.advertisers_with_text:,} with a text",
-        "days": seen.first_day
-        and f"{seen.days}, {seen.first_day} to {seen.last_day}{gaps if seen.missing_days else ''}",
-        "bids": f"{seen.bids:,.0f}{', sum of weights' if seen.weighted else ''}"
-        + (f", {percent(seen.win_rate)} won" if seen.win_rate is not None else ""),
+        "rows": f"{overview.rows:,}, {counted_rows} of them usable",
+        "advertisers": f"{overview.advertisers:,}, {overview.advertisers_with_text:,} with a text",
+        "days": overview.first_day
+        and f"{overview.days}, {overview.first_day} to {overview.last_day}{gaps}",
+        "bids": f"{overview.bids:,.0f}{', sum of weights' if overview.weighted else ''}"
+        + (f", {percent(overview.win_rate)} won" if overview.win_rate is not None else ""),
         "median bid": None
-        if seen.median_bid is None
-        else f"{money(seen.median_bid)}{currency} CPM",
-        "spend": f"{money(seen.spend)}{currency}",
-        "auction": f"{auction} price{source}; {revealed[seen.revealed]}",
-        "note": "; ".join(seen.notes) or None,
+        if overview.median_bid is None
+        else f"{money(overview.median_bid)}{currency} CPM",
+        "spend": f"{money(overview.spend)}{currency}",
+        "auction": f"{auction} price{source}; {revealed[overview.revealed]}",
+        "note": "; ".join(overview.notes) or None,
     }
 
 
-def _fault_grid(found: LogCheck, drift: PriceDrift | None) -> Table:
+def _fault_grid(log_check: LogCheck, drift: PriceDrift | None) -> Table:
     """Return each fault with its examples and its remedy, then the change of prices."""
     from rich.table import Table
     from rich.text import Text
@@ -215,7 +217,7 @@ def _fault_grid(found: LogCheck, drift: PriceDrift | None) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")
-    for fault in found.faults:
+    for fault in log_check.faults:
         share = f", {percent(fault.share)}" if fault.share else ""
         grid.add_row(
             Text(fault.severity, _COLOURS[fault.severity]),

@@ -73,14 +73,14 @@ def evaluate(
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
         log = source.read(allow_faults)
-        found = evaluate_sources(
+        evaluation = evaluate_sources(
             log.histograms, log.texts, holdout_days=holdout_days, settings=settings
         )
         # As in the paper, views are compared on the training days, with equal weights.
-        agreement = compare_views(found.training.views, found.segments, None)
-        facts = found.as_dict() | {
+        agreement = compare_views(evaluation.training.views, evaluation.segments, None)
+        facts = evaluation.as_dict() | {
             "source": log.logs.source,
-            "paper_tables": paper_tables(found, agreement),
+            "paper_tables": paper_tables(evaluation, agreement),
             "notes": notes,
         }
         if output is not None:
@@ -224,11 +224,11 @@ def _coverage_table(facts: dict[str, Any]) -> Table:
     """Return the coverage of each target at each level, for both kinds of supply."""
     from coterie.ads.report.evaluation_tables import coverage_by_level
 
-    found = coverage_by_level(facts)
+    coverage = coverage_by_level(facts)
     names = layout.figures_table(["interval of"], [])
-    levels = [f"{level:.0%}" for level in found["levels"]]
+    levels = [f"{level:.0%}" for level in coverage["levels"]]
     parts = {mode: layout.figures_table([], levels) for mode in ("given", "forecast")}
-    for row in found["rows"]:
+    for row in coverage["rows"]:
         names.add_row(row["target"])
         for mode, part in parts.items():
             part.add_row(*map(_percent, row[mode]))

@@ -143,22 +143,22 @@ def bids_in(text: str) -> list[float]:
     return bids
 
 
-def print_forecasts(found: list[Forecast], currency: str, days: int = 1) -> None:
+def print_forecasts(forecasts: list[Forecast], currency: str, days: int = 1) -> None:
     """Print the forecasts of one advertiser, at one bid or several, for some days together."""
     console = layout.stdout_console()
-    first, unit = found[0], f" ({currency})" if currency else ""
-    at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(found) == 1 else ""
+    first, unit = forecasts[0], f" ({currency})" if currency else ""
+    at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(forecasts) == 1 else ""
     name = first.advertiser or "a new advertiser"
     during = f" in {days} days" if days > 1 else ""
     layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions{during}")
-    layout.print_indented(console, _figures(console, found, unit))
+    layout.print_indented(console, _figures(console, forecasts, unit))
     counts = [
         ends
-        for one in found
+        for one in forecasts
         for ends in (one.impressions_interval, one.clicks_interval, one.conversions_interval)
     ]
     layout.print_level(console, first.level, counts)
-    for grounds in _grounds(found):
+    for grounds in _grounds(forecasts):
         console.print(grounds)
 
 
@@ -197,7 +197,7 @@ def _print_goal(goal_bid: GoalBid) -> None:
 
 
 def _answer(
-    forecaster: AdForecaster, found: list[Forecast], days: int, model: Path
+    forecaster: AdForecaster, forecasts: list[Forecast], days: int, model: Path
 ) -> dict[str, Any]:
     """Return what a service with this model file answers."""
     import msgspec
@@ -206,8 +206,8 @@ def _answer(
     from coterie.ads.protocol import answer_of
     from coterie.ads.service.served_model import file_version
 
-    known = found[0].advertiser in tables_of(forecaster).row_of
-    answer = answer_of(found, known=known, days=days, version=file_version(model))
+    known = forecasts[0].advertiser in tables_of(forecaster).row_of
+    answer = answer_of(forecasts, known=known, days=days, version=file_version(model))
     return msgspec.to_builtins(answer)
 
 
@@ -234,16 +234,16 @@ def _columns(forecasts: list[Forecast]) -> dict[str, Any]:
     return columns
 
 
-def _figures(console: Console, found: list[Forecast], unit: str) -> Table:
+def _figures(console: Console, forecasts: list[Forecast], unit: str) -> Table:
     """Return a table with a row per bid if it fits in the terminal, otherwise a block per bid."""
-    for dash in ("–", "–\n") if len(found) > 1 else ():
-        table = _table(found, unit, dash)
+    for dash in ("–", "–\n") if len(forecasts) > 1 else ():
+        table = _table(forecasts, unit, dash)
         if layout.fits(console, table):
             return table
-    return _blocks(found, unit)
+    return _blocks(forecasts, unit)
 
 
-def _blocks(found: list[Forecast], unit: str) -> Table:
+def _blocks(forecasts: list[Forecast], unit: str) -> Table:
     """Return means and their intervals, one below the other; with the bid if there are several."""
     from rich.table import Table
 
@@ -251,10 +251,10 @@ def _blocks(found: list[Forecast], unit: str) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(style="dim", no_wrap=True)
-    for one in found:
-        if one is not found[0]:
+    for one in forecasts:
+        if one is not forecasts[0]:
             grid.add_row()
-        if len(found) > 1:
+        if len(forecasts) > 1:
             grid.add_row(f"bid{unit}", _bid(one.bid))
         grid.add_row("win rate", percent(one.win_rate))
         grid.add_row("impressions", count(one.impressions), span(one.impressions_interval, count))
@@ -265,7 +265,7 @@ def _blocks(found: list[Forecast], unit: str) -> Table:
     return grid
 
 
-def _table(found: list[Forecast], unit: str, dash: str) -> Table:
+def _table(forecasts: list[Forecast], unit: str, dash: str) -> Table:
     """Return a table with a row per bid; intervals are below the means to save width.
 
     The ``dash`` between the ends of an interval may end a line.
@@ -275,10 +275,10 @@ def _table(found: list[Forecast], unit: str, dash: str) -> Table:
     def with_span(mean: str, ends: str) -> Text:
         return Text.assemble(mean, "\n", (ends.replace("–", dash), "dim"))
 
-    events = [name for name, *_ in _events(found[0])]
+    events = [name for name, *_ in _events(forecasts[0])]
     headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}", *events]
     table = layout.figures_table([], headings)
-    for one in found:
+    for one in forecasts:
         cells: list[RenderableType] = [
             _bid(one.bid),
             percent(one.win_rate),
@@ -304,10 +304,10 @@ def _events(one: Forecast) -> list[tuple[str, float, tuple[float, float]]]:
     ]
 
 
-def _grounds(found: list[Forecast]) -> list[str]:
+def _grounds(forecasts: list[Forecast]) -> list[str]:
     """Return what the forecasts are based on; with the bids, if it differs between them."""
     bids: dict[str, list[float]] = {}
-    for one in found:
+    for one in forecasts:
         bids.setdefault(layout.sentence(one.why), []).append(one.bid)
     if len(bids) == 1:
         return list(bids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "choice_facts",
+    "day_weights_in_words",
     "fit_model",
     "model_facts",
     "print_segments",
@@ -155,16 +157,14 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
 
 def _dimension_facts(model: AdForecaster) -> dict[str, list[str]]:
     """Return the values of each dimension."""
-    found = model.targets_
-    if found is None:
+    targets = model.targets_
+    if targets is None:
         return {}
-    return {name: found.values[found.columns(name)].tolist() for name in found.dimensions}
+    return {name: targets.values[targets.columns(name)].tolist() for name in targets.dimensions}
 
 
 def choice_facts(choice: Choice) -> dict[str, Any]:
     """Return what the backtest chose; null stands for infinite, and for what was not measured."""
-    import math
-
     facts = {
         "segments": choice.n_segments,
         "strength": choice.strength,
@@ -175,6 +175,13 @@ def choice_facts(choice: Choice) -> dict[str, Any]:
         "days": choice.days,
     }
     return {name: value if math.isfinite(value) else None for name, value in facts.items()}
+
+
+def day_weights_in_words(half_life: float | None) -> str:
+    """Describe the weights of older days; an infinite half-life may be None, as in JSON."""
+    if half_life is None or math.isinf(half_life):
+        return "equal weights of all days"
+    return f"a half-life of {half_life:g} days"
 
 
 def print_segments(facts: dict[str, Any]) -> None:
@@ -196,8 +203,8 @@ def print_segments(facts: dict[str, Any]) -> None:
         )
     console.print(_choice_sentence(facts["choice"]))
     if facts["dimensions"]:
-        told = [f"{name} ({counted(len(v), 'value')})" for name, v in facts["dimensions"].items()]
-        console.print(f"Dimensions: {layout.one_line(', '.join(told))}.")
+        names = [f"{name} ({counted(len(v), 'value')})" for name, v in facts["dimensions"].items()]
+        console.print(f"Dimensions: {layout.one_line(', '.join(names))}.")
     layout.print_files(console, facts["written"])
 
 
@@ -207,18 +214,15 @@ def _choice_sentence(choice: dict[str, Any]) -> str:
             "There are too few days for a backtest: settings are the usual ones, and the intervals "
             "assume that errors are normal."
         )
-    strength, half_life = choice["strength"], choice["half_life"]
+    strength, weights = choice["strength"], day_weights_in_words(choice["half_life"])
     market = (
         "the curves of the market alone"
         if strength is None
         else f"curves of the market that count as much as {strength:g} own auctions"
     )
-    ages = (
-        "equal weights of all days" if half_life is None else f"a half-life of {half_life:g} days"
-    )
     return (
         f"A backtest of {counted(choice['days'], 'day')} chose "
-        f"{counted(choice['segments'], 'segment')}, {market}, and {ages}. Its error (WAPE) is "
+        f"{counted(choice['segments'], 'segment')}, {market}, and {weights}. Its error (WAPE) is "
         f"{percent(choice['error'])}, its bias {signed(choice['bias'])}."
     )
 

@@ -111,10 +111,10 @@ def check_output(output: Path | None, model: Path, as_json: bool) -> None:
     refuse_model(output, model, "the table")
 
 
-def refuse_model(output: Path, model: Path, what: str) -> None:
+def refuse_model(output: Path, model: Path, kind: str) -> None:
     """Refuse to write over the model that is asked."""
     if output.resolve() == model.resolve():
-        raise OutputError(f"cannot write {what} to {output}: this path is the model")
+        raise OutputError(f"cannot write {kind} to {output}: this path is the model")
 
 
 def load_quietly(model: Path, quiet: bool) -> AdForecaster:
