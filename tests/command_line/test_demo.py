@@ -18,6 +18,7 @@ from coterie.command_line.demo import (
     PlantedTruth,
     error_facts,
     example_forecast,
+    print_demo,
     read_truth,
     recovery_facts,
 )
@@ -32,24 +33,41 @@ pytestmark = pytest.mark.filterwarnings(
 SMALL = ("--advertisers", "40", "--seed", "1")
 
 
+def interrupted(*_, **__):
+    """Stop the program where a function is called."""
+    raise KeyboardInterrupt
+
+
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    """Return the result of a demo with its summary, and its folder."""
-    folder = tmp_path_factory.mktemp("shown")
+def folder(tmp_path_factory):
+    """Return a folder for the demos of this module."""
+    return tmp_path_factory.mktemp("demos") / "a folder"
+
+
+@pytest.fixture(scope="module")
+def first_result(folder):
+    """Return the result of a demo that was interrupted after the market was written."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        result = CliRunner().invoke(app, ["demo", *SMALL])
-    assert result.exit_code == 0, result.stderr
-    return result, folder / "demo-output"
+        patch.setattr("coterie.ads.evaluation.evaluation.evaluate", interrupted)
+        result = CliRunner().invoke(app, ["demo", "--advertisers", "20", "-o", str(folder)])
+    files = sorted(path.name for path in folder.iterdir())
+    return result, files
 
 
 @pytest.fixture(scope="module")
-def facts_and_folder(tmp_path_factory):
-    """Return the facts of a demo, and its folder."""
-    folder = tmp_path_factory.mktemp("facts") / "a folder"
+def facts_and_folder(first_result, folder):
+    """Return the facts of a complete demo, which replaces the interrupted one, and its folder."""
     result = CliRunner().invoke(app, ["demo", *SMALL, "--json", "-o", str(folder)])
-    assert result.exit_code == 0, result.stderr
+    assert (result.exit_code, result.stderr) == (0, "")
     return json.loads(result.stdout), folder
+
+
+def test_interrupt_names_written_files(first_result, folder):
+    """An interrupt names the written files."""
+    result, files = first_result
+    assert result.exit_code == 130
+    assert result.stderr == f"interrupted after writing {folder / 'market'}\n"
+    assert files == ["demo.json", "market"]
 
 
 def test_the_folder_is_filled(facts_and_folder):
@@ -98,29 +116,24 @@ def test_the_example_is_what_its_command_gives(run, facts_and_folder):
     assert again == {name: facts["forecast"][name] for name in again}
 
 
-def test_summary_fits_80_columns(shown):
+def test_summary_fits_80_columns(facts_and_folder, capsys):
     """The summary has market, segments, errors, an example, the report and the next command."""
-    result, _ = shown
-    said = unwrapped(result.stdout)
+    facts, folder = facts_and_folder
+    print_demo(facts)
+    printed = capsys.readouterr().out
+    text = unwrapped(printed)
     for part in (
         "bids of 40 advertisers in 10 segments",
         "10 were planted (adjusted Rand index 0.",
         "On 2026-03-08 all bids changed",
         "market curves, the default",
         "Error of impressions (WAPE): ",
-        "coterie ads forecast demo-output/market.coterie --advertiser adv-000",
+        f"coterie ads forecast '{folder}/market.coterie' --advertiser adv-000",
     ):
-        assert part in said
-    assert "demo-output/report.html\n" in result.stdout
-    assert result.stdout.endswith("coterie ads serve demo-output/market.coterie\n")
-    assert_fits("\n".join(line for line in result.stdout.splitlines() if "coterie ads" not in line))
-    assert result.stderr == ""
-
-
-def test_the_same_seed_has_the_same_results(shown, facts_and_folder):
-    """Segments and model do not depend on the folder or the time."""
-    for name in ("segments.csv", "market.coterie"):
-        assert (shown[1] / name).read_bytes() == (facts_and_folder[1] / name).read_bytes()
+        assert part in text
+    assert f"{folder}/report.html\n" in printed
+    assert printed.endswith(f"coterie ads serve '{folder}/market.coterie'\n")
+    assert_fits("\n".join(line for line in printed.splitlines() if str(folder) not in line))
 
 
 def test_files_of_the_user_are_kept(run, tmp_path):
@@ -128,24 +141,6 @@ def test_files_of_the_user_are_kept(run, tmp_path):
     (tmp_path / "segments.csv").write_text("mine")
     assert_one_line(run("demo", *SMALL, "-o", tmp_path), "name another folder with --output")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
-
-
-def test_interrupt_names_written_files(run, tmp_path, monkeypatch):
-    """An interrupt names the written files; the next demo replaces them, and may be quiet."""
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("coterie.ads.evaluation.evaluation.evaluate", interrupted)
-        result = run("demo", "--advertisers", 20, "-o", tmp_path / "d")
-    assert result.exit_code == 130
-    assert result.stderr == f"interrupted after writing {tmp_path / 'd' / 'market'}\n"
-    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["demo.json", "market"]
-    again = run("demo", "--advertisers", 20, "--seed", 2, "-o", tmp_path / "d", "-q")
-    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "")
-    truth = pq.read_metadata(tmp_path / "d" / "market" / "truth.parquet")
-    assert json.loads(truth.metadata[b"settings"])["seed"] == 2
 
 
 def test_too_few_advertisers_are_wrong_usage(run, tmp_path):

@@ -151,10 +151,9 @@ def test_main_is_the_program(monkeypatch, capsys):
     assert capsys.readouterr().out == f"coterie {coterie.__version__}\n"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script(shell):
+def test_completion_script():
     """--show-completion prints a script for the shell, which calls the program by its name."""
-    command = [*PROGRAM, "--show-completion", shell]
+    command = [*PROGRAM, "--show-completion", "bash"]
     # otherwise typer prints the script of the shell that runs the tests, if there is one
     variables = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
@@ -166,8 +165,6 @@ def test_completion_script(shell):
     ("words", "expected"),
     [
         ("coterie consensus --method l", {"l2", "lwea", "lwgp"}),
-        ("coterie cluster --method med", {"median"}),
-        ("coterie consensus --refine ", {"auto", "yes", "no"}),
         ("coterie cho", {"choose-k"}),
     ],
 )

@@ -65,6 +65,23 @@ def cache(shared) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def compiled() -> Iterator[Path]:
+    """Return a cache to which a process has saved one kernel; tests must not write to it."""
+    with shared_folder() as folder:
+        set_writable(folder, True)
+        run_python(CALL, NUMBA_CACHE_DIR=str(folder))
+        yield folder
+
+
+@pytest.fixture
+def warmed_cache(cache, compiled) -> Path:
+    """Return a copy of the cache with one kernel, to which everybody can write."""
+    shutil.copytree(compiled, cache, dirs_exist_ok=True)
+    set_writable(cache, True)
+    return cache
+
+
 @pytest.fixture
 def copied_package(shared) -> Path:
     """Return the parent of a copy of the package without compiled code, which nobody can change."""
@@ -86,25 +103,23 @@ def test_a_writable_folder_is_used_as_it_is(cache):
     assert first.stderr == second.stderr == ""
 
 
-def test_a_read_only_cache_is_used_without_writing(cache):
+def test_a_read_only_cache_is_used_without_writing(warmed_cache):
     """Warmed code is loaded; code for other types is compiled, and the folder stays as it is."""
-    run_python(CALL, NUMBA_CACHE_DIR=str(cache))
-    set_writable(cache, False)
-    before = files_in(cache)
-    done = run_python(CALL, "i8", NUMBA_CACHE_DIR=str(cache))
+    set_writable(warmed_cache, False)
+    before = files_in(warmed_cache)
+    done = run_python(CALL, "i8", NUMBA_CACHE_DIR=str(warmed_cache))
     assert outcome(done.stdout)[:2] == ["1", "1"]
-    assert Path(outcome(done.stdout)[2]).parent == cache
-    assert files_in(cache) == before
-    assert f"log: Using the compiled code in {cache}" in done.stdout
+    assert Path(outcome(done.stdout)[2]).parent == warmed_cache
+    assert files_in(warmed_cache) == before
+    assert f"log: Using the compiled code in {warmed_cache}" in done.stdout
     assert private_folder(done.stdout) and not Path(private_folder(done.stdout)).exists()
     assert done.stderr == ""
 
 
-def test_processes_do_not_disturb_each_other(cache):
+def test_processes_do_not_disturb_each_other(warmed_cache):
     """Several processes use a read-only cache at the same time, each with a folder of its own."""
-    run_python(CALL, NUMBA_CACHE_DIR=str(cache))
-    set_writable(cache, False)
-    started = [started_python(CALL, NUMBA_CACHE_DIR=str(cache)) for _ in range(3)]
+    set_writable(warmed_cache, False)
+    started = [started_python(CALL, NUMBA_CACHE_DIR=str(warmed_cache)) for _ in range(3)]
     printed = [process.communicate()[0] for process in started]
     assert [outcome(text)[:2] for text in printed] == [["0", "1"]] * 3
     assert len({private_folder(text) for text in printed}) == 3
@@ -139,24 +154,22 @@ def test_a_full_disk_is_a_warning(cache):
     assert outcome(again.stdout)[:2] == ["2", "0"]
 
 
-def test_code_that_could_not_be_saved_is_not_mistaken_for_older_code(cache):
+def test_code_that_could_not_be_saved_is_not_mistaken_for_older_code(warmed_cache):
     """If a save fails, the index does not refer to a file of the same name that is still there."""
-    run_python(CALL, NUMBA_CACHE_DIR=str(cache))
-    for index in cache.rglob("*.nbi"):
+    for index in warmed_cache.rglob("*.nbi"):
         index.unlink()  # as if the source had changed; the code of before is still there
-    run_python(LIMITED + CALL, "i8", NUMBA_CACHE_DIR=str(cache))
-    done = run_python(CALL, "i8", NUMBA_CACHE_DIR=str(cache))
+    run_python(LIMITED + CALL, "i8", NUMBA_CACHE_DIR=str(warmed_cache))
+    done = run_python(CALL, "i8", NUMBA_CACHE_DIR=str(warmed_cache))
     assert outcome(done.stdout)[:2] == ["2", "0"]
 
 
 @pytest.mark.parametrize("suffix", ["nbc", "nbi"])
-def test_damaged_code_is_compiled_again(suffix, cache):
+def test_damaged_code_is_compiled_again(suffix, warmed_cache):
     """A file that was cut short is no failure, and is replaced."""
-    run_python(CALL, NUMBA_CACHE_DIR=str(cache))
-    for path in cache.rglob(f"*.{suffix}"):
+    for path in warmed_cache.rglob(f"*.{suffix}"):
         path.write_bytes(path.read_bytes()[:50])
     for expected in (["1", "0"], ["0", "1"]):
-        assert outcome(run_python(CALL, NUMBA_CACHE_DIR=str(cache)).stdout)[:2] == expected
+        assert outcome(run_python(CALL, NUMBA_CACHE_DIR=str(warmed_cache)).stdout)[:2] == expected
 
 
 def test_other_versions_of_numba_only_lose_the_links(monkeypatch):

@@ -94,15 +94,15 @@ def choose_k(
             "labels are not scaled; add --features", param_hint="'--standardize'"
         )
     outputs = Outputs(picture=plot)
-    ids, wanted = options.ids_in(id_columns), options.names_in(columns)
+    ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(source)
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
             table = (
-                _read_scaled(source, ids, wanted, standardize)
+                _read_scaled(source, ids, column_names, standardize)
                 if features
-                else read_labels(source, ids, wanted)[-1]
+                else read_labels(source, ids, column_names)[-1]
             )
             choice = _choose(source, table, smallest, largest, features, seed)
         seconds = time.perf_counter() - started

@@ -107,15 +107,14 @@ def cluster(
     """
     outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
-    ids, wanted = options.ids_in(id_columns), options.names_in(columns)
+    ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     tested, coded = factors_in(factors, categories)
     outputs.check(features, ids)
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            id_values, factor_values, feature_names, X = read_features(
-                features, ids, wanted, tested
-            )
+            read = read_features(features, ids, column_names, tested)
+            id_values, factor_values, feature_names, X = read
         # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
         with shown_stages(quiet):
             estimator = _fit(
@@ -132,19 +131,13 @@ def cluster(
                 verbose=is_watched(quiet),
             )
         seconds = time.perf_counter() - started
-        names = estimator.ensemble_.names
-        outputs.write_consensus(
-            estimator,
-            estimator.ensemble_.labels,
-            names,
-            id_values,
-            features=None if distances else X,
-            feature_names=None if distances else feature_names,
-        )
+        runs = estimator.ensemble_
+        described = (None, None) if distances else (X, feature_names)
+        outputs.write_consensus(estimator, runs.labels, runs.names, id_values, *described)
         tests = factor_facts(estimator.labels_, factor_values, seed, coded)
     facts = {
         "input": input_name(features),
-        **consensus_facts(estimator, names, method),
+        **consensus_facts(estimator, runs.names, method),
         **tests,
         "seconds": round(seconds, 3),
         "written": outputs.written,
@@ -164,8 +157,9 @@ def read_features(
     from coterie.files.tables import feature_matrix
 
     table, tested = without_factors(read_input(path), factors)
-    found = feature_matrix(table, find_ids(table, ids, columns, "features"), columns)
-    return found[0], tested, *found[1:]
+    ids = find_ids(table, ids, columns, "features")
+    id_values, names, X = feature_matrix(table, ids, columns)
+    return id_values, tested, names, X
 
 
 def warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:

@@ -112,38 +112,32 @@ def consensus(
     """
     chosen = consensus_method(method)
     # None means that the option was not given, so that other methods can refuse those that were.
-    given = {
-        "--weights": weights,
-        "--relaxation": relaxation,
-        "--refine": refine,
-        "--device": device,
-    }
-    settings = _settings(chosen, given)
+    given = {"--weights": weights, "--relaxation": relaxation}
+    settings = _settings(chosen, given | {"--refine": refine, "--device": device})
     n_clusters = _n_clusters(chosen, options.clusters_in(clusters))
     outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
-    ids, wanted = options.ids_in(id_columns), options.names_in(columns)
-    choice = choose_engine(engine, labels, ids, wanted, outputs)
+    ids, column_names = options.ids_in(id_columns), options.names_in(columns)
+    choice = choose_engine(engine, labels, ids, column_names, outputs)
     limits = {"memory_limit": memory_limit, "threads": threads}
     tested, coded = factors_in(factors, categories)
     if choice is None:
         _refuse_without_engine(limits)
         outputs.check(Path(labels), ids)
     elif tested:
-        raise typer.BadParameter(
-            "factors are tested in memory; add --engine none", param_hint="'--factors'"
-        )
+        raise _factors_in_engine()
     with shown_notes() as notes, shown_stages(quiet):
         if choice is None:
             estimator = chosen.make(n_clusters, seed, **settings)
-            source = Path(labels)
-            facts = _fit_in_memory(estimator, method, source, ids, wanted, tested, coded, outputs)
+            facts = _fit_in_memory(
+                estimator, method, Path(labels), ids, column_names, tested, coded, outputs
+            )
         else:
             facts = fit_in_engine(
                 choice,
                 labels,
                 outputs,
-                columns=wanted,
+                columns=column_names,
                 n_clusters=n_clusters,
                 ids=ids,
                 method=method,
@@ -229,6 +223,12 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
     return settings
 
 
+def _factors_in_engine() -> typer.BadParameter:
+    return typer.BadParameter(
+        "factors are tested in memory; add --engine none", param_hint="'--factors'"
+    )
+
+
 def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
     for name, value in limits.items():
         if value is not None:
@@ -239,15 +239,15 @@ def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
 
 
 def _n_clusters(
-    method: Method, asked: int | Literal["free"] | None
+    method: Method, requested: int | Literal["free"] | None
 ) -> int | Literal["free"] | None:
     """Return the number of clusters for the method; refuse free if the method does not know it."""
-    if asked == "free" and "str" not in str(_parameters(method)["n_clusters"].annotation):
+    if requested == "free" and "str" not in str(_parameters(method)["n_clusters"].annotation):
         raise typer.BadParameter(
             f"free does not work with --method {method.key}; write a number, or leave out -k",
             param_hint="'-k'",
         )
-    return asked
+    return requested
 
 
 def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads.evaluate import verdicts
-from coterie.command_line.ads.reading import LogInput
+from coterie.command_line.ads.inputs.reading import LogInput
 from coterie.command_line.ads.report import make_report
 from coterie.command_line.ads.segment import segment_columns
 from coterie.command_line.ads.simulate import market_facts, simulate_market
@@ -107,7 +107,7 @@ def demo(
         "seconds": round(time.perf_counter() - started, 1),
         "notes": notes,
     }
-    layout.print_answer(facts, _print_summary, as_json, quiet)
+    layout.print_answer(facts, print_demo, as_json, quiet)
 
 
 def read_truth(path: Path, advertisers: NDArray[np.str_]) -> PlantedTruth:
@@ -133,30 +133,30 @@ def recovery_facts(model: AdForecaster, truth: PlantedTruth) -> dict[str, Any]:
 
     from coterie.inspection.scores import adjusted_rand_index
 
-    found = np.isin(np.arange(len(model.labels_)), model.outliers_)
+    is_outlier = np.isin(np.arange(len(model.labels_)), model.outliers_)
     return {
         "planted": len(np.unique(truth.segment)),
         "found": len(model.segments_),
         "adjusted_rand": float(adjusted_rand_index(truth.segment, model.labels_)),
         "segments": [_recovered(model, truth, s) for s in np.unique(truth.segment).tolist()],
         "outliers_planted": int(truth.outlier.sum()),
-        "outliers_found": int(found.sum()),
-        "outliers_right": int((found & truth.outlier).sum()),
+        "outliers_found": int(is_outlier.sum()),
+        "outliers_right": int((is_outlier & truth.outlier).sum()),
     }
 
 
 def error_facts(evaluation: Evaluation) -> dict[str, Any]:
     """Return the WAPE of impressions, of spend, and of impressions of thin advertisers."""
-    found = evaluation.as_dict()
-    (thin,) = (stratum for stratum in found["strata"] if stratum["name"] == _THIN)
+    facts = evaluation.as_dict()
+    (thin,) = (stratum for stratum in facts["strata"] if stratum["name"] == _THIN)
     return {
         name: {
-            "impressions": found["sources"][name]["impressions"]["wape"],
-            "spend": found["sources"][name]["spend"]["wape"],
+            "impressions": facts["sources"][name]["impressions"]["wape"],
+            "spend": facts["sources"][name]["spend"]["wape"],
             "impressions_of_thin": thin["sources"][name]["impressions"]["wape"],
         }
         for name in SOURCES
-        if name in found["sources"]
+        if name in facts["sources"]
     }
 
 
@@ -168,8 +168,8 @@ def example_forecast(model: AdForecaster) -> Forecast:
     distance = np.abs(model.observations_ - _EXAMPLE_BIDS) + np.where(is_doubtful, np.inf, 0.0)
     row = int(np.argmin(distance))
     bid = max(round(float(model.bid_[row]) / 1e6, 2), 0.01)
-    found: Forecast = model.forecast(str(model.advertisers_[row]), bid, supply=_EXAMPLE_SUPPLY)
-    return found
+    example: Forecast = model.forecast(str(model.advertisers_[row]), bid, supply=_EXAMPLE_SUPPLY)
+    return example
 
 
 def _recovered(model: AdForecaster, truth: PlantedTruth, segment: int) -> dict[str, Any]:
@@ -198,7 +198,8 @@ def _forecast_command(example: Forecast, model: Path) -> str:
     )
 
 
-def _print_summary(facts: dict[str, Any]) -> None:
+def print_demo(facts: dict[str, Any]) -> None:
+    """Print the facts of a demo for people."""
     console = layout.stdout_console()
     market, segments, faults = facts["market"], facts["segments"], facts["faults"]
     console.print(
@@ -256,12 +257,12 @@ def _print_example(console: Console, facts: dict[str, Any]) -> None:
     """Print one forecast and the command that gives it."""
     one, currency = facts["forecast"], facts["currency"]
     low, high = map(count, one["impressions_interval"])
-    least, most = (money(amount, "") for amount in one["spend_interval"])
+    least, most = (money(amount) for amount in one["spend_interval"])
     console.print("An example forecast:")
     console.print(f"  {layout.one_line(one['command'])}", style="bold", soft_wrap=True)
     console.print(
         f"{count(one['supply'])} auctions, {percent(one['win_rate'])} of them won: "
         f"{count(one['impressions'])} impressions ({low} to {high}) for "
-        f"{money(one['spend'], '')} {currency} ({least} to {most})."
+        f"{money(one['spend'])} {currency} ({least} to {most})."
     )
     console.print()

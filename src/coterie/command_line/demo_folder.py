@@ -72,8 +72,8 @@ def _written_earlier(folder: Path) -> list[Path]:
     """Return the existing paths of the demo; refuse any that an earlier demo did not write."""
     try:
         recorded, writing = _read_record(folder)
-        found = _demo_paths(folder)
-        for path in found:
+        existing = _demo_paths(folder)
+        for path in existing:
             place = path.relative_to(folder)
             is_ours = not path.is_symlink() and (
                 path.is_dir()
@@ -89,18 +89,18 @@ def _written_earlier(folder: Path) -> list[Path]:
         if isinstance(error, OutputError):
             raise
         raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
-    return found
+    return existing
 
 
 def _demo_paths(folder: Path) -> list[Path]:
     """Return the existing paths of the demo, each folder before its contents."""
-    found = []
+    existing = []
     for place in (folder / name for name in _PATHS):
         if place.is_symlink() or place.exists():
-            found.append(place)
+            existing.append(place)
         if place.is_dir() and not place.is_symlink():
-            found += sorted(place.rglob("*"))
-    return found
+            existing += sorted(place.rglob("*"))
+    return existing
 
 
 def _remove(folder: Path, earlier: list[Path]) -> None:

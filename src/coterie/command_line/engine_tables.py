@@ -25,14 +25,14 @@ _MOST_CELLS_IN_MEMORY = 50_000_000
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """The URL of an engine, and why it was chosen (empty if the user asked for it)."""
+    """The URL of an engine, and the reason for it (empty if the user asked for it)."""
 
     url: str
-    why: str = ""
+    reason: str = ""
 
 
 def choose_engine(
-    asked: str | None,
+    requested: str | None,
     labels: str,
     ids: Sequence[str],
     columns: Sequence[str] | None,
@@ -43,11 +43,11 @@ def choose_engine(
     Engines write Parquet without a row order, no plot and no report. Other outputs use memory
     unless the user asks for an engine.
     """
-    if asked == "none":
+    if requested == "none":
         return None
-    if asked is not None:
+    if requested is not None:
         _refuse_streams(labels, outputs)
-        return EngineChoice(asked)
+        return EngineChoice(requested)
     table = outputs.table
     # Without ids, only the order identifies the rows, and engines do not keep it.
     can_write = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
@@ -58,8 +58,8 @@ def choose_engine(
     cells = _parquet_cells(Path(labels), ids, columns)
     if cells <= _MOST_CELLS_IN_MEMORY:
         return None
-    why = f"{cells:,} labels are more than {_MOST_CELLS_IN_MEMORY:,}; --engine none uses memory"
-    return EngineChoice("duckdb://", why)
+    reason = f"{cells:,} labels are more than {_MOST_CELLS_IN_MEMORY:,}; --engine none uses memory"
+    return EngineChoice("duckdb://", reason)
 
 
 def fit_in_engine(
@@ -81,16 +81,16 @@ def fit_in_engine(
     outputs.check_apart(local_files(labels))
     Outputs(model=outputs.model).check(Path(labels))
     started = time.perf_counter()
-    found = consensus_table(
+    result = consensus_table(
         labels, engine=choice.url, out=outputs.table, method=method, parse_text=True, **arguments
     )
     if outputs.model is not None:
-        save_model(found.estimator, outputs.model)
+        save_model(result.estimator, outputs.model)
     return {
-        "input": found.source,
-        **_facts(found, method),
-        "engine": {**found.as_dict(), "url": choice.url, "chosen": choice.why},
-        "cost": found.cost_in_words(),
+        "input": result.source,
+        **_facts(result, method),
+        "engine": {**result.as_dict(), "url": choice.url, "chosen": choice.reason},
+        "cost": result.cost_in_words(),
         "seconds": round(time.perf_counter() - started, 3),
         "written": outputs.written,
     }
@@ -125,18 +125,18 @@ def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None
     return sum(shape.num_rows for shape in shapes) * (len(columns) if columns else n_columns)
 
 
-def _facts(found: TableConsensus, method: str) -> dict[str, Any]:
+def _facts(result: TableConsensus, method: str) -> dict[str, Any]:
     """Return the facts about the consensus over all rows, not only the rows it was fitted on."""
-    facts = consensus_facts(found.estimator, found.partitions, method)
+    facts = consensus_facts(result.estimator, result.partitions, method)
     if facts.get("gap") != facts.get("gap"):  # NaN: a sample gives no bound
         del facts["gap"], facts["lower_bound"]
-    n = found.n_rows
+    n = result.n_rows
     return facts | {
         "points": n,
-        "tuples": found.n_tuples,
-        "clusters": len(found.sizes),
-        "sizes": found.sizes.tolist(),
-        "mean_confidence": found.mean_confidence,
+        "tuples": result.n_tuples,
+        "clusters": len(result.sizes),
+        "sizes": result.sizes.tolist(),
+        "mean_confidence": result.mean_confidence,
         "confidence": "0 undecided, 1 certain",
-        "share_of_pairs": found.objective / max(n * (n - 1), 1),
+        "share_of_pairs": result.objective / max(n * (n - 1), 1),
     }

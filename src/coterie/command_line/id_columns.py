@@ -41,13 +41,13 @@ def find_ids(
     that the user lists are never taken as ids.
     """
     used = [name for name in columns or table.columns if name not in ids]
-    asked = [*ids, *used]
-    if len(set(asked)) < len(asked) or not set(asked) <= set(table.columns):
+    names = [*ids, *used]
+    if len(set(names)) < len(names) or not set(names) <= set(table.columns):
         return list(ids)  # wrong names: the error comes later, without a note
     counts = {name: _count_nearly_all(table, name) for name in used}
-    found = [name for name, count in counts.items() if count and _may_be_id(table, name, use)]
-    if len(found) == 1 and not ids and columns is None and len(used) > 1:
-        (name,) = found
+    candidates = [name for name, count in counts.items() if count and _may_be_id(table, name, use)]
+    if len(candidates) == 1 and not ids and columns is None and len(used) > 1:
+        (name,) = candidates
         is_text = _is_text(table, name, use)
         if (is_text or _is_named_like_id(name)) and name not in RESULT_COLUMNS:
             other = f", or list it in --columns to use it as {use}"
@@ -58,7 +58,7 @@ def find_ids(
                 f"--id {_option(name)} to avoid this note{other}"
             )
             return [name]
-    for name in found:
+    for name in candidates:
         _note(
             f"column {name!r} {_values(counts[name], table)} and is used as {use}; if it names "
             f"the rows, add --id {_option(name)}"

@@ -64,9 +64,9 @@ class Program(typer.core.TyperGroup):
         except KeyboardInterrupt as interrupt:
             # Its arguments are the files that are complete; write_all sets them.
             written = ", ".join(map(one_line, interrupt.args))
-            what = f" after writing {written}" if written else "; nothing was written"
-            how, code = ("terminated", 143) if _terminated.is_set() else ("interrupted", 130)
-            typer.echo(f"{how}{what}", err=True)
+            result = f" after writing {written}" if written else "; nothing was written"
+            event, code = ("terminated", 143) if _terminated.is_set() else ("interrupted", 130)
+            typer.echo(f"{event}{result}", err=True)
             raise typer.Exit(code) from interrupt
         except BrokenPipeError as closed:
             # Python flushes the stream once more when it exits, which would be a second error.
@@ -98,8 +98,8 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"coterie {coterie.__version__}")
         raise typer.Exit
 

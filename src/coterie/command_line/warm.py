@@ -61,14 +61,14 @@ def warm(as_json: options.AsJson = False, quiet: options.Quiet = False) -> None:
         if not missing_packages(("pyarrow", "ibis", "duckdb", "msgspec")):
             _log.info("compiling kernels of forecasts")
             run_forecasts(Path(temporary))
-    found = compiled_functions()
-    folder = os.path.commonpath(found.folders) if found.folders else ""
-    if found.problem or (found.compiled and prepare_cache()):
-        raise OutputError(found.problem or f"{folder} is read-only and lacks compiled code")
+    functions = compiled_functions()
+    folder = os.path.commonpath(functions.folders) if functions.folders else ""
+    if functions.problem or (functions.compiled and prepare_cache()):
+        raise OutputError(functions.problem or f"{folder} is read-only and lacks compiled code")
     facts = {
         "folder": folder,
-        "compiled": found.compiled,
-        "loaded": found.loaded,
+        "compiled": functions.compiled,
+        "loaded": functions.loaded,
         "seconds": round(time.perf_counter() - started, 1),
     }
     layout.print_answer(facts, _print_summary, as_json, quiet)
@@ -102,7 +102,7 @@ def run_forecasts(folder: Path) -> None:
     from coterie.ads.logs.simulation.simulated_logs import simulate_logs
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
     from coterie.ads.segments.settings import SegmentSettings
-    from coterie.command_line.ads.reading import LogInput
+    from coterie.command_line.ads.inputs.reading import LogInput
     from coterie.command_line.ads.segment import fit_model
     from coterie.files.model_files import save_model
 

@@ -144,10 +144,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             weights = None if weights is None else weights[used]
             _refuse_unlabelled_partitions(matrix)
             links = None if links is None else links.among(used)
-        if isinstance(matrix, Memberships):
-            tuples = compress_memberships(matrix, weights)
-        else:
-            tuples = compress_labels(matrix, weights)
+        tuples = _compressed(matrix, weights)
         self._refuse_soft(tuples)
         n, u = matrix.n_points, tuples.n_tuples
         _log.info("%s of %d rows, %d distinct label tuples", type(self).__name__, n, u)
@@ -375,6 +372,12 @@ def voting_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDA
         return voting, group
     place = np.where(labelled, np.cumsum(labelled) - 1, -1)
     return voting.subset(labelled), place[group]
+
+
+def _compressed(matrix: LabelMatrix | Memberships, weights: Any) -> LabelTuples:
+    if isinstance(matrix, Memberships):
+        return compress_memberships(matrix, weights)
+    return compress_labels(matrix, weights)
 
 
 def _refuse_unlabelled_partitions(matrix: LabelMatrix | Memberships) -> None:

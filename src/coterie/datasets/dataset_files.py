@@ -157,9 +157,9 @@ def _fetch(url: str, sha256: str | None) -> bytes:
         raise DatasetUnavailableError(
             f"the download of {url} is incomplete: {len(content)} of {announced} bytes"
         )
-    found = hashlib.sha256(content).hexdigest()
-    if sha256 not in (None, found):
-        raise DatasetUnavailableError(f"{url} has changed: its SHA-256 is {found}, not {sha256}")
+    computed = hashlib.sha256(content).hexdigest()
+    if sha256 not in (None, computed):
+        raise DatasetUnavailableError(f"{url} has changed: its SHA-256 is {computed}, not {sha256}")
     return content
 
 
@@ -182,12 +182,12 @@ def _check_file(path: Path, file: DataFile) -> None:
         return
     try:
         with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+            computed = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DatasetUnavailableError(f"cannot read {path}: {error.strerror}") from error
-    if found != file.sha256:
+    if computed != file.sha256:
         raise DatasetUnavailableError(
-            f"{path} is damaged or a different file: its SHA-256 is {found}, not {file.sha256}; "
+            f"{path} is damaged or a different file: its SHA-256 is {computed}, not {file.sha256}; "
             "remove it, or replace it by the right file"
         )
 

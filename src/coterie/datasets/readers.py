@@ -108,15 +108,15 @@ def _read_reuters(paths: Sequence[Path]) -> RawDataset:
 
     topics, texts = zip(*reuters_documents(paths[0]), strict=True)
     largest = {topic for topic, _ in Counter(topics).most_common(_REUTERS_CLASSES)}
-    kept = [i for i, topic in enumerate(topics) if topic in largest]
+    chosen = [i for i, topic in enumerate(topics) if topic in largest]
     vectorizer = CountVectorizer(
         token_pattern=r"[a-z]{3,}", stop_words=sorted(ENGLISH_STOP_WORDS | _REUTERS_BOILERPLATE)
     )
-    counts = vectorizer.fit_transform([texts[i] for i in kept])
+    counts = vectorizer.fit_transform([texts[i] for i in chosen])
     # Columns are in alphabetical order; the stable sort keeps this order for equal frequencies.
     frequent = np.argsort(-counts.getnnz(axis=0), kind="stable")[:_REUTERS_TERMS]
     features = sparse.csr_array(counts[:, np.sort(frequent)]).astype(np.float64)
-    return RawDataset([features], np.array([topics[i] for i in kept]))
+    return RawDataset([features], np.array([topics[i] for i in chosen]))
 
 
 READERS: Mapping[str, Callable[[Sequence[Path]], RawDataset]] = {
@@ -137,5 +137,5 @@ def _archived_labels(archive: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
 
 
 def _between(document: str, tag: str) -> str:
-    found = re.search(rf"<{tag}>(.*?)</{tag}>", document, flags=re.DOTALL)
-    return found.group(1) if found else ""
+    match = re.search(rf"<{tag}>(.*?)</{tag}>", document, flags=re.DOTALL)
+    return match.group(1) if match else ""

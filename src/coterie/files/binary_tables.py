@@ -173,11 +173,13 @@ def _to_numpy(path: Path, name: str, column: Any) -> NDArray[Any]:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         texts = ["" if text is None else text for text in column.to_pylist()]
         array = np.array(texts, dtype=np.str_)
-        kept = array.tolist() == texts  # numpy drops NULs at the end of text
+        is_exact = array.tolist() == texts  # numpy drops NULs at the end of text
     else:
         array = column.to_numpy()
-        kept = not array.dtype.hasobject and (not column.null_count or pa.types.is_floating(kind))
-    if not kept:
+        is_exact = not array.dtype.hasobject and (
+            not column.null_count or pa.types.is_floating(kind)
+        )
+    if not is_exact:
         raise OutputError(
             f"cannot write {path}: column {name!r} ({kind}) has values a .npy field cannot hold; "
             "write .parquet instead"

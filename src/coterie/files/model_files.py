@@ -332,13 +332,13 @@ def _manifest_checksum(archive: zipfile.ZipFile) -> str:
 
 
 def _check_names(archive: zipfile.ZipFile, checksums: dict[str, str]) -> None:
-    found = Counter(archive.namelist())
+    counts = Counter(archive.namelist())
     listed = {"manifest.json", *checksums}
-    for name in sorted(listed - found.keys()):
+    for name in sorted(listed - counts.keys()):
         raise ModelFileError(_damaged(f"the member {_brief(name)} is missing"))
-    for name in sorted(found.keys() - listed):
+    for name in sorted(counts.keys() - listed):
         raise ModelFileError(_damaged(f"the member {_brief(name)} does not belong to it"))
-    for name in sorted(name for name, count in found.items() if count > 1):
+    for name in sorted(name for name, count in counts.items() if count > 1):
         raise ModelFileError(_damaged(f"there is more than one member {name}"))
 
 
@@ -367,8 +367,8 @@ def _digest(archive: zipfile.ZipFile, name: str) -> str:
     return digest.hexdigest()
 
 
-def _check_sum(name: str, found: str, expected: str) -> None:
-    if found != expected:
+def _check_sum(name: str, computed: str, expected: str) -> None:
+    if computed != expected:
         raise ModelFileError(_damaged(f"the checksum of {name} does not match"))
 
 
@@ -377,5 +377,5 @@ def _brief(text: object) -> str:
     return str(text)[:80]
 
 
-def _damaged(what: object) -> str:
-    return f"it is damaged, cut short or was changed ({what}); save or fetch it again"
+def _damaged(damage: object) -> str:
+    return f"it is damaged, cut short or was changed ({damage}); save or fetch it again"

@@ -231,12 +231,12 @@ def csv_text(columns: Mapping[str, Any]) -> bytes:
 
 
 @contextlib.contextmanager
-def _format_errors(what: str) -> Iterator[None]:
+def _format_errors(output: str) -> Iterator[None]:
     """Report values that the format of an output cannot hold."""
     try:
         yield
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise OutputError(f"cannot write {what}: {' '.join(str(error).split())}") from error
+        raise OutputError(f"cannot write {output}: {' '.join(str(error).split())}") from error
 
 
 def _table(path: Path, names: list[str], columns: list[Any], raw: bytes | None = None) -> Table:

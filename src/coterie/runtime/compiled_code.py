@@ -104,9 +104,9 @@ def compiled_functions() -> CompiledFunctions:
     """Count the kernels that were compiled, and those that were loaded from the cache."""
     stats = [kernel.stats for kernel in _kernels]
     return CompiledFunctions(
-        sum(sum(found.cache_misses.values()) for found in stats),
-        sum(sum(found.cache_hits.values()) for found in stats),
-        sorted({_originals.get(found.cache_path, found.cache_path) for found in stats} - {None}),
+        sum(sum(one.cache_misses.values()) for one in stats),
+        sum(sum(one.cache_hits.values()) for one in stats),
+        sorted({_originals.get(one.cache_path, one.cache_path) for one in stats} - {None}),
         _problems[0] if _problems else "",
     )
 
@@ -245,10 +245,10 @@ def _warn_without_cache() -> None:
     )
 
 
-def _warn_unsaved(folder: str, why: str) -> None:
+def _warn_unsaved(folder: str, reason: str) -> None:
     _warn_once(
-        f"compiled code could not be saved in {folder}: {why}. It works, and is compiled again at "
-        "the next start"
+        f"compiled code could not be saved in {folder}: {reason}. It works, and is compiled again "
+        "at the next start"
     )
 
 

@@ -69,13 +69,13 @@ def gpu_memory() -> int:
 
 def n_threads() -> int:
     """Return ``COTERIE_NUM_THREADS`` if it is set, else the number of cores of this process."""
-    wanted = os.environ.get("COTERIE_NUM_THREADS", "")
-    if wanted:
-        if not wanted.isdecimal() or int(wanted) < 1:
+    setting = os.environ.get("COTERIE_NUM_THREADS", "")
+    if setting:
+        if not setting.isdecimal() or int(setting) < 1:
             raise InvalidParameterError(
-                f"COTERIE_NUM_THREADS is {wanted!r}; set it to a whole number ≥ 1, or unset it"
+                f"COTERIE_NUM_THREADS is {setting!r}; set it to a whole number ≥ 1, or unset it"
             )
-        return int(wanted)
+        return int(setting)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

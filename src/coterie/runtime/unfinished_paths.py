@@ -40,11 +40,11 @@ def remove_stale(path: Path) -> None:
     prefix = _prefix(path)
     named = re.compile(re.escape(prefix) + r"(\w+)-(\d+)-[0-9a-f]{8}\.unfinished(\.\w+)?")
     for name in os.listdir(path.parent):  # noqa: PTH208 — the folder may have many files
-        found = named.fullmatch(name)
-        if found:
+        match = named.fullmatch(name)
+        if match:
             left = path.parent / name
-            same_machine = found[1] == _machine()
-            if not _is_alive(int(found[2])) if same_machine else _is_old(left):
+            same_machine = match[1] == _machine()
+            if not _is_alive(int(match[2])) if same_machine else _is_old(left):
                 _remove(left)
 
 

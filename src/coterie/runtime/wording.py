@@ -96,8 +96,8 @@ def currency_symbol(currency: str) -> str:
     return CURRENCY_SYMBOLS.get(currency, f"{currency}\u00a0" if currency else "")
 
 
-def money(amount: float, symbol: str) -> str:
-    """Return an amount of money with its symbol in front.
+def money(amount: float, symbol: str = "") -> str:
+    """Return an amount of money with a symbol in front.
 
     >>> money(12346, "$"), money(12.3, "$"), money(0.0123, "$"), money(0, "$")
     ('$12,350', '$12.30', '$0.012', '$0')

@@ -19,7 +19,7 @@ from coterie.files.model_files import load_model
 def _log(folder, days):
     """Write a log of 12 advertisers with 3 campaigns each; prices differ by advertiser."""
     rng = np.random.default_rng(0)
-    n = 3000 * len(days)
+    n = 1000 * len(days)
     advertiser, campaign = rng.integers(12, size=n), rng.integers(3, size=n)
     price = np.exp(0.2 * advertiser + 0.3 * rng.standard_normal(n)) * 1e6
     bid = np.exp(0.2 * advertiser + 0.4 * rng.standard_normal(n)) * 1e6
@@ -56,7 +56,7 @@ def test_the_program_forecasts_and_updates_by_campaign(tmp_path):
     later = _log(tmp_path, ["2026-03-05"])
     model = tmp_path / "market.coterie"
     runner = CliRunner()
-    command = ["ads", "segment", str(first), "-o", str(model), "--by", "campaign", "-q"]
+    command = ["ads", "segment", str(first), "-o", str(model), "--by", "campaign", "-k", "3", "-q"]
     assert runner.invoke(app, command).exit_code == 0
     update = runner.invoke(app, ["ads", "update", str(model), str(later), "--json"])
     assert update.exit_code == 0, update.output

@@ -118,14 +118,6 @@ def test_coverage_is_shown_by_level_and_stratum(evaluated, capsys):
     ]
 
 
-def test_a_log_without_clicks_has_no_column_of_clicks(run, write_log):
-    """Clicks and conversions that the log does not have are in no table."""
-    printed = run("ads", "evaluate", write_log(), "-k", 2).stdout.split("advertisers", 1)[1]
-    assert "impressions" in printed
-    assert "clicks" not in printed
-    assert "conversions" not in printed
-
-
 def test_unknown_errors_are_dashes(evaluated, capsys):
     """If nothing was won on the held-out days, errors are dashes and there is no verdict."""
     nothing = dict.fromkeys(MEASURES)
@@ -160,17 +152,18 @@ def test_more_days_than_there_are_cannot_be_held_out(run, market, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_several_days_are_held_out(run, write_log):
-    """--holdout-days counts from the end."""
-    asked = ("ads", "evaluate", write_log(), "-k", 2, "--holdout-days", 2, "--json")
-    assert json.loads(run(*asked).stdout)["holdout"] == ["2026-03-03", "2026-03-04"]
-
-
-def test_sources_without_texts(run, write_log):
-    """Without texts there is no source by text; the others are compared."""
-    log = write_log(texts=False)
-    facts = json.loads(run("ads", "evaluate", log, "-k", 2, "--json").stdout)
+def test_a_log_without_texts_and_clicks(run, write_log, capsys):
+    """There is no source by text and no column of clicks; several days may be held out."""
+    log = write_log(texts=False, days=4)
+    result = run("ads", "evaluate", log, "-k", 2, "--holdout-days", 2, "--json")
+    facts = json.loads(result.stdout)
+    assert facts["holdout"] == ["2026-03-04", "2026-03-05"]
     assert set(facts["sources"]) == NAMES - {"text", "text+pooled"}
+    print_evaluation(facts)
+    printed = capsys.readouterr().out.split("advertisers", 1)[1]
+    assert "impressions" in printed
+    assert "clicks" not in printed
+    assert "conversions" not in printed
 
 
 @pytest.mark.parametrize("wrong", [["--holdout-days", "0"], ["-k", "x"], ["--consensus", "no"]])

@@ -114,38 +114,43 @@ def test_an_infinite_strength_is_null_in_json():
     assert (facts["strength"], facts["half_life"], facts["segments"]) == (None, None, 3)
 
 
-def test_warnings_of_the_model_are_printed_once(run, tmp_path):
+def test_warnings_of_the_model_are_printed_once(run, tmp_path, capsys):
     """A warning is one note, and in the facts; the summary does not repeat it."""
     settings = MarketSettings(advertisers=40, segments=4, days=8, price_rise=0.3, seed=1)
     log, model = simulate_logs(settings, tmp_path / "market").folder, tmp_path / "m.coterie"
-    result = run("ads", "segment", log, "-k", 4, "-o", model)
+    result = run("ads", "segment", log, "-k", 4, "-o", model, "--json")
     assert result.stderr.count("note: prices rose by ") == 1
-    assert "prices rose" not in result.stdout
-    facts = json.loads(run("ads", "segment", log, "-k", 4, "-o", model, "--json").stdout)
+    facts = json.loads(result.stdout)
     assert facts["warnings"] == facts["notes"] == load_model(model).warnings_
+    print_segments(facts)
+    assert "prices rose" not in capsys.readouterr().out
 
 
 def test_options_reach_the_estimator(run, write_log, tmp_path):
-    """Options set the parameters of the same name; the same seed gives the same file."""
-    log, files = write_log(), [tmp_path / "a.coterie", tmp_path / "b.coterie"]
-    for file in files:
-        result = run("ads", "segment", log, "-k", 2, "--consensus", "l2", "--seed", 3, "-o", file)
-        assert result.exit_code == 0, result.stderr
-    assert files[0].read_bytes() == files[1].read_bytes()
-    saved = load_model(files[0])
+    """Options set the parameters of the same name."""
+    log, file = write_log(), tmp_path / "a.coterie"
+    result = run("ads", "segment", log, "-k", 2, "--consensus", "l2", "--seed", 3, "-o", file)
+    assert result.exit_code == 0, result.stderr
+    saved = load_model(file)
     assert saved.n_segments == [2]
     assert type(saved.consensus).__name__ == "L2Consensus"
     assert saved.random_state == 3
 
 
 def test_hostile_ids_are_unchanged(run, write_log, tmp_path):
-    """Ids with HTML, SQL, terminal escapes or emoji are written unchanged."""
+    """Ids with HTML, SQL, terminal escapes or emoji are written unchanged, and can be forecast."""
     names = [*HOSTILE, "a", "b", "c", "d"]
-    log, members = write_log(advertisers=names), tmp_path / "members.csv"
-    result = run("ads", "segment", log, "-k", 2, "-o", tmp_path / "m", "--members", members)
+    log, model, members = write_log(advertisers=names), tmp_path / "m", tmp_path / "members.csv"
+    result = run("ads", "segment", log, "-k", 2, "-o", model, "--members", members)
     assert result.exit_code == 0, result.stderr
     assert "\x1b" not in result.output
     assert sorted(columns_of(members)["advertiser_id"]) == sorted(names)
+    for name in HOSTILE:
+        result = run("ads", "forecast", model, "--advertiser", name, "--bid", 2)
+        assert result.exit_code == 0, result.stderr
+        assert "Its 90 bids, completed by" in unwrapped(result.stdout)
+        assert "\x1b" not in result.stdout
+        assert result.stdout.startswith(name.replace("\x1b", "␛").replace("\n", "␊"))
 
 
 def test_log_of_one_advertiser(run, write_log, tmp_path):

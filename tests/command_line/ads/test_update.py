@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.cluster import KMeans
 from typer.testing import CliRunner
 
 from answers import assert_fits, assert_one_line, unwrapped
 from coterie.command_line.program import app
-from coterie.files.model_files import load_model, save_model
+from coterie.files.model_files import load_model
 
 SPLIT = 3  # days of the first log
 
@@ -169,21 +168,7 @@ class TestRefusals:
         refused(log, "this path is a part of the log", options=("-o", log))
 
 
-def test_files_that_are_no_models(run, days, tmp_path):
-    """A model of another kind, another file and a missing one are named before the log is read."""
-    other, text = tmp_path / "k.coterie", tmp_path / "text.coterie"
-    save_model(KMeans(2, n_init=1, random_state=0).fit([[0.0], [1.0], [9.0]]), other)
-    text.write_text("not a model")
-    for file, message in (
-        (other, "holds a KMeans, which does not forecast"),
-        (text, "not a model file"),
-        (tmp_path / "none", "No such file"),
-    ):
-        assert_one_line(run("ads", "update", file, days["after"]), str(file), message)
-
-
-@pytest.mark.parametrize(("options", "expected"), [((), "first"), (("--auction", "second"), None)])
-def test_the_auction_type_is_that_of_the_model(run, write_log, tmp_path, options, expected):
+def test_the_auction_type_is_that_of_the_model(run, write_log, tmp_path):
     """A log without an auction type has that of the model, unless --auction is given."""
     n = 12 * 3 * 30
     bids = [2_000_000 + 1000 * (i % 700) for i in range(n)]
@@ -196,8 +181,7 @@ def test_the_auction_type_is_that_of_the_model(run, write_log, tmp_path, options
     few = {"advertisers": ["shop-0", "shop-1"], "days": 1, "bids": 9}
     rows = {name: first[name][:18] for name in ("bid_micros", "won", "price_micros")}
     log = write_log(**few, **rows, day=["2026-03-05"] * 18)
-    result = run("ads", "update", model, log, *options, "--json")
-    if expected is None:
-        assert_one_line(result, "the auction type of the model is 'first'")
-    else:
-        assert json.loads(result.stdout)["auction"] == expected
+    result = run("ads", "update", model, log, "--auction", "second")
+    assert_one_line(result, "the auction type of the model is 'first'")
+    result = run("ads", "update", model, log, "--json")
+    assert json.loads(result.stdout)["auction"] == "first"

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from answers import unwrapped
+from answers import assert_one_line, unwrapped
+from coterie.command_line.program import app
 from coterie.command_line.terminal.streams import is_stream
 
 MAIN = "from coterie.command_line import main; main()"
@@ -24,13 +26,12 @@ def piped(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess
     return subprocess.run(command, input=stdin, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("delimiter", [b",", b"\t"])
-def test_a_table_goes_through_a_pipe(run, labels_csv, delimiter):
+def test_a_table_goes_through_a_pipe(run, labels_csv):
     """Standard output is exactly the file that -o FILE writes; the summary is on stderr."""
     out = labels_csv.with_name("out.csv")
     arguments = ("--id", "name", "-k", 3, "--method", "one-hot")
     assert run("consensus", labels_csv, *arguments, "-o", out).exit_code == 0
-    text = labels_csv.read_bytes().replace(b",", delimiter)
+    text = labels_csv.read_bytes().replace(b",", b"\t")
     done = piped("consensus", "-", *arguments, "-o", "-", stdin=text)
     assert done.returncode == 0, done.stderr
     assert done.stdout == out.read_bytes()
@@ -71,11 +72,8 @@ def test_choose_k_reads_a_pipe(labels_csv):
 )
 def test_bad_standard_input_is_one_line(stdin, message):
     """Messages call the input by its name, and nothing is written to standard output."""
-    done = piped("consensus", "-", "-k", 2, "-o", "-", stdin=stdin)
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"error: ")
-    assert done.stderr.count(b"\n") == 1
-    assert message in done.stderr.decode()
+    result = CliRunner().invoke(app, ["consensus", "-", "-k", "2", "-o", "-"], input=stdin)
+    assert_one_line(result, message)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +130,6 @@ def test_head_reads_the_first_line(labels_csv):
     ("redirect", "message"),
     [
         ("<&-", "error: standard input is closed"),
-        (f"< {os.devnull}", "error: standard input is empty"),
         ("-o - < LABELS >&-", "error: cannot write the table: standard output is closed"),
         ("-o - < LABELS > /dev/full", "error: cannot write standard output: No space left"),
     ],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import subjects
+from coterie.command_line.ads.inputs import subjects
 from coterie.command_line.terminal import layout, options
 from coterie.runtime.wording import count, money, percent, span
 
@@ -54,7 +54,7 @@ def budget(
 
     subjects.check_output(output, model, as_json)
     forecaster = subjects.load_quietly(model, quiet)
-    found = plan_budget(
+    plan = plan_budget(
         forecaster,
         advertiser,
         amount,
@@ -65,89 +65,68 @@ def budget(
         text=text,
         level=int(level) / 100,
     )
-    subjects.print_decision(
-        found,
-        lambda: _print_plan(found, forecaster.currency_),
-        _columns,
-        model,
+    subjects.write_and_print(
+        lambda: _print_plan(plan, forecaster.currency_),
+        lambda: subjects.answer_facts(plan, model),
+        lambda: subjects.columns_of(plan.by_day),
         output,
         as_json,
         quiet,
     )
 
 
-def _print_plan(found: BudgetPlan, currency: str) -> None:
+def _print_plan(plan: BudgetPlan, currency: str) -> None:
     console = layout.stdout_console()
-    name = found.unlimited.advertiser or "a new advertiser"
-    during = f" in {found.days} days" if found.days > 1 else ""
+    name = plan.unlimited.advertiser or "a new advertiser"
+    during = f" in {plan.days} days" if plan.days > 1 else ""
     unit = f" {currency}" if currency else ""
-    rest = f": {_money(found.budget)}{unit}{during} at a bid of {found.bid:.4g}{unit}"
+    rest = f": {money(plan.budget)}{unit}{during} at a bid of {plan.bid:.4g}{unit}"
     layout.print_heading(console, name, rest)
-    layout.print_indented(console, _bought(found, unit))
-    if found.using_bid is None:
-        why = layout.one_line(found.why)
-        console.print(f"{why[:1].upper()}{why[1:]}.")
-    elif found.using_bid != found.bid:
-        console.print(f"The bid that uses the budget is {found.using_bid:.4g}{unit}.")
-    if found.days > 1:
-        layout.print_indented(console, _day_table(found))
-    counts = (found.impressions_interval, found.clicks_interval, found.conversions_interval)
-    layout.print_level(console, found.level, counts)
-    why = layout.one_line(found.unlimited.why)
-    console.print(f"{why[:1].upper()}{why[1:]}.")
+    layout.print_indented(console, _bought(plan, unit))
+    if plan.using_bid is None:
+        console.print(layout.sentence(plan.why))
+    elif plan.using_bid != plan.bid:
+        console.print(f"The bid that uses the budget is {plan.using_bid:.4g}{unit}.")
+    if plan.days > 1:
+        layout.print_indented(console, _day_table(plan))
+    counts = (plan.impressions_interval, plan.clicks_interval, plan.conversions_interval)
+    layout.print_level(console, plan.level, counts)
+    console.print(layout.sentence(plan.unlimited.why))
 
 
-def _bought(found: BudgetPlan, unit: str) -> Table:
+def _bought(plan: BudgetPlan, unit: str) -> Table:
     """Return what the money buys, and how long it lasts."""
     facts = {
-        f"spend ({unit.strip()})" if unit else "spend": _told(
-            found.spend, found.spend_interval, _money
+        f"spend ({unit.strip()})" if unit else "spend": _with_span(
+            plan.spend, plan.spend_interval, money
         ),
-        "impressions": _told(found.impressions, found.impressions_interval, count),
-        "clicks": _told(found.clicks, found.clicks_interval, count),
-        "conversions": _told(found.conversions, found.conversions_interval, count),
-        "the money lasts": f"with a probability of {percent(found.lasts)}",
-        "otherwise for": _told(found.days_until_empty, found.days_until_empty_interval, _days),
-        "marginal eCPM": None if found.marginal_cost is None else _money(found.marginal_cost),
+        "impressions": _with_span(plan.impressions, plan.impressions_interval, count),
+        "clicks": _with_span(plan.clicks, plan.clicks_interval, count),
+        "conversions": _with_span(plan.conversions, plan.conversions_interval, count),
+        "the money lasts": f"with a probability of {percent(plan.lasts)}",
+        "otherwise for": _with_span(plan.days_until_empty, plan.days_until_empty_interval, _days),
+        "marginal eCPM": None if plan.marginal_cost is None else money(plan.marginal_cost),
     }
     return layout.facts_grid(facts)
 
 
-def _day_table(found: BudgetPlan) -> Table:
+def _day_table(plan: BudgetPlan) -> Table:
     table = layout.figures_table(["day"], ["auctions", "impressions", "spend", "spent until then"])
-    for one in found.by_day:
+    for one in plan.by_day:
         table.add_row(
             one.day,
             count(one.auctions),
             count(one.impressions),
-            _money(one.spend),
-            f"{_money(one.spent)}  {span(one.spent_interval, _money)}",
+            money(one.spend),
+            f"{money(one.spent)}  {span(one.spent_interval, money)}",
         )
     return table
 
 
-def _columns(found: BudgetPlan) -> dict[str, Any]:
-    """Return the days as columns of a table."""
-    import numpy as np
-
-    columns: dict[str, Any] = {
-        name: np.array([getattr(one, name) for one in found.by_day])
-        for name in ("day", "auctions", "impressions", "spend", "spent")
-    }
-    columns["spent_low"], columns["spent_high"] = np.array(
-        [one.spent_interval for one in found.by_day]
-    ).T
-    return columns
-
-
-def _told(mean: float | None, interval: Any, written: Any) -> str | None:
+def _with_span(mean: float | None, interval: Any, written: Any) -> str | None:
     if mean is None or interval is None:
         return None
     return f"{written(mean)}   {span(interval, written)}"
-
-
-def _money(value: float) -> str:
-    return money(value, "")
 
 
 def _days(value: float) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
-from coterie.command_line.ads.mapping_summary import mapping_facts, print_mapping
+from coterie.command_line.ads.inputs import reading
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from coterie.ads.fitting.model_warnings import PriceDrift
     from coterie.ads.logs.bid_logs import BidLogs
-    from coterie.ads.logs.checks.log_checks import LogCheck
+    from coterie.ads.logs.checks.log_checks import LogCheck, LogOverview
     from coterie.ads.logs.mapping_proposals import MappingProposal
 
 __all__ = ["check", "faults_as_notes"]
 
 _COLOURS = {"error": "bold red", "warning": "yellow"}
+_MOST_UNUSED = 20
 #: With fewer days a change of prices cannot be told from a day that differs.
 _FEWEST_DAYS = 4
 
@@ -43,14 +44,10 @@ def check(
             help="Write the mapping of the columns here, for --mapping.",
         ),
     ] = None,
-    advertisers: reading.AdvertiserTable = None,
-    engine: reading.Engine = "duckdb://",
-    table: reading.LogTable = None,
-    auction: reading.Auction = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
-    how: LogOptions,
+    log_options: LogOptions,
 ) -> None:
     """Check a bid log and list all its faults.
 
@@ -62,32 +59,33 @@ def check(
 
     Example: coterie ads check market/bids
     """
-    outputs = {"mapping": write_mapping}
-    source = reading.LogInput(logs, engine, advertisers, table, auction, outputs, how=how)
+    source = reading.LogInput(logs, log_options, {"mapping": write_mapping})
     source.check_outputs()
     with shown_notes(quiet) as notes, shown_stages(quiet):
         proposal = source.propose()
         if write_mapping is not None:
-            _write_mapping(proposal, how, write_mapping)
+            _write_mapping(proposal, log_options, write_mapping)
         if proposal is not None and proposal.problems:
-            facts = {"ok": False, "mapping": mapping_facts(source, proposal), "notes": notes}
-            shown: Callable[[Any], None] = lambda _: print_mapping(source, proposal)  # noqa: E731
-            layout.print_answer(facts, shown, as_json, quiet)
+            facts = {"ok": False, "mapping": _mapping_facts(source, proposal), "notes": notes}
+            layout.print_answer(facts, lambda _: _print_mapping(source, proposal), as_json, quiet)
             raise typer.Exit(1)
-        opened, found = source.check()
-        is_shown = as_json or not quiet
-        drift = _drift(opened, found) if is_shown else None
-    facts = found.as_dict() | {"drift": None if drift is None else _drift_facts(drift)}
-    facts["mapping"] = None if proposal is None else mapping_facts(source, proposal)
+        opened, log_check = source.check()
+        drift = _drift(opened, log_check) if as_json or not quiet else None
+    facts = log_check.as_dict() | {"drift": None if drift is None else _drift_facts(drift)}
+    facts["mapping"] = None if proposal is None else _mapping_facts(source, proposal)
     facts["notes"] = notes
-    layout.print_answer(
-        facts, lambda _: _print_check(source, proposal, found, drift), as_json, quiet
-    )
-    if not found.ok:
+
+    def print_summary(_: dict[str, Any]) -> None:
+        if proposal is not None:
+            _print_mapping(source, proposal)
+        _print_summary(log_check, drift)
+
+    layout.print_answer(facts, print_summary, as_json, quiet)
+    if not log_check.ok:
         raise typer.Exit(1)
 
 
-def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
+def faults_as_notes(log_check: LogCheck) -> list[dict[str, Any]]:
     """Return the faults as quality notes of a report."""
     return [
         {
@@ -96,20 +94,20 @@ def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
             "count": int(fault.count),
             "examples": [_example(row) for row in fault.examples],
         }
-        for fault in found.faults
+        for fault in log_check.faults
     ]
 
 
-def _write_mapping(proposal: MappingProposal | None, how: LogOptions, path: Path) -> None:
+def _write_mapping(proposal: MappingProposal | None, options: LogOptions, path: Path) -> None:
     """Write a mapping file; what is not decided is a comment."""
-    known = how.mapping if proposal is None else proposal
+    known = options.mapping if proposal is None else proposal
     with atomic_file(path) as unfinished:
         unfinished.write_text("" if known is None else known.as_toml(), encoding="utf-8")
 
 
-def _drift(opened: BidLogs, found: LogCheck) -> PriceDrift | None:
+def _drift(opened: BidLogs, log_check: LogCheck) -> PriceDrift | None:
     """Return a lasting change of prices; None without one, with few days, or with errors."""
-    if not found.ok or found.overview.days < _FEWEST_DAYS:
+    if not log_check.ok or log_check.overview.days < _FEWEST_DAYS:
         return None
     from coterie.ads.curves.price_levels import price_levels
     from coterie.ads.fitting.model_warnings import price_drift
@@ -122,38 +120,67 @@ def _drift_facts(drift: PriceDrift) -> dict[str, Any]:
     return {"since": drift.since, "change": drift.change, "sentence": drift.sentence}
 
 
-def _print_check(
-    source: reading.LogInput,
-    proposal: MappingProposal | None,
-    found: LogCheck,
-    drift: PriceDrift | None,
-) -> None:
-    if proposal is not None:
-        print_mapping(source, proposal)
-    _print_summary(found, drift)
+def _mapping_facts(source: reading.LogInput, proposal: MappingProposal) -> dict[str, Any]:
+    """Return a proposal and its command, ready for JSON."""
+    return proposal.as_dict() | {"command": _segment_command(source, proposal)}
 
 
-def _print_summary(found: LogCheck, drift: PriceDrift | None) -> None:
+def _print_mapping(source: reading.LogInput, proposal: MappingProposal) -> None:
+    """Print the column of each role, what is not decided, and the command to copy."""
+    console = layout.stdout_console()
+    layout.print_heading(console, ", ".join(source.sources), ": what its columns seem to mean")
+    layout.print_indented(console, _role_table(proposal))
+    if proposal.unused:
+        unused = [*proposal.unused[:_MOST_UNUSED], *["…"][: len(proposal.unused) > _MOST_UNUSED]]
+        console.print(f"Columns without a role: {layout.one_line(', '.join(unused))}.\n")
+    for problem in proposal.problems:
+        console.print(f"Not decided: {layout.one_line(problem)}.\n")
+    if proposal.problems:
+        console.print("Complete and correct the options, and copy the command:")
+    else:
+        console.print("The command with all of it as options, or --write-mapping for a file:")
+    # one unbroken line, ready to be copied
+    console.print(f"  {_segment_command(source, proposal)}\n", soft_wrap=True)
+
+
+def _segment_command(source: reading.LogInput, proposal: MappingProposal) -> str:
+    options = replace(source.options, mapping=proposal.mapping).words()
+    to_fill_in = [word for role in proposal.missing for word in ("--column", f"{role}=NAME")]
+    words = ["segment", *source.sources, *options, *to_fill_in, "-o", "market.coterie"]
+    return shlex.join(["coterie", "ads", *words])
+
+
+def _role_table(proposal: MappingProposal) -> Table:
+    table = layout.figures_table(["role", "column", "by", "unit", "examples"], [])
+    for one in proposal.roles:
+        unit = f"{one.unit} ({one.unit_why})" if one.unit else ""
+        examples = ", ".join(one.examples)
+        table.add_row(one.role, *map(layout.one_line, (one.column, one.why, unit, examples)))
+    return table
+
+
+def _print_summary(log_check: LogCheck, drift: PriceDrift | None) -> None:
     console = layout.stdout_console()
     kinds = {"bids": "bid log", "ipinyou": "iPinYou log", "histograms": "ready-made histograms"}
-    overview = found.overview
+    overview = log_check.overview
     layout.print_heading(
         console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}"
     )
-    layout.print_indented(console, layout.facts_grid(_overview(found)))
-    if found.faults or drift is not None:
-        console.print(_fault_grid(found, drift))
+    layout.print_indented(console, layout.facts_grid(_overview(overview)))
+    if log_check.faults or drift is not None:
+        console.print(_fault_grid(log_check, drift))
         console.print()
-    errors, warnings = len(found.errors), len(found.warnings) + (drift is not None)
-    verdict = "the log can be used" if found.ok else "results would be wrong; correct the log"
+    errors, warnings = len(log_check.errors), len(log_check.warnings) + (drift is not None)
+    verdict = "the log can be used" if log_check.ok else "results would be wrong; correct the log"
     console.print(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}: {verdict}.")
 
 
-def _overview(found: LogCheck) -> dict[str, str | None]:
+def _overview(overview: LogOverview) -> dict[str, str | None]:
     """Describe the contents of the log; a line with None is not printed."""
-    seen = found.overview
-    currency = {"": "", "mixed": " of several currencies"}.get(seen.currency, f" {seen.currency}")
-    auction = "first and second" if seen.auction == "mixed" else seen.auction
+    currency = {"": "", "mixed": " of several currencies"}.get(
+        overview.currency, f" {overview.currency}"
+    )
+    auction = "first and second" if overview.auction == "mixed" else overview.auction
     revealed = {
         "paid": "the price paid is the market price",
         "minimum": "the smallest bid that would have won is logged",
@@ -162,26 +189,27 @@ def _overview(found: LogCheck) -> dict[str, str | None]:
     source = {
         "prices": ", recognised because prices equal bids",
         "default": ", assumed because no auction type is given",
-    }.get(seen.auction_source, "")
-    counted_rows = "all" if seen.counted_rows == seen.rows else f"{seen.counted_rows:,}"
-    gaps = f", {counted(len(seen.missing_days), 'day')} in between missing"
+    }.get(overview.auction_source, "")
+    counted_rows = "all" if overview.counted_rows == overview.rows else f"{overview.counted_rows:,}"
+    missing = counted(len(overview.missing_days), "day")
+    gaps = f", {missing} in between missing" if overview.missing_days else ""
     return {
-        "rows": f"{seen.rows:,}, {counted_rows} of them usable",
-        "advertisers": f"{seen.advertisers:,}, {seen.advertisers_with_text:,} with a text",
-        "days": seen.first_day
-        and f"{seen.days}, {seen.first_day} to {seen.last_day}{gaps if seen.missing_days else ''}",
-        "bids": f"{seen.bids:,.0f}{', sum of weights' if seen.weighted else ''}"
-        + (f", {percent(seen.win_rate)} won" if seen.win_rate is not None else ""),
+        "rows": f"{overview.rows:,}, {counted_rows} of them usable",
+        "advertisers": f"{overview.advertisers:,}, {overview.advertisers_with_text:,} with a text",
+        "days": overview.first_day
+        and f"{overview.days}, {overview.first_day} to {overview.last_day}{gaps}",
+        "bids": f"{overview.bids:,.0f}{', sum of weights' if overview.weighted else ''}"
+        + (f", {percent(overview.win_rate)} won" if overview.win_rate is not None else ""),
         "median bid": None
-        if seen.median_bid is None
-        else f"{money(seen.median_bid, '')}{currency} CPM",
-        "spend": f"{money(seen.spend, '')}{currency}",
-        "auction": f"{auction} price{source}; {revealed[seen.revealed]}",
-        "note": "; ".join(seen.notes) or None,
+        if overview.median_bid is None
+        else f"{money(overview.median_bid)}{currency} CPM",
+        "spend": f"{money(overview.spend)}{currency}",
+        "auction": f"{auction} price{source}; {revealed[overview.revealed]}",
+        "note": "; ".join(overview.notes) or None,
     }
 
 
-def _fault_grid(found: LogCheck, drift: PriceDrift | None) -> Table:
+def _fault_grid(log_check: LogCheck, drift: PriceDrift | None) -> Table:
     """Return each fault with its examples and its remedy, then the change of prices."""
     from rich.table import Table
     from rich.text import Text
@@ -189,7 +217,7 @@ def _fault_grid(found: LogCheck, drift: PriceDrift | None) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")
-    for fault in found.faults:
+    for fault in log_check.faults:
         share = f", {percent(fault.share)}" if fault.share else ""
         grid.add_row(
             Text(fault.severity, _COLOURS[fault.severity]),

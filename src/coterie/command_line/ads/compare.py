@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import subjects
+from coterie.command_line.ads.inputs import subjects
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_stages
-from coterie.command_line.terminal.streams import is_stream, output_name, write_output
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import UNKNOWN, count, money, percent, period, signed
 
@@ -106,51 +105,51 @@ def compare(
     with shown_stages(quiet):
         first = load_market(before)
         if after is not None:
-            found = compare_models(first, load_market(after), false_discovery_rate=rate)
+            comparison = compare_models(first, load_market(after), false_discovery_rate=rate)
         else:
-            found = compare_periods(first, *periods, false_discovery_rate=rate)
-    one = None if advertiser is None else _only(found, advertiser)
-    if output is not None:
-        write_output(output, found.columns())
-
-    def print_summary(_: dict[str, Any]) -> None:
-        source = str(before) if after is None else f"{before} and {after}"
-        print_comparison(found, source, one)
-        written = [] if output is None else [output_name(output)]
-        layout.print_files(layout.stdout_console(), written)
-
-    facts = _facts(found, one) if as_json else {}
-    layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
+            comparison = compare_periods(first, *periods, false_discovery_rate=rate)
+    one = None if advertiser is None else _only(comparison, advertiser)
+    source = str(before) if after is None else f"{before} and {after}"
+    subjects.write_and_print(
+        lambda: print_comparison(comparison, source, one),
+        lambda: _facts(comparison, one),
+        comparison.columns,
+        output,
+        as_json,
+        quiet,
+    )
 
 
 def print_comparison(
-    found: ModelComparison, source: str, one: AdvertiserChange | None = None
+    comparison: ModelComparison, source: str, one: AdvertiserChange | None = None
 ) -> None:
     """Print a comparison for people, or the part about one advertiser."""
     console = layout.stdout_console()
-    first, last = (period(days[0], days[-1]) for days in (found.days_before, found.days_after))
+    first, last = (
+        period(days[0], days[-1]) for days in (comparison.days_before, comparison.days_after)
+    )
     layout.print_heading(console, source, f": {first} against {last}")
     if one is not None:
         layout.print_heading(console, one.advertiser, f", {one.segment or 'no segment'}")
-        layout.print_indented(console, _change_table(one, found.currency))
+        layout.print_indented(console, _change_table(one, comparison.currency))
         layout.print_indented(console, _part_table(one.parts))
     else:
-        market = found.market
+        market = comparison.market
         console.print(
             f"{counted(market.advertisers, 'advertiser')} in both periods, {market.new} new, "
-            f"{market.vanished} vanished{_agreement(found)}."
+            f"{market.vanished} vanished{_agreement(comparison)}."
         )
-        layout.print_indented(console, _change_table(market, found.currency))
+        layout.print_indented(console, _change_table(market, comparison.currency))
         layout.print_indented(console, _part_table(market.parts))
-        if found.segments:
-            layout.print_indented(console, _segment_table(found))
-        _print_advertisers(console, found)
+        if comparison.segments:
+            layout.print_indented(console, _segment_table(comparison))
+        _print_advertisers(console, comparison)
     console.print(
-        f"* changed: about {found.false_discovery_rate:.0%} of the changes marked in a column may "
-        "be noise. ± is the standard error."
+        f"* changed: about {comparison.false_discovery_rate:.0%} of the changes marked in a column "
+        "may be noise. ± is the standard error."
     )
-    for note in found.notes:
-        console.print(f"{note[:1].upper()}{note[1:]}.")
+    for note in comparison.notes:
+        console.print(layout.sentence(note))
 
 
 def _periods(after: Path | None, *written: str | None) -> list[tuple[str, str]]:
@@ -179,31 +178,36 @@ def _ends(written: str, option: str) -> tuple[str, str]:
     return first, last or first
 
 
-def _only(found: ModelComparison, advertiser: str) -> AdvertiserChange:
-    for one in found.advertisers:
+def _only(comparison: ModelComparison, advertiser: str) -> AdvertiserChange:
+    for one in comparison.advertisers:
         if one.advertiser == advertiser:
             return one
-    where = {**dict.fromkeys(found.new, "after"), **dict.fromkeys(found.vanished, "before")}
+    where = {
+        **dict.fromkeys(comparison.new, "after"),
+        **dict.fromkeys(comparison.vanished, "before"),
+    }
     known = f"it bids only {where[advertiser]}" if advertiser in where else "it is in no log"
     raise InvalidParameterError(
         f"--advertiser {advertiser}: {known}; only advertisers of both periods can be compared"
     )
 
 
-def _facts(found: ModelComparison, one: AdvertiserChange | None) -> dict[str, Any]:
+def _facts(comparison: ModelComparison, one: AdvertiserChange | None) -> dict[str, Any]:
     import msgspec
 
-    facts: dict[str, Any] = msgspec.to_builtins(found)
+    facts: dict[str, Any] = msgspec.to_builtins(comparison)
     if one is not None:
         facts |= {"segments": [], "advertisers": [msgspec.to_builtins(one)]}
     return facts
 
 
-def _agreement(found: ModelComparison) -> str:
-    if found.adjusted_rand is None:
+def _agreement(comparison: ModelComparison) -> str:
+    if comparison.adjusted_rand is None:
         return ""
-    moved = sum(one.moved for one in found.advertisers)
-    return f"; {moved} moved to another segment (adjusted Rand index {found.adjusted_rand:.2f})"
+    moved = sum(one.moved for one in comparison.advertisers)
+    return (
+        f"; {moved} moved to another segment (adjusted Rand index {comparison.adjusted_rand:.2f})"
+    )
 
 
 def _change_table(of: GroupChange | AdvertiserChange, currency: str) -> Table:
@@ -241,10 +245,10 @@ def _part_table(parts: ImpressionParts) -> Table:
     return table
 
 
-def _segment_table(found: ModelComparison) -> Table:
+def _segment_table(comparison: ModelComparison) -> Table:
     headings = ["advertisers", "impressions", "auctions", "price level", "mean bid"]
     table = layout.figures_table(["segment"], headings)
-    for one in found.segments:
+    for one in comparison.segments:
         changes = (one.impressions, one.supply, one.price_level, one.mean_bid)
         table.add_row(
             layout.one_line(one.name), f"{one.advertisers:,}", *(_marked(part) for part in changes)
@@ -252,9 +256,9 @@ def _segment_table(found: ModelComparison) -> Table:
     return table
 
 
-def _print_advertisers(console: Any, found: ModelComparison) -> None:
+def _print_advertisers(console: Any, comparison: ModelComparison) -> None:
     """Print the advertisers with a change, those with the largest change of impressions first."""
-    changed = [one for one in found.advertisers if one.changed]
+    changed = [one for one in comparison.advertisers if one.changed]
     if not changed:
         console.print("No advertiser changed by more than noise.")
         return
@@ -287,7 +291,7 @@ def _value(name: str, value: float | None) -> str:
         return ""
     if name in {"win_rate", "click_rate"}:
         return percent(value)
-    return money(value, "") if name in _AMOUNTS else count(value)
+    return money(value) if name in _AMOUNTS else count(value)
 
 
 def _signed_count(number: float) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.inputs import reading
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
@@ -36,13 +36,9 @@ HoldoutDays = Annotated[
 def evaluate(
     logs: reading.Logs,
     holdout_days: HoldoutDays = 1,
-    advertisers: reading.AdvertiserTable = None,
     by: reading.By = "advertiser",
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
-    engine: reading.Engine = "duckdb://",
-    table: reading.LogTable = None,
-    auction: reading.Auction = None,
     allow_faults: reading.AllowFaults = False,
     output: Annotated[
         Path | None,
@@ -52,7 +48,7 @@ def evaluate(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
-    how: LogOptions,
+    log_options: LogOptions,
 ) -> None:
     """Measure the errors and the intervals of forecasts on the last days.
 
@@ -72,21 +68,19 @@ def evaluate(
     from coterie.ads.evaluation.paper_tables import paper_tables
     from coterie.ads.segments.view_agreement import compare_views
 
-    source = reading.LogInput(
-        logs, engine, advertisers, table, auction, {"evaluation": output}, by=by, how=how
-    )
+    source = reading.LogInput(logs, log_options, {"evaluation": output}, by)
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
         log = source.read(allow_faults)
-        found = evaluate_sources(
+        evaluation = evaluate_sources(
             log.histograms, log.texts, holdout_days=holdout_days, settings=settings
         )
         # As in the paper, views are compared on the training days, with equal weights.
-        agreement = compare_views(found.training.views, found.segments, None)
-        facts = found.as_dict() | {
+        agreement = compare_views(evaluation.training.views, evaluation.segments, None)
+        facts = evaluation.as_dict() | {
             "source": log.logs.source,
-            "paper_tables": paper_tables(found, agreement),
+            "paper_tables": paper_tables(evaluation, agreement),
             "notes": notes,
         }
         if output is not None:
@@ -230,11 +224,11 @@ def _coverage_table(facts: dict[str, Any]) -> Table:
     """Return the coverage of each target at each level, for both kinds of supply."""
     from coterie.ads.report.evaluation_tables import coverage_by_level
 
-    found = coverage_by_level(facts)
+    coverage = coverage_by_level(facts)
     names = layout.figures_table(["interval of"], [])
-    levels = [f"{level:.0%}" for level in found["levels"]]
+    levels = [f"{level:.0%}" for level in coverage["levels"]]
     parts = {mode: layout.figures_table([], levels) for mode in ("given", "forecast")}
-    for row in found["rows"]:
+    for row in coverage["rows"]:
         names.add_row(row["target"])
         for mode, part in parts.items():
             part.add_row(*map(_percent, row[mode]))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.command_line.ads import subjects
 from coterie.command_line.ads.forecast import bids_in
+from coterie.command_line.ads.inputs import subjects
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_bar
@@ -93,7 +93,7 @@ def export(
     subjects.refuse_model(output, model, "the tables")
     forecaster = subjects.load_quietly(model, quiet)
     with shown_bar("Writing tables", quiet) as report:
-        found = export_model(
+        exported = export_model(
             forecaster,
             output,
             tables=[name.strip() for name in tables.split(",")],
@@ -107,9 +107,9 @@ def export(
         )
     facts = {
         "source": str(model),
-        "tables": [{"name": one.name, "path": str(one.path), "rows": one.rows} for one in found],
+        "tables": [{"name": one.name, "path": str(one.path), "rows": one.rows} for one in exported],
     }
-    layout.print_answer(facts, lambda _: _print_summary(str(model), found), as_json, quiet)
+    layout.print_answer(facts, lambda _: _print_summary(str(model), exported), as_json, quiet)
 
 
 def _whole_numbers(written: str) -> list[int]:
@@ -128,24 +128,24 @@ def _whole_numbers(written: str) -> list[int]:
 
 def _factors(written: str) -> list[float]:
     try:
-        found = [float(part) for part in written.split(",")]
+        factors = [float(part) for part in written.split(",")]
     except ValueError:
-        found = []
-    if not found or not all(0 < factor < math.inf for factor in found):
+        factors = []
+    if not factors or not all(0 < factor < math.inf for factor in factors):
         raise InvalidParameterError(
             f"--factors {written}: write numbers above 0, for example 0.5,1,2"
         )
-    return found
+    return factors
 
 
-def _print_summary(source: str, found: list[ExportedTable]) -> None:
+def _print_summary(source: str, exported: list[ExportedTable]) -> None:
     console = layout.stdout_console()
-    rows = sum(one.rows for one in found)
+    rows = sum(one.rows for one in exported)
     layout.print_heading(
-        console, source, f": {counted(rows, 'row')} in {counted(len(found), 'table')}"
+        console, source, f": {counted(rows, 'row')} in {counted(len(exported), 'table')}"
     )
     table = layout.figures_table(["table"], ["rows"])
-    for one in found:
+    for one in exported:
         table.add_row(one.name, f"{one.rows:,}")
     layout.print_indented(console, table)
-    layout.print_files(console, [one.path for one in found])
+    layout.print_files(console, [one.path for one in exported])

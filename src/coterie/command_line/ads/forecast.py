@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import subjects
+from coterie.command_line.ads.inputs import subjects
 from coterie.command_line.terminal import layout, options
-from coterie.command_line.terminal.streams import is_stream, output_name, write_output
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import count, money, percent, span
 
@@ -72,7 +71,8 @@ def forecast(
 
     With --bid, forecast impressions, spend, clicks and conversions at that
     bid. With --impressions, --clicks, --conversions or --spend, find the
-    least bid that is expected to reach the amount, or say why none does.
+    least bid that is expected to reach the amount, or say why none does. The
+    first line says so if the amount is reached only on average, or not at all.
 
     The forecast is for an average day, or for --days N days together. Each
     interval should contain the actual value with the probability --level. A
@@ -84,10 +84,10 @@ def forecast(
     Example: coterie ads forecast market.coterie --advertiser adv-00033 --bid 2.50 --supply 1e6
     """
     # Loading a model takes longest, so everything else is checked before.
-    goals = {"impressions": impressions, "clicks": clicks}
-    goals |= {"conversions": conversions, "spend": spend}
-    asked = {name: amount for name, amount in goals.items() if amount is not None}
-    if bool(bid) + len(asked) != 1:
+    amounts = {"impressions": impressions, "clicks": clicks}
+    amounts |= {"conversions": conversions, "spend": spend}
+    goal = {name: amount for name, amount in amounts.items() if amount is not None}
+    if bool(bid) + len(goal) != 1:
         raise InvalidParameterError(
             "give one of --bid, --impressions, --clicks, --conversions and --spend"
         )
@@ -95,30 +95,29 @@ def forecast(
     values = subjects.values_in(where)
     subjects.check_output(output, model, as_json)
     forecaster = subjects.load_quietly(model, quiet)
-    about: dict[str, Any] = {"supply": supply, "day": day, "days": days, "text": text}
-    about |= {"level": int(level) / 100, "where": values}
-    found, reached = forecaster.forecast(advertiser, bids, **about) if bids else [], None
-    if not bids:
+    question: dict[str, Any] = {"supply": supply, "day": day, "days": days, "text": text}
+    question |= {"level": int(level) / 100, "where": values}
+    if goal:
         from coterie.ads.decisions.goals import bid_for
 
-        reached = bid_for(forecaster, advertiser, **asked, **about)
-        found = [reached.forecast]
-    if output is not None:
-        write_output(output, _columns(found))
+        goal_bid = bid_for(forecaster, advertiser, **goal, **question)
+        forecasts = [goal_bid.forecast]
+    else:
+        goal_bid, forecasts = None, forecaster.forecast(advertiser, bids, **question)
 
-    def print_summary(_: dict[str, Any]) -> None:
-        if reached is not None:
-            _print_goal(reached)
-        print_forecasts(found, forecaster.currency_, days)
-        written = [] if output is None else [output_name(output)]
-        layout.print_files(layout.stdout_console(), written)
+    def print_summary() -> None:
+        if goal_bid is not None:
+            _print_goal(goal_bid)
+        print_forecasts(forecasts, forecaster.currency_, days)
 
-    facts: dict[str, Any] = {}
-    if as_json and reached is not None:
-        facts = subjects.answer_facts(reached, model)
-    elif as_json:
-        facts = _answer(forecaster, found, days, model)
-    layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
+    def facts() -> dict[str, Any]:
+        if goal_bid is not None:
+            return subjects.answer_facts(goal_bid, model)
+        return _answer(forecaster, forecasts, days, model)
+
+    subjects.write_and_print(
+        print_summary, facts, lambda: _columns(forecasts), output, as_json, quiet
+    )
 
 
 def bids_in(text: str) -> list[float]:
@@ -144,52 +143,61 @@ def bids_in(text: str) -> list[float]:
     return bids
 
 
-def print_forecasts(found: list[Forecast], currency: str, days: int = 1) -> None:
+def print_forecasts(forecasts: list[Forecast], currency: str, days: int = 1) -> None:
     """Print the forecasts of one advertiser, at one bid or several, for some days together."""
     console = layout.stdout_console()
-    first, unit = found[0], f" ({currency})" if currency else ""
-    at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(found) == 1 else ""
+    first, unit = forecasts[0], f" ({currency})" if currency else ""
+    at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(forecasts) == 1 else ""
     name = first.advertiser or "a new advertiser"
     during = f" in {days} days" if days > 1 else ""
     layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions{during}")
-    layout.print_indented(console, _figures(console, found, unit))
+    layout.print_indented(console, _figures(console, forecasts, unit))
     counts = [
         ends
-        for one in found
+        for one in forecasts
         for ends in (one.impressions_interval, one.clicks_interval, one.conversions_interval)
     ]
     layout.print_level(console, first.level, counts)
-    for grounds in _grounds(found):
-        console.print(f"{grounds}.")
+    for grounds in _grounds(forecasts):
+        console.print(grounds)
 
 
-def _print_goal(reached: GoalBid) -> None:
-    """Print the bid for a goal, or why there is none."""
+def _print_goal(goal_bid: GoalBid) -> None:
+    """Print the bid for a goal; first of all that no bid is safe, or that none reaches the goal."""
     console = layout.stdout_console()
-    currency = reached.forecast.currency
-    is_money = reached.goal == "spend"
-    amount = _money(reached.amount) if is_money else count(reached.amount)
-    wanted = (
-        f"{amount} {currency}".rstrip() + " of spend" if is_money else f"{amount} {reached.goal}"
-    )
-    if reached.bid is None:
-        why = layout.one_line(reached.why)
-        console.print(f"{why[:1].upper()}{why[1:]}. The forecast at the highest bid:")
+
+    def with_currency(amount: str) -> str:
+        return f"{amount} {goal_bid.forecast.currency}".rstrip()
+
+    if goal_bid.goal == "spend":
+        goal = f"{with_currency(money(goal_bid.amount))} of spend"
     else:
-        bid = f"{_bid(reached.bid)} {currency}".rstrip()
-        layout.print_heading(console, bid, f" is the bid for {wanted}.")
-        if reached.marginal_cost is not None:
-            cost = f"{_money(reached.marginal_cost)} {currency}".rstrip()
-            console.print(f"There, a further thousand impressions cost {cost}.")
-        if reached.safe_bid is not None:
-            sure = f"{50 * (1 + reached.forecast.level):.3g}%"
-            bid = f"{_bid(reached.safe_bid)} {currency}".rstrip()
-            console.print(f"At {bid} or more, the probability of reaching the goal is {sure}.")
+        goal = f"{count(goal_bid.amount)} {goal_bid.goal}"
+    if goal_bid.bid is None:
+        layout.print_heading(console, "The goal cannot be reached.", "", "bold red")
+        console.print(f"{layout.sentence(goal_bid.why)} The forecast at the highest bid:\n")
+        return
+    if goal_bid.safe_bid is None:
+        only = f" {goal} can be reached only on average."
+        layout.print_heading(console, "No bid is safe:", only, "bold yellow")
+    layout.print_heading(console, with_currency(_bid(goal_bid.bid)), f" is the bid for {goal}.")
+    if goal_bid.marginal_cost is not None:
+        cost = with_currency(money(goal_bid.marginal_cost))
+        console.print(f"There, a further thousand impressions cost {cost}.")
+    sure = f"{50 * (1 + goal_bid.forecast.level):.3g}%"
+    if goal_bid.safe_bid is None:
+        console.print(
+            "About half of the time the result is lower. Even at the highest bid in the log, the "
+            f"probability of reaching the goal is below {sure}."
+        )
+    else:
+        bid = with_currency(_bid(goal_bid.safe_bid))
+        console.print(f"At {bid} or more, the probability of reaching the goal is {sure}.")
     console.print()
 
 
 def _answer(
-    forecaster: AdForecaster, found: list[Forecast], days: int, model: Path
+    forecaster: AdForecaster, forecasts: list[Forecast], days: int, model: Path
 ) -> dict[str, Any]:
     """Return what a service with this model file answers."""
     import msgspec
@@ -198,8 +206,8 @@ def _answer(
     from coterie.ads.protocol import answer_of
     from coterie.ads.service.served_model import file_version
 
-    known = found[0].advertiser in tables_of(forecaster).row_of
-    answer = answer_of(found, known=known, days=days, version=file_version(model))
+    known = forecasts[0].advertiser in tables_of(forecaster).row_of
+    answer = answer_of(forecasts, known=known, days=days, version=file_version(model))
     return msgspec.to_builtins(answer)
 
 
@@ -220,35 +228,22 @@ def _range(numbers: list[float]) -> list[float]:
     return bids
 
 
-def _columns(found: list[Forecast]) -> dict[str, Any]:
-    """Return the forecasts as columns of a table, with two columns for each interval."""
-    import numpy as np
-
-    rows: list[dict[str, Any]] = []
-    for one in found:
-        row: dict[str, Any] = {}
-        for name, value in one.as_dict().items():
-            if name == "model_version":  # the model is a file here, without a version
-                continue
-            if name.endswith("_interval"):
-                stem = name.removesuffix("_interval")
-                row[f"{stem}_low"], row[f"{stem}_high"] = value or (math.nan, math.nan)
-            else:
-                row[name] = math.nan if value is None else value
-        rows.append(row)
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+def _columns(forecasts: list[Forecast]) -> dict[str, Any]:
+    columns = subjects.columns_of(forecasts)
+    del columns["model_version"]  # the model is a file here, without a version
+    return columns
 
 
-def _figures(console: Console, found: list[Forecast], unit: str) -> Table:
+def _figures(console: Console, forecasts: list[Forecast], unit: str) -> Table:
     """Return a table with a row per bid if it fits in the terminal, otherwise a block per bid."""
-    for dash in ("–", "–\n") if len(found) > 1 else ():
-        table = _table(found, unit, dash)
+    for dash in ("–", "–\n") if len(forecasts) > 1 else ():
+        table = _table(forecasts, unit, dash)
         if layout.fits(console, table):
             return table
-    return _blocks(found, unit)
+    return _blocks(forecasts, unit)
 
 
-def _blocks(found: list[Forecast], unit: str) -> Table:
+def _blocks(forecasts: list[Forecast], unit: str) -> Table:
     """Return means and their intervals, one below the other; with the bid if there are several."""
     from rich.table import Table
 
@@ -256,21 +251,21 @@ def _blocks(found: list[Forecast], unit: str) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(style="dim", no_wrap=True)
-    for one in found:
-        if one is not found[0]:
+    for one in forecasts:
+        if one is not forecasts[0]:
             grid.add_row()
-        if len(found) > 1:
+        if len(forecasts) > 1:
             grid.add_row(f"bid{unit}", _bid(one.bid))
         grid.add_row("win rate", percent(one.win_rate))
         grid.add_row("impressions", count(one.impressions), span(one.impressions_interval, count))
-        grid.add_row(f"spend{unit}", _money(one.spend), span(one.spend_interval, _money))
-        grid.add_row(f"eCPM{unit}", _money(one.cost))
+        grid.add_row(f"spend{unit}", money(one.spend), span(one.spend_interval, money))
+        grid.add_row(f"eCPM{unit}", money(one.cost))
         for name, mean, interval in _events(one):
             grid.add_row(name, count(mean), span(interval, count))
     return grid
 
 
-def _table(found: list[Forecast], unit: str, dash: str) -> Table:
+def _table(forecasts: list[Forecast], unit: str, dash: str) -> Table:
     """Return a table with a row per bid; intervals are below the means to save width.
 
     The ``dash`` between the ends of an interval may end a line.
@@ -280,16 +275,16 @@ def _table(found: list[Forecast], unit: str, dash: str) -> Table:
     def with_span(mean: str, ends: str) -> Text:
         return Text.assemble(mean, "\n", (ends.replace("–", dash), "dim"))
 
-    events = [name for name, *_ in _events(found[0])]
+    events = [name for name, *_ in _events(forecasts[0])]
     headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}", *events]
     table = layout.figures_table([], headings)
-    for one in found:
+    for one in forecasts:
         cells: list[RenderableType] = [
             _bid(one.bid),
             percent(one.win_rate),
             with_span(count(one.impressions), span(one.impressions_interval, count)),
-            with_span(_money(one.spend), span(one.spend_interval, _money)),
-            _money(one.cost),
+            with_span(money(one.spend), span(one.spend_interval, money)),
+            money(one.cost),
         ]
         rare = [with_span(count(mean), span(ends, count)) for _, mean, ends in _events(one)]
         table.add_row(*cells, *rare)
@@ -309,25 +304,20 @@ def _events(one: Forecast) -> list[tuple[str, float, tuple[float, float]]]:
     ]
 
 
-def _grounds(found: list[Forecast]) -> list[str]:
+def _grounds(forecasts: list[Forecast]) -> list[str]:
     """Return what the forecasts are based on; with the bids, if it differs between them."""
     bids: dict[str, list[float]] = {}
-    for one in found:
-        why = layout.one_line(one.why)
-        bids.setdefault(why[:1].upper() + why[1:], []).append(one.bid)
+    for one in forecasts:
+        bids.setdefault(layout.sentence(one.why), []).append(one.bid)
     if len(bids) == 1:
         return list(bids)
-    return [f"{_from_to(of)}: {why}" for why, of in bids.items()]
+    return [f"{_from_to(of)}: {grounds}" for grounds, of in bids.items()]
 
 
 def _from_to(bids: list[float]) -> str:
     if len(bids) == 1:
         return f"A bid of {_bid(bids[0])}"
     return f"Bids from {_bid(min(bids))} to {_bid(max(bids))}"
-
-
-def _money(value: float) -> str:
-    return money(value, "")
 
 
 def _bid(value: float) -> str:

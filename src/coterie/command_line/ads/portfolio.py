@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from coterie.command_line.ads import subjects
+from coterie.command_line.ads.inputs import subjects
 from coterie.command_line.terminal import layout, options
 from coterie.errors import TableError
 from coterie.runtime.wording import count, count_range, money, signed
@@ -72,7 +71,7 @@ def portfolio(
     names = None if advertisers is None else _names(advertisers)
     subjects.check_output(output, model, as_json)
     forecaster = subjects.load_quietly(model, quiet)
-    found = split_budget(
+    split = split_budget(
         forecaster,
         budget,
         names,
@@ -82,8 +81,13 @@ def portfolio(
         days=days,
         level=int(level) / 100,
     )
-    subjects.print_decision(
-        found, lambda: _print_split(found), _columns, model, output, as_json, quiet
+    subjects.write_and_print(
+        lambda: _print_split(split),
+        lambda: subjects.answer_facts(split, model),
+        lambda: subjects.columns_of(split.allocations),
+        output,
+        as_json,
+        quiet,
     )
 
 
@@ -98,53 +102,41 @@ def _names(text: str) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _print_split(found: BudgetSplit) -> None:
+def _print_split(split: BudgetSplit) -> None:
     console = layout.stdout_console()
-    unit = f" {found.currency}" if found.currency else ""
-    number = layout.counted(len(found.allocations), "advertiser")
+    unit = f" {split.currency}" if split.currency else ""
+    number = layout.counted(len(split.allocations), "advertiser")
     layout.print_heading(
-        console, number, f": {money(found.budget, '')}{unit} in {layout.counted(found.days, 'day')}"
+        console, number, f": {money(split.budget)}{unit} in {layout.counted(split.days, 'day')}"
     )
     per = {"impressions": "thousand impressions", "clicks": "click", "conversions": "conversion"}
     facts = {
-        found.goal: f"{count(found.amount)}   {count_range(*found.amount_interval)}",
-        "if divided as in the log": count(found.log_amount),
-        "gain": None if found.gain is None else signed(found.gain),
-        "spend": f"{money(found.spend, '')}{unit}",
-        f"a further {per[found.goal]}": None
-        if found.marginal_cost is None
-        else f"{money(found.marginal_cost, '')}{unit}",
+        split.goal: f"{count(split.amount)}   {count_range(*split.amount_interval)}",
+        "if divided as in the log": count(split.log_amount),
+        "gain": None if split.gain is None else signed(split.gain),
+        "spend": f"{money(split.spend)}{unit}",
+        f"a further {per[split.goal]}": None
+        if split.marginal_cost is None
+        else f"{money(split.marginal_cost)}{unit}",
     }
     layout.print_indented(console, layout.facts_grid(facts))
     table = layout.figures_table(
-        ["advertiser"], ["bid", "mean in log", "spend", "in log", found.goal, "in log"]
+        ["advertiser"], ["bid", "mean in log", "spend", "in log", split.goal, "in log"]
     )
-    for one in found.allocations[:_MOST_SHOWN]:
+    for one in split.allocations[:_MOST_SHOWN]:
         table.add_row(
             layout.one_line(one.advertiser),
             "–" if one.bid is None else f"{one.bid:.4g}",
             f"{one.mean_bid:.4g}",
-            money(one.spend, ""),
-            money(one.log_spend, ""),
+            money(one.spend),
+            money(one.log_spend),
             count(one.amount),
             count(one.log_amount),
         )
     layout.print_indented(console, table)
-    more = len(found.allocations) - _MOST_SHOWN
+    more = len(split.allocations) - _MOST_SHOWN
     if more > 0:
         console.print(f"… and {more:,} more; -o FILE writes all of them.")
     console.print(
-        f"The interval should contain the actual total with a probability of {found.level:.0%}."
+        f"The interval should contain the actual total with a probability of {split.level:.0%}."
     )
-
-
-def _columns(found: BudgetSplit) -> dict[str, Any]:
-    """Return the allocations as columns of a table."""
-    import numpy as np
-
-    rows = [asdict(one) for one in found.allocations]
-    missing = float("nan")
-    return {
-        name: np.array([missing if row[name] is None else row[name] for row in rows])
-        for name in rows[0]
-    }

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading, subjects
 from coterie.command_line.ads.check import faults_as_notes
 from coterie.command_line.ads.evaluate import HoldoutDays, verdicts
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
-from coterie.command_line.ads.segment import fit_model, model_facts
+from coterie.command_line.ads.inputs import reading, subjects
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.segment import day_weights_in_words, fit_model, model_facts
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
@@ -64,19 +64,15 @@ def report(
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = TITLE,
-    advertisers: reading.AdvertiserTable = None,
     by: reading.By = "advertiser",
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
-    engine: reading.Engine = "duckdb://",
-    table: reading.LogTable = None,
-    auction: reading.Auction = None,
     allow_faults: reading.AllowFaults = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
-    how: LogOptions,
+    log_options: LogOptions,
 ) -> None:
     """Make a report of a log: segments, forecasts at any bid, and their errors.
 
@@ -91,16 +87,8 @@ def report(
     """
     if model is not None and save_model is not None:
         raise InvalidParameterError("--model and --save-model exclude each other; give one")
-    source = reading.LogInput(
-        logs,
-        engine,
-        advertisers,
-        table,
-        auction,
-        {"report": output, "model": save_model},
-        by=by,
-        how=how,
-    )
+    outputs = {"report": output, "model": save_model}
+    source = reading.LogInput(logs, log_options, outputs, by)
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
@@ -152,10 +140,10 @@ def make_report(
 
     if fitted is not None:
         settings = _settings_of(fitted, log)
-    found, n_days = None, len(log.histograms.days)
+    evaluation, n_days = None, len(log.histograms.days)
     notes = faults_as_notes(log.check)
     if holdout_days and n_days > holdout_days:
-        found = _evaluated(log, settings, holdout_days)
+        evaluation = _evaluated(log, settings, holdout_days)
     elif holdout_days:
         notes.append(
             {
@@ -169,14 +157,14 @@ def make_report(
     model = fit_model(log, settings) if fitted is None else fitted
     payload = report_payload(
         model,
-        found,
+        evaluation,
         source=log.logs.source,
         engine=log.logs.engine,
         quality=notes,
-        steps=_steps(model, found),
+        steps=_steps(model, evaluation),
         title=title,
     )
-    return MadeReport(model, found, payload)
+    return MadeReport(model, evaluation, payload)
 
 
 def _loaded(path: Path, output: Path) -> AdForecaster:
@@ -193,13 +181,13 @@ def _settings_of(model: AdForecaster, log: reading.CountedLog) -> SegmentSetting
     from coterie.ads.segments.settings import SegmentSettings
 
     counted_log = log.histograms
-    for what, of_model, of_log in (
+    for name, of_model, of_log in (
         ("days", model.days_, counted_log.days),
         ("advertisers", model.advertisers_, counted_log.advertisers),
     ):
         if not np.array_equal(of_model, of_log):
             raise InvalidParameterError(
-                f"--model: it was fitted to {len(of_model):,} {what}, and the log has "
+                f"--model: it was fitted to {len(of_model):,} {name}, and the log has "
                 f"{len(of_log):,}, not the same ones; give the model of this log, or none"
             )
     return SegmentSettings(
@@ -212,14 +200,16 @@ def _evaluated(log: reading.CountedLog, settings: SegmentSettings, holdout_days:
     from coterie.ads.evaluation.evaluation import evaluate
 
     with warnings.catch_warnings(record=True) as raised:
-        found = evaluate(log.histograms, log.texts, holdout_days=holdout_days, settings=settings)
+        evaluation = evaluate(
+            log.histograms, log.texts, holdout_days=holdout_days, settings=settings
+        )
     for one in raised:
-        if str(one.message) not in found.model.warnings_:
+        if str(one.message) not in evaluation.model.warnings_:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return found
+    return evaluation
 
 
-def _steps(model: AdForecaster, found: Evaluation | None) -> list[tuple[str, str]]:
+def _steps(model: AdForecaster, evaluation: Evaluation | None) -> list[tuple[str, str]]:
     """Describe how the report was made, step by step."""
     choice, agreement = model.choice_, model.agreement_
     share = (
@@ -245,10 +235,10 @@ def _steps(model: AdForecaster, found: Evaluation | None) -> list[tuple[str, str
     }
     if choice.days:
         steps["Choice"] = _choice(model)
-    if found is not None:
+    if evaluation is not None:
         steps["Evaluation"] = (
-            f"{', '.join(found.days)} held out; a model of the days before forecast the bids of "
-            "that time, through the same tables as this page and the service"
+            f"{', '.join(evaluation.days)} held out; a model of the days before forecast the bids "
+            "of that time, through the same tables as this page and the service"
         )
     return list(steps.items())
 
@@ -268,14 +258,10 @@ def _calibration(model: AdForecaster) -> str:
 def _choice(model: AdForecaster) -> str:
     """Describe what the backtest chose and how well it did."""
     choice = model.choice_
-    ages = (
-        "equal weights of all days"
-        if math.isinf(choice.half_life)
-        else f"a half-life of {choice.half_life:g} days"
-    )
+    weights = day_weights_in_words(choice.half_life)
     return (
-        f"{counted(choice.n_segments, 'segment')} and {ages}, with the smallest error when each of "
-        f"the last {counted(choice.days, 'day')} was forecast from those before: "
+        f"{counted(choice.n_segments, 'segment')} and {weights}, with the smallest error when each "
+        f"of the last {counted(choice.days, 'day')} was forecast from those before: "
         f"{percent(choice.error)}, bias {signed(choice.bias)}"
     )
 

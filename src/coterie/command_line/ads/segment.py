@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.inputs import reading
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "choice_facts",
+    "day_weights_in_words",
     "fit_model",
     "model_facts",
     "print_segments",
@@ -54,20 +56,16 @@ def segment(
             "standard output.",
         ),
     ] = None,
-    advertisers: reading.AdvertiserTable = None,
     by: reading.By = "advertiser",
     dimension: reading.Dimensions = None,
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
-    engine: reading.Engine = "duckdb://",
-    table: reading.LogTable = None,
-    auction: reading.Auction = None,
     allow_faults: reading.AllowFaults = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
-    how: LogOptions,
+    log_options: LogOptions,
 ) -> None:
     """Find segments of the advertisers in a log, and write a model for forecasts.
 
@@ -84,17 +82,8 @@ def segment(
     from coterie.files.model_files import save_model
 
     refuse_json(as_json, members, "--members -")
-    source = reading.LogInput(
-        logs,
-        engine,
-        advertisers,
-        table,
-        auction,
-        {"model": output, "table": members},
-        by=by,
-        dimensions=reading.dimensions_in(dimension),
-        how=how,
-    )
+    outputs = {"model": output, "table": members}
+    source = reading.LogInput(logs, log_options, outputs, by, reading.dimensions_in(dimension))
     source.check_outputs()
     if members is not None:
         check_table(members)
@@ -168,16 +157,14 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
 
 def _dimension_facts(model: AdForecaster) -> dict[str, list[str]]:
     """Return the values of each dimension."""
-    found = model.targets_
-    if found is None:
+    targets = model.targets_
+    if targets is None:
         return {}
-    return {name: found.values[found.columns(name)].tolist() for name in found.dimensions}
+    return {name: targets.values[targets.columns(name)].tolist() for name in targets.dimensions}
 
 
 def choice_facts(choice: Choice) -> dict[str, Any]:
     """Return what the backtest chose; null stands for infinite, and for what was not measured."""
-    import math
-
     facts = {
         "segments": choice.n_segments,
         "strength": choice.strength,
@@ -188,6 +175,13 @@ def choice_facts(choice: Choice) -> dict[str, Any]:
         "days": choice.days,
     }
     return {name: value if math.isfinite(value) else None for name, value in facts.items()}
+
+
+def day_weights_in_words(half_life: float | None) -> str:
+    """Describe the weights of older days; an infinite half-life may be None, as in JSON."""
+    if half_life is None or math.isinf(half_life):
+        return "equal weights of all days"
+    return f"a half-life of {half_life:g} days"
 
 
 def print_segments(facts: dict[str, Any]) -> None:
@@ -209,8 +203,8 @@ def print_segments(facts: dict[str, Any]) -> None:
         )
     console.print(_choice_sentence(facts["choice"]))
     if facts["dimensions"]:
-        told = [f"{name} ({counted(len(v), 'value')})" for name, v in facts["dimensions"].items()]
-        console.print(f"Dimensions: {layout.one_line(', '.join(told))}.")
+        names = [f"{name} ({counted(len(v), 'value')})" for name, v in facts["dimensions"].items()]
+        console.print(f"Dimensions: {layout.one_line(', '.join(names))}.")
     layout.print_files(console, facts["written"])
 
 
@@ -220,18 +214,15 @@ def _choice_sentence(choice: dict[str, Any]) -> str:
             "There are too few days for a backtest: settings are the usual ones, and the intervals "
             "assume that errors are normal."
         )
-    strength, half_life = choice["strength"], choice["half_life"]
+    strength, weights = choice["strength"], day_weights_in_words(choice["half_life"])
     market = (
         "the curves of the market alone"
         if strength is None
         else f"curves of the market that count as much as {strength:g} own auctions"
     )
-    ages = (
-        "equal weights of all days" if half_life is None else f"a half-life of {half_life:g} days"
-    )
     return (
         f"A backtest of {counted(choice['days'], 'day')} chose "
-        f"{counted(choice['segments'], 'segment')}, {market}, and {ages}. Its error (WAPE) is "
+        f"{counted(choice['segments'], 'segment')}, {market}, and {weights}. Its error (WAPE) is "
         f"{percent(choice['error'])}, its bias {signed(choice['bias'])}."
     )
 
@@ -240,7 +231,7 @@ def _segment_table(facts: dict[str, Any]) -> Table:
     unit = f" ({facts['currency']})" if facts["currency"] else ""
     table = layout.figures_table(["segment"], ["members", "bids", f"bid that wins half{unit}"])
     for row in facts["segments"]:
-        price = money(row["median_price"], "")
+        price = money(row["median_price"])
         table.add_row(
             layout.one_line(row["name"]), f"{row['size']:,}", exact(row["observations"]), price
         )

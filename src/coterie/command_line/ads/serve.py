@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from coterie.command_line.ads.inputs import subjects
+
 __all__ = ["serve"]
 
 
 def serve(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
-    ],
+    model: subjects.Model,
     host: Annotated[
         str, typer.Option("--host", metavar="HOST", help="Address to listen on.")
     ] = "127.0.0.1",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from coterie.command_line.ads import subjects
+from coterie.command_line.ads.inputs import subjects
 from coterie.command_line.terminal import layout, options
 from coterie.runtime.wording import count, money, percent, span
 
@@ -76,7 +76,7 @@ def targets(
 
     subjects.check_output(output, model, as_json)
     forecaster = subjects.load_quietly(model, quiet)
-    found = rank_targets(
+    ranking = rank_targets(
         forecaster,
         advertiser,
         bid,
@@ -88,77 +88,62 @@ def targets(
         text=text,
         level=int(level) / 100,
     )
-    subjects.print_decision(
-        found, lambda: _print_ranking(found), _columns, model, output, as_json, quiet
+    subjects.write_and_print(
+        lambda: _print_ranking(ranking),
+        lambda: subjects.answer_facts(ranking, model),
+        lambda: subjects.columns_of(ranking.targets),
+        output,
+        as_json,
+        quiet,
     )
 
 
-def _columns(found: TargetRanking) -> dict[str, Any]:
-    """Return the targets as columns of a table, with two columns for each interval."""
-    from dataclasses import asdict
-    from math import nan
-
-    import numpy as np
-
-    columns: dict[str, list[Any]] = {}
-    for row in map(asdict, found.targets):
-        for name, value in row.items():
-            if name.endswith("_interval"):
-                stem = name.removesuffix("_interval")
-                for end, number in zip(("low", "high"), value or (nan, nan), strict=True):
-                    columns.setdefault(f"{stem}_{end}", []).append(number)
-            else:
-                columns.setdefault(name, []).append(nan if value is None else value)
-    return {name: np.array(values) for name, values in columns.items()}
-
-
-def _print_ranking(found: TargetRanking) -> None:
+def _print_ranking(ranking: TargetRanking) -> None:
     console = layout.stdout_console()
-    name = found.advertiser or "a new advertiser"
-    during = f" in {found.days} days" if found.days > 1 else ""
-    at = f" at a bid of {found.bid:.4g} {found.currency}".rstrip()
-    rest = f"{at}, {count(found.supply)} auctions{during}, by {found.by.replace('_', ' ')}"
+    name = ranking.advertiser or "a new advertiser"
+    during = f" in {ranking.days} days" if ranking.days > 1 else ""
+    at = f" at a bid of {ranking.bid:.4g} {ranking.currency}".rstrip()
+    rest = f"{at}, {count(ranking.supply)} auctions{during}, by {ranking.by.replace('_', ' ')}"
     layout.print_heading(console, name, rest)
-    names = dict.fromkeys(row.dimension for row in found.targets)
+    names = dict.fromkeys(row.dimension for row in ranking.targets)
     for dimension in names:
-        rows = [row for row in found.targets if row.dimension == dimension]
-        layout.print_indented(console, _table(dimension, rows, found))
+        rows = [row for row in ranking.targets if row.dimension == dimension]
+        layout.print_indented(console, _table(dimension, rows, ranking))
         if len(rows) > _MOST_ROWS:
             console.print(f"… and {len(rows) - _MOST_ROWS} more; --json and -o give all.")
     console.print(
-        f"Intervals have a probability of {found.level:.0%}; those of costs are of the expected "
+        f"Intervals have a probability of {ranking.level:.0%}; those of costs are of the expected "
         "cost."
     )
-    why = layout.one_line(found.why)
-    console.print(f"{why[:1].upper()}{why[1:]}.")
+    console.print(layout.sentence(ranking.why))
 
 
-def _table(dimension: str, rows: list[RankedTarget], found: TargetRanking) -> Table:
+def _table(dimension: str, rows: list[RankedTarget], ranking: TargetRanking) -> Table:
     """Return the best values of one dimension; the ranked figure has its interval below it."""
-    unit = f" ({found.currency})" if found.currency else ""
+    unit = f" ({ranking.currency})" if ranking.currency else ""
     shown: dict[str, tuple[str, Callable[[float], str]]] = {
         "impressions": ("impressions", count),
-        "spend": (f"spend{unit}", _money),
+        "spend": (f"spend{unit}", money),
         "clicks": ("clicks", count),
         "conversions": ("conversions", count),
-        "cost": (f"eCPM{unit}", _money),
-        "cost_per_click": (f"CPC{unit}", _money),
-        "cost_per_conversion": (f"CPA{unit}", _money),
+        "cost": (f"eCPM{unit}", money),
+        "cost_per_click": (f"CPC{unit}", money),
+        "cost_per_conversion": (f"CPA{unit}", money),
     }
     hidden = {"cost", "cost_per_conversion", "conversions"}
     if rows[0].clicks is None:
         hidden = {"clicks", "cost_per_click", "conversions", "cost_per_conversion"}
-    elif found.by in hidden:
+    elif ranking.by in hidden:
         hidden.add("cost_per_click")  # to fit in the width of a terminal
-    kept = [name for name in shown if name not in hidden or name == found.by]
+    figures = [name for name in shown if name not in hidden or name == ranking.by]
     table = layout.figures_table(
-        [dimension], ["auctions", *(shown[name][0] for name in kept), "own", "best"]
+        [dimension], ["auctions", *(shown[name][0] for name in figures), "own", "best"]
     )
     for row in rows[:_MOST_ROWS]:
-        figures = [_cell(row, name, shown[name][1], name == found.by) for name in kept]
+        cells = [_cell(row, name, shown[name][1], name == ranking.by) for name in figures]
         best = "–" if row.chance_best is None else f"{row.chance_best:.0%}"
         table.add_row(
-            layout.one_line(row.value), percent(row.share), *figures, f"{row.own_weight:.0%}", best
+            layout.one_line(row.value), percent(row.share), *cells, f"{row.own_weight:.0%}", best
         )
     return table
 
@@ -172,7 +157,3 @@ def _cell(row: RankedTarget, name: str, written: Callable[[float], str], with_sp
     if not with_span or ends is None:
         return Text(written(value))
     return Text.assemble(written(value), "\n", (span(ends, written), "dim"))
-
-
-def _money(value: float) -> str:
-    return money(value, "")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.inputs import reading, subjects
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.command_line.ads.segment import model_facts, print_segments
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
@@ -25,9 +25,7 @@ __all__ = ["update"]
 
 @with_log_options
 def update(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
-    ],
+    model: subjects.Model,
     new_log: Annotated[
         list[str],
         typer.Argument(metavar="NEWLOG", help="Log of the new days only; see LOGS of segment."),
@@ -41,21 +39,12 @@ def update(
             help="Model file to write; by default MODEL is replaced.",
         ),
     ] = None,
-    advertisers: reading.AdvertiserTable = None,
-    engine: reading.Engine = "duckdb://",
-    table: reading.LogTable = None,
-    auction: Annotated[
-        reading.AuctionType | None,
-        typer.Option(
-            "--auction", help="Auction type; by default that in the log, else that of the model."
-        ),
-    ] = None,
     dimension: reading.Dimensions = None,
     allow_faults: reading.AllowFaults = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
-    how: LogOptions,
+    log_options: LogOptions,
 ) -> None:
     """Add the days of a new log to a model, without the old log.
 
@@ -71,16 +60,8 @@ def update(
     from coterie.files.model_files import save_model
 
     target = model if output is None else output
-    source = reading.LogInput(
-        new_log,
-        engine,
-        advertisers,
-        table,
-        auction,
-        {"model": target},
-        dimensions=reading.dimensions_in(dimension),
-        how=how,
-    )
+    columns = reading.dimensions_in(dimension)
+    source = reading.LogInput(new_log, log_options, {"model": target}, dimensions=columns)
     source.check_outputs()
     with shown_notes(quiet) as notes, shown_stages(quiet):
         forecaster = load_forecaster(model)

@@ -40,12 +40,12 @@ class Command(typer.core.TyperCommand):
             raise type(error)(self._with_options(str(error))) from error
 
     def _with_options(self, message: str) -> str:
-        begun = _PARAMETER.match(message)
-        option = begun and f"--{begun[1].replace('_', '-')}"
-        if not begun or not any(option in one.opts for one in self.params):
+        parameter = _PARAMETER.match(message)
+        option = parameter and f"--{parameter[1].replace('_', '-')}"
+        if not parameter or not any(option in one.opts for one in self.params):
             return message
-        value = begun[3].strip("[]").replace("'", "")
-        return f"{option} {value}: {message[begun.end() :]}"
+        value = parameter[3].strip("[]").replace("'", "")
+        return f"{option} {value}: {message[parameter.end() :]}"
 
 
 def needing(extra: str, what: str, *packages: str) -> type[Command]:

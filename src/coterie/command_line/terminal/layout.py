@@ -54,11 +54,11 @@ def stdout_console() -> Console:
     return Plain(file=file, highlight=False, markup=False, emoji=False)
 
 
-def print_heading(console: Console, name: object, rest: str) -> None:
+def print_heading(console: Console, name: object, rest: str, style: str = "bold") -> None:
     """Print a name in bold, followed by what it is."""
     from rich.text import Text
 
-    console.print(Text.assemble((one_line(name), "bold"), rest))
+    console.print(Text.assemble((one_line(name), style), rest))
 
 
 def print_indented(console: Console, content: RenderableType, *, above: int = 1) -> None:
@@ -133,6 +133,16 @@ def counted(number: float, name: str) -> str:
     ('1 day', '1,268 advertisers')
     """
     return f"{number:,.0f} {name}{'' if number == 1 else 's'}"
+
+
+def sentence(reason: str) -> str:
+    """Return a reason as a sentence on one line.
+
+    >>> sentence("its 7 bids")
+    'Its 7 bids.'
+    """
+    text = one_line(reason)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def one_line(text: object) -> str:

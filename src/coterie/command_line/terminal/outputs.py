@@ -74,13 +74,13 @@ class Outputs:
         read = [source.resolve() for source in sources]
         taken = dict.fromkeys(read, "the input")
         for kind, path in self._files.items():
-            target, what = path.resolve(), f"the {kind}"
-            if (other := taken.setdefault(target, what)) != what:
-                raise OutputError(f"cannot write {what} to {path}: this path is {other}")
+            target, output = path.resolve(), f"the {kind}"
+            if (other := taken.setdefault(target, output)) != output:
+                raise OutputError(f"cannot write {output} to {path}: this path is {other}")
             folder = next((source for source in read if source in target.parents), None)
             if folder is not None and folder.is_dir():
                 raise OutputError(
-                    f"cannot write {what} to {path}: it is inside the input folder {folder}; "
+                    f"cannot write {output} to {path}: it is inside the input folder {folder}; "
                     "choose another path"
                 )
 
@@ -90,7 +90,6 @@ class Outputs:
         P: Any,
         names: Sequence[str],
         ids: Mapping[str, Any],
-        *,
         features: Any = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:

@@ -61,11 +61,11 @@ def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
     notes: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        usual = warnings.showwarning
+        show_as_before = warnings.showwarning
 
         def note(message: Warning | str, category: type[Warning], *place: Any) -> None:
             if not issubclass(category, UserWarning):
-                usual(message, category, *place)
+                show_as_before(message, category, *place)
             elif (line := in_options(" ".join(str(message).split()))) not in notes:
                 notes.append(line)
 

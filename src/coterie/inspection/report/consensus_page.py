@@ -7,7 +7,7 @@ of points from numbers in the page, sorts tables and filters points.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from os import PathLike
 from typing import Any
@@ -134,7 +134,11 @@ def render_report(contents: ConsensusReport) -> str:
 
 def report_templates() -> Any:
     """Return the templates of the page; raise a MissingExtraError if jinja2 is not installed."""
-    filters = {"decimals": _decimals, "figure": _figure, "bound": _bound}
+    filters: dict[str, Callable[..., Any]] = {
+        "decimals": _decimals,
+        "figure": _figure,
+        "bound": _bound,
+    }
     return page_templates("coterie.inspection.report", filters, extra="report")
 
 

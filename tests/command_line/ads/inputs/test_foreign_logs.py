@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from bid_tables import assert_equal_histograms
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.log_options import LogOptions, with_log_options
+from coterie.command_line.ads.inputs import reading
+from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.errors import CoterieError, CoterieWarning
 from foreign_logs import BERLIN, SHAPES, auctions, write_canonical
 
@@ -31,8 +31,8 @@ def log_input(words: list[str]) -> reading.LogInput:
 
     @program.command()
     @with_log_options
-    def _(logs: reading.Logs, table: reading.LogTable = None, *, how: LogOptions) -> None:
-        found.append(reading.LogInput(logs, table=table, how=how))
+    def _(logs: reading.Logs, *, log_options: LogOptions) -> None:
+        found.append(reading.LogInput(logs, log_options))
 
     result = CliRunner().invoke(program, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -34,10 +36,11 @@ __all__ = [
     "Where",
     "answer_facts",
     "check_output",
+    "columns_of",
     "load_quietly",
-    "print_decision",
     "refuse_model",
     "values_in",
+    "write_and_print",
 ]
 
 Model = Annotated[
@@ -108,10 +111,10 @@ def check_output(output: Path | None, model: Path, as_json: bool) -> None:
     refuse_model(output, model, "the table")
 
 
-def refuse_model(output: Path, model: Path, what: str) -> None:
+def refuse_model(output: Path, model: Path, kind: str) -> None:
     """Refuse to write over the model that is asked."""
     if output.resolve() == model.resolve():
-        raise OutputError(f"cannot write {what} to {output}: this path is the model")
+        raise OutputError(f"cannot write {kind} to {output}: this path is the model")
 
 
 def load_quietly(model: Path, quiet: bool) -> AdForecaster:
@@ -129,35 +132,33 @@ def values_in(where: list[str] | None) -> dict[str, str] | None:
     {'device': 'phone', 'country': 'DE'}
     """
     pairs = [part.partition("=") for part in where or ()]
-    found = {name.strip(): value.strip() for name, _, value in pairs}
-    if not all(sign and name.strip() for name, sign, _ in pairs) or len(found) < len(pairs):
+    values = {name.strip(): value.strip() for name, _, value in pairs}
+    if not all(sign and name.strip() for name, sign, _ in pairs) or len(values) < len(pairs):
         raise InvalidParameterError(
             f"--where {' '.join(where or ())}: write NAME=VALUE, such as device=phone, each "
             "dimension once"
         )
-    return found or None
+    return values or None
 
 
-def print_decision(
-    found: Any,
-    print_found: Callable[[], None],
-    columns: Callable[[Any], dict[str, Any]],
-    model: Path,
+def write_and_print(
+    print_summary: Callable[[], None],
+    facts: Callable[[], dict[str, Any]],
+    columns: Callable[[], Mapping[str, Any]],
     output: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write the table of a decision if asked for, and print the decision or its JSON."""
+    """Write the table of an answer if it was requested, and print its summary or its JSON."""
     if output is not None:
-        write_output(output, columns(found))
+        write_output(output, columns())
 
-    def print_summary(_: dict[str, Any]) -> None:
-        print_found()
-        written = [] if output is None else [output_name(output)]
-        layout.print_files(layout.stdout_console(), written)
+    def print_all(_: dict[str, Any]) -> None:
+        print_summary()
+        if output is not None:
+            layout.print_files(layout.stdout_console(), [output_name(output)])
 
-    facts = answer_facts(found, model) if as_json else {}
-    layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
+    layout.print_answer(facts() if as_json else {}, print_all, as_json, quiet, is_stream(output))
 
 
 def answer_facts(answer: Any, model: Path) -> dict[str, Any]:
@@ -169,3 +170,21 @@ def answer_facts(answer: Any, model: Path) -> dict[str, Any]:
 
     facts: dict[str, Any] = msgspec.to_builtins(of_version(answer, file_version(model)))
     return facts
+
+
+def columns_of(records: Sequence[Any]) -> dict[str, Any]:
+    """Return the fields of dataclasses as columns; an interval has two, and None becomes NaN."""
+    import numpy as np
+
+    columns: dict[str, list[Any]] = {}
+    for record in records:
+        for field in fields(record):
+            value, name = getattr(record, field.name), field.name
+            if name.endswith("_interval"):
+                low, high = value or (math.nan, math.nan)
+                stem = name.removesuffix("_interval")
+                columns.setdefault(f"{stem}_low", []).append(low)
+                columns.setdefault(f"{stem}_high", []).append(high)
+            else:
+                columns.setdefault(name, []).append(math.nan if value is None else value)
+    return {name: np.array(values) for name, values in columns.items()}

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import typer
 
-from coterie.command_line.ads.log_options import LogOptions
+from coterie.command_line.ads.inputs.log_options import DUCKDB, LogOptions
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.streams import is_stream
 from coterie.errors import CoterieWarning, InvalidParameterError, OutputError, TableError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from coterie.ads.histograms.target_counts import TargetCounts
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
-    from coterie.ads.logs.log_mapping import LogMapping
     from coterie.ads.logs.mapping_proposals import MappingProposal
     from coterie.ads.logs.raw_logs import RawLog
     from coterie.ads.segments.settings import SegmentSettings
@@ -37,34 +36,6 @@ Logs = Annotated[
         help="Parquet, CSV or JSON-lines files, folders or globs of them, a DuckDB file, or a "
         "table of the engine.",
     ),
-]
-AdvertiserTable = Annotated[
-    Path | None,
-    typer.Option(
-        "--advertisers",
-        metavar="FILE",
-        help="Table of texts, with columns advertiser_id and description; by default "
-        "advertisers.parquet or .csv beside the logs.",
-    ),
-]
-Engine = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        metavar="URL",
-        envvar="COTERIE_ENGINE",
-        help="Engine: duckdb:// (embedded), duckdb://FILE, pyspark://local, pyspark://HOST:PORT "
-        "or postgres://HOST/DATABASE.",
-    ),
-]
-LogTable = Annotated[
-    str | None,
-    typer.Option("--table", metavar="NAME", help="Table to read, if LOGS is a DuckDB file."),
-]
-AuctionType = Literal["first", "second"]
-Auction = Annotated[
-    AuctionType | None,
-    typer.Option("--auction", help="Auction type; by default that in the log."),
 ]
 By = Annotated[
     Literal["advertiser", "campaign"],
@@ -107,7 +78,6 @@ AllowFaults = Annotated[
 ]
 
 _LOG = logging.getLogger("coterie")
-_DUCKDB = "duckdb://"
 
 
 @dataclass(frozen=True)
@@ -127,30 +97,26 @@ class LogInput:
 
     Attributes
     ----------
-    logs, engine, advertisers, table, auction
-        The options of these names.
+    logs : str or sequence of str
+        Its files, folders or tables.
+    options : LogOptions
+        How to read it.
     outputs : mapping of str to Path or None
         Files to write by kind; None for those not requested.
-    usual_auction : {"first", "second"}, optional
-        The auction type if neither the option nor the log says one.
     by : {"advertiser", "campaign"}
         What is forecast.
     dimensions : mapping of str to str
         The column of each dimension.
-    how : LogOptions
-        What the columns of the log mean.
+    usual_auction : {"first", "second"}, optional
+        The auction type if neither the options nor the log says one.
     """
 
     logs: str | Sequence[str]
-    engine: str = _DUCKDB
-    advertisers: Path | None = None
-    table: str | None = None
-    auction: str | None = None
+    options: LogOptions = field(default_factory=LogOptions)
     outputs: Mapping[str, Path | None] = field(default_factory=dict)
-    usual_auction: str | None = None
     by: str = "advertiser"
     dimensions: Mapping[str, str] = field(default_factory=dict)
-    how: LogOptions = field(default_factory=LogOptions)
+    usual_auction: str | None = None
 
     @property
     def sources(self) -> list[str]:
@@ -163,16 +129,17 @@ class LogInput:
         An output must not replace an input. A table in the folder of the log is refused too:
         the next run would read it as a part of the log.
         """
-        taken = {}
+        taken, options = {}, self.options
         # A URL may have options after the path, as in duckdb://FILE?threads=2.
-        database = unquote(self.engine.removeprefix(_DUCKDB).partition("?")[0])
-        if self.engine.startswith(_DUCKDB) and database:
+        database = unquote(options.engine.removeprefix(DUCKDB).partition("?")[0])
+        if options.engine.startswith(DUCKDB) and database:
             taken[Path(database).resolve()] = "the database"
-        if self.advertisers is not None:
-            taken[self.advertisers.resolve()] = "the table of advertisers"
-        if self.how.mapping_file is not None:
-            taken[self.how.mapping_file.expanduser().resolve()] = "the mapping file"
-        taken |= {Path(path).resolve(): "a notice file" for path in self._notices}
+        if options.advertisers is not None:
+            taken[options.advertisers.resolve()] = "the table of advertisers"
+        if options.mapping_file is not None:
+            taken[options.mapping_file.expanduser().resolve()] = "the mapping file"
+        for notices in (*options.wins, *options.losses):
+            taken[Path(notices).resolve()] = "a notice file"
         for kind, path in self.outputs.items():
             if path is None or (is_stream(path) and kind == "table"):
                 continue
@@ -208,17 +175,18 @@ class LogInput:
         from coterie.ads.logs.checks.log_checks import check_logs
         from coterie.engines.backends import connect
 
+        options = self.options
         with _interruptible():
             _LOG.info("Opening %s", ", ".join(self.sources))
             opened = open_logs(
                 self._source,
-                connect(self.engine),
-                mapping=self.how.mapping,
-                wins=list(self.how.wins) or None,
-                losses=list(self.how.losses) or None,
-                auction=self.auction,
-                advertisers=self.advertisers,
-                table=self.table,
+                connect(options.engine),
+                mapping=options.mapping,
+                wins=list(options.wins) or None,
+                losses=list(options.losses) or None,
+                auction=options.auction,
+                advertisers=options.advertisers,
+                table=options.table,
                 by=self.by,
                 dimensions=self.dimensions,
             )
@@ -236,32 +204,21 @@ class LogInput:
         from coterie.ads.logs.raw_logs import open_raw
         from coterie.engines.backends import connect
 
+        options = self.options
         with _interruptible():
             raw = open_raw(
                 self._source,
-                connect(self.engine),
-                mapping_of(self.how.mapping),
-                table=self.table,
-                wins=list(self.how.wins) or None,
-                losses=list(self.how.losses) or None,
+                connect(options.engine),
+                mapping_of(options.mapping),
+                table=options.table,
+                wins=list(options.wins) or None,
+                losses=list(options.losses) or None,
                 dimensions=list(self.dimensions.values()),
             )
             self._refuse_input_files(raw)
             if raw.kind != "bids" or is_canonical(raw.table.columns):
                 return None
             return propose_mapping(raw.table, raw.mapping)
-
-    def command(self, name: str, mapping: LogMapping | None = None) -> list[str]:
-        """Return the words of a command that reads this log with a mapping."""
-        given = {
-            "--engine": None if self.engine == _DUCKDB else self.engine,
-            "--advertisers": self.advertisers,
-            "--table": self.table,
-            "--auction": self.auction,
-        }
-        options = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
-        how = self.how if mapping is None else replace(self.how, mapping=mapping)
-        return ["coterie", "ads", name, *self.sources, *options, *how.words()]
 
     def read(self, allow_faults: bool = False) -> CountedLog:
         """Open the log, check it, and count it.
@@ -272,19 +229,20 @@ class LogInput:
         from coterie.ads.histograms.target_counting import read_targets
         from coterie.ads.logs.bid_logs import read_descriptions
 
-        opened, found = self.check()
-        if found.errors:
-            worst, *others = found.errors
+        opened, check = self.check()
+        if check.errors:
+            worst, *others = check.errors
             more = f", and {counted(len(others), 'other fault')}" if others else ""
             fault = f"{opened.source}: {worst.what} ({counted(worst.count, worst.unit[:-1])}){more}"
-            see = f"See: {shlex.join(self.command('check'))}"
+            words = ["coterie", "ads", "check", *self.sources, *self.options.words()]
+            see = f"See: {shlex.join(words)}"
             if not allow_faults:
                 raise TableError(f"{fault}; {worst.remedy}. {see}")
             warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
         histograms = counted_histograms(opened)
         with _interruptible():
             targets = read_targets(opened, histograms) if opened.dimensions else None
-            return CountedLog(opened, found, histograms, read_descriptions(opened), targets)
+            return CountedLog(opened, check, histograms, read_descriptions(opened), targets)
 
     def _of_usual_auction(self, opened: BidLogs) -> BidLogs:
         """Return the log with the usual auction type, if the log says none."""
@@ -308,10 +266,6 @@ class LogInput:
     @property
     def _source(self) -> str | list[str]:
         return self.sources[0] if len(self.sources) == 1 else self.sources
-
-    @property
-    def _notices(self) -> tuple[str, ...]:
-        return (*self.how.wins, *self.how.losses)
 
 
 def counted_histograms(opened: BidLogs) -> BidHistograms:

@@ -15,8 +15,9 @@ from answers import assert_one_line
 from coterie import L2Consensus, OneHotKMeans, RobustConsensus
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs import advertiser_texts, bid_logs, log_files
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.reading import LogInput
+from coterie.command_line.ads.inputs import reading
+from coterie.command_line.ads.inputs.log_options import LogOptions
+from coterie.command_line.ads.inputs.reading import LogInput
 from coterie.errors import CoterieWarning, OutputError, TableError
 
 
@@ -74,7 +75,7 @@ def test_log_with_faults_is_refused(write_log):
     log = write_log(currency=["EUR", "USD"] * (n // 2), bid_micros=[-1] * 5 + [2_000_000] * (n - 5))
     renamed = log.rename(log.with_name("two words"))
     with pytest.raises(TableError) as refused:
-        LogInput(str(renamed), auction="second").read()
+        LogInput(str(renamed), LogOptions(auction="second")).read()
     message = str(refused.value)
     assert "the bid is 0 or below (5 rows), and " in message
     assert "other fault" in message
@@ -112,8 +113,7 @@ def test_mixed_currencies_are_refused(run, write_log, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("command", ["segment", "report", "evaluate"])
-def test_files_are_listed_and_texts_read_once(run, write_log, tmp_path, monkeypatch, command):
+def test_files_are_listed_and_texts_read_once(run, write_log, tmp_path, monkeypatch):
     """A quiet command prints nothing; it lists the files and reads the texts once."""
     calls = []
 
@@ -126,7 +126,7 @@ def test_files_are_listed_and_texts_read_once(run, write_log, tmp_path, monkeypa
 
     count_calls("find_files")
     count_calls("read_texts")
-    result = run("ads", command, write_log(), "-k", 2, "-o", tmp_path / "out", "--quiet")
+    result = run("ads", "report", write_log(), "-k", 2, "-o", tmp_path / "out", "--quiet")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     assert sorted(calls) == ["find_files", "read_texts"]
 
@@ -141,7 +141,7 @@ class TestOutputs:
 
     def check(self, logs: Path | str, outputs, **options) -> None:
         """Check outputs before and after the log is opened."""
-        source = LogInput(str(logs), outputs=outputs, **options)
+        source = LogInput(str(logs), LogOptions(**options), outputs)
         source.check_outputs()
         source.check()
 

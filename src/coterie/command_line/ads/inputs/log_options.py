@@ -1,4 +1,4 @@
-"""Options that say what the columns of a log mean, shared by all commands that read one."""
+"""Options that say where a log is and what its columns mean, for all commands that read one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ import typer
 if TYPE_CHECKING:
     from coterie.ads.logs.log_mapping import LogMapping
 
-__all__ = ["LogOptions", "with_log_options"]
+__all__ = ["DUCKDB", "LogOptions", "with_log_options"]
 
-_PANEL = "The format of the log"
+DUCKDB = "duckdb://"
+_PANEL = "The log"
 
 
 @dataclass(frozen=True)
 class LogOptions:
     """What the options say about a log."""
 
+    engine: str = DUCKDB
+    advertisers: Path | None = None
+    table: str | None = None
+    auction: str | None = None
     mapping: LogMapping | None = None
     wins: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
@@ -30,26 +35,33 @@ class LogOptions:
 
     def words(self) -> list[str]:
         """Return the options that say the same, without a mapping file."""
+        values = [
+            ("--engine", None if self.engine == DUCKDB else self.engine),
+            ("--advertisers", self.advertisers),
+            ("--table", self.table),
+            ("--auction", self.auction),
+        ]
+        given = [(option, str(value)) for option, value in values if value is not None]
         notices = [("--wins", path) for path in self.wins]
         notices += [("--losses", path) for path in self.losses]
-        said = [] if self.mapping is None else self.mapping.options()
-        return [*said, *(word for pair in notices for word in pair)]
+        mapping = [] if self.mapping is None else self.mapping.options()
+        return [*_flat(given), *mapping, *_flat(notices)]
 
 
 def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a log; it gets them as its parameter ``how``."""
+    """Give a command the options of a log; it gets them as its parameter ``log_options``."""
     shared = inspect.signature(_log_options).parameters
     own = inspect.signature(command).parameters
 
     @functools.wraps(command)
-    def with_options(**given: Any) -> None:
-        said = {name: given.pop(name) for name in shared}
-        command(**given, how=_log_options(**said))
+    def with_options(**values: Any) -> None:
+        of_log = {name: values.pop(name) for name in shared}
+        command(**values, log_options=_log_options(**of_log))
 
     hints = get_type_hints(command, include_extras=True) | get_type_hints(
         _log_options, include_extras=True
     )
-    parameters = [*(one for one in own.values() if one.name != "how"), *shared.values()]
+    parameters = [*(one for one in own.values() if one.name != "log_options"), *shared.values()]
     # Typer calls commands by keywords and reads their options here
     ordered = [
         one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name])
@@ -60,15 +72,40 @@ def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def _option(*names: str, **how: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=_PANEL, **how)
+def _option(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_PANEL, **settings)
 
 
 def _log_options(
+    advertisers: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE",
+            help="Table of texts, with columns advertiser_id and description; by default "
+            "advertisers.parquet or .csv beside the logs.",
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        _option(
+            metavar="URL",
+            envvar="COTERIE_ENGINE",
+            help="Engine: duckdb:// (embedded), duckdb://FILE, pyspark://local, "
+            "pyspark://HOST:PORT or postgres://HOST/DATABASE.",
+        ),
+    ] = DUCKDB,
+    table: Annotated[
+        str | None, _option(metavar="NAME", help="Table to read, if the log is a DuckDB file.")
+    ] = None,
+    auction: Annotated[
+        Literal["first", "second"] | None,
+        _option(
+            help="Auction type; by default that in the log, or else that of the model to update."
+        ),
+    ] = None,
     mapping: Annotated[
         Path | None,
         _option(
-            "--mapping",
             metavar="FILE",
             help="Mapping file with what the options below say; coterie ads check "
             "--write-mapping writes one. Options come first.",
@@ -77,7 +114,6 @@ def _log_options(
     column: Annotated[
         list[str] | None,
         _option(
-            "--column",
             metavar="ROLE=NAME",
             help="Column of the log for a role: advertiser, time, day, bid, won, price, "
             "min_to_win, floor, auction_type, currency, weight, click, conversion or campaign. "
@@ -87,7 +123,6 @@ def _log_options(
     amounts: Annotated[
         list[str] | None,
         _option(
-            "--amounts",
             metavar="[ROLE=]UNIT",
             help="Unit of amounts: micros, cents or currency, for a thousand impressions; with "
             "/impression for one.",
@@ -95,22 +130,19 @@ def _log_options(
     ] = None,
     time_zone: Annotated[
         str,
-        _option("--time-zone", metavar="ZONE", help="Zone of times without one; by default UTC."),
+        _option(metavar="ZONE", help="Zone of times without one; by default UTC."),
     ] = "",
     day_zone: Annotated[
         str,
-        _option(
-            "--day-zone", metavar="ZONE", help="Zone in which days begin and end; by default UTC."
-        ),
+        _option(metavar="ZONE", help="Zone in which days begin and end; by default UTC."),
     ] = "",
     date_format: Annotated[
         Literal["day-first", "month-first"] | None,
-        _option("--date-format", help="Order of dates that end with the year."),
+        _option(help="Order of dates that end with the year."),
     ] = None,
     currency: Annotated[
         str,
         _option(
-            "--currency",
             metavar="CODE",
             help="Currency of amounts, such as EUR, if no column has it.",
         ),
@@ -132,16 +164,15 @@ def _log_options(
     ] = None,
     wins: Annotated[
         list[str] | None,
-        _option("--wins", metavar="FILE", help="Win notices to join to the bids."),
+        _option(metavar="FILE", help="Win notices to join to the bids."),
     ] = None,
     losses: Annotated[
         list[str] | None,
-        _option("--losses", metavar="FILE", help="Loss notices to join to the bids."),
+        _option(metavar="FILE", help="Loss notices to join to the bids."),
     ] = None,
     join_on: Annotated[
         str,
         _option(
-            "--join-on",
             metavar="NAME[=NAME]",
             help="Column that identifies a bid, and its name in the notices if it differs.",
         ),
@@ -154,7 +185,7 @@ def _log_options(
     """Return what the options say."""
     from coterie.ads.logs.log_mapping import LogMapping, mapping_of
 
-    said = LogMapping(
+    of_options = LogMapping(
         columns=_pairs(column or [], "--column"),
         amounts=_pairs(amounts or [], "--amounts", otherwise="all"),
         time_zone=time_zone,
@@ -167,20 +198,25 @@ def _log_options(
         join_on=join_on,
         unnoticed_lost=unnoticed_lost,
     )
-    complete = mapping_of(mapping).updated(said)
-    return LogOptions(complete, tuple(wins or ()), tuple(losses or ()), mapping)
+    complete = mapping_of(mapping).updated(of_options)
+    notices = tuple(wins or ()), tuple(losses or ())
+    return LogOptions(engine, advertisers, table, auction, complete, *notices, mapping)
 
 
 def _pairs(texts: Sequence[str], option: str, otherwise: str = "") -> dict[str, str]:
     """Return the values by name in texts such as ``bid=bid_price``."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals and otherwise:
             name, value = otherwise, text
         elif not equals:
             raise typer.BadParameter(f"{text!r}: write ROLE=NAME", param_hint=f"'{option}'")
-        if name.strip() in found:
+        if name.strip() in values:
             raise typer.BadParameter(f"{name.strip()} is given twice", param_hint=f"'{option}'")
-        found[name.strip()] = value.strip()
-    return found
+        values[name.strip()] = value.strip()
+    return values
+
+
+def _flat(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    return [word for pair in pairs for word in pair]

@@ -1,0 +1,1 @@
+"""What the advertising commands read: logs, and questions to models."""
