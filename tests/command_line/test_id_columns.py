@@ -132,12 +132,21 @@ def test_measurements_and_other_types_are_no_ids():
 
 def test_features_are_ids_only_by_name_or_as_text():
     """Different numbers in every row are usual for features."""
-    numbers = [str(i) for i in range(20)]
+    numbers = [str(3 * i) for i in range(20)]
     x = [f"{i}.25" for i in range(20)]
     assert noted(table_of(visitors=numbers, x=x), use="features") == ([], [])
     assert noted(table_of(shop_id=numbers, x=x), use="features")[0] == ["shop_id"]
     found, (note,) = noted(table_of(shop=words(20), x=x), use="features")
     assert found == ["shop"] and "--columns" not in note
+
+
+def test_running_numbers_among_features_have_a_note():
+    """Whole numbers without a gap, in any order, number the rows; others are measurements."""
+    numbers = [str(1000 + 7 * i % 20) for i in range(20)]
+    found, notes = noted(table_of(cust=numbers, run=RUN), use="features")
+    assert (found, len(notes)) == ([], 1)
+    assert "is used as a feature" in notes[0] and "--id cust" in notes[0]
+    assert noted(table_of(cust=[*numbers[:-1], "9"], run=RUN), use="features") == ([], [])
 
 
 @pytest.mark.parametrize("command", ["consensus", "choose-k"])

@@ -189,7 +189,7 @@ def test_integer_labels_keep_their_values(values):
     assert labels.to_pylist() == expected
 
 
-@pytest.mark.parametrize("word", ["", "  ", "NaN", " NA"])
+@pytest.mark.parametrize("word", ["", "  ", "NaN", " NA", "None", "N/A"])
 def test_words_for_missing(word):
     """They are missing among integers, among text, and in a column of their own kind."""
     assert label_columns(table_of(a=["1", word]))[2][0].to_pylist() == [1, None]

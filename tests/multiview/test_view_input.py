@@ -32,7 +32,7 @@ def test_equal_names_are_refused():
         (np.ones((4, 2)), "a list of arrays or a dict"),
         ([], "no views"),
         ([np.ones((4, 2)), np.ones((5, 2))], "view 0: 4, view 1: 5"),
-        ({"a": [[np.nan]]}, "a cannot be used"),
+        ({"a": [[np.nan]]}, "a has NaN at row 0, column 0"),
         ([np.ones((4, 2)), np.ones(4)], "view 1 cannot be used"),
     ],
 )

@@ -22,7 +22,7 @@ _FEWEST_TEXTS = 5
 _FEWEST_ROWS = 20
 _NEARLY_ALL = 0.9
 _MANY_ROWS = 1000
-_ID_WORDS = {"id", "ids", "key", "name", "uuid", "guid"}
+_ID_WORDS = {"id", "ids", "key", "name", "uuid", "guid", "no", "nr"}
 # pandas writes the index of a table as a column with one of the last two names.
 _ID_NAMES = {"index", "idx", "row", "email", "url", "unnamed: 0", ""}
 
@@ -50,7 +50,7 @@ def find_ids(
         (name,) = candidates
         is_text = _is_text(table, name, use)
         if (is_text or _is_named_like_id(name)) and name not in RESULT_COLUMNS:
-            other = f", or list it in --columns to use it as {use}"
+            other = f", or list it in --columns to use it as {_role(use)}"
             if is_text and use == "features":
                 other = ""  # text cannot be a feature
             _note(
@@ -60,8 +60,8 @@ def find_ids(
             return [name]
     for name in candidates:
         _note(
-            f"column {name!r} {_values(counts[name], table)} and is used as {use}; if it names "
-            f"the rows, add --id {_option(name)}"
+            f"column {name!r} {_values(counts[name], table)} and is used as {_role(use)}; if it "
+            f"names the rows, add --id {_option(name)}"
         )
     return list(ids)
 
@@ -90,8 +90,25 @@ def _may_be_id(table: Table, name: str, use: Literal["labels", "features"]) -> b
         return True
     if _is_text(table, name, use):
         return table.n_rows >= _FEWEST_TEXTS
-    # Features often have a different number in every row.
-    return use == "labels" and table.n_rows >= _FEWEST_ROWS
+    if table.n_rows < _FEWEST_ROWS:
+        return False
+    # features often have a different number in every row, but rarely without a gap
+    return use == "labels" or _is_running_number(table, name)
+
+
+def _is_running_number(table: Table, name: str) -> bool:
+    """Return whether different whole numbers have no gap, in any order, as numbers of rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from coterie.files.tables import holds_only
+
+    column = table.columns[name]
+    if not holds_only(column, r"^-?[0-9]{1,18}$"):
+        return False
+    numbers = pc.utf8_trim_whitespace(column.cast(pa.large_string())).cast(pa.int64())
+    ends = pc.min_max(numbers)
+    return bool(ends["max"].as_py() - ends["min"].as_py() == table.n_rows - 1)
 
 
 def _is_measurement(table: Table, name: str) -> bool:
@@ -115,6 +132,10 @@ def _is_named_like_id(name: str) -> bool:
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
     is_word = bool(_ID_WORDS & {word.lower() for word in words})
     return is_word or name.strip().lower() in _ID_NAMES
+
+
+def _role(use: Literal["labels", "features"]) -> str:
+    return "a feature" if use == "features" else "labels"
 
 
 def _values(different: int, table: Table) -> str:

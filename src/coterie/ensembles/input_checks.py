@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,8 +13,16 @@ from sklearn.utils import check_array
 
 from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.wording import number_of
 
-__all__ = ["check_features", "check_number", "check_odds", "check_row_weights", "check_whole"]
+__all__ = [
+    "check_features",
+    "check_finite",
+    "check_number",
+    "check_odds",
+    "check_row_weights",
+    "check_whole",
+]
 
 # float64 represents every whole number up to this one
 _LARGEST_EXACT_COUNT = 2.0**53
@@ -75,8 +84,37 @@ def check_features(X: Any, name: str) -> Any:
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    _check_finite(X, name)
+    check_finite(X, name)
     return X
+
+
+def check_finite(X: Any, name: str, columns: Sequence[str] | None = None) -> None:
+    """Refuse a dense or sparse table with NaN or infinity; ``columns`` are names of its columns.
+
+    >>> check_finite(np.array([[1.0, np.nan]]), "X", ["age", "income"])
+    Traceback (most recent call last):
+        ...
+    coterie.errors.InvalidParameterError: X has NaN at row 0, column 'income' (1 such cell in ...
+    """
+    values = X.data if sp.issparse(X) else X.ravel()
+    # the sum of finite numbers may overflow, but is fast and needs no memory
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size == 0:
+        return
+    first = bad[0]
+    if sp.issparse(X):
+        row, column = np.searchsorted(X.indptr, first, "right") - 1, X.indices[first]
+    else:
+        row, column = divmod(first, X.shape[1])
+    value = "NaN" if np.isnan(values[first]) else "infinity (inf)"
+    where = column if columns is None else repr(str(columns[column]))
+    raise InvalidParameterError(
+        f"{name} has {value} at row {row}, column {where} ({number_of(bad.size, 'such cell')} in "
+        "all); fill these cells or drop their rows"
+    )
 
 
 def check_odds(
@@ -146,24 +184,3 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64
     if countable and (weights == np.floor(weights)).all():
         return weights
     return shares * (np.count_nonzero(weights) / shares.sum())
-
-
-def _check_finite(X: Any, name: str) -> None:
-    values = X.data if sp.issparse(X) else X.ravel()
-    # the sum of finite numbers may overflow, but is fast and needs no memory
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):
-            return
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size == 0:
-        return
-    first = bad[0]
-    if sp.issparse(X):
-        row, column = np.searchsorted(X.indptr, first, "right") - 1, X.indices[first]
-    else:
-        row, column = divmod(first, X.shape[1])
-    value = "NaN" if np.isnan(values[first]) else "infinity (inf)"
-    raise InvalidParameterError(
-        f"{name} has {value} at row {row}, column {column} ({bad.size} such cells in all); "
-        "fill these cells or drop their rows"
-    )

@@ -15,7 +15,7 @@ from coterie.consensus.diagnostics import partition_names
 from coterie.consensus.parameters import check_choice
 from coterie.consensus.robust.feature_indices import FeatureSample
 from coterie.ensembles.distance_embedding import DistanceEmbedding, check_distances
-from coterie.ensembles.input_checks import check_row_weights
+from coterie.ensembles.input_checks import check_finite, check_row_weights
 from coterie.ensembles.scalings import Scaling, standard_and_min_max, unequal_spread
 from coterie.errors import InvalidParameterError
 from coterie.estimators.combining import RunsClusterer, rows_with_weight
@@ -182,8 +182,10 @@ class ConsensusClusterer(RunsClusterer):
         """Return features or distances after scikit-learn's checks."""
         check_choice("metric", self.metric, ("euclidean", "precomputed"))
         if not self._has_distances:
-            types = (np.float64, np.float32)
-            return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types)
+            checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+            X = validate_data(self, X, reset=reset, ensure_all_finite=False, **checks)
+            check_finite(X, "X", getattr(self, "feature_names_in_", None))
+            return X
         if reset and getattr(X, "ndim", 0) == 1:
             check_distances(np.asarray(X))  # it knows condensed distances
         D = validate_data(self, X, reset=reset, dtype=np.float64)

@@ -144,7 +144,7 @@ def load_model(
     >>> load_model("model.pkl")
     Traceback (most recent call last):
     ...
-    coterie.errors.ModelFileError: cannot read model.pkl: No such file or directory
+    coterie.errors.ModelFileError: there is no file model.pkl; check the name and the folder
     """
     path = Path(path)
     with _errors_of(path):
@@ -219,6 +219,10 @@ def _errors_of(path: Path) -> Iterator[None]:
         yield
     except ModelFileError as error:
         raise ModelFileError(f"cannot load {path}: {error}") from error
+    except FileNotFoundError as error:
+        raise ModelFileError(f"there is no file {path}; check the name and the folder") from error
+    except IsADirectoryError as error:
+        raise ModelFileError(f"{path} is a folder; give a model file") from error
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # zipfile, json and numpy raise many kinds of exceptions

@@ -52,7 +52,7 @@ _KINDS = {
     ".npy": "npy",
 }
 #: Texts that mean a missing value, and patterns of integers and numbers, in a column of text.
-MISSING_TEXTS = ("", "NA", "NaN", "nan", "null")
+MISSING_TEXTS = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None")
 INTEGER_PATTERN = r"^(0|-?[1-9][0-9]*)$"
 NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 #: First bytes of formats that need a file.
@@ -133,8 +133,8 @@ def label_columns(
     """Return the id columns, the names of the partitions, and their columns of labels.
 
     A column of text whose values are all integers (``3``, ``-1``; not ``03``, which would become
-    equal to ``3``) is int64, and −1 means missing; other text stays text. Blank, ``NA``, ``NaN``,
-    ``nan`` and ``null`` are missing. Columns of numbers are unchanged.
+    equal to ``3``) is int64, and −1 means missing; other text stays text. ``MISSING_TEXTS`` are
+    missing. Columns of numbers are unchanged.
 
     By default all columns but ``ids`` are partitions. A column with a −1 that does not mean missing
     gives a LabelWarning.
@@ -350,8 +350,8 @@ def _refuse_measurements(table: Table, name: str, present: Any) -> None:
         row = int(np.argmax(fractions))
         raise TableError(
             f"column {name!r} of {table.path} holds {present[row].as_py()} ({table.place(row)}): "
-            "labels are names of clusters, not measurements; for features use `coterie cluster`, "
-            "or --features if the command has it"
+            "labels are names of clusters, not measurements; for features use `coterie cluster` or "
+            "`coterie choose-k --features`"
         )
 
 

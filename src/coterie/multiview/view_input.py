@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_array, check_random_state
 
-from coterie.ensembles.input_checks import check_whole
+from coterie.ensembles.input_checks import check_finite, check_whole
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size
@@ -156,7 +156,10 @@ def check_same_views(
 
 
 def _checked_view(name: str, X: Any) -> Any:
+    checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
     try:
-        return check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        view = check_array(X, ensure_all_finite=False, **checks)
     except (TypeError, ValueError) as error:
         raise InvalidParameterError(f"{name} cannot be used: {error}") from error
+    check_finite(view, name)
+    return view

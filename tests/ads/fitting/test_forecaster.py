@@ -317,6 +317,8 @@ def test_a_new_advertiser_needs_a_supply():
         match=r"'unknown' is not in the log.*or give supply, its number of auctions",
     ):
         fitted().forecast("unknown", 1.0)
+    with pytest.raises(InvalidParameterError, match=r"'adv-20' .* \(similar: 'adv-0"):
+        fitted().forecast("adv-20", 1.0)
     with pytest.raises(InvalidParameterError, match="give the supply or the day, not both"):
         fitted().forecast("adv-00000", 1.0, supply=5, day="2026-03-09")
 

@@ -143,7 +143,7 @@ def test_without_views_there_is_nothing_to_compare():
     assert found.names == found.pairs == [] and found.dissenting == ""
     assert found.ari.shape == (0, 0) and found.weights.shape == (0,)
     assert found.placed.shape == (3, 0)
-    assert found.sentence == "There was no view to compare."
+    assert found.sentence == "No view distinguishes the advertisers."
 
 
 def test_the_papers_table_lists_levels_by_view():

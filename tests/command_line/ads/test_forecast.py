@@ -316,7 +316,7 @@ class TestModels:
     def test_missing_file_is_named(self, run, tmp_path):
         """A missing file is named."""
         result = run("ads", "forecast", tmp_path / "none", "--bid", 2)
-        assert_one_line(result, f"cannot read {tmp_path / 'none'}: No such file")
+        assert_one_line(result, f"there is no file {tmp_path / 'none'}; check")
 
     def test_the_model_is_never_overwritten(self, run, segmented, tmp_path):
         """The table may not overwrite the model."""

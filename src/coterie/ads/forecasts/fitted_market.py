@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +51,7 @@ Curves = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 _MICROS = 1_000_000
+_MOST_COMPARED = 20_000
 
 
 @dataclass(frozen=True)
@@ -308,13 +310,20 @@ class FittedMarket:
             )
         return self.targets_
 
+    def _suggested_names(self) -> list[str]:
+        # comparing more names takes too long for an error
+        return self.advertisers_.tolist() if len(self.advertisers_) <= _MOST_COMPARED else []
+
     def _auctions(self, placement: Placement, supply: float | None, days: DayTable) -> float:
         if supply is not None:
             return checked_supply(supply)
         if placement.row is None:
             who = quoted(placement.name) if placement.name else "a new advertiser"
+            similar = get_close_matches(placement.name or "", self._suggested_names(), 1)
+            hint = f" (similar: {quoted(similar[0])})" if similar else ""
             raise InvalidParameterError(
-                f"{who} is not in the log; check the id, or give supply, its number of auctions"
+                f"{who} is not in the log{hint}; check the id, or give supply, its number of "
+                "auctions"
             )
         return tables_of(self).supply(placement.row, days)
 

@@ -74,7 +74,7 @@ class ForecastTables:
         self.highest = float(self.bid_edges[-1])
         self.always = "" if model.choice_.days else _TOO_FEW_DAYS
         highest = f"{self.highest:g} {model.currency_}".rstrip()
-        self.above = f"; above every bid in the log ({highest}): the share won is taken as at that"
+        self.above = f"; above every bid in the log ({highest}), whose share won is used"
         self._grounds: dict[int, str] = {}
         # the most frequent question is about an average day
         self._average = self.days()

@@ -217,8 +217,9 @@ def report_payload(
         segments=_segments(model, grid, shown),
         advertisers=advertiser_rows(model, grid, shown, _LEVEL),
         views=_views(model),
-        outliers=_numbered(model.outliers_, shown),
-        low_confidence=_numbered(model.doubtful_, shown),
+        # without segments no advertiser is unlike its segment
+        outliers=_numbered(model.outliers_, shown) if model.segments_ else [],
+        low_confidence=_numbered(model.doubtful_, shown) if model.segments_ else [],
         warnings=list(model.warnings_),
         days=day_points(model.price_levels_, model.supply_.factors, _LEVEL),
         evaluation=None

@@ -165,7 +165,7 @@ def _sentence(
     dissenting: str,
 ) -> str:
     if not names:
-        return "There was no view to compare."
+        return "No view distinguishes the advertisers."
     nearest, high = names[int(with_segments.argmax())], with_segments.max()
     first = f"The {nearest} view is nearest to the segments (adjusted Rand index {high:.2f})"
     if not dissenting:

@@ -191,7 +191,9 @@ class ServiceProcess:
         warmed = asyncio.ensure_future(self._holder.current.warmed())
         await asyncio.wait([warmed], timeout=_LONG_START)
         if not warmed.done():
-            _LOG.info("The first start compiles for about half a minute; not ready until then")
+            _LOG.info(
+                "The first start compiles for half a minute; the address is printed when it is ready"
+            )
         await warmed
         if not self._routes.stopping:
             self._routes.starting = False

@@ -201,14 +201,16 @@ def print_segments(facts: dict[str, Any]) -> None:
             f"Outliers, unlike their segment: {counted(len(facts['outliers']), 'advertiser')}. "
             f"Without a clear segment: {counted(len(facts['low_confidence']), 'advertiser')}."
         )
-    console.print(_choice_sentence(facts["choice"]))
+    else:
+        console.print("There are no segments: all advertisers share the curves of the market.")
+    console.print(_choice_sentence(facts["choice"], len(facts["segments"])))
     if facts["dimensions"]:
         names = [f"{name} ({counted(len(v), 'value')})" for name, v in facts["dimensions"].items()]
         console.print(f"Dimensions: {layout.one_line(', '.join(names))}.")
     layout.print_files(console, facts["written"])
 
 
-def _choice_sentence(choice: dict[str, Any]) -> str:
+def _choice_sentence(choice: dict[str, Any], n_segments: int) -> str:
     if not choice["days"]:
         return (
             "There are too few days for a backtest: settings are the usual ones, and the intervals "
@@ -220,9 +222,11 @@ def _choice_sentence(choice: dict[str, Any]) -> str:
         if strength is None
         else f"curves of the market that count as much as {strength:g} own auctions"
     )
+    # the backtest can choose segments that are too small to be kept
+    segments = f"{counted(choice['segments'], 'segment')}, " if n_segments else ""
     return (
-        f"A backtest of {counted(choice['days'], 'day')} chose "
-        f"{counted(choice['segments'], 'segment')}, {market}, and {weights}. Its error (WAPE) is "
+        f"A backtest of {counted(choice['days'], 'day')} chose {segments}{market}, and {weights}. "
+        "Its error (WAPE) is "
         f"{percent(choice['error'])}, its bias {signed(choice['bias'])}."
     )
 
