@@ -96,7 +96,7 @@ const coterieForecastWords = (() => {
       if (mean) parts.push(compared(now, mean, per));
       const isRare = ({ high }) => high > 0 && high < 1;
       if ([now.impressions, now.clicks, now.conversions].some((figure) => figure && isRare(figure))) {
-        parts.push(" Where much less than one is expected, the interval has only the count 0.");
+        parts.push(" Where the mean is far below 1, the interval holds only the count 0.");
       }
       if (now.remark) parts.push(element("em", {}, ` ${now.remark}`));
       return parts;

@@ -191,9 +191,7 @@ class ServiceProcess:
         warmed = asyncio.ensure_future(self._holder.current.warmed())
         await asyncio.wait([warmed], timeout=_LONG_START)
         if not warmed.done():
-            _LOG.info(
-                "The first start compiles for half a minute; the address is printed when it is ready"
-            )
+            _LOG.info("The first start compiles for half a minute; then the address is printed")
         await warmed
         if not self._routes.stopping:
             self._routes.starting = False

@@ -111,9 +111,10 @@ def _print_ranking(ranking: TargetRanking) -> None:
         layout.print_indented(console, _table(dimension, rows, ranking))
         if len(rows) > _MOST_ROWS:
             console.print(f"… and {len(rows) - _MOST_ROWS} more; --json and -o give all.")
+    of_cost = " of the expected cost" if ranking.by.startswith("cost") else ""
     console.print(
-        f"Intervals have a probability of {ranking.level:.0%}; those of costs are of the expected "
-        "cost."
+        f"Below the ranked figure: its {ranking.level:.0%} interval{of_cost}. own: the weight of "
+        "the advertiser's own record. best: the probability that no other value is better."
     )
     console.print(layout.sentence(ranking.why))
 

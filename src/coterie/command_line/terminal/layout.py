@@ -91,7 +91,7 @@ def print_level(
         f"Intervals: each should contain the actual value with a probability of {level:.0%}."
     )
     if any(interval is not None and 0 < interval[1] < 1 for interval in counts):
-        console.print("Where much less than one is expected, the interval has only the count 0.")
+        console.print("Where the mean is far below 1, the interval holds only the count 0.")
 
 
 def print_files(console: Console, paths: Iterable[object]) -> None:
