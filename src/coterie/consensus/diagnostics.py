@@ -363,14 +363,15 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
 
 
 def _uncertain_points(estimator: Any, consensus: Any) -> str:
-    """Name the points with the least confidence; empty if all points are certain."""
+    """Name the points with the least confidence; empty if all points are equally certain."""
     labelled, confidence = np.flatnonzero(consensus.labels_ >= 0), estimator.confidence_
+    highest = confidence[labelled].max(initial=0.0)
     least = labelled[np.argsort(confidence[labelled], kind="stable")[:_MOST_UNCERTAIN]]
     index = row_index(estimator)
     shown = [
         f"{_cut(i if index is None else index[i])} ({confidence[i]:.2f})"
         for i in least.tolist()
-        if confidence[i] < 1
+        if confidence[i] < highest
     ]
     return f"{'rows' if index is None else 'points'} {', '.join(shown)}" if shown else ""
 

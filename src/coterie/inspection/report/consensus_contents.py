@@ -145,7 +145,7 @@ class ConsensusReport:
         Points of less confidence are doubtful.
     n_doubtful : int
         The number of doubtful points. ``points`` has the least certain of them, or the few least
-        certain points if none is doubtful; points of confidence 1 are never listed.
+        certain points if none is doubtful, unless all are equally certain.
     k_given : bool
         Whether the number of clusters is a parameter of the estimator.
     k_choice : KPart or None
@@ -235,7 +235,9 @@ def consensus_contents(
         doubtful_below=doubtful_below,
         n_doubtful=n_doubtful,
         has_index=rows is not None,
-        points=_least_certain(estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN),
+        points=_least_certain(
+            estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, doubtful_below
+        ),
         features=None if X is None else features_part(estimator, X, feature_names, rows),
     )
 
@@ -369,11 +371,16 @@ def _coassociation(consensus: Any, rows: NDArray[np.object_] | None) -> HeatMap:
 
 
 def _least_certain(
-    estimator: Any, rows: NDArray[np.object_] | None, most: int
+    estimator: Any, rows: NDArray[np.object_] | None, most: int, below: float
 ) -> list[DoubtfulPoint]:
-    """Return the least certain points that have a label, by rising confidence."""
+    """Return the least certain points that have a label, by rising confidence.
+
+    A point with the largest confidence is listed only if this is less than ``below``.
+    """
     consensus, runner_up = fitted_consensus(estimator), runner_up_clusters(estimator)
     n_unlabelled = int((consensus.labels_ < 0).sum())
+    # probabilities of points on which all runs agree are a little below 1
+    certain = max(float(estimator.confidence_.max(initial=0.0)), below)
     # points without a label have confidence 0, so they are among the first
     points = point_report(estimator, most + n_unlabelled)
     return [
@@ -385,5 +392,5 @@ def _least_certain(
             confidence=one.confidence,
         )
         for one in points
-        if one.cluster >= 0 and one.confidence < 1
+        if one.cluster >= 0 and one.confidence < certain
     ][:most]
