@@ -135,10 +135,10 @@ def test_many_clusters_are_cut_short() -> None:
 
 def test_equally_certain_points_are_not_named() -> None:
     """Five of many equal points would be chosen by their order."""
-    P = np.array([[0, 0, 0], [0, 0, 0], [1, 1, 1], [1, 1, 1]])
+    P = np.repeat([[0], [1]], 10, axis=0) * np.ones((1, 5), dtype=int)
     assert "uncertain" not in summary(RobustConsensus(2, random_state=0).fit(P))
-    P[3, 2] = 0
-    assert "uncertain   rows " in summary(RobustConsensus(2, random_state=0).fit(P))
+    P[3, 2] = 1
+    assert "uncertain   rows 3 (0." in summary(RobustConsensus(2, random_state=0).fit(P))
 
 
 def test_a_clusterer_is_read_through_its_consensus() -> None:

@@ -44,6 +44,8 @@ __all__ = [
 
 #: Width of the names before the lines of a summary.
 _NAMES = 12
+#: Confidences that differ by less are equal.
+_ROUNDING = 1e-9
 _MOST_UNCERTAIN = 5
 _MOST_CHARACTERS = 40
 #: Shares of votes that are in memory together.
@@ -371,7 +373,7 @@ def _uncertain_points(estimator: Any, consensus: Any) -> str:
     shown = [
         f"{_cut(i if index is None else index[i])} ({confidence[i]:.2f})"
         for i in least.tolist()
-        if confidence[i] < highest
+        if confidence[i] < highest - _ROUNDING
     ]
     return f"{'rows' if index is None else 'points'} {', '.join(shown)}" if shown else ""
 

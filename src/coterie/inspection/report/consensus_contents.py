@@ -52,6 +52,7 @@ __all__ = [
 _MOST_COASSOCIATED, _MOST_COMPARED, _MOST_DOUBTFUL = 300, 200, 100
 #: Points are doubtful below this margin of votes or probability. If none is, ten are listed.
 _DOUBTFUL_MARGIN, _DOUBTFUL_PROBABILITY, _LEAST_CERTAIN = 0.5, 0.75, 10
+_ROUNDING = 1e-9
 _CONFIDENCE_BINS, _ROUNDING = 10, 1e-9
 
 
@@ -392,5 +393,5 @@ def _least_certain(
             confidence=one.confidence,
         )
         for one in points
-        if one.cluster >= 0 and one.confidence < certain
+        if one.cluster >= 0 and one.confidence < certain - _ROUNDING
     ][:most]
