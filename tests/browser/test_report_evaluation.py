@@ -93,7 +93,7 @@ def test_the_largest_misses_come_first(opened, width):
     wanted = POINTS["advertisers"][17]
     page.locator("#point-list input").fill(wanted)
     page.locator("#point-list .count", has_text="1–1 of 1").wait_for()
-    forecast = words.count(float(f"{figures['forecast'][17]:.4g}"))
+    forecast = words.count(float(f"{figures['forecast'][17]:.7g}"))
     assert rows.first.locator("td").first.inner_text() == forecast
     rows.first.locator("a").click()
     assert page.input_value("#advertiser") == wanted
@@ -131,7 +131,7 @@ def test_days_outside_their_band_are_marked(opened, name):
     place = 0 if name == "price" else 3
     page.locator("#drift summary").click()
     told = [row.locator("td").nth(place).inner_text() for row in table.locator("tbody tr").all()]
-    assert told == [words.percent(float(f"{row['observed']:.4g}")) for row in rows]
+    assert told == [words.percent(float(f"{row['observed']:.7g}")) for row in rows]
 
 
 def test_warnings_stand_beside_the_days(opened):

@@ -107,7 +107,7 @@ def twin_forecast(
     def at(name: str) -> float:
         return float(np.interp(bid, grid, [float(f"{value:.4g}") for value in getattr(one, name)]))
 
-    impressions = float(f"{auctions:.4g}") * at("win")
+    impressions = float(f"{auctions:.7g}") * at("win")
     return {
         "win": at("win"),
         "cost": at("cost"),
