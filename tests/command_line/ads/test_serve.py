@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -91,9 +92,12 @@ def test_short_token_is_refused(run, tmp_path, monkeypatch):
 
 
 def test_missing_model_is_named(run, tmp_path):
-    """A missing file is named."""
+    """A missing file is named; signals of the process that called the program act as before."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
     message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
     assert "none.coterie" in message
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_other_model_is_refused(run, tmp_path):

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.service import DETAILS
@@ -21,6 +21,7 @@ from coterie.errors import CoterieError
 from coterie.runtime.missing_extras import require_extra
 
 if TYPE_CHECKING:
+    from coterie.ads.service.fair_queue import FairQueue
     from coterie.ads.service.model_holder import ModelHolder
     from coterie.ads.service.routes import Routes
 
@@ -107,24 +108,8 @@ class ServiceProcess:
         CoterieError
             If the model cannot be served. Nothing listens then.
         """
-        from coterie.ads.service.application import make_application
-        from coterie.ads.service.fair_queue import FairQueue
-        from coterie.ads.service.model_holder import ModelHolder
-        from coterie.ads.service.monitoring import Metrics, traced
-        from coterie.ads.service.routes import Routes
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _end_at_start)
-        settings = self._settings
-        self._policy, metrics = policy_of(settings), Metrics()
-        self._holder: ModelHolder = ModelHolder(settings.model, metrics)
-        self._holder.load_first()
-        queue = FairQueue(settings.limits, metrics.queued_work.set)
-        self._routes: Routes = Routes(self._holder, queue, metrics, settings.limits)
-        self._routes.starting = True
-        app: Any = make_application(self._routes, self._policy, metrics, self._lifespan)
-        if settings.traces:
-            app = traced(app, app.template_of)
+        with _ending_at_start():
+            app, queue = self._make_app()
         # the collector need not look at modules and the model again
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
@@ -197,6 +182,24 @@ class ServiceProcess:
             self._routes.starting = False
             self._on_ready(address_of(self._listening))
 
+    def _make_app(self) -> tuple[Any, FairQueue]:
+        """Load the model; return the application and the queue of its work."""
+        from coterie.ads.service.application import make_application
+        from coterie.ads.service.fair_queue import FairQueue
+        from coterie.ads.service.model_holder import ModelHolder
+        from coterie.ads.service.monitoring import Metrics, traced
+        from coterie.ads.service.routes import Routes
+
+        settings = self._settings
+        self._policy, metrics = policy_of(settings), Metrics()
+        self._holder: ModelHolder = ModelHolder(settings.model, metrics)
+        self._holder.load_first()
+        queue = FairQueue(settings.limits, metrics.queued_work.set)
+        self._routes: Routes = Routes(self._holder, queue, metrics, settings.limits)
+        self._routes.starting = True
+        app: Any = make_application(self._routes, self._policy, metrics, self._lifespan)
+        return traced(app, app.template_of) if settings.traces else app, queue
+
     def _make_server(self, app: Any) -> Any:
         import uvicorn
 
@@ -229,6 +232,20 @@ class ServiceProcess:
                 _LOG.error("A defect ended %s", name, exc_info=error)
 
         task.add_done_callback(done)
+
+
+@contextlib.contextmanager
+def _ending_at_start() -> Iterator[None]:
+    """Let signals end the process immediately; if starting fails, they act as before."""
+    before = {
+        number: signal.signal(number, _end_at_start) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    except BaseException:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        raise
 
 
 def _end_at_start(number: int, _: object) -> None:
