@@ -63,7 +63,7 @@ def test_a_mapping_file_replaces_the_options(run, log, tmp_path):
     assert run("ads", "check", log, "--mapping", mapping, "--quiet").exit_code == 0
     result = run("ads", "check", log, "--mapping", mapping, "--column", "bid=none")
     assert result.exit_code == 1
-    assert "there is no column none for the bid" in unwrapped(result.stdout)
+    assert "there is no column none for the role bid" in unwrapped(result.stdout)
 
 
 def test_commands_refuse_a_log_that_is_not_decided(run, log, tmp_path):
