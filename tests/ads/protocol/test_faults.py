@@ -84,13 +84,13 @@ def test_missing_and_unknown_members():
     "name", [" - at `$.x", " - at `$.bid", " - at `$[3]", "` - at `$.where[...]"]
 )
 def test_name_that_looks_like_a_path(name):
-    """Whatever an unknown member is called, the fault is described."""
+    """An unknown member of any name gives a fault."""
     _, what = fault({**KNOWN, name: 1})
     assert what.startswith(("unknown name", "it must be"))
 
 
 def test_own_rules_keep_their_words():
-    """What a type says of its members together is said as it is."""
+    """A rule on several members of a type keeps its own sentence."""
     at, what = fault([KNOWN, {"bid": 1}], list[Question])
     assert (at, what) == ("[1]", "name an `advertiser`, or give the `text` of a new one")
 
@@ -118,7 +118,7 @@ anything = st.recursive(
 
 @given(anything, st.sampled_from(KINDS), st.booleans())
 def test_any_fault_is_described(value, kind, is_known):
-    """Whatever is wrong, there are words of ours for it, also if the value was not kept."""
+    """Every fault has a sentence of ours, also if the value is not known."""
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

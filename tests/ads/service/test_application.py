@@ -168,7 +168,7 @@ def test_clients_are_told_apart_by_address_and_token():
 
 
 def test_refused_requests_do_not_keep_their_model():
-    """A model that was replaced leaves memory without the collector, whatever was asked of it."""
+    """A replaced model leaves memory without the collector, after every kind of request."""
     nobody = {"advertiser": "nobody"}
     refused = [
         ("GET", "/v1/advertisers/nobody", None, 404),

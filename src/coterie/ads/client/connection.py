@@ -120,7 +120,7 @@ class Connection(Generic[Transport]):
                     f"base_url={self.base_url!r}: others could read the token on its way; use "
                     "https, or allow_plain_http=True if the network is your own"
                 )
-        # None for a scheme is "no proxy", whatever the environment says
+        # None for a scheme is "no proxy", also if the environment names one
         direct = dict.fromkeys(["http://", "https://", "all://"]) if is_local else None
         self._http = self._http_class(headers=headers, transport=transport, mounts=direct)
 

@@ -177,7 +177,7 @@ def _check_array(row: _Row, name: str, values: Any, sizes: dict[str, int], has_d
 
 
 def _amount(value: Any, sizes: dict[str, int]) -> Any:
-    """Return a number as it is, or the value of a sum of sizes such as ``K+1``."""
+    """Return a number unchanged, or the value of a sum of sizes such as ``K+1``."""
     if not isinstance(value, str):
         return value
     return sum(sizes[part] if part in sizes else int(part) for part in value.split("+"))

@@ -137,7 +137,7 @@ def _frequent_values(
 def _valued(
     logs: BidLogs, days: Sequence[Any] | None, part: str, dimension: str, kept: list[str]
 ) -> ir.Table:
-    """Return the counted rows with the value of a dimension, as it is kept."""
+    """Return the counted rows with the stored value of a dimension."""
     import ibis
 
     rows = counted_rows(logs, days, part)

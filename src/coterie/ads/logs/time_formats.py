@@ -9,7 +9,7 @@ A text is a time if it is one of
 - seconds, milliseconds, microseconds or nanoseconds since 1970, of 10, 13, 16 or 19 digits;
   10 digits that are a date and an hour since 2000 are that hour.
 
-Numbers are read like their digits. A time without a zone of its own is in the zone of the format.
+Numbers are read like their digits. A time without a zone is in the zone of the format.
 A day without a clock time is that day in every zone, and so is midnight in a column of days.
 """
 
@@ -230,7 +230,7 @@ def _two_digits(number: Any) -> Any:
 
 
 def _times_of_text(text: Any, how: TimeFormat) -> Any:
-    # 13 digits are milliseconds since 1970, of whatever unit the others are
+    # 13 digits are milliseconds since 1970, in any unit of the others
     millis = (text.re_extract(_EPOCH, 1) + "000").left(13).try_cast("int64")
     is_epoch = text.re_search(_EPOCH) & ~text.re_search(_COMPACT_HOUR)
     times = _utc(_iso_text(text, how.order).try_cast(_WITH_ZONE))

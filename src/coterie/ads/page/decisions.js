@@ -9,7 +9,7 @@
  *                 interval does, null if none does, undefined if there is no interval
  *   plan({ one, day, budget, days, bid })  optional: a promise of a BudgetPlan of the service; without
  *                 a bid, of the one that uses the budget
- * follow({ one, day, bid, when }) tells them what is asked; whatever else was found is forgotten, but
+ * follow({ one, day, bid, when }) tells them what is asked; other answers are forgotten, but
  * a budget is planned again.
  */
 const coterieDecisions = (() => {

@@ -38,7 +38,7 @@ _HASH_DIGITS = 16
 
 @dataclass(frozen=True)
 class PageFile:
-    """One file as it is handed out."""
+    """One file, as it is sent."""
 
     body: bytes
     kind: str  # its content type

@@ -8,7 +8,7 @@
  * show) and answers:
  *   forecast({ one, bids, day })  a reply { supply, curve, forecasts: one a bid, increasing }, or a
  *                       promise of it; of null where a later question took its place. A forecast is
- *                       that of forecast_words.js; a fault's message is shown as it is
+ *                       that of forecast_words.js; a fault's message is shown unchanged
  *   at(reply, bid)      the forecast at a bid without asking, isRough where it is interpolated; null
  *                       where that is not possible
  *   refine(reply, bids) optional: a promise of the reply after the forecasts of bids are exact

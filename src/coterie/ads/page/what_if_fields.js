@@ -176,7 +176,7 @@ const coterieFields = (() => {
     }
 
     function takeSupply() {
-      // whoever empties the field may go on to type
+      // a user who empties the field may go on to type
       if (inputs.supply.value.trim() === "" && !one.newcomer) return showFault("supply", "");
       const supply = checked("supply", "The number of auctions", entered(inputs.supply.value), true);
       if (supply === null) return undefined;
@@ -187,7 +187,7 @@ const coterieFields = (() => {
       return onChange();
     }
 
-    /** What is being typed, or was typed wrongly, stays as it is. */
+    /** What is being typed, or was typed wrongly, is not changed. */
     function fillSupply() {
       if (day.supply !== undefined || faults.supply || expected === null) return;
       if (document.activeElement !== inputs.supply) inputs.supply.value = shortSupply(expected);

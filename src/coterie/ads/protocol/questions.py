@@ -53,7 +53,7 @@ class Limits:
     all_text_chars: int = 200_000  # of all texts of one request
     id_chars: int = 1_024
     text_work: int = 500
-    small_work: int = 16  # requests up to this are answered at once
+    small_work: int = 16  # requests up to this are answered immediately
     slice_work: int = 500  # after so much work another client has its turn
     queued_work_per_client: int = 400_000
     queued_work: int = 4_000_000

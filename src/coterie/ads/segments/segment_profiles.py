@@ -104,7 +104,7 @@ def segment_curves(evidence: Evidence, memberships: Memberships) -> Floats:
 
 
 def distances_from_segments(evidence: Evidence, memberships: Memberships, curves: Floats) -> Floats:
-    """Return how far the own curve of each advertiser is from its segment's, (A,).
+    """Return the distance of each advertiser's own curve from that of its segment, (A,).
 
     ``curves`` are those of :func:`segment_curves`, perhaps of other advertisers. Only differences
     above four standard deviations of a curve with the advertiser's trials count.

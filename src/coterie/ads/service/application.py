@@ -195,7 +195,7 @@ async def _answer_failure(error: Exception, visit: _Visit, scope: Scope, receive
 
 
 def _as_problem(error: Exception) -> Problem:
-    """Return what a client is told of an error."""
+    """Return the problem that describes an error to a client."""
     if isinstance(error, Problem):
         return error
     if not isinstance(error, HTTPException):

@@ -166,7 +166,7 @@ class FairQueue:
                     self._forget(flow.key[0], job.cost)
                 if flow.jobs:
                     self._push(flow)
-            # not before it is forgotten: the caller may ask for more at once
+            # not before it is forgotten: the caller may ask for more immediately
             if deliver is not None and job.outcome.set_running_or_notify_cancel():
                 deliver()
             del job, deliver  # a model that was replaced must not wait here for the next work

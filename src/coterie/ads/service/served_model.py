@@ -73,7 +73,7 @@ class Period(NamedTuple):
 class ServedModel:
     """One model and all that is asked of it; its answers never change. It is thread-safe.
 
-    Forecasts are ready at once. Details of advertisers are made meanwhile in threads. The model
+    Forecasts are ready immediately. Threads make the details of advertisers meanwhile. The model
     must be sound (:func:`~coterie.ads.forecasts.model_checks.check_model`); its version is the
     first digits of the SHA-256 of its file, its name that of the file without folders.
     """
@@ -137,7 +137,7 @@ class ServedModel:
         return self._periods[first, days]
 
     def has_period(self, first: date | None, days: int) -> bool:
-        """Whether :meth:`period` answers at once."""
+        """Whether :meth:`period` answers immediately."""
         return (first, days) in self._periods
 
     def places(self, texts: Sequence[str]) -> list[Placement]:

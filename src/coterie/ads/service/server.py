@@ -44,7 +44,7 @@ def check_can_serve() -> None:
 
 def announce(address: str) -> None:
     """Print the address, and tell systemd that the service is ready."""
-    # at once; a closed stream is no reason to fail
+    # without a buffer; a closed stream is no reason to fail
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.write(sys.stdout.fileno(), f"coterie is listening on {address}\n".encode())
     _notify("READY=1")

@@ -42,7 +42,7 @@ _LONGEST_PAUSE = 30.0
 def serve(settings: ServiceSettings) -> None:
     """Serve a model until SIGTERM or SIGINT; running requests are finished first.
 
-    SIGHUP reads model and tokens again. A second SIGTERM or SIGINT ends the service at once.
+    SIGHUP reads model and tokens again. A second SIGTERM or SIGINT ends the service immediately.
     A token in the environment variable ``COTERIE_TOKEN`` is accepted, too.
 
     Raises

@@ -164,7 +164,7 @@ def _dimension_facts(model: AdForecaster) -> dict[str, list[str]]:
 
 
 def choice_facts(choice: Choice) -> dict[str, Any]:
-    """Return what the backtest chose; null stands for infinite, and for what was not measured."""
+    """Return what the backtest chose; null is infinite, or not measured."""
     facts = {
         "segments": choice.n_segments,
         "strength": choice.strength,

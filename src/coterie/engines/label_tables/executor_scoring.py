@@ -26,7 +26,7 @@ __all__ = [
     "n_counts",
 ]
 
-#: Column with the number of rows that a tuple stands for.
+#: Column with the number of rows with a tuple.
 COUNT_COLUMN = "coterie_count"
 #: Columns of what :func:`count_batches` returns.
 PLACE_COLUMN, VALUE_COLUMN = "place", "value"
@@ -42,7 +42,7 @@ class RowScorer:
     """The placing rule of packed rows, as arrays.
 
     For a base cluster c of partition v, ``votes[c]`` is α_v N[c, ·] and ``pairs[c]`` is
-    α_v present_v. The last row of both is 0 and stands for a missing label.
+    α_v present_v. The last row of both is 0, for a missing label.
     """
 
     keys: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...]

@@ -106,7 +106,7 @@ class PackedTable:
     def grouped(self, local: LocalTables) -> Iterator[PackedTable]:
         """Keep all distinct tuples with their counts in the engine while they are read repeatedly.
 
-        The table that is yielded stands for the same rows.
+        The table that is yielded has the same rows.
         """
         with local.kept(_counted(self._keys())) as tuples:
             yield replace(self, rows=tuples, carried=(), is_grouped=True)

@@ -148,7 +148,7 @@ class AssignmentRule:
         return labels, confidence
 
     def count(self, codes: NDArray[Any], weights: NDArray[np.float64] | None = None) -> SweepCounts:
-        """Assign rows, each of which stands for ``weights`` rows, and count them."""
+        """Assign distinct rows, each with a weight, and count them."""
         labels, confidence = self.assign(codes)
         weights = np.ones(len(codes)) if weights is None else weights
         rows = replace(self.tuples, codes=codes, weights=weights)

@@ -80,7 +80,7 @@ class LevelScores:
 
 
 def own_levels(scores: LevelScores, days: Indices) -> OwnLevels:
-    """Estimate the own levels of all advertisers in the period of some days."""
+    """Estimate each advertiser's own level in the period of some days."""
 
     def total(own: Floats) -> Floats:
         return np.asarray(scores.at(own)[:, days].sum(axis=1) - own**2 / (2 * _PRIOR_VARIANCE))
