@@ -444,7 +444,7 @@ def test_only_forecasters_are_loaded_to_forecast(tmp_path):
     for load in (load_forecaster, load_market):
         with pytest.raises(ModelFileError, match="holds a L2Consensus, which does not forecast"):
             load(file)
-        with pytest.raises(ModelFileError, match="there is no file .*none.coterie"):
+        with pytest.raises(ModelFileError, match=r"there is no file .*none\.coterie"):
             load(tmp_path / "none.coterie")
 
 
