@@ -22,6 +22,7 @@ from coterie.engines.label_tables.streamed_consensus import StreamedConsensus, f
 from coterie.engines.label_tables.table_outputs import TableOutput
 from coterie.engines.queries import LocalTables
 from coterie.errors import InvalidLabelsError, OutputError, TableError
+from engine_tables import mixed_labels
 
 STREAMED = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
 
@@ -34,15 +35,7 @@ pytestmark = [
 @pytest.fixture
 def table(tmp_path) -> pa.Table:
     """Write integers, text, floats and distant integers with missing labels to two files."""
-    rng = np.random.default_rng(0)
-    P, _ = planted_partitions([300, 200, 100], 8, 2, 0.15, random_state=0)
-    P = np.where(rng.random(P.shape) < 0.1, -1, P)
-    P[(P < 0).all(axis=1), 0] = 0
-    columns: dict = {"id": np.arange(600)} | {f"p{v}": P[:, v] for v in range(8)}
-    columns["p1"] = ["" if x < 0 else f"it's {x}" for x in P[:, 1]]
-    columns["p3"] = np.where(P[:, 3] < 0, np.nan, P[:, 3]).astype(np.float32)
-    columns["p4"] = np.where(P[:, 4] < 0, -1, P[:, 4].astype(np.int64) * 10**15)
-    table = pa.table(columns)
+    table = pa.table(mixed_labels())
     (tmp_path / "in").mkdir()
     pq.write_table(table[:250], tmp_path / "in" / "a.parquet")
     pq.write_table(table[250:], tmp_path / "in" / "b [1].parquet")

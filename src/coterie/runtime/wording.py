@@ -12,6 +12,7 @@ from datetime import date, datetime
 from typing import Any
 
 __all__ = [
+    "capitalised",
     "cell",
     "count",
     "count_range",
@@ -182,6 +183,15 @@ def in_words(items: Sequence[str]) -> str:
     'text, win and cost'
     """
     return ", ".join(items[:-1]) + f" and {items[-1]}" if len(items) > 1 else "".join(items)
+
+
+def capitalised(text: str) -> str:
+    """Return a text that begins with a capital letter; the rest is unchanged.
+
+    >>> capitalised("its 7 bids in USD")
+    'Its 7 bids in USD'
+    """
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def visible(text: str) -> str:

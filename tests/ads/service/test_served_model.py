@@ -1,4 +1,4 @@
-"""A served model answers at once, always the same, from any thread; advertisers are found by id."""
+"""A served model answers immediately, always the same, from any thread; ids find advertisers."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def test_systemd_is_told_the_state(
 
 
 def test_service_works_without_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a socket, or if nobody listens on it, telling the state does nothing."""
+    """Without a socket, or if no process listens on it, the state is not sent."""
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     announce("http://127.0.0.1:8400")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from coterie import RobustConsensus, planted_partitions
+from coterie import RobustConsensus
 from coterie.command_line.program import app
 from coterie.engines.label_tables import consensus_table
 from coterie.errors import InvalidLabelsError, TableError
+from engine_tables import mixed_labels
 from postgres_server import load
 
 
 @pytest.fixture(scope="module")
 def rows() -> pa.Table:
     """Integers, text, floats and distant integers with missing labels."""
-    rng = np.random.default_rng(0)
-    P, _ = planted_partitions([300, 200, 100], 8, 2, 0.15, random_state=0)
-    P = np.where(rng.random(P.shape) < 0.1, -1, P)
-    P[(P < 0).all(axis=1), 0] = 0
-    columns: dict = {"id": np.arange(600)} | {f"p{v}": P[:, v] for v in range(8)}
-    columns["p1"] = ["" if x < 0 else f"it's {x}" for x in P[:, 1]]
-    columns["p3"] = np.where(P[:, 3] < 0, np.nan, P[:, 3]).astype(np.float32)
-    columns["p4"] = np.where(P[:, 4] < 0, -1, P[:, 4].astype(np.int64) * 10**15)
-    columns["p5"] = [None if x < 0 else bool(x) for x in P[:, 5]]
+    columns = mixed_labels()
+    columns["p5"] = [None if x < 0 else bool(x) for x in columns["p5"]]
     return pa.table(columns)
 
 

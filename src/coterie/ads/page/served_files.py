@@ -38,7 +38,7 @@ _HASH_DIGITS = 16
 
 @dataclass(frozen=True)
 class PageFile:
-    """One file, as it is sent."""
+    """One file of the page, ready to be sent."""
 
     body: bytes
     kind: str  # its content type

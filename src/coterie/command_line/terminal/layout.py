@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from coterie.runtime.wording import visible
+from coterie.runtime.wording import capitalised, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -141,8 +141,7 @@ def sentence(reason: str) -> str:
     >>> sentence("its 7 bids")
     'Its 7 bids.'
     """
-    text = one_line(reason)
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{capitalised(one_line(reason))}."
 
 
 def one_line(text: object) -> str:

@@ -27,7 +27,7 @@ from coterie.inspection.report.feature_contents import PointsMap
 from coterie.inspection.report.k_contents import KPart
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
-from coterie.runtime.wording import UNKNOWN, in_words, number_of
+from coterie.runtime.wording import UNKNOWN, capitalised, in_words, number_of
 
 __all__ = ["render_report", "report_templates", "write_report"]
 
@@ -148,8 +148,7 @@ def _page_file(name: str) -> str:
 
 
 def _bound(gap: float, lower_bound: float) -> str:
-    sentence = bound_in_words(lower_bound, gap)
-    return f"{sentence[:1].upper()}{sentence[1:]}"
+    return capitalised(bound_in_words(lower_bound, gap))
 
 
 def _decimals(number: float | None) -> str:
