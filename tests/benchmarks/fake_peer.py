@@ -14,11 +14,11 @@ import runner
 
 
 def sleep_with_a_child(_: runner.Data) -> None:
-    """Start a process and write its id to a file; neither ends by itself."""
-    child = os.fork()
-    if child:
-        Path(os.environ["CHILD_FILE"]).write_text(str(child))
-    time.sleep(60)
+    """Start a process; both hold a pipe open, and write to it only if nobody ends them."""
+    with Path(os.environ["PIPE"]).open("w") as pipe:
+        os.fork()
+        time.sleep(60)
+        pipe.write("alive")
 
 
 def fail(_: runner.Data) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import signal
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
+from benchmarks import accuracy
 from benchmarks.accuracy import Cell, run_cell, summarise
 from benchmarks.harness import Context
 from coterie.errors import LabelWarning, TooManyPointsError
@@ -13,15 +15,11 @@ from coterie.errors import LabelWarning, TooManyPointsError
 MEMORY = Context()
 
 
-def burn(seconds: float) -> None:
-    """Use so much processor time."""
-    start = time.process_time()
-    while time.process_time() - start < seconds:
-        pass
+def fake_cell(*methods: str, clock: SimpleNamespace | None = None) -> tuple[Cell, list]:
+    """Return a cell whose methods do what their names say, and a list of what was run.
 
-
-def fake_cell(*methods: str) -> tuple[Cell, list]:
-    """Return a cell whose methods do what their names say, and a list of what was run."""
+    A slow method advances the clock, and an endless one is stopped by the signal of the timer.
+    """
     ran: list = []
 
     def score(seed, method):
@@ -32,7 +30,10 @@ def fake_cell(*methods: str) -> tuple[Cell, list]:
             raise ZeroDivisionError("no such thing")
         if method == "warns":
             warnings.warn("odd", LabelWarning, stacklevel=1)
-        burn({"endless": 60, "slow": 0.06}.get(method, 0))
+        if method == "slow":
+            clock.now += 0.06
+        if method == "endless":
+            signal.raise_signal(signal.SIGPROF)
         return seed / 4
 
     def load():
@@ -53,15 +54,18 @@ def test_outcomes_of_methods():
     assert ran.count("loaded") == 1
 
 
-def test_slow_methods_get_fewer_draws():
+def test_slow_methods_get_fewer_draws(monkeypatch):
     """Patience limits the draws of a method; a fit that does not end is stopped."""
-    draws = run_cell(fake_cell("slow", "good")[0], 4, MEMORY, 0.1)
+    clock, timer = SimpleNamespace(now=0.0), []
+    monkeypatch.setattr(accuracy, "time", SimpleNamespace(process_time=lambda: clock.now))
+    monkeypatch.setattr(signal, "setitimer", lambda _, seconds: timer.append(seconds))
+    draws = run_cell(fake_cell("slow", "good", clock=clock)[0], 4, MEMORY, 0.1)
     assert ["slow" in draw for draw in draws] == [True, True, False, False]
     assert all("good" in draw for draw in draws)
     first, second = run_cell(fake_cell("endless", "good")[0], 2, MEMORY, 0.02)
-    assert first["endless"]["status"] == "too slow"
-    assert 0.2 <= first["endless"]["seconds"] < 30
+    assert (first["endless"]["status"], first["endless"]["seconds"]) == ("too slow", 0.2)
     assert set(second) == {"good"}
+    assert set(timer) == {1.0, 0.2, 0}
 
 
 def test_kept_outcomes_are_used_unless_they_may_change(tmp_path):

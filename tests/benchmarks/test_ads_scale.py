@@ -27,7 +27,7 @@ def test_the_smallest_run_finds_segments_and_forecasts(few, tmp_path):
     data = check_result(result)
     (trial,) = data["trials"]
     assert (trial["status"], trial["scored"]) == ("done", pytest.approx(59, abs=1))
-    assert trial["ari"] > 0.1 and trial["peak_bytes"] > 10**8
+    assert trial["ari"] > 0.1
     errors = trial["wape"]
     assert errors["model"]["impressions"] < errors["own mean"]["impressions"] < 1
     assert errors["model"]["spend"] < 0.5 and errors["own curve"]["spend"] < 1

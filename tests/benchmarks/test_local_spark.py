@@ -12,13 +12,13 @@ from coterie.errors import CoterieError, MissingExtraError
 
 
 @pytest.mark.parametrize(
-    ("script", "message"),
+    ("script", "seconds", "message"),
     [
-        ("import time; time.sleep(60)", "no Spark cluster within 0.5 s"),
-        ("import sys; sys.exit('ERROR: no memory')", "ERROR: no memory"),
+        ("import signal; signal.pause()", 0.5, "no Spark cluster within 0.5 s"),
+        ("import sys; sys.exit('ERROR: no memory')", 300, "ERROR: no memory"),
     ],
 )
-def test_a_cluster_that_does_not_start_is_ended(monkeypatch, tmp_path, script, message):
+def test_a_cluster_that_does_not_start_is_ended(monkeypatch, tmp_path, script, seconds, message):
     """A silent cluster after its time limit, and one that fails."""
     program = tmp_path / "bin" / "spark-class"
     program.parent.mkdir()
@@ -32,7 +32,7 @@ def test_a_cluster_that_does_not_start_is_ended(monkeypatch, tmp_path, script, m
     monkeypatch.setattr(local_spark, "_start", lambda *a: started.append(start(*a)) or started[-1])
     with (
         pytest.raises(CoterieError, match=message),
-        local_spark.local_spark(tmp_path / "cluster", seconds=0.5),
+        local_spark.local_spark(tmp_path / "cluster", seconds),
     ):
         pass
     assert [process.poll() is None for process in started] == [False]

@@ -1,4 +1,4 @@
-"""Time and memory of known works, measured in new processes."""
+"""Works that are measured in new processes, and what is counted of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import signal
 import warnings
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from benchmarks import measuring
-from benchmarks.measuring import Measurement, measure, measure_side_by_side
+from benchmarks.measuring import Measurement, Stopwatch, measure, measure_side_by_side
 from coterie.errors import CoterieError
-
-N = 15_000_000
-BYTES = 8 * N
 
 
 @pytest.fixture(autouse=True)
@@ -26,15 +23,13 @@ def importable(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
-def allocate(watch, keeps):
-    """Hold 120 MB before the work; allocate as much in the work, and keep or free it."""
-    held = np.ones(N)
+def warn(watch):
+    """Warn before and during the work."""
     with watch.warm_up():
         warnings.warn("ignored", stacklevel=1)
     with watch.measure():
-        made = np.ones(N) if keeps else np.var(held)
         warnings.warn("counted", stacklevel=1)
-    return {"size": np.size(made), "held": held.size}
+    return {"process": os.getpid()}
 
 
 def fail(watch, number):
@@ -44,15 +39,22 @@ def fail(watch, number):
     return {}
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_memory_of_the_work_is_measured(keeps):
-    """An array of 120 MB counts, also if it is freed; input and parent process do not count."""
-    parent = np.ones(N)
-    found = measure(partial(allocate, keeps=keeps))
-    assert BYTES <= found.peak_bytes < 1.15 * BYTES
-    assert found.runs == (found.seconds,) and found.seconds > 0 and found.warm_up_seconds > 0
+def test_a_work_runs_in_a_new_process():
+    """Its facts come back, and the warnings of the work alone are counted."""
+    found = measure(warn)
+    assert found.facts["process"] != os.getpid()
     assert found.warnings == {"UserWarning": 1}
-    assert found.facts == {"size": N if keeps else 1, "held": parent.size}
+    assert found.runs == (found.seconds,)
+
+
+def test_memory_and_time_are_those_of_the_work(monkeypatch):
+    """Resident memory before the work does not count; warm-up and work are timed apart."""
+    clock = iter([0.0, 2.0, 10.0, 15.0])
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(measuring, "_status_bytes", {"VmRSS": 100, "VmHWM": 350}.get)
+    warn(watch := Stopwatch())
+    counted = {"seconds": 5.0, "runs": (5.0,), "peak_bytes": 250, "warnings": {"UserWarning": 1}}
+    assert watch.measured == {"warm_up_seconds": 2.0, **counted}
 
 
 def test_failures_are_reported():

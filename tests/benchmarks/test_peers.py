@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,9 @@ from coterie.inspection.scores import clustering_accuracy, mirkin_objective
 
 FAKE = Path(__file__).with_name("fake_peer.py")
 P, Y = planted_partitions([30, 20], 5, 1, 0.1, random_state=0)
-SHORT = Limits(seconds=0.5, memory=4_000_000_000, before=20.0)
+# of methods that answer, and of those that never do
+LONG = Limits(seconds=300.0, memory=4_000_000_000, before=300.0)
+SHORT = LONG._replace(seconds=0.5)
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def attempt(tmp_path):
     material = Material(Y, {"P": P}, P)
     write_task(Task("t", "t", "labels", 50, 2, 5, lambda: material), tmp_path / "task")
 
-    def run(method: str, limits: Limits = SHORT):
+    def run(method: str, limits: Limits = LONG):
         return run_trial(sys.executable, method, tmp_path / "task", material, limits, FAKE)
 
     return run
@@ -44,8 +45,7 @@ def test_an_answer_is_scored_here(attempt):
     assert found["status"] == "done"
     assert found["accuracy"] == clustering_accuracy(Y, P[:, 0]) == attempt("texts")["accuracy"]
     assert found["objective"] == mirkin_objective(P, P[:, 0])
-    assert 0 <= found["seconds"] < SHORT.seconds
-    assert 1e6 < found["bytes_before"] <= found["peak_bytes"] < SHORT.memory
+    assert {"seconds", "bytes_before", "peak_bytes"} <= found.keys()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_answer_is_scored_here(attempt):
 )
 def test_failures_are_told_apart(attempt, method, status, message):
     """Every way to fail has a status and the last line of the output."""
-    found = attempt(method)
+    found = attempt(method, SHORT if status == "time-out" else LONG)
     assert found["status"] == status
     assert message in found["message"]
     assert "accuracy" not in found
@@ -71,24 +71,15 @@ def test_failures_are_told_apart(attempt, method, status, message):
 
 def test_limits_hold_before_the_clock_and_for_children(attempt, tmp_path, monkeypatch):
     """Imports have their own limit; at a time-out all processes of a trial end."""
-    found = attempt("before", Limits(seconds=0.5, before=0.7))
+    found = attempt("before", Limits(before=0.5))
     assert (found["status"], found["seconds"]) == ("time-out", None)
-    monkeypatch.setenv("CHILD_FILE", str(tmp_path / "child"))
-    assert attempt("fork")["status"] == "time-out"
-    child = int((tmp_path / "child").read_text())
-    deadline = time.monotonic() + 5
-    while _runs(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _runs(child)
-
-
-def _runs(pid: int) -> bool:
-    """Return whether a process runs; a zombie does not."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+    monkeypatch.setenv("PIPE", str(tmp_path / "pipe"))
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert attempt("fork", SHORT)["status"] == "time-out"
+    os.set_blocking(reading, True)
+    assert os.read(reading, 9) == b""  # nobody holds it open any more
+    os.close(reading)
 
 
 def test_the_runner_imports_only_numpy():

@@ -211,10 +211,11 @@ def test_a_fault_of_spark_is_reported(monkeypatch, tmp_path):
 
 
 def test_a_process_is_killed_at_its_moment():
-    """A sleeping process is killed; one that has ended before is not."""
-    sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
-    killed = benchmark.kill_at(sleeper, lambda seconds: seconds > 0.05)
-    assert killed["in_time"] and 0.05 < killed["seconds"] < 50
+    """A process that does not end is killed; one that has ended before is not."""
+    endless = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
+    moments = iter([False, False, True])
+    assert benchmark.kill_at(endless, lambda _: next(moments))["in_time"]
+    assert next(moments, None) is None
     assert not benchmark.kill_at([sys.executable, "-S", "-c", ""], lambda _: False)["in_time"]
 
 
@@ -239,5 +240,5 @@ def test_the_real_program_finds_the_clusters(tables, tmp_path):
     bench = benchmark.Bench(tables, tmp_path)
     found = bench.run("", bench.planted(N_ROWS), "out.parquet")
     assert (found["message"], found["n_tuples"], found["path"]) == ("", N_TUPLES, "tuples")
-    assert found["accuracy"] > 0.99 and found["peak_bytes"] > 10**7
+    assert found["accuracy"] > 0.99
     assert {"group", "fit", "write"} <= set(found["stages"])
