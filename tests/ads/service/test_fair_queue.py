@@ -17,6 +17,16 @@ from coterie.ads.service.fair_queue import FairQueue, in_one_slice
 from coterie.ads.service.problems import Problem
 
 LARGE = 100
+
+
+@pytest.fixture(autouse=True, scope="module")
+def stopped_clock():
+    """Let no slice take any CPU time: a busy machine would change whose turn it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fair_queue.time, "thread_time", lambda: 0.0)
+        yield
+
+
 costs = st.lists(st.integers(1, 300), min_size=1, max_size=6)
 
 

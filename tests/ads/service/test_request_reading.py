@@ -64,13 +64,13 @@ def test_size_is_limited(length):
 @pytest.mark.parametrize("length", [*LENGTHS, {"content-length": "20000"}])
 def test_slow_body_is_refused(length):
     """A body that stops is given up with 408, however short it was to be."""
-    reply = ask(Service(served(), body_seconds=0.05), LINE[:9], then="stalls", **length)
+    reply = ask(service(), LINE[:9], then="stalls", **length)
     assert (reply.status, reply.problem["type"]) == (408, "/problems/slow-body")
 
 
 def test_slow_stream_ends_with_a_problem():
     """Lines that came are answered; then the client is told that the next one took too long."""
-    reply = Service(served(), body_seconds=0.05).stream(LINE + b"\n", LINE[:9], then="stalls")
+    reply = service().stream(LINE + b"\n", LINE[:9], then="stalls")
     first, last = map(json.loads, reply.body.splitlines())
     assert first["forecasts"] and last["type"] == "/problems/slow-body"
 

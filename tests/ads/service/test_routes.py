@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import json
+import threading
 from datetime import datetime
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ import pytest
 
 from coterie.ads import protocol
 from coterie.ads.protocol import Refusal
+from coterie.ads.service.fair_queue import in_one_slice
 from coterie.ads.service.served_model import ServedModel
 from fitted_models import HOSTILE_IDS
 from running_service import wait_until
@@ -187,9 +190,22 @@ class TestForecast:
 
     def test_time_is_limited(self):
         """An answer that takes too long becomes 503, and its work is given up."""
-        fresh = Service(served(), request_seconds=0.01)
-        reply = fresh.forecast({**KNOWN, "bid": {"from": 1, "to": 10_000, "step": 1}, "days": 366})
+        fresh, over = Service(served(), request_seconds=0.01), threading.Event()
+        question = json.dumps({**KNOWN, "bid": [1.0] * 1000, "days": 366}).encode()
+
+        async def ask_while_others_are_served():
+            other = fresh.queue.run("other", 1, in_one_slice(lambda: over.wait(60), 1))
+            served_first = asyncio.create_task(other)
+            await asyncio.sleep(0)
+            headers = {"content-type": JSON}
+            reply = await fresh.asked("POST", "/v1/forecast", content=question, headers=headers)
+            over.set()
+            await served_first
+            return reply
+
+        reply = asyncio.run(ask_while_others_are_served())
         assert (reply.status, reply.problem["type"]) == (503, "/problems/timed-out")
+        wait_until(lambda: fresh.queue._waiting == {}, "the end of the work")
         fresh.queue.close()
 
 

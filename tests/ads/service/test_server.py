@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -10,10 +11,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
 from coterie.ads.service import server
+from coterie.ads.service.access import ServiceSettings
 from coterie.ads.service.served_model import file_version
 from coterie.ads.service.server import announce
 from coterie.errors import MissingExtraError
@@ -183,21 +187,13 @@ class TestEnd:
         done = subprocess.run([sys.executable, "-c", script], timeout=PATIENCE, check=False)
         assert done.returncode == 7
 
-    def test_drains_then_finishes_running_requests(self, models, tmp_path):
-        """After SIGTERM the port stays open while /health/ready fails; then it closes.
-
-        A request that has begun is answered all the same, and the port is free afterwards.
-        """
-        options = ("--drain-seconds", "0.5", "--quiet")
+    def test_running_requests_are_finished(self, models, tmp_path):
+        """After SIGTERM nothing listens; a request that has begun is answered all the same."""
+        options = ("--drain-seconds", "0", "--quiet")
         with running_service(models[0], tmp_path, *options) as service:
-            port = service.port
-            with service.client() as client, half_asked(port) as connection:
-                assert client.get("/health/ready").status_code == 200
+            with half_asked(service.port) as connection:
                 service.signal(signal.SIGTERM)
-                ready = wait_until(lambda: _not_ready(client), "the end of readiness")
-                assert ready.json()["type"] == "/problems/not-ready"
-                assert ready.headers["connection"] == "close"
-                wait_until(lambda: refuses(port), "the end of listening")
+                wait_until(lambda: refuses(service.port), "the end of listening")
                 assert service.process.poll() is None
                 connection.sendall(BODY)
                 head, body = whole_answer(connection)
@@ -205,20 +201,35 @@ class TestEnd:
             assert json.loads(body)["advertiser"] == QUESTION["advertiser"]
             assert service.wait() == 0
             assert "/v1/forecast" not in service.logged  # quiet
-        with socket.socket() as free:
-            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            free.bind(("127.0.0.1", port))
 
-    def test_second_signal_ends_at_once(self, models, tmp_path):
-        """A later signal ends the service, whatever still runs; several at once are one."""
-        with running_service(models[0], tmp_path, "--drain-seconds", "0") as service:
-            with half_asked(service.port):
-                for _ in range(3):
-                    service.signal(signal.SIGTERM)
-                wait_until(lambda: refuses(service.port), "the end of listening")
-                assert service.process.poll() is None
+    def test_drains_until_a_second_signal(self, models, tmp_path):
+        """While it drains the port stays open and /health/ready fails; a later signal ends it."""
+        with running_service(models[0], tmp_path, "--drain-seconds", "3600") as service:
+            with service.client() as client, half_asked(service.port):
+                assert client.get("/health/ready").status_code == 200
+                service.signal(signal.SIGTERM)
+                ready = wait_until(lambda: _not_ready(client), "the end of readiness")
+                assert ready.json()["type"] == "/problems/not-ready"
+                assert ready.headers["connection"] == "close"
                 wait_until(lambda: _ended_by(service, signal.SIGINT), "the end")
             assert service.process.wait(PATIENCE) == 128 + signal.SIGINT
+
+    def test_signals_at_once_are_one(self, monkeypatch):
+        """A signal within a second of the first changes nothing; a later one ends the process."""
+        clock, ends = iter([10.0, 11.0, 11.1]), []
+        monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        monkeypatch.setattr(server.threading, "Timer", mock.Mock())
+        monkeypatch.setattr(server.os, "_exit", ends.append)
+        process = server.ServiceProcess(ServiceSettings(Path()), print)
+        process._routes = process._server = SimpleNamespace()
+
+        async def stop_thrice():
+            for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+                assert ends == []
+                process.stop(number, drains=True)
+
+        asyncio.run(stop_thrice())
+        assert ends == [128 + signal.SIGINT]
 
 
 def _not_ready(client):

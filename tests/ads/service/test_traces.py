@@ -300,17 +300,17 @@ def test_spans_arrive_at_a_collector(
 
 def test_service_works_without_its_collector(model_file: Path, tmp_path: Path) -> None:
     """A collector that does not answer is logged, and the service ends with code 0 all the same."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    variables = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
-        "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
-    }
     options = ("--traces", "--log-format", "json", "--drain-seconds", "0")
-    with running_service(model_file, tmp_path, *options, environment=variables) as running:
-        with running.client() as client:
-            assert client.get("/v1/model").status_code == 200
-        running.signal(signal.SIGTERM)
-        assert running.wait() == 0
+    with socket.socket() as deaf:  # it has a port, and does not listen
+        deaf.bind(("127.0.0.1", 0))
+        variables = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{deaf.getsockname()[1]}",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
+        }
+        with running_service(model_file, tmp_path, *options, environment=variables) as running:
+            with running.client() as client:
+                assert client.get("/v1/model").status_code == 200
+            running.signal(signal.SIGTERM)
+            assert running.wait() == 0
     lines = [json.loads(line) for line in running.logged.splitlines()]
     assert any("export" in line.get("message", "") for line in lines)
