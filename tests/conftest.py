@@ -5,12 +5,15 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-# how long an example takes, and how long it takes to draw, is the machine's and not the test's
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("patient", PATIENT)
-# a hunt for new counter-examples is for people at work; a landing must not depend on its luck
-settings.register_profile("repeatable", PATIENT, derandomize=True)
-settings.load_profile("repeatable" if os.environ.get("CI") else "patient")
+# How long an example takes, and how long it takes to draw, is the machine's and not the test's.
+# Whether tests pass must not depend on luck: new examples are drawn only by make hunt.
+settings.register_profile(
+    "coterie",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=not os.environ.get("COTERIE_HUNT"),
+)
+settings.load_profile("coterie")
 
 #: Folders and files that take longest, in this order: a long one at the end of a run would keep one
 #: worker waiting.

@@ -149,7 +149,10 @@ def test_the_names_of_segments_do_not_matter(simulated):
 @settings(max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from(["second price", "first price"]))
 def test_likelihoods_are_sums_over_auctions(seed, kind):
-    """By brute force: the logarithm of each auction's probability, one auction at a time."""
+    """By brute force: the logarithm of each auction's probability, one auction at a time.
+
+    No probability is taken to be less than 1e-7, nor that of a bid to be more than 1 - 1e-7.
+    """
     counts = random_counts(seed, 3, kind)
     rng = np.random.default_rng(seed)
     atoms = np.sort(rng.random((4, len(counts.edges) + 1)), axis=1)
@@ -159,8 +162,8 @@ def test_likelihoods_are_sums_over_auctions(seed, kind):
             total = 0.0
             for g in range(len(counts.edges)):
                 lower, upper = atom[g], atom[g + 1]
-                middle = (lower + upper) / 2
-                total += counts.revealed[a, g] * np.log(upper - lower)
+                middle = min(max((lower + upper) / 2, 1e-7), 1 - 1e-7)
+                total += counts.revealed[a, g] * np.log(max(upper - lower, 1e-7))
                 total += counts.won[a, g] * np.log(middle)
                 total += counts.lost[a, g] * np.log(1 - middle)
             assert found[a, j] == pytest.approx(total)

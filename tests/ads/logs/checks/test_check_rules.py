@@ -38,7 +38,7 @@ bid_rows = st.fixed_dictionaries(
     {
         "advertiser_id": st.sampled_from([None, "a", "b"]),
         "day": st.sampled_from(
-            [None, *(datetime.date(year, 1, 1) for year in (1970, 2000, 2026, 2100, 2101))]
+            [None, *(datetime.date(year, 1, 1) for year in (1970, 2000, 2020, 2100, 2101))]
         ),
         "bid_micros": amounts,
         "won": st.sampled_from([None, True, False]),
@@ -100,9 +100,7 @@ def broken_by_hand(row) -> list[str]:
         "advertiser_missing": row["advertiser_id"] is None,
         "day_missing": day is None,
         "day_implausible": day is not None and not 2000 <= day.year <= 2100,
-        "day_in_future": day is not None
-        and datetime.datetime.now(datetime.UTC).date() < day
-        and day.year <= 2100,
+        "day_in_future": day is not None and day.year == 2100,
         "auction_type_unknown": row["auction_type"] == 7,
         "bid_missing": bid is None,
         "bid_not_positive": bid is not None and bid <= 0,
