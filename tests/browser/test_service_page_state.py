@@ -305,7 +305,7 @@ def test_no_part_of_a_csv_cell_is_a_formula(page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_png_is_a_picture_of_the_chart(address, open_address, tmp_path, scheme):
     """A chart is saved at twice its size with its title, in the colours of the screen."""
-    pictures = pytest.importorskip("PIL.Image")
+    pictures = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     noted = """
       const written = XMLSerializer.prototype.serializeToString;
       XMLSerializer.prototype.serializeToString = function (node) {

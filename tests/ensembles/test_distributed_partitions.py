@@ -45,7 +45,7 @@ def cluster():
 def client(cluster):
     """A connection to the cluster, after both workers have started."""
     with distributed.Client(cluster) as client:
-        client.wait_for_workers(2, timeout=30)
+        client.wait_for_workers(2, timeout=300)
         yield client
 
 
@@ -181,7 +181,7 @@ def test_a_worker_may_die(cluster, client, expected, tmp_path):
     ):
         P = make_partitions(X, ensemble=held_until(flag), **RUNS)
     np.testing.assert_array_equal(P, expected)
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=300)
     assert processes[killed[0]] not in client.run(os.getpid).values()
 
 

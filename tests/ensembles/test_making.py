@@ -264,7 +264,7 @@ class FirstFails(ClusterMixin, BaseEstimator):
 
     def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
         if next(self.turns) == 0:
-            self.started.wait(10)
+            self.started.wait(60)
             raise ValueError("the first run fails")
         self.started.set()
         time.sleep(0.3)

