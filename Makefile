@@ -7,13 +7,23 @@ SPARK  := $(VENV)/spark
 PARTITIONERS := $(VENV)/partitioners
 RELEASE := $(VENV)/release
 
-.PHONY: demo test check bench docs links clean test-wheel test-lowest test-newest release release-rehearsal
+.PHONY: demo test test-all hunt check bench docs links clean test-wheel test-lowest test-newest release release-rehearsal
 
 demo: $(READY)            ## simulate a week of auctions, find segments, forecast: demo-output/report.html
 	$(BIN)/coterie demo --output demo-output
 
-test: $(READY) $(SPARK) $(PARTITIONERS)  ## the tests and the examples in the docstrings
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST = -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test: $(READY) $(PARTITIONERS)  ## the tests that are not marked slow: at most 8 minutes on two cores
+	$(BIN)/python $(PYTEST) -m "not slow"
+
+# whole benchmarks, tutorials, browsers, proxies and a Spark cluster, too
+test-all: $(READY) $(SPARK) $(PARTITIONERS)  ## all tests; .ci/run runs them
+	$(BIN)/python $(PYTEST)
+
+# Other tests draw the same examples in every run; a counter-example found here becomes one of them.
+hunt: $(READY) $(PARTITIONERS)  ## the tests of properties, with examples that are new in every run
+	COTERIE_HUNT=1 $(BIN)/python $(PYTEST) -m hypothesis
 
 check: $(READY)           ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
@@ -34,7 +44,7 @@ docs: $(READY)            ## HTML documentation in docs/_build/html
 # what the jobs below run; all tests with: make test-newest TESTS=tests
 TESTS ?= $(addprefix tests/,labels counts search consensus relaxation estimators ensembles files \
   runtime command_line inspection datasets multiview)
-ELSEWHERE = -m pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:cacheprovider $(TESTS)
+ELSEWHERE = $(PYTEST) -p no:cacheprovider $(TESTS)
 
 test-wheel: $(RELEASE)    ## the tests with the wheel and the versions of requirements.txt
 	rm -rf build/wheel
