@@ -24,6 +24,7 @@ PivotConsensus = runpy.run_path(str(ROOT / "docs" / "contributing" / "pivot_cons
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example_runs_and_draws(example: Path) -> None:
     """A page of the gallery runs without warnings and draws at least one figure with data."""

@@ -27,6 +27,7 @@ warnings.filterwarnings("ignore", "InlineBackend", DeprecationWarning)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda tutorial: tutorial.stem)
 def test_the_tutorial_runs(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell and every command runs; a warning is an error, and some pictures are drawn."""

@@ -13,6 +13,8 @@ from coterie import EvidenceAccumulation, choose_k, planted_partitions
 from coterie.inspection.report.consensus_page import write_report
 from service_pages import refuses_markup
 
+pytestmark = pytest.mark.slow
+
 FEATURES, PARTITIONS, _ = clustered_features()
 
 
@@ -61,14 +63,6 @@ def column(page, table, number):
     """Return the visible texts of a column of a table."""
     cells = page.locator(f"{table} tbody tr:visible > :nth-child({number})")
     return [text.strip() for text in cells.all_inner_texts()]
-
-
-def test_opens_offline(report, opened):
-    """The page asks for nothing but itself and complains of nothing."""
-    tab = opened(report)
-    assert [url for url in tab.asked if not url.startswith("data:")] == [report.as_uri()]
-    assert tab.complaints == []
-    assert tab.page.locator("#points-map circle").count() == len(FEATURES)
 
 
 def test_tables_sort_by_number_and_by_name(report, opened):

@@ -14,6 +14,8 @@ from coterie.runtime import wording as words
 from report_payloads import make_payload, twin_forecast
 from service_pages import PATIENCE, link, set_bid, settle
 
+pytestmark = pytest.mark.slow
+
 ONE = "adv-00021"
 OTHER = "adv-00034"
 PAYLOAD = make_payload()

@@ -8,6 +8,8 @@ from coterie.ads.report.rendering import write_report
 from coterie.runtime import wording as words
 from report_payloads import make_payload
 
+pytestmark = pytest.mark.slow
+
 PAYLOAD = make_payload()
 POINTS = PAYLOAD.evaluation["points"]
 

@@ -15,6 +15,8 @@ from coterie.runtime import wording as words
 from report_payloads import HOSTILE_IDS, make_payload, twin_forecast, twin_intervals
 from service_pages import refuses_markup
 
+pytestmark = pytest.mark.slow
+
 PAYLOAD = make_payload()
 HOSTILE = make_payload(hostile=True)
 
@@ -64,14 +66,6 @@ def choose(page, query):
 def bid_of(page):
     """The bid in its field."""
     return float(page.input_value("#bid"))
-
-
-def test_opens_offline(report, opened):
-    """The page asks for nothing but itself and complains of nothing."""
-    tab = opened(report)
-    assert tab.page.locator(".card svg").count() == 2 * len(PAYLOAD.segments)
-    assert [url for url in tab.asked if not url.startswith("data:")] == [report.as_uri()]
-    assert tab.complaints == []
 
 
 def test_begins_with_the_largest_spender(page):

@@ -12,6 +12,8 @@ from coterie.runtime import wording as words
 from fitted_models import HOSTILE_IDS
 from service_pages import PATIENCE, choose, drawn, exact, link, set_bid, settle, shows
 
+pytestmark = pytest.mark.slow
+
 ONE = "adv-00021"
 OTHER = "adv-00034"
 TEXT = "cheap flights and hotels by the sea"

@@ -13,6 +13,8 @@ from markets import odd_model
 from running_service import running_service
 from service_pages import PATIENCE, choose, exact, link, set_bid, settle
 
+pytestmark = pytest.mark.slow
+
 ONE = "adv-00021"
 OTHER = "adv-00034"
 TOKEN = "correct-horse-battery-staple"

@@ -10,6 +10,8 @@ import pytest
 from markets import odd_model
 from service_pages import PATIENCE, exact, link, set_bid, settle
 
+pytestmark = pytest.mark.slow
+
 ONE = "adv-00021"
 LAST_GOOD = "the figures are for the last good one."
 

@@ -10,6 +10,8 @@ from colours import can_be_read, colour, contrast, fits_phones, luminance, serio
 from fitted_models import HOSTILE_IDS
 from service_pages import link, refuses_markup, settle
 
+pytestmark = pytest.mark.slow
+
 ONE = "adv-00021"
 LONGEST = max(HOSTILE_IDS, key=len)
 #: Text that only this page has, and where it is filled rather than coloured.

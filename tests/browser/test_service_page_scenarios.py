@@ -12,6 +12,8 @@ from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.runtime import wording as words
 from service_pages import PATIENCE, exact, link, set_bid, settle
 
+pytestmark = pytest.mark.slow
+
 ONE = "adv-00021"
 
 

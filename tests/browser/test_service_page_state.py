@@ -16,6 +16,8 @@ from coterie.command_line.ads.forecast import _columns
 from fitted_models import HOSTILE_IDS
 from service_pages import PATIENCE, choose, exact, link, set_bid, settle, shows
 
+pytestmark = pytest.mark.slow
+
 ONE = "adv-00021"
 OTHER = "adv-00034"
 #: What begins a formula, and what spreadsheets pass over before it.

@@ -9,6 +9,8 @@ from coterie.runtime import wording as words
 from report_payloads import make_payload
 from service_pages import PATIENCE, settle
 
+pytestmark = pytest.mark.slow
+
 PAYLOAD = make_payload(60)
 WIDTHS = [1280, 360]
 

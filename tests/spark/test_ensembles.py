@@ -15,6 +15,7 @@ from coterie.ensembles.spark_backend import SparkBackend
 from coterie.errors import InvalidParameterError
 
 pytestmark = [
+    pytest.mark.slow,
     # PySpark does not close its sockets
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]

@@ -1,0 +1,50 @@
+"""Every page once, in a wide window: opens without a complaint and shows the figures of Python.
+
+Other tests of this folder are slow.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from consensus_pages import clustered_features, fitted
+from coterie.ads.report import rendering
+from coterie.inspection.report import consensus_page
+from report_payloads import make_payload, twin_forecast
+from service_pages import choose, set_bid, shows
+
+
+def test_a_report_opens_offline(tmp_path, open_tab):
+    """It asks for nothing but itself, and answers as Python's interpolation."""
+    payload, file = make_payload(), tmp_path / "report.html"
+    rendering.write_report(payload, file)
+    tab = open_tab(file.as_uri(), offline=True)
+    assert tab.page.locator(".card svg").count() == 2 * len(payload.segments)
+    tab.page.fill("#advertiser", payload.advertisers[7].id)
+    tab.page.keyboard.press("Enter")
+    tab.page.fill("#bid", "2.5")
+    for name, value in twin_forecast(payload, 7, 2.5).items():
+        shown = tab.page.locator(f"#{name}-value data").get_attribute("value")
+        assert float(shown) == pytest.approx(value, rel=1e-9)
+    assert [url for url in tab.asked if not url.startswith("data:")] == [file.as_uri()]
+    assert tab.complaints == []
+
+
+def test_a_report_on_a_consensus_opens_offline(tmp_path, open_tab):
+    """It asks for nothing but itself, and draws every point."""
+    features, partitions, _ = clustered_features()
+    consensus_page.write_report(fitted(partitions), tmp_path / "report.html", features)
+    tab = open_tab((tmp_path / "report.html").as_uri(), offline=True)
+    assert tab.page.locator("#points-map circle").count() == len(features)
+    assert [url for url in tab.asked if not url.startswith("data:")] == [tab.page.url]
+    assert tab.complaints == []
+
+
+def test_the_page_of_the_service_answers_as_python(address, market, open_address):
+    """An advertiser found by its id, at a bid typed in, has the figures of AdForecaster."""
+    tab = open_address(address)
+    choose(tab.page, "ADV-00034", "adv-00034")
+    set_bid(tab.page, 12.5)
+    assert shows(tab.page, market.forecast("adv-00034", 12.5), None)
+    assert [url for url in tab.asked if not url.startswith((address, "data:"))] == []
+    assert tab.complaints == []
