@@ -15,25 +15,20 @@ settings.register_profile(
 )
 settings.load_profile("coterie")
 
-#: Folders and files that take longest, in this order: a long one at the end of a run would keep one
-#: worker waiting.
-LONGEST = (
-    *("browser/", "spark/", "test_tutorials.py", "command_line/test_warm.py"),
-    *("benchmarks/test_serve.py", "packaging/test_proxies.py", "test_foreign_logs.py"),
-    *("ads/service/test_workers.py", "test_guide.py", "test_examples.py"),
-)
+#: Folders of slow tests: those of a cluster, and of what is not part of the package.
+SLOW = ("tests/benchmarks/", "tests/fuzz/", "tests/packaging/", "tests/spark/")
 #: Folders that one worker runs, because their tests share what starts slowly.
 TOGETHER = ("tests/browser/", "tests/spark/")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Begin with the longest files; ``make test`` keeps this order."""
-
-    def place(item):
-        path = item.path.as_posix()
-        return next((i for i, name in enumerate(LONGEST) if f"/{name}" in path), len(LONGEST))
-
-    items.sort(key=place)
+    """Begin with what is slow: a long test at the end of a run would keep one worker waiting."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
+    quick = {item: item.get_closest_marker("slow") is None for item in items}
+    items.sort(key=lambda item: (not item.nodeid.startswith(TOGETHER), quick[item]))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,6 +8,8 @@ import pytest
 
 from guide_sessions import commands_in, fenced, run_command, run_python
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(

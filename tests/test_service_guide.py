@@ -25,6 +25,7 @@ HOST = "forecasts.example.com"
 TOKEN = "a-token-of-24-characters"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page's commands need curl")
 def test_sessions_print_what_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

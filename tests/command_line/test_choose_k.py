@@ -27,6 +27,7 @@ def test_the_choice_is_the_librarys(run, labels_csv):
     assert [row["k"] for row in facts["table"]] == [2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_features_are_resampled(run, features_csv):
     """With --features samples are clustered for every K, so each K has a PAC."""
     result = run("choose-k", features_csv, "--id", "name", "--features", "--to", 4, "--json")

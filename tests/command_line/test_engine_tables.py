@@ -173,6 +173,7 @@ def test_limits_of_engines_are_one_line(run, labels_parquet):
     assert [path.name for path in folder.iterdir()] == ["labels.parquet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signal", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")]
 )

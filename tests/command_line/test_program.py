@@ -198,6 +198,7 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_progress_is_shown_on_a_terminal(labels_csv):
     """Stages are shown if the standard error stream is a terminal; the output stays clean."""
     ours, theirs = pty.openpty()

@@ -376,6 +376,7 @@ def test_negligible_row_weights_are_zero_with_a_warning():
     np.testing.assert_array_equal(est.labels_, zero.labels_)
 
 
+@pytest.mark.slow
 def test_the_number_of_clusters_can_be_chosen(key):
     """n_clusters=None chooses the planted number; a later fit with K forgets the comparison."""
     est = make(key, None).fit(P)

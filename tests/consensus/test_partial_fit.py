@@ -40,6 +40,7 @@ def assert_equally_fitted(est, whole):
         np.testing.assert_equal(getattr(est, name), getattr(whole, name), err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings_",
     [
@@ -209,6 +210,7 @@ def test_a_loaded_model_grows(key, tmp_path, spoiled):
     assert_equally_fitted(loaded, est.partial_fit(P[:, 24:]))
 
 
+@pytest.mark.slow
 def test_another_number_of_clusters(spoiled):
     """If n_clusters was changed, all candidates are compared as in a fit."""
     P = spoiled[0][:500]

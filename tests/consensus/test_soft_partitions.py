@@ -71,6 +71,7 @@ def test_unit_vectors_are_labels(key):
     assert all((x == y).all() for x, y in zip(of_labels, of_units, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", SOFT)
 def test_soft_consensus_finds_planted_clusters(key):
     """Vague memberships around the same clusters give these clusters."""

@@ -24,6 +24,7 @@ def few_fitted(monkeypatch):
     monkeypatch.setattr(landmark_spectral, "SHARED_LANDMARKS", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_fitted")
 @pytest.mark.parametrize("X", [IRIS, IRIS.astype(np.float32)], ids=["double", "single"])
 def test_sampled_runs_label_all_rows_as_new_rows(X):

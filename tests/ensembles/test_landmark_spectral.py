@@ -94,6 +94,7 @@ def test_few_distinct_rows_are_separated(p):
     np.testing.assert_array_equal(member.predict(distinct)[which], labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [np.asarray, np.float32, sp.csr_array])
 def test_ties_between_landmarks_do_not_depend_on_the_batch(make):
     """Rows of zeros and ones are equally far from many landmarks; one rule chooses among them."""

@@ -22,7 +22,6 @@ from coterie.errors import CoterieWarning, InvalidParameterError, TableError
 from foreign_logs import SHAPES, auctions
 
 pytestmark = [
-    pytest.mark.slow,
     # PySpark leaves sockets to the collector
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]

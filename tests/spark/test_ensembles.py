@@ -15,7 +15,6 @@ from coterie.ensembles.spark_backend import SparkBackend
 from coterie.errors import InvalidParameterError
 
 pytestmark = [
-    pytest.mark.slow,
     # PySpark does not close its sockets
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]

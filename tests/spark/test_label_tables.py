@@ -27,7 +27,6 @@ from engine_tables import mixed_labels
 STREAMED = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
 
 pytestmark = [
-    pytest.mark.slow,
     # PySpark does not close its sockets
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]

@@ -217,6 +217,7 @@ def test_a_fault_has_the_number_of_its_question(client):
         client.forecast_many([good] * 1_001 + [{"advertiser": "new", "bid": 1.0}, good])
 
 
+@pytest.mark.slow
 def test_another_model_in_between_is_reported(tmp_path):
     """One warning names both versions; each forecast has the version of its model."""
     good = {"advertiser": "adv-00041", "bid": 1.0}

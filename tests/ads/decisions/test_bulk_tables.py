@@ -154,6 +154,7 @@ def test_every_field_says_what_it_is():
                 assert field.metadata[b"unit"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
 def test_odd_models_have_tables(name):
     """Logs that lack something have tables with nulls."""

@@ -29,6 +29,7 @@ def optimum(model, names, budget, goal, points=1500, **about):
     return -linprog(-amount.ravel(), A_ub=limits, b_ub=[budget] + [1.0] * len(names)).fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("goal", GOALS)
 def test_equals_a_convex_solver(name, goal):

@@ -17,6 +17,7 @@ from fitted_models import small_model
 from target_markets import DIVIDED, targets_model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", RANKED_BY)
 @pytest.mark.parametrize("auction", ["second", "first"])
 def test_values_are_in_order(by, auction):

@@ -87,6 +87,7 @@ def test_advertisers_with_few_auctions_are_drawn_to_the_others():
     assert 0.3 * np.median(others) < found[7] < np.quantile(others, 0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @on_one_thread()  # as evaluations are made
 def test_both_forecast_the_next_day(kind):

@@ -79,6 +79,7 @@ def of_one_bid(log, row, bid):
     return replace(log, bids=type(cells)(**parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [{}, {"auction": "first"}])
 def test_there_is_one_way_to_a_forecast(kind):
     """Of a plan of one bid, an evaluation and :meth:`forecast` have the same figures."""
@@ -247,6 +248,7 @@ def covered():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("supply", ["given", "forecast"])
 @pytest.mark.parametrize("target", ["impressions", "spend"])
 def test_nine_in_ten_intervals_contain_what_happened(covered, supply, target):
@@ -278,6 +280,7 @@ def test_the_model_is_better_than_what_it_is_made_of(compared, target):
     assert pooled.difference < pooled.standard_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["impressions", "spend"])
 def test_thin_advertisers_gain_by_the_others(target):
     """Few bids of their own, moved on the last day: the model beats own curves by far."""

@@ -147,6 +147,7 @@ def test_a_log_without_wins_has_no_bias():
     assert np.isfinite(calibration.factors).all()
 
 
+@pytest.mark.slow
 def test_wide_errors_widen_intervals():
     """A last day of half the wins, each advertiser for itself, is not what deviations state."""
     made = market(replace(EASY, bids_per_day=120))

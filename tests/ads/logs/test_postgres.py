@@ -25,6 +25,8 @@ from coterie.errors import TableError
 from foreign_logs import SHAPES, auctions
 from postgres_server import load
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def database(database):

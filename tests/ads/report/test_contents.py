@@ -206,6 +206,7 @@ def test_log_of_one_bid(amount, won):
 
 
 # With very few advertisers the views may form camps, and forecasts may be far off.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::coterie.errors.CoterieWarning")
 @pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
 def test_odd_markets(name):

@@ -21,6 +21,7 @@ def found():
     return evaluated().as_dict()
 
 
+@pytest.mark.slow
 def test_coverage_at_every_level(found):
     """Each target has the coverage of the evaluation at four levels, for both kinds of supply."""
     table = coverage_by_level(found)

@@ -192,6 +192,7 @@ def test_a_close_grid_stays_increasing() -> None:
     assert Page(render_report(report)).data["grid"] == report.grid
 
 
+@pytest.mark.slow
 def test_a_market_of_1268_advertisers_fits_in_4_and_a_half_megabytes() -> None:
     """The report of a usual market is below 4.5 MB."""
     assert len(render_report(make_payload(1268, 10)).encode()) < 4_500_000

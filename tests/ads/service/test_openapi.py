@@ -219,6 +219,7 @@ with AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2]) as client:
 OVERRIDES = ["x-ndjson", "vnd.apache.arrow.stream", "vnd.apache.parquet"]
 
 
+@pytest.mark.slow
 def test_python_client_asks_the_service(document, models, tmp_path):
     """openapi-python-client makes a client without a warning, with typed answers."""
     (tmp_path / "openapi.json").write_text(json.dumps(document))

@@ -270,6 +270,7 @@ def collector() -> Iterator[Collector]:
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "named"), [(1, "coterie"), (2, "forecasts-eu")], ids=["1 worker", "2 workers"]
 )
@@ -298,6 +299,7 @@ def test_spans_arrive_at_a_collector(
         assert word.encode() not in received
 
 
+@pytest.mark.slow
 def test_service_works_without_its_collector(model_file: Path, tmp_path: Path) -> None:
     """A collector that does not answer is logged, and the service ends with code 0 all the same."""
     options = ("--traces", "--log-format", "json", "--drain-seconds", "0")

@@ -17,6 +17,8 @@ from coterie.ads.service.served_model import file_version
 from running_service import PATIENCE, running_service, wait_until
 from service_processes import BODY, QUESTION, half_asked, put, refuses, whole_answer, worker_pids
 
+pytestmark = pytest.mark.slow
+
 # services are shared: by one worker, so that each is started once
 
 

@@ -29,6 +29,7 @@ def planted():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), [("share", 0.95), ("shift", 0.85), ("click", 0.5)])
 @pytest.mark.parametrize("auction", ["second", "first"])
 def test_planted_effects_are_found(planted, auction, name, least):

@@ -50,6 +50,7 @@ def test_campaigns_are_counted_apart_and_named_after_their_advertiser(tmp_path):
     assert histograms.bids.count.sum() == whole.bids.count.sum()
 
 
+@pytest.mark.slow
 def test_the_program_forecasts_and_updates_by_campaign(tmp_path):
     """A model by campaign keeps its unit when days are added."""
     first = _log(tmp_path, ["2026-03-02", "2026-03-03", "2026-03-04"])

@@ -152,6 +152,7 @@ def test_more_days_than_there_are_cannot_be_held_out(run, market, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_log_without_texts_and_clicks(run, write_log, capsys):
     """There is no source by text and no column of clicks; several days may be held out."""
     log = write_log(texts=False, days=4)

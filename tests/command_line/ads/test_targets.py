@@ -122,6 +122,7 @@ def test_a_missing_column_is_refused(divided, tmp_path):
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_an_update_reads_the_dimensions_of_the_model(divided, model, tmp_path):
     """A column with another name must be named again; then the counts are those of all days."""
     new = divided / "bids" / "bids-2026-03-05.parquet"

@@ -168,6 +168,7 @@ class TestRefusals:
         refused(log, "this path is a part of the log", options=("-o", log))
 
 
+@pytest.mark.slow
 def test_the_auction_type_is_that_of_the_model(run, write_log, tmp_path):
     """A log without an auction type has that of the model, unless --auction is given."""
     n = 12 * 3 * 30

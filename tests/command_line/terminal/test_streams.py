@@ -40,6 +40,7 @@ def test_a_table_goes_through_a_pipe(run, labels_csv):
     assert sorted(path.name for path in labels_csv.parent.iterdir()) == ["labels.csv", "out.csv"]
 
 
+@pytest.mark.slow
 def test_features_go_through_a_pipe(features_csv):
     """``cluster`` reads and writes pipes, also gzipped text; --quiet keeps stderr empty."""
     text = gzip.compress(features_csv.read_bytes())
@@ -51,6 +52,7 @@ def test_features_go_through_a_pipe(features_csv):
     assert [row.split(",")[0] for row in rows] == [f"{i:03}" for i in range(60)]
 
 
+@pytest.mark.slow
 def test_choose_k_reads_a_pipe(labels_csv):
     """``choose-k -`` prints its summary to standard output as usual."""
     done = piped("choose-k", "-", "--id", "name", "--to", 3, stdin=labels_csv.read_bytes())
@@ -99,6 +101,7 @@ def test_json_and_a_table_on_one_stream_are_refused(run, labels_csv, command):
     assert "as -o - does" in unwrapped(result.stderr.replace("│", " "))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["-o", "-", "-q"], ["--json"], []])
 def test_a_closed_pipe_is_silent(tmp_path, arguments):
     """If the reader closes the pipe, the program ends without a message."""
@@ -126,6 +129,7 @@ def test_head_reads_the_first_line(labels_csv):
     assert (done.stdout, done.stderr) == ("name,label,confidence\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirect", "message"),
     [

@@ -282,6 +282,7 @@ def test_most_labels_may_be_missing():
     assert np.allclose(est.partition_coverage_, (P >= 0).sum(axis=0) / labelled.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("V", "n"), [(50, 200), (60, 2000)])
 def test_many_weak_partitions_are_right_together(V, n):
     """With 70% of the labels redrawn all partitions vote, and the result is that of ℓ2."""
@@ -292,6 +293,7 @@ def test_many_weak_partitions_are_right_together(V, n):
     assert ct.clustering_accuracy(y, est.labels_) > ct.clustering_accuracy(y, l2.labels_) - 0.01
 
 
+@pytest.mark.slow
 def test_crossed_factors_are_found_from_all_votes():
     """Two crossed factors are two camps; their product needs the votes of both."""
     rng = np.random.default_rng(0)

@@ -40,6 +40,7 @@ def measures(**values):
     return known | {name: np.array(value) for name, value in values.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[60] * 6, [200, 60, 40], [200, 100, 50, 25, 12]])
 def test_the_planted_number_is_found_under_noise(sizes):
     """Also with unequal clusters and 40% of the labels redrawn."""
@@ -132,6 +133,7 @@ def test_evidence_is_weak_if_another_k_is_close_or_the_clusters_are_not_confirme
     assert recommend(measures(**known), KS, np.full(5, n_labels))[2] is is_weak
 
 
+@pytest.mark.slow
 def test_weak_evidence_gives_a_warning():
     """Random partitions give a warning that names K and what to do; clear ones give none."""
     P = np.random.default_rng(0).integers(0, 5, (150, 8))

@@ -42,6 +42,7 @@ def test_both_paths_equal_duckdb(database, rows, tmp_path, how):
     assert database.raw_sql(left).fetchall() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "value"),
     [

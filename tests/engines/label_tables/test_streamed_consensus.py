@@ -56,6 +56,7 @@ def same(one: ClusterTables, other: ClusterTables) -> bool:
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 50), st.lists(st.integers(0, 300), max_size=6), st.booleans())
 def test_batches_count_what_one_batch_counts(seed, edges, with_gaps):
@@ -94,6 +95,7 @@ def test_one_sweep_is_an_assignment_and_a_count(missing):
         assert found.objective() == pytest.approx(mirkin_objective(P, labels))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_cost_never_rises(seed, threshold):

@@ -98,6 +98,7 @@ def test_small_tables_of_any_kind_cost_what_they_cost_in_memory(tmp_path, rows):
     assert len(np.unique(np.column_stack([P, labels]), axis=0)) == len(np.unique(P, axis=0))
 
 
+@pytest.mark.slow
 def test_every_source_gives_the_same(tmp_path, monkeypatch):
     """Sources are files, folders, globs, lists, CSV, tables of a database and Ibis tables."""
     table = labels_table(2, 0.1, text=True)
@@ -198,6 +199,7 @@ def test_sweeps_over_tuples_are_sweeps_over_their_rows(missing, text, tmp_path, 
     assert one.mean_confidence == pytest.approx(written_mean)
 
 
+@pytest.mark.slow
 def test_the_path_depends_on_how_often_rows_repeat(source):
     """With at most a quarter as many tuples as rows, tuples are swept; the reason says so."""
     pq.write_table(pa.concat_tables([labels_table()] * 8), source)

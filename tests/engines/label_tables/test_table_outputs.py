@@ -166,6 +166,7 @@ KILLED_AT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("moment", "name", "how"), KILLED_AT)
 def test_a_killed_process_leaves_no_output_and_the_next_completes(
     moment, name, how, source, tmp_path

@@ -184,6 +184,7 @@ def test_periods_of_a_model_are_compared_without_the_log():
     assert any("weekdays" in note for note in found.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
 def test_odd_models_are_compared(name):
     """Models of logs that lack something are compared, and the result is JSON."""

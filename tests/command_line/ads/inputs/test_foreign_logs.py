@@ -20,6 +20,8 @@ from coterie.command_line.ads.inputs.log_options import LogOptions, with_log_opt
 from coterie.errors import CoterieError, CoterieWarning
 from foreign_logs import BERLIN, SHAPES, auctions, write_canonical
 
+pytestmark = pytest.mark.slow
+
 #: Faults of all these logs.
 USUAL = {"no_texts", "person_columns"}
 
