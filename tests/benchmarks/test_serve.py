@@ -1,16 +1,13 @@
-"""The benchmark of the service: a small run end to end, grown models, and checked answers."""
+"""The benchmark of the service: grown models, and checked answers."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from functools import cache
 
 import numpy as np
 import pytest
 
-from benchmarks.harness import Context
-from benchmarks.serve import run
 from benchmarks.serve.models import check_answers, draw_questions, fitted_market, grow
 from benchmarks.serve.processes import running_service
 from coterie.ads.fitting.forecaster import AdForecaster
@@ -25,24 +22,6 @@ SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, se
 def small_market() -> AdForecaster:
     """Return a forecaster of fifty advertisers; shared, so not to be changed."""
     return fitted_market(SMALL)
-
-
-@pytest.mark.skipif(shutil.which("wrk") is None, reason="the load is made by wrk")
-def test_a_small_run_measures_everything_and_loses_nothing():
-    """Every part of the run has its figures, and all answers are right."""
-    few = {"rounds": 1, "disturbed_seconds": 3, "sizes": (60,), "market": SMALL}
-    few |= {"connections": (2,), "batch_connections": (1,), "greedy_connections": 4}
-    result = run(Context(quick=True), **few)
-    found = json.loads(result.json_text())
-    (single,), (batch,) = found["singles"], found["batches"]
-    greedy = found["greedy"]
-    assert greedy["other client"]["requests"] == greedy["/health/live"]["requests"]
-    for load in (single["service"], single["bare"], batch["service"], found["reloads"]["run"]):
-        assert {"requests", "failed"} <= load.keys()
-    assert len(found["reloads"]["waits"]) == 5
-    assert found["faults"] == []
-    assert all(len(row) == len(table.headings) for table in result.tables for row in table.rows)
-    assert result.plots[""]().axes
 
 
 def test_a_service_that_does_not_start_is_an_error():

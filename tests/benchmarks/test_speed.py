@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -64,14 +61,6 @@ def test_a_small_run_of_growing(monkeypatch, in_this_process):
         above = 100 * (ours["objective"] / whole["objective"] - 1)
         assert cell["objective_percent"] == pytest.approx(above)
         assert abs(above) < 5
-
-
-def test_first_use_is_measured_twice(monkeypatch):
-    """Both processes have the folder of compiled code; here it is that of the tests."""
-    kernels = contextlib.nullcontext(os.environ.get("NUMBA_CACHE_DIR", ""))
-    monkeypatch.setattr(speed.tempfile, "TemporaryDirectory", lambda **_: kernels)
-    cold, warm = speed.measure_first_use().values()
-    assert len(cold) == len(warm) == 4 and min(*cold, *warm) > 0
 
 
 def test_facts_of_a_consensus(planted):

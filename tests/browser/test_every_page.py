@@ -10,8 +10,15 @@ import pytest
 from consensus_pages import clustered_features, fitted
 from coterie.ads.report import rendering
 from coterie.inspection.report import consensus_page
+from coterie.runtime import wording as words
 from report_payloads import make_payload, twin_forecast
-from service_pages import choose, set_bid, shows
+from service_pages import choose, exact, set_bid, shows
+
+
+def says_what_it_shows(page, bid, impressions):
+    """Check that the sentence has the bid and the impressions."""
+    said = page.inner_text("#sentence")
+    assert words.money(bid, "$") in said and f"{words.count(impressions)} impressions" in said
 
 
 def test_a_report_opens_offline(tmp_path, open_tab):
@@ -20,12 +27,16 @@ def test_a_report_opens_offline(tmp_path, open_tab):
     rendering.write_report(payload, file)
     tab = open_tab(file.as_uri(), offline=True)
     assert tab.page.locator(".card svg").count() == 2 * len(payload.segments)
-    tab.page.fill("#advertiser", payload.advertisers[7].id)
-    tab.page.keyboard.press("Enter")
-    tab.page.fill("#bid", "2.5")
-    for name, value in twin_forecast(payload, 7, 2.5).items():
-        shown = tab.page.locator(f"#{name}-value data").get_attribute("value")
-        assert float(shown) == pytest.approx(value, rel=1e-9)
+    for index, bid, supply in ((7, 2.5, None), (0, 2.5, 12_000), (33, 99.0, 1e6), (33, 0.01, None)):
+        tab.page.fill("#advertiser", payload.advertisers[index].id)
+        tab.page.keyboard.press("Enter")
+        tab.page.fill("#bid", str(bid))
+        if supply is not None:
+            tab.page.fill("#supply", str(supply))
+        expected = twin_forecast(payload, index, bid, supply)
+        for name, value in expected.items():
+            assert exact(tab.page, f"#{name}-value") == pytest.approx([value], rel=1e-9)
+        says_what_it_shows(tab.page, bid, expected["impressions"])
     assert [url for url in tab.asked if not url.startswith("data:")] == [file.as_uri()]
     assert tab.complaints == []
 
@@ -44,7 +55,11 @@ def test_the_page_of_the_service_answers_as_python(address, market, open_address
     """An advertiser found by its id, at a bid typed in, has the figures of AdForecaster."""
     tab = open_address(address)
     choose(tab.page, "ADV-00034", "adv-00034")
-    set_bid(tab.page, 12.5)
-    assert shows(tab.page, market.forecast("adv-00034", 12.5), None)
+    for bid in (0.01, 12.5):
+        set_bid(tab.page, bid)
+        expected = market.forecast("adv-00034", bid)
+        assert shows(tab.page, expected, None)
+        says_what_it_shows(tab.page, bid, expected.impressions)
+        assert tab.page.inner_text("#why") == expected.why
     assert [url for url in tab.asked if not url.startswith((address, "data:"))] == []
     assert tab.complaints == []

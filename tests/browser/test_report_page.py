@@ -78,28 +78,6 @@ def test_begins_with_the_largest_spender(page):
     assert "This is the log’s mean bid" in page.inner_text("#sentence")
 
 
-def test_answers_as_the_twin(report, opened):
-    """Advertiser, bid and number of auctions give the numbers Python's interpolation gives."""
-    page = opened(report).page
-    for index, bid, supply in (
-        (0, 0.4, None),
-        (0, 2.5, 12_000),
-        (7, 2.5, None),
-        (19, 17.3, 5),
-        (33, 99.0, 1e6),
-        (33, 0.01, None),
-    ):
-        choose(page, PAYLOAD.advertisers[index].id)
-        page.fill("#bid", str(bid))
-        if supply is not None:
-            page.fill("#supply", str(supply))
-        expected = twin_forecast(PAYLOAD, index, bid, supply)
-        assert answers(page) == pytest.approx(expected, rel=1e-9)
-        sentence = page.inner_text("#sentence")
-        assert words.money(bid, "$") in sentence
-        assert f"{words.count(expected['impressions'])} impressions" in sentence
-
-
 def test_intervals_are_those_of_the_report(report, opened):
     """Impressions and spend have intervals of their own, from the curves of the advertiser."""
     page = opened(report).page

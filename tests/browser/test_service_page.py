@@ -39,22 +39,6 @@ def test_begins_with_the_largest_spender(address, market, open_address):
     assert outside == []
 
 
-def test_answers_as_python(address, market, open_address):
-    """An advertiser found by its id, at a bid typed in, has the figures of AdForecaster."""
-    page = open_address(address).page
-    for name, query, bids in ((ONE, "00021", (2.8,)), (OTHER, "ADV-00034", (0.01, 12.5))):
-        choose(page, query, name)
-        mean = market.forecast(name, mean_bid(market, name))
-        for bid in bids:
-            set_bid(page, bid)
-            expected = market.forecast(name, bid)
-            assert shows(page, expected, mean)
-            said = page.inner_text("#sentence")
-            assert f"{words.count(expected.impressions)} impressions" in said
-            assert words.money(bid, "$") in said
-            assert page.inner_text("#why") == expected.why
-
-
 def test_periods(address, market, open_address):
     """An average day, a date, 7 and 30 days: figures and words are those of the period."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
