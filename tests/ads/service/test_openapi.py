@@ -183,6 +183,7 @@ SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", LAZY.app)
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+@pytest.mark.slow
 def test_any_request_is_answered_as_described(case, excluded):
     """No request makes the service fail; status, media type and body are as in the document."""
     # a schema cannot say that a range must rise; a stream answers bad lines, too, with 200

@@ -43,6 +43,7 @@ def test_json_has_every_source_and_measure(evaluated):
     assert set(evaluated["chosen"]) == PAPER | {"dictionary"}
 
 
+@pytest.mark.slow
 def test_json_is_the_librarys_evaluation(evaluated, market):
     """The facts are those of the library."""
     logs = open_logs(market)

@@ -100,6 +100,7 @@ def test_report_of_one_day(run, write_log, tmp_path):
     assert "Error of" not in result.stdout
 
 
+@pytest.mark.slow
 def test_hostile_ids_are_text(run, write_log, tmp_path):
     """Ids that are scripts are text in the page; --json has segments, errors and files."""
     page = tmp_path / "r.html"

@@ -119,6 +119,7 @@ def test_a_closed_pipe_is_silent(tmp_path, arguments):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.slow
 def test_head_reads_the_first_line(labels_csv):
     """The usual pipe with ``head`` works in a shell."""
     command = (
