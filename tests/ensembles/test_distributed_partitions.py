@@ -18,7 +18,7 @@ from coterie.ensembles.plans import KINDS
 from coterie.errors import CoterieError
 
 distributed = pytest.importorskip(
-    "distributed", reason="tests of runs on other machines need Dask: coterie[dask]"
+    "distributed", reason="tests of runs on other machines need Dask: distributed"
 )
 
 # joblib before 1.6 calls its own backend of Dask by a name that it has replaced

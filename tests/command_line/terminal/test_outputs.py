@@ -12,7 +12,7 @@ import pytest
 from coterie import ConsensusClusterer, RobustConsensus, coassociation
 from coterie.command_line.terminal.outputs import Outputs, consensus_picture, write_all
 from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
-from coterie.files.tables import read_table
+from table_files import columns_of
 
 
 def test_only_requested_outputs_have_paths():
@@ -110,13 +110,6 @@ def test_models_and_reports_are_no_streams(tmp_path):
             Outputs(**{kind: Path("-")}).check(tmp_path / "in.csv")
 
 
-def test_missing_jinja_is_found_before_the_work(tmp_path, monkeypatch):
-    """Without jinja2 the error says how to install it, before anything is computed."""
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingExtraError, match=r"pip install .*\[report\]'"):
-        Outputs(report=tmp_path / "a.html").check(tmp_path / "in.csv")
-
-
 def test_interrupt_names_the_complete_files(tmp_path):
     """The arguments of an interrupt are the complete files."""
 
@@ -189,7 +182,7 @@ def test_table_has_ids_labels_and_confidences(tmp_path):
     ids = {"row": [f"r{i}" for i in range(5)]}
     outputs = Outputs(tmp_path / "out.parquet")
     outputs.write_consensus(clusterer, clusterer.ensemble_.labels, ["a", "b"], ids)
-    columns = read_table(tmp_path / "out.parquet").columns
+    columns = columns_of(tmp_path / "out.parquet")
     assert list(columns) == ["row", "label", "confidence"]
-    assert columns["row"].to_pylist() == ids["row"]
-    assert columns["label"].to_pylist() == clusterer.consensus_.labels_.tolist()
+    assert columns["row"] == ids["row"]
+    assert columns["label"] == clusterer.consensus_.labels_.tolist()
