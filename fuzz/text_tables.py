@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Iterator
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -71,8 +70,7 @@ def seeds() -> Iterator[bytes]:
 
 
 def _parsed(raw: bytes) -> Table:
-    stream: Any = io.BytesIO(raw)
-    return parse_table(io.BufferedReader(stream), "standard input")
+    return parse_table(io.BytesIO(raw), "standard input")
 
 
 def _what_it_holds(table: Table) -> str:

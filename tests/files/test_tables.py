@@ -264,8 +264,7 @@ def test_impossible_choices_are_refused(choose, arguments, message):
 def test_text_in_memory_is_read_and_written():
     """Text from a stream is a table with a name for messages, and CSV text reads back."""
     columns = {"id": ["007", "a,b"], "run": ["1", None]}
-    stream = io.BufferedReader(io.BytesIO(csv_text(columns)))
-    table = parse_table(stream, "standard input")
+    table = parse_table(io.BytesIO(csv_text(columns)), "standard input")
     assert {name: values.tolist() for name, values in table.values(columns).items()} == columns
     assert (str(table.path), table.place(1)) == ("standard input", "line 3")
     with pytest.raises(OutputError, match="cannot write the table"):

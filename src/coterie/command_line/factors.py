@@ -51,10 +51,10 @@ def factor_facts(
     labels: Any, factors: Mapping[str, Any], seed: int, categories: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Return the tests of the factors, ready for JSON; empty without factors."""
-    from coterie.inspection.factor_tests import factor_tests
-
     if not factors:
         return {}
+    from coterie.inspection.factor_tests import factor_tests
+
     values = {name: _values(column) for name, column in factors.items()}
     tests = factor_tests(labels, values, categories=categories, random_state=seed)
     return {

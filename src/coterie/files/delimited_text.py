@@ -14,6 +14,7 @@ import gzip
 import io
 import re
 import shlex
+import shutil
 import tempfile
 import weakref
 import zlib
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,6 @@ from coterie.errors import TableError
 from coterie.runtime.devices import available_memory, readable_bytes
 
 if TYPE_CHECKING:
-    from io import BufferedReader
-
     from duckdb import DuckDBPyConnection
 
 __all__ = ["TextFile", "encoded_text", "open_text", "sql_text", "write_text"]
@@ -42,6 +41,8 @@ _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 24
 _LONGEST_LINE = 1 << 24
 _GZIP = b"\x1f\x8b"
+#: First bytes of formats that need a file.
+_FILE_FORMATS = {b"PAR1": "Parquet", b"\x93NUMPY": "NPY"}
 _ROWS_A_WRITE = 1 << 16
 # every possible delimiter is quoted, so that the one in use can always be guessed
 _NEEDS_QUOTES = re.compile('[,;\t|"\r\n\ufeff]|^$')
@@ -68,7 +69,7 @@ class TextFile:
 
     path: Path  # its name in messages
     content: Path
-    delimiter: str
+    delimiter: str = ","
     copies: tuple[_Copy, ...] = ()  # that are needed as long as this object
 
     def records(self) -> Iterator[_Record]:
@@ -115,7 +116,7 @@ class TextFile:
 
 
 def open_text(
-    connection: DuckDBPyConnection, path: Path, stream: BufferedReader | None = None
+    connection: DuckDBPyConnection, path: Path, stream: BinaryIO | None = None
 ) -> tuple[TextFile, list[str], str, int]:
     r"""Return a text file, its header, its rows as a table function of DuckDB, and their number.
 
@@ -126,7 +127,14 @@ def open_text(
     """
     import duckdb
 
-    text, marks = _checked(path, stream)
+    text = TextFile(path, path)
+    if stream is not None or not path.is_file():
+        copy = _Copy()
+        with contextlib.nullcontext(stream) if stream else path.open("rb") as source:
+            shutil.copyfileobj(source, copy.file)
+        copy.file.flush()
+        text = TextFile(path, copy.path, copies=(copy,))
+    text, marks = _checked(text, is_stream=stream is not None)
     header = next(text.records(), None)
     if header is None:
         raise TableError(f"{path} is empty; a table needs a header and at least one row")
@@ -205,44 +213,49 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
 
 
-def _checked(path: Path, stream: BufferedReader | None) -> tuple[TextFile, Counter[str]]:
+def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
     """Return the text, decompressed, and how often delimiters, quotes and line ends occur in it.
 
     Text that is not UTF-8 is refused, and so is more compressed text than the memory can hold: a
     file of a few megabytes may have gigabytes of text.
     """
+    path, free, size, unpacked = text.path, available_memory(), 0, None
     marks: Counter[str] = Counter()
-    free, size, delimiter, copy = available_memory(), 0, "", None
-    with contextlib.ExitStack() as files:
-        source: Any = stream or files.enter_context(path.open("rb"))
-        packed = path.name.lower().endswith(".gz") or source.peek(2).startswith(_GZIP)
-        if packed:
-            source = gzip.GzipFile(fileobj=source)
-        if packed or stream or not path.is_file():
-            copy = _Copy()
+    with text.content.open("rb") as file:
+        start = file.peek(_SAMPLE_BYTES)
+        for first_bytes, kind in _FILE_FORMATS.items() if is_stream else ():
+            if start.startswith(first_bytes):
+                raise TableError(
+                    f"{path} is in {kind} format, but must be CSV or TSV text; save it as a file "
+                    "and give the name of the file"
+                )
+        source: Any = file
+        if path.name.lower().endswith(".gz") or start.startswith(_GZIP):
+            source, unpacked = gzip.GzipFile(fileobj=file), _Copy()
         try:
             for block in _blocks(source):
-                _check_encoding(path, block, marks["\n"], stream is None)
-                delimiter = delimiter or _delimiter(path, block)
-                for mark in ('"', "\r", "\n", "\r\n", delimiter):
+                _check_encoding(path, block, marks["\n"], is_stream)
+                if not size:
+                    text = replace(text, delimiter=_delimiter(path, block))
+                for mark in ('"', "\r", "\n", "\r\n", text.delimiter):
                     marks[mark] += block.count(mark.encode())
                 size += len(block)
-                if packed and size > free // 4:
+                if unpacked is not None:
+                    unpacked.file.write(block)
+                if unpacked is not None and size > free // 4:
                     raise TableError(
                         f"{path} holds more than {readable_bytes(size)} of text, too much for the "
                         f"{readable_bytes(free)} of memory that are free; convert it to Parquet, "
                         "which takes less memory and can stay in an engine"
                     )
-                if copy is not None:
-                    copy.file.write(block)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(
                 f"{path} is not a complete gzip file ({error}); create or fetch it again"
             ) from error
-    if copy is None:
-        return TextFile(path, path, delimiter or ","), marks
-    copy.file.flush()
-    return TextFile(path, copy.path, delimiter or ",", (copy,)), marks
+    if unpacked is not None:
+        unpacked.file.flush()
+        text = replace(text, content=unpacked.path, copies=(unpacked,))
+    return text, marks
 
 
 def _blocks(file: Any) -> Iterator[bytes]:
@@ -250,12 +263,12 @@ def _blocks(file: Any) -> Iterator[bytes]:
     return iter(lambda: file.read(_BLOCK_BYTES) + file.readline(), b"")
 
 
-def _check_encoding(path: Path, block: bytes, lines_before: int, is_file: bool) -> None:
+def _check_encoding(path: Path, block: bytes, lines_before: int, is_stream: bool) -> None:
     try:
         block.decode()
     except UnicodeDecodeError as error:
         line = lines_before + len((block[: error.start] + b".").splitlines())
-        name = f" {shlex.quote(path.name)}" if is_file else ""
+        name = f" {shlex.quote(path.name)}" if not is_stream else ""
         raise TableError(
             f"{path}, line {line}: byte 0x{block[error.start]:02x} is not UTF-8; save the file as "
             f"UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8{name}"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
 import duckdb
@@ -29,9 +29,6 @@ from coterie.files.delimited_text import TextFile, encoded_text, open_text, sql_
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.devices import available_memory, n_threads, readable_bytes
 from coterie.runtime.short_reprs import short_repr
-
-if TYPE_CHECKING:
-    from io import BufferedReader
 
 __all__ = [
     "INTEGER_PATTERN",
@@ -60,8 +57,6 @@ _KINDS = {
 MISSING_TEXTS = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None")
 INTEGER_PATTERN = r"^(0|-?[1-9][0-9]*)$"
 NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-#: First bytes of formats that need a file.
-_FILE_FORMATS = {b"PAR1": "Parquet", b"\x93NUMPY": "NPY"}
 _HEADER_BYTES = 1 << 20
 _MISSING_LABELS = {"i": -1, "f": np.nan}  # by the kind of the array; otherwise None
 #: Types of DuckDB that become arrays, and the bytes of a value; a text is an object of Python.
@@ -168,14 +163,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         raise TableError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def parse_table(stream: BufferedReader, name: str) -> Table:
+def parse_table(stream: BinaryIO, name: str) -> Table:
     """Read CSV or TSV text, also gzipped, from a stream; messages call it ``name``."""
-    for first_bytes, kind in _FILE_FORMATS.items():
-        if stream.peek(len(first_bytes)).startswith(first_bytes):
-            raise TableError(
-                f"{name} is in {kind} format, but must be CSV or TSV text; save it as a file and "
-                "give the name of the file"
-            )
     return _read_text(Path(name), stream)
 
 
@@ -354,7 +343,7 @@ def _table(
     return Table(path, columns, rows, n_rows, connection, text)
 
 
-def _read_text(path: Path, stream: BufferedReader | None = None) -> Table:
+def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
     connection = _connection()
     text, names, rows, n_rows = open_text(connection, path, stream)
     return _table(connection, path, names, rows, n_rows, text)

@@ -87,7 +87,7 @@ def test_report_names_points_by_their_ids(tmp_path):
     clusterer = ConsensusClusterer(2, n_partitions=3, random_state=0, ensemble="kmeans")
     X = np.array([[0.0], [0.1], [5.0], [5.1], [2.0]])
     clusterer.fit(X)
-    ids = {"site": ["x"] * 5, "user": range(5)}
+    ids = {"site": np.array(["x"] * 5), "user": np.arange(5)}
     names = [f"run {v}" for v in range(3)]
     Outputs(report=tmp_path / "a.html").write_consensus(
         clusterer,

@@ -115,8 +115,6 @@ class Outputs:
         render: Callable[[], str] | None = None,
     ) -> None:
         """Write the requested files; picture and report are made before anything is written."""
-        from coterie.files.model_files import save_model
-
         # The table is last: if it exists, so do the other files.
         steps: dict[Path, Callable[[Path], None]] = {}
         if self.picture is not None:
@@ -126,6 +124,8 @@ class Outputs:
             page = render()
             steps[self.report] = lambda path: _write_text(page, path)
         if self.model is not None:
+            from coterie.files.model_files import save_model
+
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
             steps[self.table] = lambda path: write_output(path, columns)

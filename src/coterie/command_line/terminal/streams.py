@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from coterie.errors import OutputError, TableError
 
 if TYPE_CHECKING:
-    from io import BufferedReader
-
     from coterie.files.tables import Table
 
 __all__ = [
@@ -50,7 +48,7 @@ def read_input(path: Path) -> Table:
         return read_table(path)
     if sys.stdin is None:
         raise TableError("standard input is closed; pipe a table into the program, or name a file")
-    return parse_table(cast("BufferedReader", sys.stdin.buffer), input_name(path))
+    return parse_table(sys.stdin.buffer, input_name(path))
 
 
 def check_table(path: Path) -> None:
