@@ -99,11 +99,7 @@ class Table:
 
     def values(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
         """Return columns by name; what is no number, truth value or text becomes text."""
-        chosen = {name: self.columns[name] for name in names}
-        known = [
-            one if one.kind in _WIDTHS else Column(one.sql, "VARCHAR") for one in chosen.values()
-        ]
-        return dict(zip(chosen, self.fetch(known), strict=True))
+        return _fetched(self, list(names), [])[0]
 
     def fetch(self, columns: Sequence[Column]) -> list[NDArray[Any]]:
         """Return columns as arrays; missing texts are None, other missing values are masked."""
@@ -210,25 +206,19 @@ def label_columns(
                 "or text: convert it, or name the columns to use"
             )
     texts = {name: column.sql for name, column in chosen.items() if column.kind == "VARCHAR"}
-    present = [_PRESENT.format(cell) for cell in texts.values()]
-    # text that is equal to an integer written as text; integers beyond 64 bits stay text
-    integer = "TRY_CAST({0} AS BIGINT)"
-    facts = table.ask(
-        present,
-        f"bool_and({integer}::VARCHAR IS NOT DISTINCT FROM {{0}})",
-        f"coalesce(max(abs({integer}::HUGEINT)) < 2147483648, true)",
-    )
-    for (name, cell), (is_integer, is_small) in zip(texts.items(), facts, strict=True):
-        whole = f"coalesce({integer.format(_PRESENT.format(cell))}, -1)"
+    # most columns of text hold integers as they are written, or else after a closer look
+    for look in ("{0}", _PRESENT):
+        cells = {name: look.format(cell) for name, cell in texts.items()}
+        for name, kind in zip(cells, _integer_types(table, cells.values()), strict=True):
+            if kind:
+                chosen[name] = Column(f"coalesce(TRY_CAST({cells[name]} AS BIGINT), -1)", kind)
+                del texts[name]
+    for name, cell in texts.items():
         text = f"CASE WHEN {_PRESENT.format(cell)} IS NOT NULL THEN {cell} END"
-        kind = "INTEGER" if is_small else "BIGINT"
-        chosen[name] = Column(whole, kind) if is_integer else Column(text, "VARCHAR")
-    _check_texts(table, [name for name in texts if chosen[name].kind == "VARCHAR"])
-    return (
-        table.values(ids),
-        names,
-        [_filled(a, _MISSING_LABELS.get(a.dtype.kind)) for a in table.fetch(list(chosen.values()))],
-    )
+        chosen[name] = Column(text, "VARCHAR")
+    _check_texts(table, list(texts))
+    carried, labels = _fetched(table, ids, list(chosen.values()))
+    return carried, names, [_filled(a, _MISSING_LABELS.get(a.dtype.kind)) for a in labels]
 
 
 def feature_matrix(
@@ -256,11 +246,12 @@ def feature_matrix(
                 "convert it, name it as an id, or name the columns to use"
             )
         numbers.append(Column(cell, "DOUBLE"))
-    X = np.column_stack([_filled(column, np.nan) for column in table.fetch(numbers)])
+    carried, features = _fetched(table, ids, numbers)
+    X = np.column_stack([_filled(column, np.nan) for column in features])
     for name, is_finite in zip(names, np.isfinite(X).T, strict=True):
         if not is_finite.all():
             raise _not_finite(table, name, int(np.argmin(is_finite)))
-    return table.values(ids), names, X
+    return carried, names, X
 
 
 def check_table_output(path: str | os.PathLike[str]) -> None:
@@ -564,6 +555,30 @@ def _repeated(names: list[str]) -> str | None:
 
 def _identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _fetched(
+    table: Table, names: Sequence[str], others: Sequence[Column]
+) -> tuple[dict[str, NDArray[Any]], list[NDArray[Any]]]:
+    """Return named columns and others, by one pass over the rows."""
+    named = (table.columns[name] for name in names)
+    known = [one if one.kind in _WIDTHS else Column(one.sql, "VARCHAR") for one in named]
+    arrays = table.fetch([*known, *others])
+    return dict(zip(names, arrays, strict=False)), arrays[len(known) :]
+
+
+def _integer_types(table: Table, cells: Iterable[str]) -> list[str]:
+    """Return for each cell of text its type, if all texts are equal to integers written as text."""
+    integer = "TRY_CAST({0} AS BIGINT)"
+    facts = table.ask(
+        cells,
+        f"count({{0}}) = count_if({integer}::VARCHAR = {{0}})",
+        f"coalesce(max({integer}) < 2147483648 AND min({integer}) >= -2147483648, true)",
+    )
+    return [
+        ("INTEGER" if is_small else "BIGINT") if is_integer else ""
+        for is_integer, is_small in facts
+    ]
 
 
 def _filled(values: NDArray[Any], filling: Any) -> NDArray[Any]:
