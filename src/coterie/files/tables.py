@@ -572,7 +572,7 @@ def _integer_types(table: Table, cells: Iterable[str]) -> list[str]:
     integer = "TRY_CAST({0} AS BIGINT)"
     facts = table.ask(
         cells,
-        f"count({{0}}) = count_if({integer}::VARCHAR = {{0}})",
+        f"count({{0}}) = count(*) FILTER ({integer}::VARCHAR = {{0}})",
         f"coalesce(max({integer}) < 2147483648 AND min({integer}) >= -2147483648, true)",
     )
     return [
