@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import tempfile
 from collections.abc import Iterator
 
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.errors import InvalidLabelsError, TableError
 from coterie.files.tables import Table, csv_text, feature_matrix, label_columns, parse_table
 from coterie.labels.label_matrix import as_label_matrix
-from fuzz.contract import Target
+from fuzz.contract import Target, own_folder
 
 __all__ = ["make"]
 
@@ -44,7 +45,7 @@ def make() -> Target:
         st.binary(max_size=200),
     )
     refusals = (TableError, InvalidLabelsError)
-    return Target("text", check, inputs, seeds, lambda data: data, refusals)
+    return Target("text", check, inputs, seeds, lambda data: data, refusals, _prepare)
 
 
 def check(raw: bytes) -> str:
@@ -67,6 +68,11 @@ def seeds() -> Iterator[bytes]:
     yield b"a|b\n1|2\n"
     yield b"only\n1\n\n2\n"
     yield gzip.compress(b"p0,p1\n0,1\n1,1\n", mtime=0)
+
+
+def _prepare() -> None:
+    """Let temporary copies of streams be in the folder of this process."""
+    tempfile.tempdir = str(own_folder())
 
 
 def _parsed(raw: bytes) -> Table:

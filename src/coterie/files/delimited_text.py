@@ -8,6 +8,7 @@ without them if they quote nothing special, and is rewritten by the csv module o
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -55,11 +56,11 @@ class _Record(NamedTuple):
 
 
 class _Copy:
-    """A temporary file that is removed with this object."""
+    """A temporary file without a name in any folder, so that even a killed process leaves none."""
 
     def __init__(self) -> None:
-        self.file = tempfile.NamedTemporaryFile(prefix="coterie-", suffix=".csv")  # noqa: SIM115
-        self.path = Path(self.file.name)
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        self.path = Path(f"/dev/fd/{self.file.fileno()}")
         weakref.finalize(self, self.file.close)
 
 
@@ -145,7 +146,7 @@ def open_text(
     if not has_one_line_end or marks['"'] > head.count(b'"'):
         plain, skip = _Copy(), 0
         if not has_one_line_end or not _copy_without_quotes(text, len(head), plain.file):
-            _rewrite(text, plain.path)
+            _rewrite(text, plain.file)
             quote, delimiter = '"', ","
     types = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header.fields)))
     line_end = "\\r\\n" if marks["\r"] and not quote else "\\n"
@@ -295,11 +296,14 @@ def _copy_without_quotes(text: TextFile, start: int, copy: Any) -> bool:
     return True
 
 
-def _rewrite(text: TextFile, copy: Path) -> None:
+def _rewrite(text: TextFile, copy: Any) -> None:
     """Write the rows as the csv module reads them, with quotes around all cells."""
-    with copy.open("w", encoding="utf-8", newline="") as lines:
-        writer = csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n")
-        writer.writerows(record.fields for record in islice(text.records(), 1, None))
+    copy.seek(0)
+    copy.truncate()
+    lines = codecs.getwriter("utf-8")(copy)
+    writer = csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerows(record.fields for record in islice(text.records(), 1, None))
+    copy.flush()
 
 
 def _delimiter(path: Path, start: bytes) -> str:
