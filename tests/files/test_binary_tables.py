@@ -74,17 +74,17 @@ def test_names_of_parquet_columns_are_exact(tmp_path):
 
 
 def test_folder_of_parquet_is_one_table(tmp_path):
-    """Files are read in the order of their names; key=value folders give columns."""
+    """Files are read in the order of their names; key=value folders give columns of text."""
     for name, value in [("day=1/b.parquet", 2), ("day=1/a.parquet", 1), ("day=2/a.parquet", 3)]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         pq.write_table(pa.table({"x": [value]}), tmp_path / name)
     (tmp_path / "_unfinished.parquet").write_bytes(b"not Parquet")
     (tmp_path / "_SUCCESS").touch()
-    assert columns_of(tmp_path) == {"x": [1, 2, 3], "day": [1, 1, 2]}
+    assert columns_of(tmp_path) == {"x": [1, 2, 3], "day": ["1", "1", "2"]}
 
 
-def test_keys_of_a_folder_may_be_text_or_missing(tmp_path):
-    """A key is text if one value is, and is not taken from above the folder."""
+def test_keys_of_a_folder_may_be_missing(tmp_path):
+    """They are decoded, and not taken from above the folder."""
     folder = tmp_path / "key=above"
     for name in ("day=1/site=a%20b/t.parquet", "day=x/t.parquet"):
         (folder / name).parent.mkdir(parents=True)

@@ -235,7 +235,7 @@ def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
             source, unpacked = gzip.GzipFile(fileobj=file), _Copy()
         try:
             for block in _blocks(source):
-                _check_encoding(path, block, marks["\n"], is_stream)
+                block.decode()
                 if not size:
                     text = replace(text, delimiter=_delimiter(path, block))
                 for mark in ('"', "\r", "\n", "\r\n", text.delimiter):
@@ -249,6 +249,13 @@ def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
                         f"{readable_bytes(free)} of memory that are free; convert it to Parquet, "
                         "which takes less memory and can stay in an engine"
                     )
+        except UnicodeDecodeError as error:
+            line = marks["\n"] + len((block[: error.start] + b".").splitlines())
+            name = "" if is_stream else f" {shlex.quote(path.name)}"
+            raise TableError(
+                f"{path}, line {line}: byte 0x{block[error.start]:02x} is not UTF-8; save the file "
+                f"as UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8{name}"
+            ) from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(
                 f"{path} is not a complete gzip file ({error}); create or fetch it again"
@@ -262,18 +269,6 @@ def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
 def _blocks(file: Any) -> Iterator[bytes]:
     """Yield the content in parts that end at the end of a line."""
     return iter(lambda: file.read(_BLOCK_BYTES) + file.readline(), b"")
-
-
-def _check_encoding(path: Path, block: bytes, lines_before: int, is_stream: bool) -> None:
-    try:
-        block.decode()
-    except UnicodeDecodeError as error:
-        line = lines_before + len((block[: error.start] + b".").splitlines())
-        name = f" {shlex.quote(path.name)}" if not is_stream else ""
-        raise TableError(
-            f"{path}, line {line}: byte 0x{block[error.start]:02x} is not UTF-8; save the file as "
-            f"UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8{name}"
-        ) from error
 
 
 def _copy_without_quotes(text: TextFile, start: int, copy: Any) -> bool:

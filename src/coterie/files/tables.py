@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -343,7 +342,8 @@ def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
 def _read_parquet(path: Path) -> Table:
     """Read a Parquet file, or all such files in a folder in the order of their names.
 
-    The files of a folder must have the same columns. Subfolders named ``key=value`` become columns.
+    The files of a folder must have the same columns. Subfolders named ``key=value`` become columns
+    of text.
     """
     files = [path]
     if path.is_dir():
@@ -363,16 +363,10 @@ def _read_parquet(path: Path) -> Table:
     connection = _connection()
     with _read_errors(path):
         names = _common_names(connection, files)
-        added = {key: "BIGINT" for key in chain(*keys) if key not in names}
-        for key, value in chain(*(one.items() for one in keys)):
-            if key in added and not re.match(INTEGER_PATTERN, value):
-                added[key] = "VARCHAR"
+        added = dict.fromkeys(key for key in chain(*keys) if key not in names)
         parts = []
         for one, group in groupby(zip(keys, files, strict=True), itemgetter(0)):
-            cells = (
-                f", CAST({sql_text(unquote(one[key])) if key in one else 'NULL'} AS {kind})"
-                for key, kind in added.items()
-            )
+            cells = (f", {sql_text(unquote(one[k])) if k in one else 'NULL'}" for k in added)
             listed = ", ".join(sql_text(file) for _, file in group)
             rows = f"read_parquet([{listed}], hive_partitioning = false)"
             parts.append(f"SELECT *{''.join(cells)} FROM {rows}")
