@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import io
+import tempfile
 from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
 from coterie.errors import InvalidLabelsError, TableError
-from coterie.files.tables import csv_text, feature_matrix, label_columns, parse_table
+from coterie.files.tables import Table, csv_text, feature_matrix, label_columns, parse_table
 from coterie.labels.label_matrix import as_label_matrix
-from fuzz.contract import Target
+from fuzz.contract import Target, own_folder
 
 __all__ = ["make"]
 
@@ -43,16 +45,16 @@ def make() -> Target:
         st.binary(max_size=200),
     )
     refusals = (TableError, InvalidLabelsError)
-    return Target("text", check, inputs, seeds, lambda data: data, refusals)
+    return Target("text", check, inputs, seeds, lambda data: data, refusals, _prepare)
 
 
 def check(raw: bytes) -> str:
     """Read a table. Written as CSV and read again it is the same."""
-    table = parse_table(raw, "standard input")
-    columns = {name: column.to_pylist() for name, column in table.columns.items()}
+    table = _parsed(raw)
+    columns = table.values(table.columns)
     assert len({len(column) for column in columns.values()}) == 1
-    again = parse_table(csv_text(table.columns), "standard input")
-    assert {name: column.to_pylist() for name, column in again.columns.items()} == columns
+    again = _parsed(csv_text(columns)).values(columns)
+    assert all(again[name].tolist() == columns[name].tolist() for name in columns)
     first, last = table.place(0), table.place(table.n_rows - 1)
     assert first.startswith("line ") and last.startswith("line ")
     return f"read as {_what_it_holds(table)}"
@@ -68,14 +70,23 @@ def seeds() -> Iterator[bytes]:
     yield gzip.compress(b"p0,p1\n0,1\n1,1\n", mtime=0)
 
 
-def _what_it_holds(table: object) -> str:
+def _prepare() -> None:
+    """Let temporary copies of streams be in the folder of this process."""
+    tempfile.tempdir = str(own_folder())
+
+
+def _parsed(raw: bytes) -> Table:
+    return parse_table(io.BytesIO(raw), "standard input")
+
+
+def _what_it_holds(table: Table) -> str:
     """Use a table as labels, else as features, else as nothing in particular."""
     try:
-        _, names, labels = label_columns(table)  # type: ignore[arg-type]
+        _, names, labels = label_columns(table)
         as_label_matrix(dict(zip(names, labels, strict=True)), allow_unlabelled_rows=True)
     except (TableError, InvalidLabelsError):
         try:
-            feature_matrix(table)  # type: ignore[arg-type]
+            feature_matrix(table)
         except TableError:
             return "text"
         return "features"

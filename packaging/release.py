@@ -96,14 +96,13 @@ def check(files: list[Path]) -> None:
 
 
 def use(wheel: Path, folder: Path, version: str) -> None:
-    """Use the wheel in a new environment: first without extras, then the program with a table."""
+    """Use the wheel in a new environment, without extras: arrays, then the program with a table."""
     venv.create(folder / "venv", with_pip=True)
     python, program = (str(folder / "venv" / "bin" / name) for name in ("python", "coterie"))
     _run(python, "-m", "pip", "install", "--quiet", str(wheel))
     _run(python, "-c", ARRAYS, folder=folder)
     if _run(program, "--version", folder=folder).split() != ["coterie", version]:
         sys.exit(f"the wheel does not have the version {version}")
-    _run(python, "-m", "pip", "install", "--quiet", f"{wheel}[files]")
     (folder / "labels.csv").write_text(labels_of_readme(), encoding="utf-8")
     table = ("consensus", "labels.csv", "--id", "name", "-k", "3", "-o", "consensus.csv")
     print(_run(program, *table, folder=folder))

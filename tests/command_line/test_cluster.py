@@ -15,7 +15,7 @@ from coterie import ConsensusClusterer, load_model
 from coterie.command_line.cluster import cluster, read_features
 from coterie.ensembles.plans import ENSEMBLES
 from coterie.errors import WeakEvidenceWarning
-from coterie.files.tables import read_table
+from table_files import columns_of
 
 
 def test_clusters_are_found_row_by_row(run, features_csv):
@@ -23,7 +23,7 @@ def test_clusters_are_found_row_by_row(run, features_csv):
     out = features_csv.with_name("out.csv")
     result = run("cluster", features_csv, "--id", "name", "-k", 3, "-o", out)
     assert result.exit_code == 0, result.stderr
-    columns = {name: column.to_pylist() for name, column in read_table(out).columns.items()}
+    columns = columns_of(out)
     assert columns["name"] == [f"{i:03}" for i in range(60)]
     labels = np.array(columns["label"]).reshape(3, 20)
     assert (labels == labels[:, :1]).all()

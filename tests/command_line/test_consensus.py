@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +12,7 @@ import pytest
 from answers import unwrapped
 from coterie import L2Consensus, RobustConsensus, choose_k, load_model, planted_partitions
 from coterie.command_line.consensus import read_labels
-from coterie.files.tables import read_table
-
-
-def columns_of(path: Path) -> dict[str, list]:
-    """Return the columns of a table as lists."""
-    return {name: column.to_pylist() for name, column in read_table(path).columns.items()}
+from table_files import columns_of
 
 
 def test_labels_and_ids_come_out_in_the_order_of_the_input(run, labels_csv, planted):

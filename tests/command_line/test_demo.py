@@ -23,8 +23,8 @@ from coterie.command_line.demo import (
     recovery_facts,
 )
 from coterie.command_line.program import app
-from coterie.files.tables import read_table
 from coterie.inspection.scores import adjusted_rand_index
+from table_files import columns_of
 
 # Ibis calls a function that DuckDB has deprecated.
 pytestmark = pytest.mark.filterwarnings(
@@ -84,7 +84,7 @@ def test_the_folder_is_filled(facts_and_folder):
 def test_planted_segments_are_compared_with_found_ones(facts_and_folder):
     """The adjusted Rand index is that of the files; the table covers all advertisers."""
     facts, folder = facts_and_folder
-    members = {k: c.to_pylist() for k, c in read_table(folder / "segments.csv").columns.items()}
+    members = columns_of(folder / "segments.csv")
     truth = pq.read_table(folder / "market" / "truth.parquet").to_pydict()
     planted = dict(zip(truth["advertiser_id"], truth["segment"], strict=True))
     expected = adjusted_rand_index(

@@ -12,6 +12,7 @@ from coterie import factor_tests
 from coterie.command_line.factors import factor_facts, without_factors
 from coterie.errors import TableError
 from coterie.files.tables import read_table
+from table_files import columns_of
 
 
 @pytest.fixture
@@ -46,8 +47,8 @@ def test_factors_are_tested_and_not_clustered(run, with_factors, labels_csv):
     assert result.exit_code == 0, result.stderr
     assert run("consensus", labels_csv, "-k", 3, "-o", outs[1]).exit_code == 0
     assert outs[0].read_text() == outs[1].read_text()
-    table = {n: c.to_pylist() for n, c in read_table(with_factors).columns.items()}
-    labels = [int(v) for v in read_table(outs[0]).columns["label"].to_pylist()]
+    table = columns_of(with_factors)
+    labels = [int(v) for v in columns_of(outs[0])["label"]]
     age = [np.nan if v is None else float(v) for v in table["age"]]
     expected = factor_tests(labels, {"sex": table["sex"], "age": age, "site": table["site"]}).rows
     for row, test in zip(json.loads(result.stdout)["factors"], expected, strict=True):

@@ -6,19 +6,20 @@ import json
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from coterie.command_line.id_columns import find_ids
 from coterie.errors import LabelWarning
-from coterie.files.tables import Table, read_table
+from coterie.files.tables import array_table, read_table
 
 
 def table_of(**columns):
     """Return a table with these columns; lists of text are as in a CSV file."""
-    return Table(
-        Path("t.csv"), {name: pa.chunked_array([pa.array(v)]) for name, v in columns.items()}
-    )
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    return array_table(Path("t.csv"), arrays)
 
 
 def noted(table, *, ids=(), columns=None, use="labels"):
@@ -122,12 +123,13 @@ def test_a_table_keeps_one_column():
     assert noted(table_of(label=words(20), run=RUN))[0] == []
 
 
-def test_measurements_and_other_types_are_no_ids():
+def test_measurements_and_other_types_are_no_ids(tmp_path):
     """Numbers with fractions get their own message later; times and floats are left alone."""
     fractions = [f"{i}.5" for i in range(20)]
-    times = pa.array(range(20), pa.timestamp("s"))
-    table = table_of(id=fractions, key=times, name=[float(i) for i in range(20)], run=RUN)
-    assert noted(table) == ([], [])
+    times = pa.array(range(20), pa.timestamp("us"))
+    columns = {"id": fractions, "key": times, "name": [float(i) for i in range(20)], "run": RUN}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    assert noted(read_table(tmp_path / "t.parquet")) == ([], [])
 
 
 def test_features_are_ids_only_by_name_or_as_text():

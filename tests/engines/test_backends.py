@@ -173,5 +173,5 @@ def test_missing_packages_are_named_with_their_extra(monkeypatch):
     with pytest.raises(MissingExtraError, match=r"\[spark\]"):
         connect("pyspark://")
     monkeypatch.setitem(sys.modules, "ibis", None)
-    with pytest.raises(MissingExtraError, match=r"\[engines\]"):
+    with pytest.raises(MissingExtraError, match=r"\[tables\]"):
         importlib.reload(coterie.engines)

@@ -18,7 +18,7 @@ from coterie.ensembles.plans import KINDS
 from coterie.errors import CoterieError
 
 distributed = pytest.importorskip(
-    "distributed", reason="tests of runs on other machines need Dask: coterie[dask]"
+    "distributed", reason="tests of runs on other machines need Dask: distributed"
 )
 
 pytestmark = [

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.errors import MissingExtraError
 from coterie.runtime.html_pages import (
     content_policy,
     embedded_json,
     fingerprint,
-    page_templates,
 )
 
 
@@ -45,10 +42,3 @@ def test_numbers_that_json_lacks_are_refused():
     """NaN is not JSON, so a page with it would not open."""
     with pytest.raises(ValueError, match="JSON"):
         embedded_json([float("nan")])
-
-
-def test_missing_jinja_names_the_extra(monkeypatch):
-    """Without jinja2 the error names the extra to install."""
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingExtraError, match=r"pip install .*\[report\]'"):
-        page_templates("coterie.inspection.report", extra="report")

@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -22,14 +23,9 @@ from coterie.runtime.missing_extras import (
 )
 
 SOURCES = Path(coterie.__file__).parent
+SETTINGS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
 #: Distributions whose modules have other names.
-DISTRIBUTIONS = {
-    "ibis": "ibis-framework",
-    "prometheus_client": "prometheus-client",
-    "opentelemetry.instrumentation.asgi": "opentelemetry-instrumentation-asgi",
-    "opentelemetry.sdk": "opentelemetry-sdk",
-    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
-}
+DISTRIBUTIONS = {"ibis": "ibis-framework", "prometheus_client": "prometheus-client"}
 
 
 def calls(names):
@@ -41,23 +37,14 @@ def calls(names):
                 yield file.relative_to(SOURCES).as_posix(), node, texts
 
 
-def installed_by(extra, requirements):
+def installed_by(extra):
     """Return the distributions that an extra adds, also by other extras of coterie."""
     found = set()
-    for requirement in requirements:
-        if f"extra == '{extra}'" not in str(requirement.marker).replace('"', "'"):
-            continue
-        if requirement.name == "coterie":
-            for other in requirement.extras:
-                found |= installed_by(other, requirements)
+    for requirement in map(Requirement, SETTINGS["project"]["optional-dependencies"][extra]):
+        for other in requirement.extras if requirement.name == "coterie" else ():
+            found |= installed_by(other)
         found.add(requirement.name.lower())
     return found
-
-
-@pytest.fixture(scope="module")
-def requirements():
-    """The requirements of the installed distribution."""
-    return [Requirement(text) for text in importlib.metadata.requires("coterie") or []]
 
 
 CHECKED = [
@@ -69,9 +56,13 @@ CHECKED = [
 
 
 @pytest.mark.parametrize(("where", "extra", "module"), CHECKED)
-def test_the_extra_installs_the_package(requirements, where, extra, module):
-    """Each extra in the code exists, and installs each package that is looked for."""
-    assert DISTRIBUTIONS.get(module, module) in installed_by(extra, requirements), where
+def test_the_extra_installs_the_package(where, extra, module):
+    """Each extra in the code exists, and installs each package that is looked for.
+
+    A package without an extra is in the extra of all.
+    """
+    package = DISTRIBUTIONS.get(module, module.replace(".", "-"))
+    assert package in installed_by(extra or "all"), where
 
 
 @pytest.mark.parametrize(
@@ -79,22 +70,19 @@ def test_the_extra_installs_the_package(requirements, where, extra, module):
     [
         ("partitioners", {"pymetis", "mtkahypar"}),
         ("gpu", {"torch", "triton"}),
-        ("service", {"starlette", "uvicorn", "httptools", "msgspec", "prometheus-client"}),
-        ("report", {"jinja2"}),
-        ("ads", {"pyarrow", "duckdb", "ibis-framework", "jinja2", "msgspec"}),
+        ("ads", {"starlette", "uvicorn", "httptools", "msgspec", "prometheus-client"}),
+        ("ads", {"pyarrow", "ibis-framework"}),
         ("all", {"pyarrow", "pandas", "matplotlib", "starlette", "httpx", "distributed"}),
     ],
 )
-def test_extras_that_are_computed(requirements, extra, packages):
+def test_extras_that_are_computed(extra, packages):
     """Calls with packages that are not literal texts."""
-    assert packages <= installed_by(extra, requirements)
+    assert packages <= installed_by(extra)
 
 
 def test_the_checks_are_found():
     """Most optional packages are looked for by literal texts."""
-    assert {"plots", "frames", "files", "engines", "ads", "client", "spark", "postgres"} <= {
-        extra for _, extra, _ in CHECKED
-    }
+    assert {"plots", "tables", "ads", "client", "spark", ""} <= {extra for _, extra, _ in CHECKED}
 
 
 def test_no_message_is_written_by_hand():
@@ -118,7 +106,7 @@ def test_pandas_is_imported_if_it_is_there(monkeypatch):
     """Otherwise the message says what works without it."""
     assert import_pandas() is pd
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r"\[frames\]'; or use the attributes"):
+    with pytest.raises(MissingExtraError, match=r"pip install pandas; or use the attributes"):
         import_pandas()
 
 
@@ -157,16 +145,20 @@ WITHOUT = """
 import sys
 class Missing:
     def find_spec(name, *_):
-        if name in ("pyarrow", "duckdb", "ibis", "pandas", "matplotlib", "jinja2", "msgspec"):
+        if name in ("pyarrow", "ibis", "pandas", "polars", "matplotlib", "msgspec", "starlette"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing)
 """
 
 
-def run_without_extras(code):
+def run_without_extras(code, text=""):
     """Return the finished process of an interpreter without optional packages."""
     return subprocess.run(
-        [sys.executable, "-c", WITHOUT + code], capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITHOUT + code],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -189,24 +181,62 @@ coterie.ConsensusClusterer(3, ensemble="kmeans", random_state=0).fit(X).predict(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "extra"),
-    [
-        (["consensus", "labels.csv"], "files"),
-        (["ads", "forecast", "model", "--advertiser", "a", "--bid", "1"], "ads"),
-    ],
-)
-def test_commands_name_their_extra_in_one_line(command, extra):
+def run_program_without_extras(folder, *commands):
+    """Run the program with each of the commands in one such interpreter; return the process."""
+    return run_without_extras(f"""
+import os
+from coterie.command_line.program import app
+os.chdir({str(folder)!r})
+for command in {commands!r}:
+    app(command.split(), standalone_mode=False)
+""")
+
+
+def test_the_program_works_without_extras(tmp_path):
+    """Tables in all formats, a stream, a folder, ids, factors, the choice of K and a report."""
+    rows = [f"{i:02},{i % 3},{'xyz'[i % 3]},{'' if i == 4 else i % 3},{i}.5" for i in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["name,a,b,c,age", *rows]))
+    (tmp_path / "x.csv").write_text("\n".join(f"{i % 3}.25,{i % 3 + i / 99}" for i in range(30)))
+    (tmp_path / "folder").mkdir()
+    labels = "--id name --columns a,b,c -k 3 -q"
+    done = run_program_without_extras(
+        tmp_path,
+        f"consensus t.csv {labels} --factors age -o out.csv.gz --report t.html --save-model m",
+        f"consensus t.csv {labels} -o folder/out.parquet",
+        f"consensus t.csv {labels} -o out.npy",
+        "consensus folder --id name --columns label -k 3 -q -o again.tsv",
+        "consensus out.npy --id name --columns label -k 3 -q",
+        "choose-k t.csv --id name --columns a,b,c -q",
+        "cluster x.csv -k 3 --partitions 4 --ensemble kmeans -q -o clusters.csv",
+    )
+    assert done.returncode == 0, done.stderr
+    names = [line.split("\t")[0] for line in (tmp_path / "again.tsv").read_text().splitlines()]
+    assert names == ["name", *(f"{i:02}" for i in range(30))]
+    assert "<html" in (tmp_path / "t.html").read_text()
+
+
+def test_streams_work_without_extras(tmp_path):
+    """The standard streams are tables, too."""
+    command = "sys.argv[1:] = 'consensus - --id n -k 2 -o -'.split()\n"
+    done = run_without_extras(
+        command + "import coterie.__main__ as m; m.main()",
+        "n,a,b\n" + "\n".join(f"{i},{i % 2},{i % 2}" for i in range(20)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "n,label,confidence"
+
+
+def test_commands_name_their_extra_in_one_line():
     """There is no traceback."""
+    command = ["ads", "forecast", "model", "--advertiser", "a", "--bid", "1"]
     done = run_without_extras(f"sys.argv[1:] = {command!r}\nimport coterie.__main__ as m; m.main()")
     assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and f"[{extra}]'" in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1 and "[ads]'" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("command", [["methods"], ["ads", "segment", "--help"]])
-def test_help_works_without_extras(command):
+def test_help_works_without_extras(tmp_path):
     """Also that of commands that need an extra."""
-    done = run_without_extras(f"sys.argv[1:] = {command!r}\nimport coterie.__main__ as m; m.main()")
+    done = run_program_without_extras(tmp_path, "methods", "ads segment --help")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -222,7 +252,7 @@ try:
 except MissingExtraError as error:
     print(error)
 """)
-    assert f"[{'ads' if 'ads' in name else 'engines'}]'" in done.stdout, done.stderr
+    assert f"[{'ads' if 'ads' in name else 'tables'}]'" in done.stdout, done.stderr
 
 
 def test_missing_extras_has_no_state(monkeypatch):

@@ -157,8 +157,6 @@ def read_labels(
     Without ids, a column that names the rows is the id; see :func:`find_ids`.
     """
     _log.info("reading %s", input_name(path))
-    import pyarrow as pa
-
     from coterie.files.tables import label_columns
     from coterie.labels.label_matrix import as_label_matrix, warn_if_transposed
 
@@ -166,7 +164,7 @@ def read_labels(
     ids = find_ids(table, ids, columns, "labels")
     id_values, names, labels = label_columns(table, ids, columns)
     try:
-        P = as_label_matrix(pa.table(labels, names=names), allow_unlabelled_rows=True)
+        P = as_label_matrix(dict(zip(names, labels, strict=True)), allow_unlabelled_rows=True)
     except InvalidLabelsError as error:
         raise TableError(
             f"{table.path}: {error} (rows are counted from 0, without the header)"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.streams import is_stream
 from coterie.command_line.terminal.summary import consensus_facts
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.missing_extras import missing_packages
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def choose_engine(
     can_write = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
     if not can_write or outputs.picture is not None or outputs.report is not None:
         return None
-    if missing_packages(("ibis", "duckdb")):
+    if missing_packages(("ibis", "pyarrow")):
         return None
     cells = _parquet_cells(Path(labels), ids, columns)
     if cells <= _MOST_CELLS_IN_MEMORY:
@@ -110,19 +110,15 @@ def _refuse_streams(labels: str, outputs: Outputs) -> None:
 
 def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None) -> int:
     """Count the labels in a Parquet file or a folder of them; 0 if that is not possible."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    is_folder = path.is_dir()
-    if not is_folder and path.suffix.lower() != ".parquet":
+    if not path.is_dir() and path.suffix.lower() != ".parquet":
         return 0
+    from coterie.files.tables import read_table
+
     try:
-        files = sorted(path.rglob("*.parquet")) if is_folder else [path]
-        shapes = [pq.read_metadata(file) for file in files]
-    except (OSError, pa.ArrowException):
+        table = read_table(path)
+    except TableError:
         return 0  # reading the table raises a clear error
-    n_columns = shapes[0].num_columns - len(ids) if shapes else 0
-    return sum(shape.num_rows for shape in shapes) * (len(columns) if columns else n_columns)
+    return table.n_rows * (len(columns) if columns else len(table.columns) - len(ids))
 
 
 def _facts(result: TableConsensus, method: str) -> dict[str, Any]:

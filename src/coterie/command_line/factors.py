@@ -44,17 +44,17 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
     rest = {name: column for name, column in table.columns.items() if name not in factors}
     if not rest:
         raise TableError(f"{table.path} has only factors; leave columns to cluster")
-    return replace(table, columns=rest), {name: table.columns[name] for name in factors}
+    return replace(table, columns=rest), table.values(factors)
 
 
 def factor_facts(
     labels: Any, factors: Mapping[str, Any], seed: int, categories: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Return the tests of the factors, ready for JSON; empty without factors."""
-    from coterie.inspection.factor_tests import factor_tests
-
     if not factors:
         return {}
+    from coterie.inspection.factor_tests import factor_tests
+
     values = {name: _values(column) for name, column in factors.items()}
     tests = factor_tests(labels, values, categories=categories, random_state=seed)
     return {
@@ -68,15 +68,15 @@ def factor_facts(
     }
 
 
-def _values(column: Any) -> Any:
-    """Return the numbers in a column of text, or its texts; columns of other types stay."""
+def _values(values: Any) -> Any:
+    """Return the numbers in a column of text, or its texts; missing numbers are NaN."""
     import numpy as np
 
     from coterie.files.tables import MISSING_TEXTS, NUMBER_PATTERN
 
-    values = column.to_numpy()
-    if values.dtype != object or not all(v is None or isinstance(v, str) for v in values):
-        return values
+    if values.dtype != object:
+        is_masked = np.ma.isMaskedArray(values)
+        return np.ma.filled(values.astype(float), math.nan) if is_masked else values
     texts = [None if v is None or v.strip() in MISSING_TEXTS else v.strip() for v in values]
     if all(text is None or re.match(NUMBER_PATTERN, text) for text in texts):
         return np.array([math.nan if text is None else float(text) for text in texts])

@@ -44,8 +44,8 @@ def find_ids(
     names = [*ids, *used]
     if len(set(names)) < len(names) or not set(names) <= set(table.columns):
         return list(ids)  # wrong names: the error comes later, without a note
-    counts = {name: _count_nearly_all(table, name) for name in used}
-    candidates = [name for name, count in counts.items() if count and _may_be_id(table, name, use)]
+    counts = _counts_nearly_all(table, used)
+    candidates = [name for name in counts if _may_be_id(table, name, use)]
     if len(candidates) == 1 and not ids and columns is None and len(used) > 1:
         (name,) = candidates
         is_text = _is_text(table, name, use)
@@ -66,20 +66,19 @@ def find_ids(
     return list(ids)
 
 
-def _count_nearly_all(table: Table, name: str) -> int:
-    """Return the number of different values of a column, or 0 if many rows have the same value."""
-    from coterie.files.tables import count_different, is_text_or_integer
-
-    n, column = table.n_rows, table.columns[name]
-    if n < 2 or not is_text_or_integer(column):
-        return 0
+def _counts_nearly_all(table: Table, names: Sequence[str]) -> dict[str, int]:
+    """Count the values of columns of text or integers with a different one in nearly every row."""
+    n, counts = table.n_rows, dict.fromkeys(names, 0)
+    for name in names:
+        if n < 2 or not table.columns[name].kind.endswith(("CHAR", "INT", "INTEGER")):
+            del counts[name]
     fewest = n if n < _FEWEST_ROWS else _NEARLY_ALL * n
     # The other rows add at most one value each, so the first ones often decide.
     for n_first in [n // 8, n] if n >= _MANY_ROWS else [n]:
-        different = count_different(column.slice(0, n_first))
-        if different + n - n_first < fewest:
-            return 0
-    return different
+        cells = [table.columns[name].sql for name in counts]
+        found = zip(counts, table.ask(cells, "count(DISTINCT {})", first=n_first), strict=True)
+        counts = {name: count for name, (count,) in found if count + n - n_first >= fewest}
+    return counts
 
 
 def _may_be_id(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
@@ -98,33 +97,26 @@ def _may_be_id(table: Table, name: str, use: Literal["labels", "features"]) -> b
 
 def _is_running_number(table: Table, name: str) -> bool:
     """Return whether different whole numbers have no gap, in any order, as numbers of rows."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from coterie.files.tables import holds_only
-
-    column = table.columns[name]
-    if not holds_only(column, r"^-?[0-9]{1,18}$"):
+    if not table.holds_only(name, r"^-?[0-9]{1,18}$"):
         return False
-    numbers = pc.utf8_trim_whitespace(column.cast(pa.large_string())).cast(pa.int64())
-    ends = pc.min_max(numbers)
-    return bool(ends["max"].as_py() - ends["min"].as_py() == table.n_rows - 1)
+    number = f"TRY_CAST({table.columns[name].sql} AS BIGINT)"
+    ((least, most),) = table.ask([number], "min({})", "max({})")
+    return bool(most - least == table.n_rows - 1)
 
 
 def _is_measurement(table: Table, name: str) -> bool:
     """Return whether all values are numbers and some have a fraction or an exponent."""
-    from coterie.files.tables import NUMBER_PATTERN, holds_only
+    from coterie.files.tables import NUMBER_PATTERN
 
-    column = table.columns[name]
-    return holds_only(column, NUMBER_PATTERN) and not holds_only(column, r"^[+-]?[0-9]+$")
+    are_numbers = table.holds_only(name, NUMBER_PATTERN)
+    return are_numbers and not table.holds_only(name, r"^[+-]?[0-9]+$")
 
 
 def _is_text(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
     """Return whether a column is text: labels such as 007 are, but features such as 007 are not."""
-    from coterie.files.tables import INTEGER_PATTERN, NUMBER_PATTERN, holds_only
+    from coterie.files.tables import INTEGER_PATTERN, NUMBER_PATTERN
 
-    pattern = INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN
-    return not holds_only(table.columns[name], pattern)
+    return not table.holds_only(name, INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN)
 
 
 def _is_named_like_id(name: str) -> bool:

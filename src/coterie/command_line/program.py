@@ -32,7 +32,7 @@ from coterie.command_line.cluster import cluster
 from coterie.command_line.consensus import consensus
 from coterie.command_line.demo import demo
 from coterie.command_line.methods import methods
-from coterie.command_line.terminal.commands import Command, needing
+from coterie.command_line.terminal.commands import Command, QuickCommand, needing
 from coterie.command_line.terminal.layout import one_line
 from coterie.command_line.terminal.option_names import in_options
 from coterie.command_line.warm import warm
@@ -141,8 +141,7 @@ def _program(
     """
 
 
-_TABLES = needing("files", "tables need", "pyarrow")
-_ADVERTISING = needing("ads", "advertising needs", "pyarrow", "ibis", "duckdb", "jinja2", "msgspec")
+_ADVERTISING = needing("ads", "advertising needs", "pyarrow", "ibis", "msgspec")
 
 ads.command("simulate", cls=_ADVERTISING)(simulate)
 ads.command("check", cls=_ADVERTISING)(check)
@@ -158,9 +157,9 @@ ads.command("evaluate", cls=_ADVERTISING)(evaluate)
 ads.command("report", cls=_ADVERTISING)(report)
 ads.command("serve", cls=_ADVERTISING)(serve)
 
-app.command("consensus", cls=_TABLES)(consensus)
-app.command("cluster", cls=_TABLES)(cluster)
-app.command("choose-k", cls=_TABLES)(choose_k)
+app.command("consensus", cls=QuickCommand)(consensus)
+app.command("cluster", cls=QuickCommand)(cluster)
+app.command("choose-k", cls=QuickCommand)(choose_k)
 app.command("methods", cls=Command)(methods)
 app.add_typer(ads, name="ads")
 app.command("demo", cls=_ADVERTISING)(demo)

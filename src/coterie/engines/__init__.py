@@ -2,4 +2,4 @@
 
 from coterie.runtime.missing_extras import require_extra
 
-require_extra("engines", "engines need", "pyarrow", "ibis", "duckdb")
+require_extra("tables", "engines need", "pyarrow", "ibis")

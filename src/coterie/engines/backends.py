@@ -275,7 +275,7 @@ def _postgres(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:
             "apart, and its schema by ?schema=NAME"
         )
     # Ibis needs pandas for PostgreSQL
-    require_extra("postgres", "PostgreSQL needs", "psycopg", "pandas")
+    require_extra("", "PostgreSQL needs", "psycopg", "pandas")
     import ibis
 
     user, host, port, database = (unquote(part or "") or None for part in parts.groups())

@@ -1,4 +1,10 @@
-"""Delimited text (CSV, TSV): all cells are text, and errors name the line."""
+"""Delimited text (CSV, TSV): all cells are text, and errors name the line.
+
+Python's csv module defines what a file says. DuckDB reads large files many times faster, and in the
+same way if there is no quote and one kind of line end: it strips blanks around quotes, accepts a
+delimiter too many at the end of a line, and refuses mixed line ends. A file with quotes is copied
+without them if they quote nothing special, and is rewritten by the csv module otherwise.
+"""
 
 from __future__ import annotations
 
@@ -7,98 +13,40 @@ import contextlib
 import csv
 import gzip
 import io
+import re
 import shlex
+import shutil
+import tempfile
+import weakref
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
+import numpy as np
+from numpy.typing import NDArray
 
 from coterie.errors import TableError
 from coterie.runtime.devices import available_memory, readable_bytes
 
-__all__ = ["encoded_text", "line_of_row", "read_text", "write_text"]
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+__all__ = ["TextFile", "encoded_text", "open_text", "sql_text", "write_text"]
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 24
-#: Memory for reading text, in multiples of its size: parts, whole, copy for the parser, columns.
-_COPIES = 5
+_LONGEST_LINE = 1 << 24
 _GZIP = b"\x1f\x8b"
+#: First bytes of formats that need a file.
+_FILE_FORMATS = {b"PAR1": "Parquet", b"\x93NUMPY": "NPY"}
 _ROWS_A_WRITE = 1 << 16
 # every possible delimiter is quoted, so that the one in use can always be guessed
-_NEEDS_QUOTES = r'[,;\t|"\r\n\x{feff}]|^$'
-
-
-def read_text(path: Path, raw: bytes | None = None) -> tuple[list[str], list[Any]]:
-    r"""Return the header and the columns of a text file; blank cells are missing.
-
-    ``raw`` is the content if it does not come from a file; messages then use ``path`` as its name.
-
-    The delimiter is a tab if the name says ``.tsv``. Otherwise it is the one of ``,``, ``;``, tab
-    and ``|`` with which the first 64 kB look most like a table. The file is UTF-8, with or
-    without a byte-order mark, and may be gzipped. Names may be repeated, and columns may have no
-    rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "labels.csv"
-    >>> _ = file.write_text('id|run\n007|"1\n2"\n')
-    >>> names, columns = read_text(file)
-    >>> names, [column.to_pylist() for column in columns]
-    (['id', 'run'], [['007'], ['1\n2']])
-    """
-    data = _content(path, raw)
-    delimiter = _delimiter(path, data)
-    header = next(_records(path, data, delimiter))
-    width = len(header.fields)
-    # An unclosed quote would silently turn the rest of the file into one cell. An extra last
-    # row detects this, because it would become part of that cell, too.
-    last_row = delimiter.join("." * width)
-    data += (b"" if data.endswith((b"\n", b"\r")) else b"\n") + last_row.encode()
-    try:
-        columns = _parse(data, delimiter, width, header.last_line)
-    except pa.ArrowInvalid as error:
-        raise _explanation(path, data, delimiter, str(error)) from error
-    swallowed = any(column[-1].as_py() != "." for column in columns)
-    if swallowed or next(_records(path, data, delimiter)) != header:
-        raise _explanation(path, data, delimiter, "a quote is left open")
-    return header.fields, [column.slice(0, len(column) - 1) for column in columns]
-
-
-def line_of_row(path: Path, row: int, raw: bytes | None = None) -> int:
-    """Return the line, counted from 1, on which a row, counted from 0, begins."""
-    data = _content(path, raw)
-    records = _records(path, data, _delimiter(path, data))
-    return next(islice(records, row + 1, None)).first_line
-
-
-def write_text(unfinished: Path, columns: Mapping[str, Any], path: Path) -> None:
-    """Write columns to ``unfinished`` as the text file ``path``; its suffix decides the format."""
-    parts = encoded_text(columns, "\t" if _is_tab_separated(path) else ",")
-    with _opened(unfinished, path.name.lower().endswith(".gz")) as file:
-        file.writelines(parts)
-
-
-def encoded_text(columns: Mapping[str, Any], delimiter: str) -> Iterator[bytes]:
-    """Yield the header and the rows as UTF-8, in parts of many lines.
-
-    Missing cells are blank. A column that cannot be text raises a pyarrow.ArrowException.
-    """
-    # a blank cell in a single column would be a blank line, which many readers skip
-    blank = '""' if len(columns) == 1 else ""
-    cells = [_cells(column, blank) for column in columns.values()]
-    lines = pc.binary_join_element_wise(*cells, pa.scalar(delimiter, pa.large_string()))
-    names = _cells(pa.chunked_array([list(columns)], pa.string()), blank).to_pylist()
-    yield (delimiter.join(names) + "\n").encode()
-    for start in range(0, len(lines), _ROWS_A_WRITE):
-        part = lines.slice(start, _ROWS_A_WRITE).to_pylist()
-        yield ("\n".join(part) + "\n").encode()
+_NEEDS_QUOTES = re.compile('[,;\t|"\r\n\ufeff]|^$')
 
 
 class _Record(NamedTuple):
@@ -107,169 +55,277 @@ class _Record(NamedTuple):
     fields: list[str]
 
 
-def _content(path: Path, raw: bytes | None) -> bytes:
-    """Return the bytes of the text, decompressed and without the byte-order mark."""
-    data = path.read_bytes() if raw is None else raw
-    if path.name.lower().endswith(".gz") or data.startswith(_GZIP):
+class _Copy:
+    """A temporary file without a name in any folder, so that even a killed process leaves none."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        self.path = Path(f"/dev/fd/{self.file.fileno()}")
+        weakref.finalize(self, self.file.close)
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """Text that is not compressed, in a file that DuckDB can open."""
+
+    path: Path  # its name in messages
+    content: Path
+    delimiter: str = ","
+    copies: tuple[_Copy, ...] = ()  # that are needed as long as this object
+
+    def records(self) -> Iterator[_Record]:
+        """Yield the records, header first, with as many fields; refuse others by their line.
+
+        Blank lines are skipped unless there is one column only.
+        """
+        width, first_line = 0, 1
+        held: _Record | None = None
+        usual_limit = csv.field_size_limit(_LONGEST_LINE)
+        with self.content.open(encoding="utf-8-sig", newline="") as lines:
+            # If a quote is left open, the last cell also swallows this additional line.
+            reader = csv.reader(chain(lines, ["."]), delimiter=self.delimiter)
+            try:
+                for fields in reader:
+                    if held is not None:
+                        if len(held.fields) != width:
+                            raise TableError(
+                                f"{self.path}, line {held.first_line}: {len(held.fields)} fields "
+                                f"where the header has {width} (delimiter {self.delimiter!r}); "
+                                "correct the row, or quote its text"
+                            )
+                        yield held
+                        held = None
+                    width = width or len(fields)
+                    if fields or width == 1:
+                        held = _Record(first_line, reader.line_num, fields or [""])
+                    first_line = reader.line_num + 1
+            except csv.Error as error:
+                raise TableError(
+                    f"{self.path}, line {first_line}: {error}; check for an unclosed quote"
+                ) from error
+            finally:
+                csv.field_size_limit(usual_limit)
+        if held is not None and held.first_line < held.last_line:
+            raise TableError(
+                f"{self.path}: a quote is opened in the row that begins on line {held.first_line}, "
+                "and never closed; close it"
+            )
+
+    def line_of_row(self, row: int) -> int:
+        """Return the line, counted from 1, on which a row, counted from 0, begins."""
+        return next(islice(self.records(), row + 1, None)).first_line
+
+
+def open_text(
+    connection: DuckDBPyConnection, path: Path, stream: BinaryIO | None = None
+) -> tuple[TextFile, list[str], str, int]:
+    r"""Return a text file, its header, its rows as a table function of DuckDB, and their number.
+
+    ``stream`` has the content if it is not in a file; messages then use ``path`` as its name.
+    The delimiter is a tab if the name says ``.tsv``. Otherwise it is the one of ``,``, ``;``, tab
+    and ``|`` with which the first 64 kB look most like a table. The text is UTF-8, with or without
+    a byte-order mark, and may be gzipped.
+    """
+    import duckdb
+
+    text = TextFile(path, path)
+    if stream is not None or not path.is_file():
+        copy = _Copy()
+        with contextlib.nullcontext(stream) if stream else path.open("rb") as source:
+            shutil.copyfileobj(source, copy.file)
+        copy.file.flush()
+        text = TextFile(path, copy.path, copies=(copy,))
+    text, marks = _checked(text, is_stream=stream is not None)
+    header = next(text.records(), None)
+    if header is None:
+        raise TableError(f"{path} is empty; a table needs a header and at least one row")
+    with text.content.open("rb") as lines:
+        head = b"".join(islice(lines, header.last_line))
+    has_one_line_end = marks["\r"] == marks["\r\n"] and marks["\r"] in (0, marks["\n"])
+    plain, quote, skip, delimiter = None, "", header.last_line, text.delimiter
+    if not has_one_line_end or marks['"'] > head.count(b'"'):
+        plain, skip = _Copy(), 0
+        if not has_one_line_end or not _copy_without_quotes(text, len(head), plain.file):
+            _rewrite(text, plain.file)
+            quote, delimiter = '"', ","
+    types = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header.fields)))
+    line_end = "\\r\\n" if marks["\r"] and not quote else "\\n"
+    rows = (
+        f"read_csv({sql_text(plain.path if plain else text.content)}, "
+        f"columns = {{{types}}}, auto_detect = false, header = false, skip = {skip}, "
+        f"delim = '{delimiter}', quote = '{quote}', escape = '{quote}', new_line = '{line_end}', "
+        "comment = '', nullstr = '', null_padding = false, "
+        f"max_line_size = {_LONGEST_LINE}, parallel = {not quote})"
+    )
+    try:
+        ((n_rows,),) = connection.execute(f"SELECT count(*) FROM {rows}").fetchall()
+        n_delimiters = marks[delimiter] - head.count(delimiter.encode())
+        is_exact = bool(quote) or n_delimiters == n_rows * (len(header.fields) - 1)
+        fault = "its rows are of different lengths"
+    except duckdb.Error as error:
+        is_exact, fault = False, str(error)
+    if not is_exact:
+        for _ in text.records():  # one of them is refused by its line
+            pass
+        raise TableError(f"{path} cannot be read: {' '.join(fault.split())}")
+    copies = text.copies if plain is None else (*text.copies, plain)
+    return replace(text, copies=copies), header.fields, rows, n_rows
+
+
+def sql_text(text: object) -> str:
+    """Return text as a literal of SQL; a path must not be taken for a pattern of paths."""
+    if isinstance(text, Path):
+        text = re.sub(r"([*?[])", r"[\1]", str(text.absolute()))
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def write_text(unfinished: Path, columns: Mapping[str, NDArray[Any]], path: Path) -> None:
+    """Write columns to ``unfinished`` as the text file ``path``; its suffix decides the format."""
+    with contextlib.ExitStack() as files:
+        file: Any = files.enter_context(unfinished.open("wb"))
+        if path.name.lower().endswith(".gz"):
+            # without time stamp and name, equal tables are equal files
+            file = files.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+        file.writelines(encoded_text(columns, "\t" if _is_tab_separated(path) else ","))
+
+
+def encoded_text(columns: Mapping[str, NDArray[Any]], delimiter: str) -> Iterator[bytes]:
+    """Yield the header and the rows as UTF-8, in parts of many lines; missing cells are blank."""
+    # a blank cell in a single column would be a blank line, which many readers skip
+    blank = '""' if len(columns) == 1 else ""
+    yield (delimiter.join(_cells(np.array(list(columns), object), blank)) + "\n").encode()
+    n_rows = len(next(iter(columns.values())))
+    for start in range(0, n_rows, _ROWS_A_WRITE):
+        part = [_cells(c[start : start + _ROWS_A_WRITE], blank) for c in columns.values()]
+        yield ("\n".join(map(delimiter.join, zip(*part, strict=True))) + "\n").encode()
+
+
+def _cells(values: NDArray[Any], blank: str) -> list[str]:
+    """Return values as they are written; only text may need quotes."""
+    if values.dtype == bool:
+        words = {None: blank, True: "true", False: "false"}
+        return [words[value] for value in values.tolist()]
+    if values.dtype != object:
+        return [blank if text is None else text for text in values.astype(str).tolist()]
+    return [blank if value is None else _quoted(str(value)) for value in values.tolist()]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
+
+
+def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
+    """Return the text, decompressed, and how often delimiters, quotes and line ends occur in it.
+
+    Text that is not UTF-8 is refused, and so is more compressed text than the memory can hold: a
+    file of a few megabytes may have gigabytes of text.
+    """
+    path, free, size, unpacked = text.path, available_memory(), 0, None
+    marks: Counter[str] = Counter()
+    with text.content.open("rb") as file:
+        start = file.peek(_SAMPLE_BYTES)
+        for first_bytes, kind in _FILE_FORMATS.items() if is_stream else ():
+            if start.startswith(first_bytes):
+                raise TableError(
+                    f"{path} is in {kind} format, but must be CSV or TSV text; save it as a file "
+                    "and give the name of the file"
+                )
+        source: Any = file
+        if path.name.lower().endswith(".gz") or start.startswith(_GZIP):
+            source, unpacked = gzip.GzipFile(fileobj=file), _Copy()
         try:
-            data = _decompressed(path, data)
+            for block in _blocks(source):
+                block.decode()
+                if not size:
+                    text = replace(text, delimiter=_delimiter(path, block))
+                for mark in ('"', "\r", "\n", "\r\n", text.delimiter):
+                    marks[mark] += block.count(mark.encode())
+                size += len(block)
+                if unpacked is not None:
+                    unpacked.file.write(block)
+                if unpacked is not None and size > free // 4:
+                    raise TableError(
+                        f"{path} holds more than {readable_bytes(size)} of text, too much for the "
+                        f"{readable_bytes(free)} of memory that are free; convert it to Parquet, "
+                        "which takes less memory and can stay in an engine"
+                    )
+        except UnicodeDecodeError as error:
+            line = marks["\n"] + len((block[: error.start] + b".").splitlines())
+            name = "" if is_stream else f" {shlex.quote(path.name)}"
+            raise TableError(
+                f"{path}, line {line}: byte 0x{block[error.start]:02x} is not UTF-8; save the file "
+                f"as UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8{name}"
+            ) from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(
                 f"{path} is not a complete gzip file ({error}); create or fetch it again"
             ) from error
-    data = data.removeprefix(codecs.BOM_UTF8)
-    if not data.strip(b"\r\n"):
-        raise TableError(f"{path} is empty; a table needs a header and at least one row")
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line = len((data[: error.start] + b".").splitlines())
-        name = f" {shlex.quote(path.name)}" if raw is None else ""
-        raise TableError(
-            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as "
-            f"UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8{name}"
-        ) from error
-    return data
+    if unpacked is not None:
+        unpacked.file.flush()
+        text = replace(text, content=unpacked.path, copies=(unpacked,))
+    return text, marks
 
 
-def _decompressed(path: Path, data: bytes) -> bytes:
-    """Return the text of a gzip file; refuse more than the free memory allows.
-
-    A file of a few megabytes may hold gigabytes, so its size says nothing.
-    """
-    free, parts, size = available_memory(), [], 0
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        while part := file.read(_BLOCK_BYTES):
-            parts.append(part)
-            size += len(part)
-            if size > free // _COPIES:
-                raise TableError(
-                    f"{path} holds more than {readable_bytes(size)} of text, too much for the "
-                    f"{readable_bytes(free)} of memory that are free; convert it to Parquet, which "
-                    "takes less memory and can stay in an engine"
-                )
-    return b"".join(parts)
+def _blocks(file: Any) -> Iterator[bytes]:
+    """Yield the content in parts that end at the end of a line."""
+    return iter(lambda: file.read(_BLOCK_BYTES) + file.readline(), b"")
 
 
-def _lines(data: bytes) -> io.TextIOWrapper:
-    # the data is valid UTF-8, but a sample may end in the middle of a character
-    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="")
+def _copy_without_quotes(text: TextFile, start: int, copy: Any) -> bool:
+    """Copy the text from a byte on without its quotes; stop if one of them is needed."""
+    ends = (text.delimiter + "\r\n").encode()
+    special = re.compile(b"[" + re.escape(ends) + b"]")
+    with text.content.open("rb") as file:
+        file.seek(start)
+        for block in _blocks(file):
+            # outside and inside a quoted cell in turn
+            parts = (b"\n" + block + b"\n").split(b'"')
+            if (
+                len(parts) % 2 == 0
+                or not all(part and part[0] in ends and part[-1] in ends for part in parts[::2])
+                or special.search(b"".join(parts[1::2]))
+            ):
+                return False
+            copy.write(b"".join(parts)[1:-1])
+    copy.flush()
+    return True
 
 
-def _records(path: Path, data: bytes, delimiter: str) -> Iterator[_Record]:
-    """Yield the records, header first. Blank lines are skipped unless there is one column only."""
-    reader = csv.reader(_lines(data), delimiter=delimiter)
-    width = 0
-    first_line = 1
-    try:
-        for fields in reader:
-            width = width or len(fields)
-            if fields or width == 1:
-                yield _Record(first_line, reader.line_num, fields or [""])
-            first_line = reader.line_num + 1
-    except csv.Error as error:
-        raise TableError(
-            f"{path}, line {first_line}: {error}; check for an unclosed quote"
-        ) from error
+def _rewrite(text: TextFile, copy: Any) -> None:
+    """Write the rows as the csv module reads them, with quotes around all cells."""
+    copy.seek(0)
+    copy.truncate()
+    lines = codecs.getwriter("utf-8")(copy)
+    writer = csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerows(record.fields for record in islice(text.records(), 1, None))
+    copy.flush()
 
 
-def _delimiter(path: Path, data: bytes) -> str:
+def _delimiter(path: Path, start: bytes) -> str:
     """Return the delimiter with which the beginning of the text looks most like a table."""
     if _is_tab_separated(path):
         return "\t"
-    return max(_DELIMITERS, key=lambda delimiter: _table_likeness(data, delimiter))
+    return max(_DELIMITERS, key=lambda delimiter: _table_likeness(start, delimiter))
 
 
-def _table_likeness(data: bytes, delimiter: str) -> tuple[bool, bool, float, int]:
+def _table_likeness(start: bytes, delimiter: str) -> tuple[bool, bool, float, int]:
     """Return, by importance: several columns? valid quotes? share of rows of full width, width."""
-    sample = data[:_SAMPLE_BYTES]
-    cut = len(sample) < len(data)
-    reader = csv.reader(_lines(sample), delimiter=delimiter, strict=True)
+    # the sample may end in the middle of a character
+    sample = start[:_SAMPLE_BYTES].decode("utf-8-sig", errors="replace")
+    is_cut = len(start) > _SAMPLE_BYTES
     widths: list[int] = []
     quoted_well = True
     try:
-        widths.extend(len(fields) for fields in reader if fields)
+        lines = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True)
+        widths.extend(len(fields) for fields in lines if fields)
     except csv.Error as error:
-        quoted_well = cut and "end of data" in str(error)
+        quoted_well = is_cut and "end of data" in str(error)
     if not widths:
         return False, quoted_well, 0.0, 0
-    header, rows = widths[0], widths[1 : -1 if cut else None]
+    header, rows = widths[0], widths[1 : -1 if is_cut else None]
     alike = sum(width == header for width in rows) / len(rows) if rows else 1.0
     return header > 1, quoted_well, alike, header
 
 
 def _is_tab_separated(path: Path) -> bool:
     return path.name.lower().endswith((".tsv", ".tsv.gz"))
-
-
-def _parse(data: bytes, delimiter: str, width: int, header_lines: int) -> list[Any]:
-    # the names of the header may be repeated
-    names = [str(index) for index in range(width)]
-    return pyarrow.csv.read_csv(
-        pa.BufferReader(_copy_outside_python(data)),
-        read_options=pyarrow.csv.ReadOptions(
-            column_names=names, skip_rows=header_lines, block_size=_BLOCK_BYTES
-        ),
-        parse_options=pyarrow.csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=width > 1
-        ),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            check_utf8=False,
-        ),
-    ).columns
-
-
-def _copy_outside_python(data: bytes) -> pa.Buffer:
-    """Copy bytes into memory that a thread can release without Python's lock.
-
-    A thread of pyarrow may release the input only when the program exits. If it has to wait for
-    Python's lock then, the process is aborted (apache/arrow issue 34314).
-    """
-    stream = pa.BufferOutputStream()
-    stream.write(data)
-    return stream.getvalue()
-
-
-def _explanation(path: Path, data: bytes, delimiter: str, otherwise: str) -> TableError:
-    """Explain why text, with the extra last row, could not be parsed, and where."""
-    records = _records(path, data, delimiter)
-    record = header = next(records)
-    ragged = None
-    for record in records:
-        if ragged is None and len(record.fields) != len(header.fields):
-            ragged = record
-    if record.fields != ["."] * len(header.fields):
-        return TableError(
-            f"{path}: a quote is opened in the row that begins on line {record.first_line}, "
-            "and never closed; close it"
-        )
-    if ragged is None:
-        return TableError(f"{path} cannot be read: {' '.join(otherwise.split())}")
-    return TableError(
-        f"{path}, line {ragged.first_line}: {len(ragged.fields)} fields where the header has "
-        f"{len(header.fields)} (delimiter {delimiter!r}); correct the row, or quote its text"
-    )
-
-
-def _cells(column: Any, blank: str) -> Any:
-    text = column.cast(pa.large_string())
-    quote = pa.scalar('"', pa.large_string())
-    nothing = pa.scalar("", pa.large_string())
-    doubled = pc.replace_substring(text, '"', '""')
-    quoted = pc.binary_join_element_wise(quote, doubled, quote, nothing)
-    needed = pc.match_substring_regex(text, _NEEDS_QUOTES)
-    return pc.fill_null(pc.if_else(needed, quoted, text), blank)
-
-
-@contextlib.contextmanager
-def _opened(unfinished: Path, compressed: bool) -> Iterator[io.BufferedIOBase]:
-    with unfinished.open("wb") as plain:
-        if not compressed:
-            yield plain
-            return
-        # without time stamp and name, equal tables are equal files
-        with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:
-            yield packed

@@ -327,7 +327,7 @@ def _frame_columns(P: Any) -> tuple[list[Any], tuple[str, ...]] | None:
     if hasattr(P, "get_columns"):  # polars
         return P.get_columns(), tuple(P.columns)
     if hasattr(P, "__arrow_c_stream__") and (hasattr(P, "schema") or hasattr(P, "columns")):
-        require_extra("files", "tables of arrow need", "pyarrow")
+        require_extra("tables", "tables of arrow need", "pyarrow")
         import pyarrow as pa
 
         table = pa.table(P)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coterie.runtime import wording as words
-from coterie.runtime.missing_extras import require_extra
 
 if TYPE_CHECKING:
     import jinja2
@@ -22,30 +21,12 @@ __all__ = ["content_policy", "embedded_json", "fingerprint", "page_templates"]
 
 
 def page_templates(
-    package: str,
-    filters: Mapping[str, Callable[..., Any]] | None = None,
-    *,
-    extra: str,
-    what: str = "the report needs",
+    package: str, filters: Mapping[str, Callable[..., Any]] | None = None
 ) -> jinja2.Environment:
     """Return the Jinja environment of the folder ``page`` of a package; all values are escaped.
 
-    Parameters
-    ----------
-    package : str
-    filters : mapping of str to callable, optional
-        In addition to those of :mod:`coterie.runtime.wording`.
-    extra : str
-        The extra that installs jinja2, for the error message.
-    what : str
-        What needs jinja2, with the verb, for the error message.
-
-    Raises
-    ------
-    MissingExtraError
-        If jinja2 is not installed.
+    ``filters`` are in addition to those of :mod:`coterie.runtime.wording`.
     """
-    require_extra(extra, what, "jinja2")
     import jinja2
 
     made = jinja2.Environment(

@@ -25,7 +25,7 @@ def require_extra(extra: str, what: str, *packages: str, instead: str = "") -> N
     Parameters
     ----------
     extra : str
-        The extra of this distribution that installs the packages.
+        The extra of this distribution that installs the packages; empty if none does.
     what : str
         Who needs them, with the verb: "plots need".
     packages : str
@@ -33,10 +33,11 @@ def require_extra(extra: str, what: str, *packages: str, instead: str = "") -> N
     instead : str
         What works without them.
 
-    >>> require_extra("frames", "data frames need", "no_such_package")
+    >>> require_extra("", "data frames need", "no_such_package")
     Traceback (most recent call last):
     ...
-    coterie.errors.MissingExtraError: data frames need no_such_package, which is not installed: ...
+    coterie.errors.MissingExtraError: data frames need no_such_package, which is not installed: pip
+    install no_such_package
     """
     missing = missing_packages(packages)
     if missing:
@@ -46,7 +47,7 @@ def require_extra(extra: str, what: str, *packages: str, instead: str = "") -> N
 def import_pandas() -> Any:
     """Return the module pandas, or say how to install it."""
     require_extra(
-        "frames", "data frames need", "pandas", instead="or use the attributes of the estimator"
+        "", "data frames need", "pandas", instead="or use the attributes of the estimator"
     )
     import pandas
 
@@ -67,18 +68,23 @@ def missing_extra(
 ) -> MissingExtraError:
     """Return the error that :func:`require_extra` raises."""
     verb = "is" if len(packages) == 1 else "are"
+    command = install_command(extra or packages)
     return MissingExtraError(
-        f"{what} {in_words(packages)}, which {verb} not installed: {install_command(extra)}"
+        f"{what} {in_words(packages)}, which {verb} not installed: {command}"
         + (f"; {instead}" if instead else "")
     )
 
 
-def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation.
+def install_command(wanted: str | Sequence[str]) -> str:
+    """Return the command that adds an extra to this installation, or installs packages.
 
     It names the folder, file or repository that coterie was installed from, if it was not an index.
     """
-    return f"pip install {_requirement(extra)}"
+    if isinstance(wanted, str):
+        return f"pip install {_requirement(wanted)}"
+    return "pip install " + " ".join(
+        "'psycopg[binary]'" if name == "psycopg" else name.replace(".", "-") for name in wanted
+    )
 
 
 def _is_installed(name: str) -> bool:

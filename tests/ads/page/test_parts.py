@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from html import unescape
 from importlib import resources
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from coterie.ads.page import served_files
 from coterie.ads.page.parts import SHARED_SCRIPTS, environment, page_file
 from coterie.ads.report import rendering as report
-from coterie.errors import MissingExtraError
 from coterie.runtime import wording
 
 FILES = sorted(
@@ -94,16 +92,3 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
 
     with pytest.raises(UndefinedError):
         environment().from_string("{{ forgotten }}").render()
-
-
-@pytest.mark.parametrize(
-    ("for_service", "message"),
-    [(False, r"the report needs jinja2.*\[ads\]"), (True, r"the page needs jinja2.*\[service\]")],
-)
-def test_missing_jinja_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, for_service: bool, message: str
-) -> None:
-    """Without jinja2 the error names what needs it, and the extra to install."""
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingExtraError, match=message):
-        environment(for_service=for_service)

@@ -156,7 +156,7 @@ class TestPort:
     def test_missing_package_is_named(self, monkeypatch):
         """If a package of the service is missing, the error names the extra."""
         monkeypatch.setitem(sys.modules, "starlette", None)
-        with pytest.raises(MissingExtraError, match=r"starlette.*pip install .*\[service\]'"):
+        with pytest.raises(MissingExtraError, match=r"starlette.*pip install .*\[ads\]'"):
             server.check_can_serve()
 
 

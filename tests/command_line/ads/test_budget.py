@@ -11,7 +11,7 @@ from answers import assert_one_line, unwrapped
 from coterie.ads import plan_budget
 from coterie.ads.decisions.decision_answers import BudgetPlan
 from coterie.ads.fitting.forecaster import load_forecaster
-from coterie.files.tables import read_table
+from table_files import columns_of
 
 KNOWN = "adv-00042"
 
@@ -53,7 +53,7 @@ def test_writes_the_days(ask, tmp_path):
     """A row per day, with the interval of what is spent."""
     table = tmp_path / "days.csv"
     assert ask("--advertiser", KNOWN, "--budget", "1", "-o", table, "-q").exit_code == 0
-    columns = read_table(table).columns
+    columns = columns_of(table)
     assert list(columns)[:5] == ["day", "auctions", "impressions", "spend", "spent"]
     assert len(columns["day"]) == 7
 

@@ -12,7 +12,7 @@ from answers import assert_fits, assert_one_line, unwrapped
 from coterie.ads.decisions.comparison.comparison_results import ModelComparison
 from coterie.ads.decisions.comparison.model_comparison import compare_periods
 from coterie.ads.forecasts.fitted_market import load_market
-from coterie.files.tables import read_table
+from table_files import columns_of
 
 FIRST, LAST = "2026-03-02:2026-03-03", "2026-03-04:2026-03-05"
 
@@ -76,8 +76,8 @@ def test_table_has_a_row_for_each_advertiser(run, model, known, tmp_path, suffix
     file = tmp_path / f"changes.{suffix}"
     result = run("ads", "compare", model, "--before", FIRST, "--after", LAST, "-o", file)
     assert f"wrote {file}" in result.stdout
-    table = read_table(file)
-    column = table.columns["impressions_by_market_price"].to_pylist()
+    columns = columns_of(file)
+    column = columns["impressions_by_market_price"]
     expected = [one.parts.market_price for one in known.advertisers]
     np.testing.assert_allclose([float(value) for value in column], expected)
 

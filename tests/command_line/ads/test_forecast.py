@@ -23,8 +23,8 @@ from coterie.ads.protocol import Answer
 from coterie.command_line.ads.forecast import bids_in, print_forecasts
 from coterie.errors import InvalidParameterError
 from coterie.files.model_files import content_checksum, save_model
-from coterie.files.tables import read_table
 from coterie.runtime.wording import count, money
+from table_files import columns_of
 
 KNOWN = "adv-00042"
 
@@ -163,7 +163,7 @@ def test_table_has_a_row_per_bid(run, segmented, tmp_path, name):
     )
     assert result.exit_code == 0, result.stderr
     assert f"wrote {out}\n" in result.stdout
-    columns = {k: c.to_pylist() for k, c in read_table(out).columns.items()}
+    columns = columns_of(out)
     expected = load_forecaster(segmented["model_file"]).forecast(KNOWN, [2.0, 3.0])
     assert columns["advertiser"] == [KNOWN] * 2
     for column, values in {

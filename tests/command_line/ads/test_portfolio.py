@@ -11,7 +11,7 @@ from answers import assert_one_line, unwrapped
 from coterie.ads import split_budget
 from coterie.ads.decisions.decision_answers import BudgetSplit
 from coterie.ads.fitting.forecaster import load_forecaster
-from coterie.files.tables import read_table
+from table_files import columns_of
 
 TWO = ["adv-00001", "adv-00042"]
 
@@ -59,9 +59,9 @@ def test_writes_all_allocations(ask, tmp_path):
     """The table has a row per advertiser."""
     table = tmp_path / "bids.parquet"
     assert ask("--budget", "0.5", "-o", table, "-q").exit_code == 0
-    columns = read_table(table).columns
+    columns = columns_of(table)
     assert len(columns["advertiser"]) == 48
-    assert sum(columns["spend"].to_pylist()) == pytest.approx(0.5)
+    assert sum(columns["spend"]) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

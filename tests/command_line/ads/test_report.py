@@ -128,7 +128,7 @@ def test_report_without_texts_and_evaluation(run, write_log, tmp_path):
     assert FAULT_CODES["no_texts"].what in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("package", ["ibis", "jinja2"])
+@pytest.mark.parametrize("package", ["ibis", "msgspec"])
 def test_missing_package_is_named_before_the_work(
     run, market, untouched, tmp_path, monkeypatch, package
 ):

@@ -19,7 +19,7 @@ from coterie.command_line.ads.segment import (
     segment_columns,
 )
 from coterie.files.model_files import load_model
-from coterie.files.tables import read_table
+from table_files import columns_of
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -31,11 +31,6 @@ HOSTILE = (
     "[bold]x[/bold]",
     "../../etc/passwd",
 )
-
-
-def columns_of(path):
-    """Return the columns of a table as lists."""
-    return {name: column.to_pylist() for name, column in read_table(path).columns.items()}
 
 
 def test_members_are_those_of_the_model(segmented):

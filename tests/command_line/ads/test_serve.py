@@ -112,7 +112,7 @@ def test_missing_extra_is_named(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "starlette", None)
     message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
     assert "starlette" in message
-    assert "[service]'" in message
+    assert "[ads]'" in message
 
 
 @pytest.mark.parametrize("options", [["--port", "65536"], ["--log-format", "xml"]])

@@ -16,7 +16,7 @@ import coterie
 from consensus_pages import HOSTILE_NAMES, clustered_features, fitted, read_page
 from coterie import EvidenceAccumulation, RobustSpectral, choose_k, write_report
 from coterie.consensus.summary_sentences import bound_in_words
-from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
+from coterie.errors import InvalidParameterError, OutputError
 from coterie.inspection.report.consensus_contents import consensus_contents
 from coterie.inspection.report.consensus_page import render_report
 from coterie.runtime.html_pages import fingerprint
@@ -204,15 +204,6 @@ def test_an_existing_file_survives_a_failure(tmp_path, monkeypatch):
         write_report(est, path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_missing_jinja_names_the_extra(tmp_path, monkeypatch):
-    """Without jinja2 the error says how to install it, and nothing is written."""
-    est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1]])
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingExtraError, match=r"pip install .*\[report\]'"):
-        write_report(est, tmp_path / "report.html")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_estimators_without_partitions_are_refused(tmp_path):

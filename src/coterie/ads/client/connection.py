@@ -326,7 +326,7 @@ def _wait(headers: Mapping[str, str]) -> float:
 
 
 def _table(body: bytearray) -> pa.Table:
-    require_extra("files", "tables of curves need", "pyarrow")
+    require_extra("tables", "tables of curves need", "pyarrow")
     import pyarrow as pa
 
     with pa.ipc.open_stream(pa.py_buffer(body)) as stream:

@@ -48,25 +48,10 @@ def page_file(name: str) -> str:
 
 
 def environment(
-    filters: Mapping[str, Callable[..., Any]] | None = None, *, for_service: bool = False
+    filters: Mapping[str, Callable[..., Any]] | None = None,
 ) -> jinja2.Environment:
     """Return the Jinja environment of the folder ``page``; all values are escaped.
 
-    Parameters
-    ----------
-    filters : mapping of str to callable, optional
-        In addition to those of :mod:`coterie.runtime.wording`.
-    for_service : bool
-        Whether it is for the page of the service, not for the report; the error message says so.
-
-    Returns
-    -------
-    jinja2.Environment
-
-    Raises
-    ------
-    MissingExtraError
-        If jinja2 is not installed.
+    ``filters`` are in addition to those of :mod:`coterie.runtime.wording`.
     """
-    extra, what = ("service", "the page needs") if for_service else ("ads", "the report needs")
-    return page_templates("coterie.ads", filters, extra=extra, what=what)
+    return page_templates("coterie.ads", filters)

@@ -67,7 +67,7 @@ def page_files() -> Mapping[str, PageFile]:
     """
     files = {name: PageFile.of(name, page_file(name)) for name in (*STYLES, *SCRIPTS)}
     addresses = {name: f"assets/{name}?v={file.hash}" for name, file in files.items()}
-    template = environment(for_service=True).get_template("service.html")
+    template = environment().get_template("service.html")
     page = template.render(
         version=coterie.__version__,
         styles=[addresses[name] for name in STYLES],

@@ -20,7 +20,7 @@ The map, from the outside in:
 ======================  ====================================================================
 
 Questions and answers are the types of :mod:`coterie.ads.protocol`, the files of the page those of
-:mod:`coterie.ads.page`. ``coterie ads serve`` starts the service; it needs the extra ``service``.
+:mod:`coterie.ads.page`. ``coterie ads serve`` starts the service; it needs the extra ``ads``.
 """
 
 #: How the names of threads begin that compile and make details while the service starts.

@@ -256,7 +256,7 @@ def traced(app: ASGI, template: Callable[[str], str], provider: Any = None) -> A
     the application.
     """
     require_extra(
-        "traces",
+        "",
         "traces need",
         "opentelemetry.instrumentation.asgi",
         "opentelemetry.sdk",

@@ -39,7 +39,7 @@ _LONG_START = 2.0
 
 def check_can_serve() -> None:
     """Refuse to start if a package that the service needs is not installed."""
-    require_extra("service", "the service needs", *_PACKAGES)
+    require_extra("ads", "the service needs", *_PACKAGES)
 
 
 def announce(address: str) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import typer
 import typer.core
 
+from coterie.command_line.terminal.quick_imports import import_scikit_learn
 from coterie.errors import InvalidParameterError
 from coterie.runtime.missing_extras import require_extra
 
-__all__ = ["Command", "needing"]
+__all__ = ["Command", "QuickCommand", "needing"]
 
 #: How messages of the library about a parameter begin, as in supply=-1.0 and day='Monday'.
 _PARAMETER = re.compile(r"(\w+)=('?)(.*?)\2: ", re.DOTALL)
@@ -46,6 +47,15 @@ class Command(typer.core.TyperCommand):
             return message
         value = parameter[3].strip("[]").replace("'", "")
         return f"{option} {value}: {message[parameter.end() :]}"
+
+
+class QuickCommand(Command):
+    """A command that computes with scikit-learn, and imports no more of it than it needs."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        import_scikit_learn()
+        return super().invoke(ctx)
 
 
 def needing(extra: str, what: str, *packages: str) -> type[Command]:

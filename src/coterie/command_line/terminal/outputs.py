@@ -115,8 +115,6 @@ class Outputs:
         render: Callable[[], str] | None = None,
     ) -> None:
         """Write the requested files; picture and report are made before anything is written."""
-        from coterie.files.model_files import save_model
-
         # The table is last: if it exists, so do the other files.
         steps: dict[Path, Callable[[Path], None]] = {}
         if self.picture is not None:
@@ -126,6 +124,8 @@ class Outputs:
             page = render()
             steps[self.report] = lambda path: _write_text(page, path)
         if self.model is not None:
+            from coterie.files.model_files import save_model
+
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
             steps[self.table] = lambda path: write_output(path, columns)
@@ -182,9 +182,6 @@ def _check_picture(path: Path) -> None:
 def _check_report(path: Path) -> None:
     if path.suffix.lower() not in _PAGES:
         raise OutputError(f"{path}: the name of a report must end in one of {', '.join(_PAGES)}")
-    from coterie.inspection.report.consensus_page import report_templates
-
-    report_templates()  # refuses a missing jinja2 before the work
 
 
 def _check_table(path: Path, ids: Sequence[str]) -> None:
@@ -216,10 +213,7 @@ def _report(
     from coterie.inspection.report.consensus_contents import consensus_contents
     from coterie.inspection.report.consensus_page import render_report
 
-    columns = [
-        values.to_pylist() if hasattr(values, "to_pylist") else values for values in ids.values()
-    ]
-    index = list(zip(*columns, strict=True)) if columns else None
+    index = list(zip(*(values.tolist() for values in ids.values()), strict=True)) or None
     contents = consensus_contents(
         estimator, features, feature_names=feature_names, names=names, index=index
     )

@@ -48,7 +48,7 @@ def read_input(path: Path) -> Table:
         return read_table(path)
     if sys.stdin is None:
         raise TableError("standard input is closed; pipe a table into the program, or name a file")
-    return parse_table(sys.stdin.buffer.read(), input_name(path))
+    return parse_table(sys.stdin.buffer, input_name(path))
 
 
 def check_table(path: Path) -> None:

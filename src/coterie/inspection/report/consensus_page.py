@@ -29,7 +29,7 @@ from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
 from coterie.runtime.wording import UNKNOWN, capitalised, in_words, number_of
 
-__all__ = ["render_report", "report_templates", "write_report"]
+__all__ = ["render_report", "write_report"]
 
 #: Arrays over K that say nothing by themselves.
 _NOT_DRAWN = ("n_clusters", "information", "eigengap", "cdf_area", "delta_area")
@@ -79,8 +79,6 @@ def write_report(
     ------
     InvalidParameterError
         If X, or names of features, partitions or points, do not fit the estimator.
-    MissingExtraError
-        If jinja2 is not installed: ``pip install 'coterie[report]'``.
     OutputError
         If the file cannot be written.
 
@@ -112,7 +110,7 @@ def render_report(contents: ConsensusReport) -> str:
     script, style = (_page_file(f"consensus.{kind}") for kind in ("js", "css"))
     K = len(contents.clusters)
     return (
-        report_templates()
+        _templates()
         .get_template("consensus.html")
         .render(
             report=contents,
@@ -132,14 +130,14 @@ def render_report(contents: ConsensusReport) -> str:
     )
 
 
-def report_templates() -> Any:
-    """Return the templates of the page; raise a MissingExtraError if jinja2 is not installed."""
+def _templates() -> Any:
+    """Return the templates of the page."""
     filters: dict[str, Callable[..., Any]] = {
         "decimals": _decimals,
         "figure": _figure,
         "bound": _bound,
     }
-    return page_templates("coterie.inspection.report", filters, extra="report")
+    return page_templates("coterie.inspection.report", filters)
 
 
 def _page_file(name: str) -> str:
