@@ -1,4 +1,4 @@
-"""The ``coterie`` program: consensus, cluster, choose-k, methods, ads, demo and warm."""
+"""The ``coterie`` program: consensus, cluster, choose-k, methods, ads and demo."""
 
 from __future__ import annotations
 
@@ -16,10 +16,5 @@ def main() -> None:
         # Characters that the terminal cannot show are escaped instead of raising an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    try:
-        with stopped_by_sigterm():
-            app(prog_name="coterie")
-    except SystemExit as end:
-        if service := sys.modules.get("coterie.ads.service.server"):
-            service.end_now(end.code)
-        raise
+    with stopped_by_sigterm():
+        app(prog_name="coterie")

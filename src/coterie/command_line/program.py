@@ -35,7 +35,6 @@ from coterie.command_line.methods import methods
 from coterie.command_line.terminal.commands import Command, QuickCommand, needing
 from coterie.command_line.terminal.layout import one_line
 from coterie.command_line.terminal.option_names import in_options
-from coterie.command_line.warm import warm
 from coterie.errors import CoterieError
 
 __all__ = ["Program", "ads", "app", "stopped_by_sigterm"]
@@ -163,4 +162,3 @@ app.command("choose-k", cls=QuickCommand)(choose_k)
 app.command("methods", cls=Command)(methods)
 app.add_typer(ads, name="ads")
 app.command("demo", cls=_ADVERTISING)(demo)
-app.command("warm", cls=Command)(warm)

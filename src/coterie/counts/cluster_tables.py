@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.counts import cluster_kernels as kernels
-from coterie.counts import soft_kernels
+import coterie.counts.kernels as kernels
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_in_threads, map_row_blocks
 from coterie.runtime.short_reprs import short_repr
@@ -153,9 +152,9 @@ class ClusterTables:
         gets 0. Means are over the votes of all partitions that label both points.
         """
         silhouettes = np.zeros(tuples.n_tuples)
-        module, arrays = self._kernels_for(tuples.codes, tuples.memberships)
+        arrays = tuples.codes, tuples.memberships, *self._arrays()
         map_row_blocks(
-            lambda start, stop: module.silhouette_rows(*arrays, labels, start, stop, silhouettes),
+            lambda start, stop: kernels.silhouette_rows(*arrays, labels, start, stop, silhouettes),
             tuples.n_tuples,
         )
         return silhouettes
@@ -193,9 +192,9 @@ class ClusterTables:
         n = len(codes)
         labels, confidence = np.empty(n, dtype=np.int64), np.empty(n)
         fixed = np.full(n, -1, dtype=np.int64) if given is None else given
-        module, arrays = self._kernels_for(codes, memberships)
+        arrays = codes, memberships, *self._arrays()
         map_row_blocks(
-            lambda a, b: module.assign_rows(*arrays, threshold, fixed, a, b, labels, confidence), n
+            lambda a, b: kernels.assign_rows(*arrays, threshold, fixed, a, b, labels, confidence), n
         )
         return labels, confidence
 
@@ -206,19 +205,14 @@ class ClusterTables:
         of a cluster, also with itself. A row without a label gets 0.
         """
         shares = np.empty((len(codes), len(self.size)))
-        module, arrays = self._kernels_for(codes, memberships)
-        map_row_blocks(lambda a, b: module.vote_share_rows(*arrays, a, b, shares), len(codes))
+        arrays = codes, memberships, *self._arrays()
+        map_row_blocks(lambda a, b: kernels.vote_share_rows(*arrays, a, b, shares), len(codes))
         return shares
 
-    def _kernels_for(self, codes: NDArray[Any], memberships: Array | None) -> tuple[Any, Any]:
-        """Return the module of kernels for labels or for memberships, and their first arguments."""
-        if memberships is None:
-            tables = (self.alpha, self.complete, self.table, self.present, self.size)
-            return kernels, (codes, *tables)
+    def _arrays(self) -> tuple[Any, ...]:
+        """Return what the kernels need besides the rows."""
         partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
-        return soft_kernels, (
-            codes, memberships, partition_of, self.alpha, self.table, self.present,
-        )  # fmt: skip
+        return partition_of, self.alpha, self.complete, self.table, self.present, self.size
 
     def _own(self) -> tuple[Array, Array]:
         """Return ``own_together`` and ``own_pairs``; for labels, the numbers of labelled points."""
@@ -235,11 +229,10 @@ def _count(tuples: LabelTuples, labels: NDArray[Any], K: int) -> tuple[Array, Ar
 
     def count(start: int) -> tuple[Array, Array]:
         table, size = np.zeros((m, K)), np.zeros(K)
-        rest = (tuples.weights, labels, start, min(start + rows, u), table, size)
-        if tuples.memberships is None:
-            kernels.add_to_tables(tuples.codes, *rest)
-        else:
-            soft_kernels.add_to_tables(tuples.codes, tuples.memberships, *rest)
+        stop = min(start + rows, u)
+        kernels.add_to_tables(
+            tuples.codes, tuples.memberships, tuples.weights, labels, start, stop, table, size
+        )
         return table, size
 
     # blocks, and so the rounding of fractional weights, do not depend on the number of threads

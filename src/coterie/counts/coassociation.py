@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.counts import coassociation_kernels as kernels
-from coterie.counts import soft_kernels
+import coterie.counts.kernels as kernels
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.devices import map_row_blocks
@@ -115,7 +114,7 @@ def tuple_coassociation(tuples: LabelTuples, partition_weights: Array) -> TupleC
         map_row_blocks(lambda a, b: kernels.count_rows(narrow, a, b, counts), u)
         return TupleCoassociation(counts, 1.0 / len(alpha), tuples.weights)
     shares = np.empty((u, u), dtype=_share_dtype(u))
-    share_rows: Any = soft_kernels.share_rows if soft else kernels.share_rows
+    share_rows: Any = kernels.share_soft_rows if soft else kernels.share_rows
 
     def divide(start: int, stop: int) -> None:
         share_rows(codes, alpha, start, stop, *np.empty((2, u)), shares)
@@ -162,7 +161,7 @@ def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Array) -> float
     codes, alpha, soft = _kernel_arrays(tuples, partition_weights / partition_weights.sum())
     countable = not soft and _is_countable(codes, alpha)
     codes = _narrow(codes) if countable else codes
-    bound_rows: Any = soft_kernels.bound_rows if soft else kernels.bound_rows
+    bound_rows: Any = kernels.bound_soft_rows if soft else kernels.bound_rows
 
     def add(start: int, stop: int) -> float:
         if countable:
@@ -218,8 +217,13 @@ def _kernel_arrays(tuples: LabelTuples, weights: Array) -> tuple[NDArray[Any], A
 
 
 def _is_countable(codes: NDArray[Any], alpha: Array) -> bool:
-    """Return whether M is a count divided by V: weights are equal and no label is missing."""
-    return bool(np.all(alpha == alpha[0]) and codes.min() >= 0)
+    """Return whether M is a count divided by V: weights are equal and no label is missing.
+
+    The kernels count labels and partitions in two bytes at most.
+    """
+    labels = int(np.ptp(codes, axis=1).max()) if codes.size else 0
+    few = max(labels, len(alpha)) <= np.iinfo(np.uint16).max
+    return bool(few and np.all(alpha == alpha[0]) and codes.min() >= 0)
 
 
 def _share_dtype(n_tuples: int) -> np.dtype[Any]:

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.counts import coassociation_kernels as kernels
-from coterie.counts import soft_kernels
+import coterie.counts.kernels as kernels
 from coterie.errors import TooManyPointsError
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import available_memory, map_row_blocks, readable_bytes
@@ -93,7 +92,7 @@ def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> 
             kernels.add_contingencies(tuples.codes, weights, start, stop, C)
         else:
             shares = tuples.memberships
-            soft_kernels.add_contingencies(tuples.codes, shares, weights, start, stop, C)
+            kernels.add_soft_contingencies(tuples.codes, shares, weights, start, stop, C)
         return C
 
     # in a block of fewer than m rows, the (m, m) array would cost more than the counting

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.labels import tuple_kernels
 from coterie.labels.label_values import MISSING
-from coterie.labels.tuples import LabelTuples
+from coterie.labels.tuples import LabelTuples, group_rows, slot_keys
 
 __all__ = ["known_tuples"]
 
@@ -32,7 +31,7 @@ def known_tuples(
         width = max(columns.shape[1], codes.shape[1])
         fitted = _padded_keys(columns, shares, width)
         codes = _padded_keys(codes, memberships, width)
-    _, group, _ = tuple_kernels.group_equal_rows(np.vstack([fitted, codes]))
+    _, group, _ = group_rows(np.vstack([fitted, codes]))
     u = len(fitted)
     tuple_of = np.full(int(group.max(initial=-1)) + 1, -1, dtype=np.int64)
     # backwards, so that the first of equal tuples remains
@@ -46,4 +45,4 @@ def _padded_keys(
     """Return comparable keys of soft rows, padded by empty slots to a common width."""
     padding = ((0, 0), (0, width - columns.shape[1]))
     columns = np.pad(columns, padding, constant_values=MISSING)
-    return tuple_kernels.slot_keys(columns, np.pad(shares, padding))
+    return slot_keys(columns, np.pad(shares, padding))

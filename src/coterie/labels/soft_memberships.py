@@ -67,9 +67,10 @@ class Memberships:
         """Return which points have a membership in any partition, (n,)."""
         return np.diff(self.shares.indptr) > 0
 
-    def codes(self) -> NDArray[np.int64]:
+    def codes(self) -> NDArray[Any]:
         """Return the codes 0..K_v − 1 of hard memberships, −1 missing, (n, V)."""
-        codes = np.full((self.n_points, self.n_partitions), MISSING, dtype=np.int64)
+        shape = (self.n_points, self.n_partitions)
+        codes = np.full(shape, MISSING, dtype=code_dtype(int(self.n_labels.max())))
         starts, entries = np.cumsum(self.n_labels) - self.n_labels, self.shares.tocoo()
         partition = self._partition_of_columns()[entries.col]
         codes[entries.row, partition] = entries.col - starts[partition]

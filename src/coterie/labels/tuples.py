@@ -4,7 +4,7 @@ Points i and j with ``P[i, :] == P[j, :]`` have equal rows in the co-association
 method gives them the same label. Methods therefore work on the u ≤ n distinct tuples and their
 weights, and expand the result to the points.
 
-Tuples, partitions and clusters are sorted by colours (see :mod:`~coterie.labels.tuple_kernels`).
+Tuples, partitions and clusters are sorted by colours (see :mod:`~coterie.labels.colours`).
 Later steps break ties by this order, so results depend neither on the order of points and
 partitions nor on the names of labels.
 """
@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from coterie.labels import tuple_kernels as kernels
+import coterie.labels.kernels as kernels
+from coterie.labels.colours import order_colours
 from coterie.labels.distinct_labels import code_dtype
 from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.label_values import MISSING
 from coterie.labels.soft_memberships import Memberships, as_memberships, slots_of
+from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.short_reprs import short_repr
 
 __all__ = [
@@ -32,6 +34,8 @@ __all__ = [
     "compress_labels",
     "compress_memberships",
     "group_rows",
+    "recoded_rows",
+    "slot_keys",
     "tuples_of_groups",
 ]
 
@@ -40,6 +44,7 @@ Indices = NDArray[np.int64]
 
 #: A labelled mass from this value on counts as 1; the difference is rounding.
 _WHOLE = 1 - 1e-9
+_MIN_THREAD_ROWS = 4_096
 
 
 @dataclass(frozen=True)
@@ -185,7 +190,7 @@ class LabelTuples:
         n_labels = self.in_given_order(self.n_labels)
         starts = np.cumsum(n_labels) - n_labels
         order, lookup = self.partition_order, self.recode.astype(self.codes.dtype)
-        return kernels.recoded_rows(codes, np.arange(len(codes)), order, starts[order], lookup)
+        return recoded_rows(codes, np.arange(len(codes)), order, starts[order], lookup)
 
     def slots(self) -> tuple[NDArray[Any], Array]:
         """Return columns and memberships (u, S) of the tuples; those of labels are 1."""
@@ -222,7 +227,7 @@ class LabelTuples:
             first, group, weights = group_rows(codes, self.weights)
         else:
             codes, memberships = slots_of(self.indicator(np.ones(self.n_partitions))[:, kept])
-            keys = kernels.slot_keys(codes, memberships)
+            keys = slot_keys(codes, memberships)
             first, group, weights = group_rows(keys, self.weights)
             memberships = memberships[first]
         recode = lookup[self.recode]
@@ -297,7 +302,7 @@ def compress_memberships(soft: Memberships, row_weights: Array | None = None) ->
     if soft.is_hard:
         return compress_labels(soft.labels(), row_weights)
     codes, memberships = slots_of(soft.shares)
-    first, inverse, weights = group_rows(kernels.slot_keys(codes, memberships), row_weights)
+    first, inverse, weights = group_rows(slot_keys(codes, memberships), row_weights)
     tuples = _sorted(codes[first], _offsets(soft.n_labels), inverse, weights, memberships[first])
     return replace(tuples, names=soft.names)
 
@@ -314,11 +319,46 @@ def as_label_tuples(P: Any) -> LabelTuples:
 def group_rows(
     rows: NDArray[Any], row_weights: Array | None = None
 ) -> tuple[Indices, NDArray[np.int32], Array]:
-    """Return the first row of each group of equal rows, the group of each row, and its weight."""
-    first, group, counts = kernels.group_equal_rows(rows)
+    """Return the first row of each group of equal rows, the group of each row, and its weight.
+
+    >>> [x.tolist() for x in group_rows(np.array([[7, 1], [0, 0], [7, 1]]))]
+    [[0, 1], [0, 1, 0], [2.0, 1.0]]
+    """
+    first, group, counts = kernels.group_equal_rows(np.ascontiguousarray(rows))
     if row_weights is None:
         return first, group, counts.astype(np.float64)
     return first, group, np.bincount(group, weights=row_weights).astype(np.float64)
+
+
+def recoded_rows(
+    codes: NDArray[Any],
+    rows: NDArray[Any],
+    columns: NDArray[Any],
+    starts: NDArray[Any],
+    lookup: NDArray[Any],
+) -> NDArray[Any]:
+    """Return ``lookup[starts[j] + codes[rows[i], columns[j]]]`` for all i, j; −1 stays −1.
+
+    It reads the codes once, on all cores, without intermediate copies.
+
+    >>> codes, lookup = np.array([[0, 1], [1, -1]], np.int8), np.array([5, 6, 7, 8], np.int16)
+    >>> recoded_rows(codes, [1, 0], [1, 0], [0, 2], lookup).tolist()
+    [[-1, 8], [6, 7]]
+    """
+    codes = np.ascontiguousarray(codes)
+    rows, columns, starts = (np.asarray(x, dtype=np.int64) for x in (rows, columns, starts))
+    recoded = np.empty((len(rows), len(columns)), dtype=lookup.dtype)
+    map_row_blocks(
+        lambda a, b: kernels.recode_rows(codes, rows, columns, starts, lookup, a, b, recoded),
+        len(rows),
+        at_least=_MIN_THREAD_ROWS,
+    )
+    return recoded
+
+
+def slot_keys(codes: NDArray[Any], memberships: Array) -> NDArray[np.int64]:
+    """Return integer rows (n, 2S), equal exactly where columns and memberships are equal."""
+    return np.hstack([codes.astype(np.int64), memberships.view(np.int64)])
 
 
 def tuples_of_groups(
@@ -332,7 +372,7 @@ def tuples_of_groups(
     offsets = _offsets(n_labels)
     lookup = np.arange(offsets[-1], dtype=code_dtype(offsets[-1]))
     u, V = codes.shape
-    columns = kernels.recoded_rows(codes, np.arange(u), np.arange(V), offsets[:-1], lookup)
+    columns = recoded_rows(codes, np.arange(u), np.arange(V), offsets[:-1], lookup)
     return _sorted(columns, offsets, inverse, weights)
 
 
@@ -348,7 +388,7 @@ def _sorted(
     memberships: Array | None = None,
 ) -> LabelTuples:
     """Sort tuples, partitions and clusters by their colours."""
-    tuple_colours, cluster_colours, partition_colours = kernels.order_colours(
+    tuple_colours, cluster_colours, partition_colours = order_colours(
         codes, offsets, weights, memberships
     )
     order = np.argsort(tuple_colours, kind="stable")
@@ -375,7 +415,7 @@ def _reordered(
 ) -> NDArray[Any]:
     """Return codes with reordered rows and columns, and renumbered indicator columns."""
     no_shift = np.zeros(len(partition_order))
-    return kernels.recoded_rows(codes, order, partition_order, no_shift, lookup.astype(codes.dtype))
+    return recoded_rows(codes, order, partition_order, no_shift, lookup.astype(codes.dtype))
 
 
 def _reordered_slots(

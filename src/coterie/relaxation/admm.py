@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes
 from coterie.relaxation.eigenpairs import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.relaxation.iteration import RobustRelaxation, minimise
+from coterie.relaxation.kernels import gap_sums, step_tile
 from coterie.relaxation.symmetric_tiles import SymmetricTiles, Tile, add_product, n_stored, summed
-from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import on_one_thread, readable_bytes
 
-__all__ = ["TiledSolver", "gap_sums", "required_bytes", "robust_factor", "step_tile"]
+__all__ = ["TiledSolver", "required_bytes", "robust_factor"]
 
 Matrix = NDArray[np.float64]
 
@@ -53,8 +53,6 @@ _SINGLE_PRECISION_ABOVE = 4000
 # Products with B per step, before ARPACK is used.
 _PRODUCTS = 8
 _PROBES = 3
-# The compiler may reorder sums to use vector registers; no result depends on NaN or −0.
-_VECTORISED = {"reassoc", "contract", "nsz", "nnan", "ninf"}
 
 
 def required_bytes(n_tuples: int, counted: bool = True) -> int:
@@ -175,7 +173,7 @@ class TiledSolver:
         first = self.state.shares[0][0]
         scratch = [Tile(first.rows, first.columns, first.values.copy())]
         update, seconds = self._tile_update(1.0, 1.0), np.inf
-        for _ in range(_PROBES):  # the first call may compile
+        for _ in range(_PROBES):
             before = time.perf_counter()
             update(scratch)
             seconds = min(seconds, time.perf_counter() - before)
@@ -246,57 +244,3 @@ class TiledSolver:
 
 def _state_dtype(n_tuples: int) -> np.dtype[Any]:
     return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)
-
-
-# The kernels add the entries of a row of a tile (at most 256) in the type of the tile, and the rows
-# in double precision. So relative errors are a few 1e-7 also if tiles are in single precision.
-
-
-@njit(nogil=True, fastmath=_VECTORISED)
-def step_tile(
-    state: Any, low: Any, values: Any, scale: Any, shrink: Any, bound: Any, row_weights: Any,
-    column_weights: Any, sums: Any,
-) -> None:  # fmt: skip
-    """Set B ← L + C with C = clip(M − L − Y, ±bound), Y = shrink·(L − B), on one tile.
-
-    B is ``state``, L is ``low`` and M is ``values·scale``; all have the shape of the tile.
-    ``row_weights[i]`` and ``column_weights[j]`` are the weights of its tuples. ``sums`` (2,) gets
-    the weighted sums of |M − L| and of (C + Y)², the squared residual of M − E − L.
-    """
-    n_rows, n_columns = state.shape
-    zero = state.dtype.type(0)
-    objective = residual = 0.0
-    for i in range(n_rows):
-        row, low_row, value_row = state[i], low[i], values[i]
-        row_objective = row_residual = zero
-        for j in range(n_columns):
-            y = (low_row[j] - row[j]) * shrink
-            gap = value_row[j] * scale - low_row[j]
-            clipped = min(max(gap - y, -bound), bound)
-            row[j] = low_row[j] + clipped
-            row_objective += column_weights[j] * abs(gap)
-            row_residual += column_weights[j] * (clipped + y) ** 2
-        objective += row_weights[i] * row_objective
-        residual += row_weights[i] * row_residual
-    sums[0] = objective
-    sums[1] = residual
-
-
-@njit(nogil=True, fastmath=_VECTORISED)
-def gap_sums(
-    low: Any, values: Any, scale: Any, row_weights: Any, column_weights: Any, sums: Any
-) -> None:
-    """Write the weighted sums of |M − L| and (M − L)² on one tile; arrays as in step_tile."""
-    n_rows, n_columns = low.shape
-    size = square = 0.0
-    for i in range(n_rows):
-        low_row, value_row = low[i], values[i]
-        row_size = row_square = 0.0
-        for j in range(n_columns):
-            gap = value_row[j] * scale - low_row[j]
-            row_size += column_weights[j] * abs(gap)
-            row_square += column_weights[j] * gap * gap
-        size += row_weights[i] * row_size
-        square += row_weights[i] * row_square
-    sums[0] = size
-    sums[1] = square

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import coterie.counts.kernels as kernels
 from coterie.counts.contingency import all_contingencies
-from coterie.counts.soft_kernels import sum_over_clusters
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs
-from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["least_squares_factor", "least_squares_spectrum"]
@@ -103,24 +102,7 @@ def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDA
     sums = np.empty((tuples.n_tuples, values.shape[1]))
 
     def add(start: int, stop: int) -> None:
-        if tuples.memberships is None:
-            _sum_over_clusters(tuples.codes, values, start, stop, sums)
-        else:
-            sum_over_clusters(tuples.codes, tuples.memberships, values, start, stop, sums)
+        kernels.sum_over_clusters(tuples.codes, tuples.memberships, values, start, stop, sums)
 
     map_row_blocks(add, tuples.n_tuples, at_least=_ROWS_PER_THREAD)
     return sums
-
-
-@njit(nogil=True)
-def _sum_over_clusters(codes: Any, values: Any, start: Any, stop: Any, sums: Any) -> None:
-    """Write sums[a] = Σ_v values[codes[a, v]] for tuples start..stop, without codes −1."""
-    k = values.shape[1]
-    for a in range(start, stop):
-        for j in range(k):
-            sums[a, j] = 0.0
-        for v in range(codes.shape[1]):
-            c = codes[a, v]
-            if c >= 0:
-                for j in range(k):
-                    sums[a, j] += values[c, j]

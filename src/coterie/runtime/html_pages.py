@@ -10,6 +10,8 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.runtime import wording as words
@@ -29,8 +31,9 @@ def page_templates(
     """
     import jinja2
 
+    folder = Path(str(import_module(package).__file__)).with_name("page")
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader(package, "page"),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

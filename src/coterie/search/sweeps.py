@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+import coterie.search.kernels as kernels
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_row_blocks
-from coterie.search import search_kernels as kernels
 
 __all__ = ["sweep"]
 
@@ -35,8 +35,7 @@ def sweep(
 
     The gain of tuple a (weight w_a) in cluster b is Σ_v α_v (N[c_av, b] − τ present_v[b]) over the
     partitions that label a, minus its own part (1 − τ) w_a Σ_v α_v if it is in b. On a tie it
-    stays. Tuples of soft partitions are usually few, so they are not marked. The labels (u,), −1
-    for none, and their tables change in place; ``threshold`` is τ.
+    stays. The labels (u,), −1 for none, and their tables change in place; ``threshold`` is τ.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
@@ -45,25 +44,21 @@ def sweep(
     >>> sweep(tuples, labels, tables, 0.5) >= 4, sweep(tuples, labels, tables, 0.5)
     (True, 0)
     """
-    if tuples.memberships is not None:
-        return int(
-            kernels.move_soft_rows(
-                tuples.codes, tuples.memberships, tuples.partition_of, tuples.weights,
-                tables.alpha, threshold, labels, tables.table, tables.present, tables.size,
-            )
-        )  # fmt: skip
     u, moved = tuples.n_tuples, 0
-    may_move = np.ones(u, dtype=np.bool_)
+    may_move = np.ones(u, dtype=np.uint8)
     # for fewer tuples than base clusters, the table of scores would cost more than the block
     smallest = block = max(_FIRST_BLOCK, tuples.n_columns)
     start, share = 0, 0.0 if u > smallest else 1.0
+    if tuples.memberships is not None:  # usually few, so they are not marked
+        block, share = u, 1.0
     while start < u:
         stop = min(start + block, u)
         if share <= _MANY_MOVES:
             _mark_tuples_that_may_move(tuples, labels, tables, threshold, start, stop, may_move)
         moves = kernels.move_rows(
-            tuples.codes, tuples.weights, tables.alpha, threshold, tables.complete, start, stop,
-            may_move, labels, tables.table, tables.present, tables.size,
+            tuples.codes, tuples.memberships, tuples.partition_of, tuples.weights, tables.alpha,
+            threshold, tables.complete, start, stop, may_move, labels, tables.table,
+            tables.present, tables.size,
         )  # fmt: skip
         share = moves / (stop - start)
         block = smallest if share > _MANY_MOVES else min(2 * block, max(smallest, _LARGEST_BLOCK))
@@ -78,7 +73,7 @@ def _mark_tuples_that_may_move(
     threshold: float,
     start: int,
     stop: int,
-    may_move: NDArray[np.bool_],
+    may_move: NDArray[np.uint8],
 ) -> None:
     """Mark the tuples of start..stop that may gain by a move; the tables are unchanged."""
     scores = _scores(tables, threshold)
@@ -98,15 +93,16 @@ def _mark_tuples_that_may_move(
 
 
 def _scores(tables: ClusterTables, threshold: float) -> NDArray[np.float32]:
-    """Return the scores (m + 1, K + 1) for ``find_tuples_that_may_move``.
+    """Return the scores (m, K + 1) for ``find_tuples_that_may_move``.
 
     The partition weights are scaled to sum to one, so that they fit in single precision.
     """
     n_labels = np.diff(tables.offsets)
     m, K = tables.table.shape
-    scores = np.zeros((m + 1, K + 1), dtype=np.float32)
+    # the row before the scores is that of a missing label
+    scores = np.zeros((m + 1, K + 1), dtype=np.float32)[1:]
     alpha = np.repeat(tables.alpha / tables.alpha.sum(), n_labels)
     expected = np.repeat(threshold * tables.present, n_labels, axis=0)
-    scores[:-1, :-1] = alpha[:, None] * (tables.table - expected)
-    scores[:-1, -1] = alpha
+    scores[:, :-1] = alpha[:, None] * (tables.table - expected)
+    scores[:, -1] = alpha
     return scores

@@ -13,12 +13,12 @@ the linear programme over all mixtures of points.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.runtime.compiled_code import njit
+import coterie.ads.curves.kernels as kernels
 
 __all__ = ["Allocated", "allocate"]
 
@@ -55,7 +55,9 @@ def allocate(spend: Floats, amount: Floats, budget: float) -> Allocated:
     >>> found.spend.tolist(), found.amount.tolist(), found.slope
     ([1.0, 1.5], [3.0, 2.5], 1.0)
     """
-    curve, point, cost, gain = _envelopes(np.ascontiguousarray(spend), np.ascontiguousarray(amount))
+    curve, point, cost, gain = kernels.concave_envelopes(
+        np.ascontiguousarray(spend), np.ascontiguousarray(amount)
+    )
     slope = np.divide(gain, cost, out=np.full(len(cost), np.inf), where=cost > 0)
     # equal slopes keep their order within a curve
     order = np.argsort(-slope, kind="stable")
@@ -83,41 +85,3 @@ def _following(curve: Indices, point: Indices, places: Indices, n: int) -> Indic
     first = np.full(n, np.iinfo(np.int64).max)
     np.minimum.at(first, curve[after], point[after])
     return np.where(first == np.iinfo(np.int64).max, -1, first)
-
-
-@njit(nogil=True)
-def _envelopes(spend: Any, amount: Any) -> Any:
-    """Return curve, end point, cost and gain of the edges of all concave envelopes, by curve."""
-    n, size = spend.shape
-    curve, point = np.empty(n * size, np.int64), np.empty(n * size, np.int64)
-    cost, gain = np.empty(n * size), np.empty(n * size)
-    hull = np.empty(size + 1, np.int64)
-    found = 0
-    for a in range(n):
-        top = 0
-        hull[0] = -1  # the origin
-        for p in range(size):
-            x, y = spend[a, p], amount[a, p]
-            while True:
-                x0, y0 = (
-                    (spend[a, hull[top]], amount[a, hull[top]]) if hull[top] >= 0 else (0.0, 0.0)
-                )
-                if top == 0:
-                    break
-                before = hull[top - 1]
-                x1, y1 = (spend[a, before], amount[a, before]) if before >= 0 else (0.0, 0.0)
-                # a corner below the line from the point before to this one is left out
-                if (y0 - y1) * (x - x1) > (y - y1) * (x0 - x1):
-                    break
-                top -= 1
-            if y > y0:
-                top += 1
-                hull[top] = p
-        x0, y0 = 0.0, 0.0
-        for i in range(1, top + 1):
-            p = hull[i]
-            curve[found], point[found] = a, p
-            cost[found], gain[found] = spend[a, p] - x0, amount[a, p] - y0
-            x0, y0 = spend[a, p], amount[a, p]
-            found += 1
-    return curve[:found], point[:found], cost[:found], gain[:found]

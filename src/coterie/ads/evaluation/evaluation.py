@@ -39,8 +39,8 @@ from coterie.ads.fitting.source_choice import (
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
-from coterie.ads.forecasts.forecast_kernels import FIGURES
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
+from coterie.ads.forecasts.kernels import FIGURES
 from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
 from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of
 from coterie.ads.histograms.bid_histograms import BidHistograms

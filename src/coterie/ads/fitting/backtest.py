@@ -89,7 +89,7 @@ class _Origin:
     trial: SourceTrial
     fit: MarketFit
     supply: Supply
-    events: Floats  # (A, 4), see forecast_kernels
+    events: Floats  # (A, 4), see the kernels
 
     def figures(self, strength: float, *, given: bool = True) -> Floats:
         evidence = self.trial.evidence

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from coterie.ads.forecasts.forecast_kernels import SIZES
+from coterie.ads.forecasts.kernels import SIZES
 
 __all__ = ["LEVELS", "TARGETS", "Calibration", "Rungs", "calibrate", "normal_calibration"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from coterie.ads.forecasts.calibration import LEVELS, Rungs
 from coterie.ads.forecasts.forecast_figures import FIELDS
-from coterie.ads.forecasts.forecast_kernels import (
+from coterie.ads.forecasts.kernels import (
     chances_at,
     figures_of_one,
     figures_of_plans,
@@ -143,16 +143,16 @@ class ForecastTables:
             doubt = self._average_doubt[row] if is_average else float(core.supply_doubt(row, days))
         figures: list[float] = figures_of_one(
             row,
-            float(bid),  # a whole number would have the loops compiled again
-            float(supply),
-            float(days.shifts[0]),
+            bid,
+            supply,
+            days.shifts[0],
             (days.level_sd, doubt, 1.0 if given else 0.0),
             core.market,
             core.curves,
             core.events,
             core.pays,
             self.rungs(level),
-        ).tolist()
+        )
         return figures
 
     def at_placed(
@@ -193,12 +193,12 @@ class ForecastTables:
     def chances(self, placement: Placement, bid: float, shifts: Floats) -> Floats:
         """Return what the kernels say of one auction at n price levels, (n, 5)."""
         core, curves = self._plan_forecasts, self._curves_of(placement)
-        return chances_at(float(bid), shifts, placement.row or 0, core.market, curves, core.pays)
+        return chances_at(bid, shifts, placement.row or 0, core.market, curves, core.pays)
 
     def sums(self, rows: Indices, bids: Floats, days: DayTable) -> Floats:
         """Return the sums behind the figures of Q questions about expected supplies, (Q, 8).
 
-        See :func:`~coterie.ads.forecasts.forecast_kernels.sums_of_plans`.
+        See :func:`~coterie.ads.forecasts.kernels.sums_of_plans`.
         """
         core, n = self._plan_forecasts, len(rows)
         expected = np.zeros(n, dtype=bool)
@@ -294,13 +294,6 @@ class ForecastTables:
     def remark(self, bid: float) -> str:
         """Return what the user should know of a bid and of the interval; may be empty."""
         return self.always + self.above if bid > self.highest else self.always
-
-    def warm(self) -> None:
-        """Compile the loops now, or load them if they were compiled before."""
-        days = self.days()
-        if self.row_of:
-            self.one(0, 1.0, 1.0, days, True)
-        self.at_placed(self.placer.average_placement(), np.ones(1), 1.0, days)
 
     def _plans(
         self,

@@ -13,7 +13,7 @@ from coterie.ads.curves.day_levels import DayLevels, weekday_of
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import Rungs
-from coterie.ads.forecasts.forecast_kernels import figures_of_plans
+from coterie.ads.forecasts.kernels import figures_of_plans
 from coterie.ads.forecasts.plans import Plans
 
 __all__ = [
@@ -57,7 +57,7 @@ class PlanForecasts:
     win, spread : (A, G) arrays
         W and its standard deviation.
     events : (A, 4) array
-        See :mod:`~coterie.ads.forecasts.forecast_kernels`.
+        See :mod:`~coterie.ads.forecasts.kernels`.
     levels : DayLevels
         Of prices.
     supply : Supply

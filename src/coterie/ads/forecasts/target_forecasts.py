@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.forecasts.calibration import Rungs
-from coterie.ads.forecasts.forecast_kernels import figures_of_plans, sums_of_plans
+from coterie.ads.forecasts.kernels import figures_of_plans, sums_of_plans
 from coterie.ads.forecasts.plan_forecasts import plain
 from coterie.ads.targets.target_effects import EffectsOfOne, TargetEffects
 from coterie.runtime.wording import percent

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import kolmogorov
 
-from coterie.ads.segments import nearest_kernels
-from coterie.ads.segments import similarity_kernels as kernels
+import coterie.ads.segments.kernels as kernels
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import map_in_threads
 
@@ -113,7 +112,7 @@ def find_nearest_pairs(test: CurveTest, most: int) -> tuple[SimilarPairs, NDArra
 
     def of_block(start: int) -> tuple[NDArray[Any], ...]:
         stop = min(start + BLOCK, A)
-        counts, columns, levels, similar = nearest_kernels.nearest_similar(
+        counts, columns, levels, similar = kernels.nearest_similar(
             *curves, *rule, start, stop, min(most, A)
         )
         is_used = np.arange(columns.shape[1]) < counts[:, None]
@@ -137,9 +136,7 @@ def count_leaders(
     order = order[degrees[order] > 0]
     critical = test.criticals[rank[level] : rank[level] + 1]
     return int(
-        nearest_kernels.count_leaders(
-            test.F, test.coarse, test.inverse, critical, test.tolerance, order
-        )
+        kernels.count_leaders(test.F, test.coarse, test.inverse, critical, test.tolerance, order)
     )
 
 
@@ -153,10 +150,15 @@ def graph_of(
     weights = np.empty(pointers[-1], dtype=pairs.weights.dtype)
     starts = np.concatenate([[0], np.cumsum(pairs.counts)])
 
+    # the kernels know no booleans
+    of_pairs, of_graph = (
+        each.view(np.uint8) if each.dtype == bool else each for each in (pairs.weights, weights)
+    )
+
     def fill(first: int) -> None:
         last = min(first + _PANEL, len(known))
         kernels.fill_both(
-            starts, *parts, pairs.weights, level, pointers, first, last, neighbours, weights
+            starts, *parts, of_pairs, level, pointers, first, last, neighbours, of_graph
         )
 
     map_in_threads(fill, range(0, len(known), _PANEL))

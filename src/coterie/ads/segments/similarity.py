@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import kolmogi
 
-from coterie.ads.segments import similarity_kernels as kernels
+import coterie.ads.segments.kernels as kernels
 from coterie.ads.segments.similar_pairs import (
     BLOCK,
     CurveTest,

@@ -22,6 +22,3 @@ The map, from the outside in:
 Questions and answers are the types of :mod:`coterie.ads.protocol`, the files of the page those of
 :mod:`coterie.ads.page`. ``coterie ads serve`` starts the service; it needs the extra ``ads``.
 """
-
-#: How the names of threads begin that compile and make details while the service starts.
-DETAILS = "coterie-details"

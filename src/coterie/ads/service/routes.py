@@ -54,7 +54,7 @@ _LOOK_UP = 50
 class Routes:
     """The handlers; their names are the operation ids of the OpenAPI document.
 
-    ``starting`` is set until all loops are compiled, ``stopping`` when the service is about to end.
+    ``stopping`` is set when the service is about to end.
     """
 
     def __init__(
@@ -64,18 +64,16 @@ class Routes:
         self._metrics, self._limits = metrics, limits
         self._bodies = BodyReader(limits)
         self._segments = ("", b"", b"")  # the last answer: its tag, its JSON, the same in gzip
-        self.starting = self.stopping = False
+        self.stopping = False
 
     async def live(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's signature)
         """Report that the process answers."""
         return _json(protocol.Health("live"))
 
     async def ready(self, request: Request) -> Response:  # noqa: ARG002
-        """Report whether new requests are welcome: not while the service starts or stops."""
+        """Report whether new requests are welcome: not while the service stops."""
         if self.stopping:
             raise Problem("not-ready", "the service is stopping")
-        if self.starting:
-            raise Problem("not-ready", "the service is starting: it compiles for half a minute")
         return _json(protocol.Health("ready"))
 
     async def metrics(self, request: Request) -> Response:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""A model that is ready to answer: checked, its tables built, its kernels compiled."""
+"""A model that is ready to answer: checked, its tables built."""
 
 from __future__ import annotations
 
@@ -24,10 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 import coterie
 from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.landscapes import PER_UNIT
-from coterie.ads.decisions.budgets import plan_budget
-from coterie.ads.decisions.goals import bid_for
-from coterie.ads.decisions.portfolios import split_budget
-from coterie.ads.decisions.target_ranking import rank_targets
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
@@ -44,7 +40,6 @@ from coterie.ads.protocol import (
     Segments,
     printable,
 )
-from coterie.ads.service import DETAILS
 from coterie.errors import ModelFileError
 from coterie.files.model_files import content_checksum, opened_model
 
@@ -87,15 +82,13 @@ class ServedModel:
         #: Identifies its answers, as an ETag; the same in all workers.
         self.tag = f'"{version}-{coterie.__version__}"'
         self.tables = tables_of(model)
-        self.tables.warm()
         self.placer = self.tables.placer
         self.names: list[str] = model.advertisers_.tolist()
         self.has_clicks = model.click_rate_ is not None
         self.has_conversions = model.conversion_rate_ is not None
-        beside = ThreadPoolExecutor(2, DETAILS)
+        beside = ThreadPoolExecutor(2, "details")
         self._book = beside.submit(ProfileBook, model)
         self._search = beside.submit(_make_search, model)
-        self._rehearsed = beside.submit(_ask_for_decisions, model)
         beside.shutdown(wait=False)
         # what makes them does not refer to this object: a cycle would keep it in memory
         make_period = partial(_make_period, self.tables, model.price_levels_)
@@ -112,15 +105,6 @@ class ServedModel:
             if not details.done():
                 await asyncio.shield(asyncio.wrap_future(details))
         return self
-
-    def rehearse(self) -> None:
-        """Wait until every kind of decision was asked for once, so that all loops are compiled."""
-        self._rehearsed.result()
-
-    async def warmed(self) -> None:
-        """Wait until every kind of question is answered without compiling."""
-        made = (self._book, self._search, self._rehearsed)
-        await asyncio.wait([asyncio.wrap_future(one) for one in made])
 
     @property
     def book(self) -> ProfileBook:
@@ -311,16 +295,6 @@ def _make_search(model: FittedMarket) -> AdvertiserSearch:
         "bid": model.bid_,
     }
     return AdvertiserSearch(model.advertisers_.tolist(), model.cost_, model.labels_, columns)
-
-
-def _ask_for_decisions(model: FittedMarket) -> None:
-    """Ask for every kind of decision: this compiles its loops, or loads them."""
-    name = str(model.advertisers_[0])
-    bid_for(model, name, impressions=1.0)
-    plan_budget(model, name, 1.0)
-    split_budget(model, 1.0, [name])
-    if model.targets_ is not None:
-        rank_targets(model, name)
 
 
 def _make_period(tables: ForecastTables, levels: DayLevels, key: tuple[date | None, int]) -> Period:

@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.service import DETAILS
 from coterie.ads.service.access import ServiceSettings, address_of, policy_of
 from coterie.errors import CoterieError
 from coterie.runtime.missing_extras import require_extra
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.ads.service.model_holder import ModelHolder
     from coterie.ads.service.routes import Routes
 
-__all__ = ["ServiceProcess", "announce", "announce_end", "check_can_serve", "end_now"]
+__all__ = ["ServiceProcess", "announce", "announce_end", "check_can_serve"]
 
 _LOG = logging.getLogger("coterie")
 _PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
@@ -33,8 +32,6 @@ _PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client"
 _LAST_SECONDS = 5.0
 #: Signals within so many seconds are one.
 _ONE_SIGNAL = 1.0
-#: A start that takes so many seconds longer than usual is explained.
-_LONG_START = 2.0
 
 
 def check_can_serve() -> None:
@@ -70,23 +67,11 @@ def _notify(state: str) -> None:
         to_systemd.sendall(state.encode())
 
 
-def end_now(code: object = 0) -> None:
-    """End the process if threads are still compiling; a normal end would wait for them.
-
-    Only for processes that end anyway: nothing else is cleaned up.
-    """
-    if any(one.name.startswith(DETAILS) for one in threading.enumerate()):
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code if isinstance(code, int) else int(code is not None))
-
-
 class ServiceProcess:
     """A uvicorn server with a model, and the signals that it obeys.
 
-    ``on_ready`` is called with the address once the service listens and all loops are compiled,
-    ``on_stopping`` when it begins to stop.
+    ``on_ready`` is called with the address once the service listens, ``on_stopping`` when it begins
+    to stop.
     """
 
     def __init__(
@@ -170,16 +155,10 @@ class ServiceProcess:
                 task.cancel()
 
     async def _announce(self) -> None:
-        """Announce the service once it listens and is warm."""
+        """Announce the service once it listens."""
         while not self._server.started:
             await asyncio.sleep(0.005)
-        warmed = asyncio.ensure_future(self._holder.current.warmed())
-        await asyncio.wait([warmed], timeout=_LONG_START)
-        if not warmed.done():
-            _LOG.info("The first start compiles for half a minute; then the address is printed")
-        await warmed
         if not self._routes.stopping:
-            self._routes.starting = False
             self._on_ready(address_of(self._listening))
 
     def _make_app(self) -> tuple[Any, FairQueue]:
@@ -196,7 +175,6 @@ class ServiceProcess:
         self._holder.load_first()
         queue = FairQueue(settings.limits, metrics.queued_work.set)
         self._routes: Routes = Routes(self._holder, queue, metrics, settings.limits)
-        self._routes.starting = True
         app: Any = make_application(self._routes, self._policy, metrics, self._lifespan)
         return traced(app, app.template_of) if settings.traces else app, queue
 
@@ -249,7 +227,7 @@ def _ending_at_start() -> Iterator[None]:
 
 
 def _end_at_start(number: int, _: object) -> None:
-    """End while nothing was asked yet; Python would first wait for threads that compile."""
+    """End while nothing was asked yet."""
     with contextlib.suppress(OSError):
         os.write(2, b"stopped while starting\n")
     os._exit(128 + number)

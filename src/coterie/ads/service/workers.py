@@ -27,7 +27,6 @@ from coterie.ads.service.server import (
     announce,
     announce_end,
     check_can_serve,
-    end_now,
 )
 from coterie.errors import CoterieError, ServiceError
 
@@ -211,7 +210,6 @@ def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
             ServiceProcess(settings, lambda _: report("")).run(port)
         except CoterieError as error:
             report(str(error))
-    end_now()
 
 
 def _reserved(settings: ServiceSettings) -> socket.socket:

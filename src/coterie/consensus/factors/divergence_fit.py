@@ -22,12 +22,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+import coterie.consensus.kernels as kernels
 from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks, on_one_thread
 from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
 
@@ -220,7 +220,9 @@ def _pull_and_loss(
     kept = float(np.exp(-penalty))
     pull, gains = np.empty_like(profile), np.empty(len(M))
     map_row_blocks(
-        lambda a, b: _visit_rows(M, points, profile, mass, penalty, a, b, pull, gains),
+        lambda a, b: kernels.visit_rows(
+            M, points, profile, mass, penalty, _FLOOR, a, b, pull, gains
+        ),
         len(M),
         at_least=_LEAST_ROWS_PER_THREAD,
     )
@@ -234,44 +236,6 @@ def _em_step(pull: Array, points: Array, profile: Array, mass: Array) -> tuple[A
     share = profile * pull * mass
     mass = points @ share
     return share / np.maximum(mass, np.finfo(np.float64).tiny), mass
-
-
-@njit(nogil=True)
-def _visit_rows(
-    M: Any,
-    points: Any,
-    profile: Any,
-    mass: Any,
-    penalty: Any,
-    start: Any,
-    stop: Any,
-    pull: Any,
-    gains: Any,
-) -> None:
-    """Fill rows start..stop of ``pull`` and ``gains``, see :func:`_pull_and_loss`.
-
-    M (u, u), points ω (u,), profile W (u, K), mass d (K,). Row a of ``pull`` (u, K) becomes that of
-    (M ∘ (e^−t − e^−λ)) diag(ω) W, and ``gains[a]`` Σ_b ω_b M_ab (S_ab (e^−t − e^−λ) + t_ab).
-    """
-    u, K = profile.shape
-    low, high = np.exp(-penalty), np.exp(penalty)
-    for a in range(start, stop):
-        scaled = profile[a] * mass
-        pull[a] = 0.0
-        gain = 0.0
-        for b in range(u):
-            if M[a, b] > 0.0:
-                s = _FLOOR
-                for k in range(K):
-                    s += scaled[k] * profile[b, k]
-                # e^−t − e^−λ, without the exponential of a clipped logarithm
-                ratio = min(max(1.0 / s, low), high) - low
-                t = min(max(np.log(s), -penalty), penalty)
-                votes = points[b] * M[a, b]
-                gain += votes * (s * ratio + t)
-                for k in range(K):
-                    pull[a, k] += votes * ratio * profile[b, k]
-        gains[a] = gain
 
 
 def _start(M: Array, points: Array, K: int, rng: np.random.RandomState) -> tuple[Array, Array]:

@@ -10,21 +10,18 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+import coterie.consensus.kernels as kernels
 from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
 from coterie.consensus.parameters import check_choice, check_n_clusters, check_size
 from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.compiled_code import njit
 
 __all__ = ["EvidenceAccumulation", "cut_into", "lifetimes", "vote_linkage", "weighted_linkage"]
 
 Array = NDArray[np.float64]
 Linkage = Literal["average", "single", "complete"]
 
-_LINKAGES = ("average", "single", "complete")
-# positions in _LINKAGES, for the kernels
-_AVERAGE, _SINGLE = 0, 1
 _TIE = 1e-12
 
 
@@ -112,7 +109,7 @@ class EvidenceAccumulation(ConsensusFunction):
     partition_weights: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        check_choice("linkage", self.linkage, _LINKAGES)
+        check_choice("linkage", self.linkage, tuple(kernels.LINKAGES))
         weights = check_partition_weights(self.partition_weights, tuples.n_partitions)
         weights = weights[tuples.partition_order]
         K = None if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
@@ -172,12 +169,13 @@ def weighted_linkage(distances: Array, weights: Array, linkage: str = "average")
     array([[0.  , 1.  , 0.1 , 2.  ],
            [2.  , 3.  , 0.55, 3.  ]])
     """
-    check_choice("linkage", linkage, _LINKAGES)
+    check_choice("linkage", linkage, tuple(kernels.LINKAGES))
     if linkage == "average":  # sums over pairs of points are exact, averages are rounded
         distances *= weights[:, None]
         distances *= weights
     tree = np.empty((len(weights) - 1, 4))
-    _merge_closest(distances, weights.astype(np.float64), _LINKAGES.index(linkage), tree)
+    kind = kernels.LINKAGES[linkage]
+    kernels.merge_closest(distances, weights.astype(np.float64), kind, tree)
     # rounding can make a distance slightly smaller than the one before
     tree[:, 2] = np.maximum.accumulate(tree[:, 2])
     return tree
@@ -206,86 +204,3 @@ def lifetimes(tree: Array) -> Array:
     array([0.25 , 0.625, 0.125])
     """
     return np.diff(tree[:, 2], prepend=0.0, append=1.0)[::-1]
-
-
-@njit(nogil=True)
-def _merge_closest(table: Any, size: Any, kind: Any, tree: Any) -> None:
-    """Fill ``tree`` (u − 1, 4) by merging the closest two clusters u − 1 times.
-
-    ``table`` (u, u) has the distances, for average linkage summed over pairs of points, and
-    ``size`` (u,) the number of points of each cluster. A merged cluster uses the row of its first
-    part. ``nearest[a]`` is the cluster nearest to a, and ``least[a]`` its distance. A merged
-    cluster is never nearer than the nearer of its parts. So after a merge of the nearest cluster,
-    ``least[a]`` is a lower bound. It is marked as outdated, and computed again only if it is the
-    least of all.
-    """
-    u = len(size)
-    node, leaves = np.arange(u), np.ones(u)
-    alive = np.ones(u, np.bool_)
-    outdated = np.zeros(u, np.bool_)
-    nearest = np.zeros(u, np.int64)
-    least = np.full(u, np.inf)
-    for a in range(u):
-        _find_nearest(table, size, kind, alive, a, nearest, least)
-    for step in range(u - 1):
-        closest = np.argmin(least)
-        while outdated[closest]:
-            _find_nearest(table, size, kind, alive, closest, nearest, least)
-            outdated[closest] = False
-            closest = np.argmin(least)
-        a, b = min(closest, nearest[closest]), max(closest, nearest[closest])
-        tree[step, 0], tree[step, 1] = min(node[a], node[b]), max(node[a], node[b])
-        leaves[a] += leaves[b]
-        tree[step, 2], tree[step, 3] = least[closest], leaves[a]
-        node[a] = u + step
-        alive[b] = False
-        least[b] = np.inf
-        _join(table, kind, alive, a, b)
-        size[a] += size[b]
-        for c in range(u):
-            if alive[c] and c != a:
-                d = _distance(table, size, kind, a, c)
-                if d < least[c]:
-                    nearest[c], least[c], outdated[c] = a, d, False
-                elif d == least[c] and not outdated[c]:
-                    nearest[c] = min(nearest[c], a)
-                elif nearest[c] == a or nearest[c] == b:
-                    outdated[c] = True
-        _find_nearest(table, size, kind, alive, a, nearest, least)
-        outdated[a] = False
-
-
-@njit(nogil=True)
-def _join(table: Any, kind: Any, alive: Any, a: Any, b: Any) -> None:
-    """Set row and column a to those of the union of clusters a and b."""
-    for c in range(len(alive)):
-        if alive[c] and c != a:
-            if kind == _AVERAGE:
-                joint = table[a, c] + table[b, c]
-            elif kind == _SINGLE:
-                joint = min(table[a, c], table[b, c])
-            else:
-                joint = max(table[a, c], table[b, c])
-            table[a, c] = joint
-            table[c, a] = joint
-
-
-@njit(nogil=True)
-def _find_nearest(
-    table: Any, size: Any, kind: Any, alive: Any, a: Any, nearest: Any, least: Any
-) -> None:
-    """Set ``nearest[a]``, the first if several are nearest, and ``least[a]``; inf if none is."""
-    least[a] = np.inf
-    for c in range(len(alive)):
-        if alive[c] and c != a:
-            d = _distance(table, size, kind, a, c)
-            if d < least[a]:
-                nearest[a], least[a] = c, d
-
-
-@njit(nogil=True)
-def _distance(table: Any, size: Any, kind: Any, a: Any, b: Any) -> Any:
-    """Return the distance of clusters a and b."""
-    if kind == _AVERAGE:
-        return table[a, b] / (size[a] * size[b])
-    return table[a, b]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 from sklearn.utils import check_random_state
 
+import coterie.consensus.kernels as kernels
 from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
 from coterie.consensus.linkage.evidence_accumulation import cut_into, weighted_linkage
 from coterie.consensus.parameters import check_choice, check_size
@@ -18,7 +19,6 @@ from coterie.ensembles.input_checks import check_number
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.rounding import round_by_kmeans
 from coterie.relaxation.transfer_cut import transfer_embedding
-from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = [
@@ -167,7 +167,7 @@ def locally_weighted_similarity(tuples: LabelTuples, weights: Array, omega: Arra
     if tuples.memberships is None:
         transposed, u = np.ascontiguousarray(tuples.codes.T), tuples.n_tuples
         similarity = np.empty((u, u))
-        map_row_blocks(lambda a, b: _add_shared(transposed, strength, a, b, similarity), u)
+        map_row_blocks(lambda a, b: kernels.add_shared(transposed, strength, a, b, similarity), u)
     else:
         rows = tuples.indicator(np.ones(len(weights))).toarray() * np.sqrt(strength)
         similarity = rows @ rows.T
@@ -249,20 +249,3 @@ def cluster_uncertainty(
     total = labelled @ partition_weights
     entropy = (np.maximum(spread, 0.0) @ partition_weights) / np.log(2)
     return np.divide(entropy, total, out=np.zeros_like(total), where=total > 0)
-
-
-@njit(nogil=True)
-def _add_shared(codes: Any, strength: Any, start: Any, stop: Any, out: Any) -> None:
-    """Fill rows start..stop of ``out`` (u, u): Σ strength of the clusters that two tuples share.
-
-    ``codes`` (V, u) are the clusters of the tuples, −1 if missing, and ``strength`` (m,) α_v ω_c.
-    """
-    V, u = codes.shape
-    for a in range(start, stop):
-        row = out[a]
-        row[:] = 0.0
-        for v in range(V):
-            c = codes[v, a]
-            if c >= 0:
-                for b in range(u):
-                    row[b] += strength[c] * (codes[v, b] == c)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import coterie.consensus.kernels as kernels
 from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
 from coterie.consensus.linkage.evidence_accumulation import cut_into, weighted_linkage
 from coterie.consensus.parameters import check_size
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.ensembles.input_checks import check_whole
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["PropagatedConsensus", "propagated_labels", "propagated_similarity"]
@@ -166,27 +166,8 @@ def _point_similarity(tuples: LabelTuples, weights: Array, Z: Array) -> Array:
     alpha = weights / weights.sum()
     S = np.zeros((tuples.n_tuples, tuples.n_tuples))
     codes = np.ascontiguousarray(tuples.codes.T)
-    map_row_blocks(lambda a, b: _add_similar(codes, alpha, Z, a, b, S), tuples.n_tuples)
+    map_row_blocks(lambda a, b: kernels.add_similar(codes, alpha, Z, a, b, S), tuples.n_tuples)
     if not tuples.has_missing:
         return S
     both = (tuples.mass * alpha) @ tuples.mass.T
     return np.divide(S, both, out=S, where=both > 0)
-
-
-@njit(nogil=True)
-def _add_similar(codes: Any, alpha: Any, Z: Any, start: Any, stop: Any, out: Any) -> None:
-    """Fill rows start..stop of ``out`` (u, u): Σ_v α_v Z of the clusters of both tuples in v.
-
-    ``codes`` (V, u) are the clusters of the tuples, −1 if missing; ``Z`` is (m, m).
-    """
-    V, u = codes.shape
-    for a in range(start, stop):
-        row = out[a]
-        for v in range(V):
-            c = codes[v, a]
-            if c >= 0:
-                similar = Z[c]
-                for b in range(u):
-                    d = codes[v, b]
-                    if d >= 0:
-                        row[b] += alpha[v] * similar[d]

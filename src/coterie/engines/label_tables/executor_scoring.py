@@ -2,7 +2,7 @@
 
 Spark sends the functions of this module to the executors by value, so coterie need not be installed
 there: the module imports NumPy and PyArrow only. Labels and confidences equal those of the
-compiled kernels in :mod:`coterie.counts.cluster_kernels` bit by bit, because every sum has the same
+compiled kernels in :mod:`coterie.counts.kernels` bit by bit, because every sum has the same
 order of terms.
 """
 

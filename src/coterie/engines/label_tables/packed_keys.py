@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from coterie.engines.label_tables.label_profile import LabelColumn, Profile
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError
+from coterie.labels.kernels import unpack_keys
 from coterie.labels.label_matrix import MISSING, LabelMatrix
-from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.short_reprs import short_repr
 
@@ -150,7 +150,7 @@ class KeyLayout:
                 lookup,
                 codes,
             )
-            map_row_blocks(partial(_unpack, *arrays), n)
+            map_row_blocks(partial(unpack_keys, *arrays), n)
         return codes
 
     def as_label_matrix(self, keys: Keys) -> LabelMatrix:
@@ -240,22 +240,3 @@ def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
             "that end in the character NUL; remove it from them"
         )
     return np.sort(labels.astype(str))
-
-
-@njit(nogil=True)
-def _unpack(
-    key: Any, radices: Any, starts: Any, places: Any, lookup: Any, codes: Any, first: Any, last: Any
-) -> None:
-    """Write the codes of all digits of one key for the rows first..last.
-
-    ``key`` (n,) holds the packed rows. ``radices``, ``starts`` and ``places`` (k,) describe its
-    digits, the lowest first: the radix, the first entry in ``lookup``, and the column in
-    ``codes`` (n, V). ``lookup[starts[d] + digit]`` is the code of a digit.
-    """
-    for i in range(first, last):
-        rest = key[i]
-        for d in range(len(radices)):
-            higher = rest // radices[d]
-            digit = np.int64(rest - higher * radices[d])
-            codes[i, places[d]] = lookup[starts[d] + digit]
-            rest = higher
