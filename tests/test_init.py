@@ -32,7 +32,7 @@ def test_no_public_name_is_a_module():
 
 def test_import_is_light():
     """Importing the package imports no large dependency."""
-    heavy = {"numba", "sklearn", "scipy", "pyarrow", "duckdb", "pandas", "polars", "matplotlib"}
+    heavy = {"sklearn", "scipy", "pyarrow", "duckdb", "pandas", "polars", "matplotlib"}
     loaded = run("import sys, coterie; print(*sorted(sys.modules))").split()
     assert heavy.isdisjoint(loaded)
     assert "coterie" in loaded

@@ -40,7 +40,7 @@ def test_every_module_has_tests():
         first, examples, *others = paths_of_tests(module)
         assert (first, examples) == (f"tests/{folder}/test_{name}", f"src/coterie/{module}")
         assert all(other.startswith(f"tests/{folder}/") for other in others)
-    assert "tests/counts/test_cluster_tables.py" in paths_of_tests("counts/cluster_kernels.py")
+    assert "tests/labels/test_tuples.py" in paths_of_tests("labels/colours.py")
 
 
 def test_reviewed_equivalents_are_in_the_code():
@@ -53,7 +53,7 @@ def test_reviewed_equivalents_are_in_the_code():
 def test_changes_spare_what_tests_cannot_see():
     """Texts, annotations, decorators and imports are not changed; the same draw is made again."""
     pytest.importorskip("mutmut", reason="mutmut is not installed")
-    module = "counts/coassociation_kernels.py"
+    module = "counts/coassociation.py"
     drawn, n_mutants = draw_mutants(module, 1.0, 0)
     source = (SOURCES / module).read_text()
     assert len(drawn) <= n_mutants and all(mutant.source != source for mutant in drawn)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from benchmarks.program_runs import failure_text, run_compiled, run_program
+from benchmarks.program_runs import failure_text, run_program
 
 #: Holds a pipe open, and writes to it only if nobody ends this process.
 HOLD = "import os, sys, time; pipe = open(sys.argv[1], 'w'); {}time.sleep(60); pipe.write('alive')"
@@ -28,15 +28,6 @@ def pipe(tmp_path):
     os.set_blocking(reading, True)
     yield str(path), lambda: os.read(reading, 9)
     os.close(reading)
-
-
-def test_a_run_that_compiles_is_repeated(tmp_path):
-    """Its seconds are those of the first use; without a new file there is one run."""
-    code = "import os, pathlib; pathlib.Path(os.environ['NUMBA_CACHE_DIR'], 'k').touch(); print(1)"
-    for compiles in (True, False):
-        run, first_seconds = run_compiled(["-S", "-c", code], 60, tmp_path)
-        assert run.output == "1\n"
-        assert (first_seconds is not None) is compiles
 
 
 def test_streams_status_and_variables(tmp_path):

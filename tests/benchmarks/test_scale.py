@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from benchmark_results import check_result
-from benchmarks import program_runs, scale
+from benchmarks import scale
 from benchmarks.harness import Context
-from benchmarks.program_runs import ProgramRun, run_program
+from benchmarks.program_runs import ProgramRun
 from benchmarks.scale import label_chunks
 from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy, contingency
 
@@ -38,19 +36,16 @@ class FakeProgram:
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
-        self.compiles = False
         self.change = lambda table: table
         self.run = DONE
         engine = {"tuples": 7, "path": "streamed", "seconds": {"fit": 0.25}, "tuples_exact": False}
         self.facts = {"clusters": 10, "tuples": 9, "seconds": 2.0, "engine": engine}
 
-    def __call__(self, command, _, variables) -> ProgramRun:
+    def __call__(self, command, _) -> ProgramRun:
         """Answer a command."""
         source, out = command[command.index("consensus") + 1], command[command.index("-o") + 1]
         table = pq.read_table(source, columns=["id", "p0"]).rename_columns(["id", "label"])
         n = table.num_rows
-        if self.compiles and not self.sizes:
-            Path(f"{variables['NUMBA_CACHE_DIR']}.nbc").touch()
         self.sizes.append(n)
         pq.write_table(self.change(table.take(np.arange(n)[::-1])), out)
         seconds = self.run.seconds or n / 1000
@@ -61,7 +56,7 @@ class FakeProgram:
 def program(monkeypatch):
     """Replace the program."""
     fake = FakeProgram()
-    monkeypatch.setattr(program_runs, "run_program", fake)
+    monkeypatch.setattr(scale, "run_program", fake)
     return fake
 
 
@@ -116,19 +111,6 @@ def test_growth_is_the_slope_of_the_logarithms():
     assert "seconds" not in scale.growth_of(trials, "diverse")
 
 
-def test_a_run_that_compiles_is_repeated(program, monkeypatch):
-    """The second run counts; the first one is reported separately."""
-    program.compiles = True
-    program.facts = {"clusters": 10, "tuples": 3, "seconds": 1.5}
-    monkeypatch.setattr(
-        program_runs, "_n_files", lambda folder: folder.with_suffix(".nbc").exists()
-    )
-    fixed, diverse = scale.run(Context(), most=10_000).data["trials"]
-    assert program.sizes == [10_000] * 3
-    assert (fixed["first_seconds"], diverse["first_seconds"]) == (10.0, None)
-    assert (fixed["n_tuples"], fixed["path"], fixed["stages"]) == (3, "in memory", {})
-
-
 @pytest.mark.parametrize(
     ("run", "status", "message"),
     [
@@ -154,13 +136,8 @@ def test_lost_or_repeated_rows_are_no_answer(program):
     assert trial["status"] == "wrong labels" and "not the 10,000 ids" in trial["message"]
 
 
-def test_the_real_program_finds_the_clusters(tmp_path, monkeypatch):
-    """Its output and its JSON are understood; it uses the compiled code of the tests."""
-
-    def run_once(words, seconds, _):
-        return run_program([sys.executable, *words], seconds), None
-
-    monkeypatch.setattr(scale, "run_compiled", run_once)
+def test_the_real_program_finds_the_clusters(tmp_path):
+    """Its output and its JSON are understood."""
     found = scale.run_trial(tmp_path, 120, "fixed", 600)
     assert (found["status"], found["n_clusters"], found["n_tuples"]) == ("done", 10, 600)
     assert found["accuracy"] > 0.99

@@ -34,7 +34,6 @@ def test_a_small_run_of_speed(monkeypatch, in_this_process):
     monkeypatch.setattr(speed, "QUICK", sizes)
     for name in ("WARM_UP_ROWS", "_WARM_UP_TUPLES"):
         monkeypatch.setattr(speed, name, 50)
-    monkeypatch.setattr(speed, "measure_first_use", lambda: {"cold": [1.0] * 4})
     cells = check_result(speed.run(Context(quick=True), repeats=1))["cells"]
     assert [len(cell["contenders"]) for cell in cells] == [3, 3, 2, 1, 2]
     fixed, _, relaxation, large, search = cells

@@ -51,6 +51,7 @@ def test_a_report_on_a_consensus_opens_offline(tmp_path, open_tab):
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_the_page_of_the_service_answers_as_python(address, market, open_address):
     """An advertiser found by its id, at a bid typed in, has the figures of AdForecaster."""
     tab = open_address(address)

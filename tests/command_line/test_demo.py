@@ -70,6 +70,7 @@ def test_interrupt_names_written_files(first_result, folder):
     assert files == ["demo.json", "market"]
 
 
+@pytest.mark.slow
 def test_the_folder_is_filled(facts_and_folder):
     """The folder has market, model, segments, report and record."""
     facts, folder = facts_and_folder

@@ -53,6 +53,7 @@ def test_missing_package_is_named(run, monkeypatch):
     assert f"  {install_command('partitioners')}" in lines  # unbroken, to be copied
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)
 def test_every_method_runs_from_the_program(run, labels_csv, key):
     """Each method fits a table with blanks, prints a summary, and writes labels and a model."""

@@ -17,7 +17,7 @@ from coterie import RobustConsensus
 from coterie.command_line import main
 from coterie.command_line.program import ads, app, stopped_by_sigterm
 
-COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo", "warm")
+COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo")
 ADS = (
     "simulate",
     "check",
@@ -191,7 +191,7 @@ for command in ("--help", "ads segment --help", "methods"):
         app(command.split())
     except SystemExit as stop:
         assert not stop.code
-heavy = {"numba", "sklearn", "scipy", "pyarrow", "matplotlib", "ibis", "duckdb"}
+heavy = {"sklearn", "scipy", "pyarrow", "matplotlib", "ibis", "duckdb"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

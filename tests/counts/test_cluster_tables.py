@@ -306,7 +306,7 @@ def test_vote_shares_are_means_over_all_pairs(P, data):
     shares = tables.vote_shares(tuples.codes)[tuples.inverse]
     expected = mean_votes(*pair_votes(P), labels[tuples.inverse], alpha, 4)
     assert_allclose(shares, expected, atol=1e-12)
-    assert not tables.vote_shares(np.full((1, P.shape[1]), -1)).any()
+    assert not tables.vote_shares(np.full((1, P.shape[1]), -1, dtype=np.int16)).any()
 
 
 @properties

@@ -100,8 +100,6 @@ def test_a_url_with_a_secret_is_refused_and_the_secret_is_not_shown(url):
         ("duckdb://?threads", {}, "name=value"),
         ("duckdb://?memory_limit=plenty", {}, "DuckDB refuses a setting"),
         ("pyspark://?executor.memory=2g", {}, r"begin with spark\."),
-        ("pyspark://host", {}, "not a Spark master"),
-        ("pyspark://host:7077/db", {}, "not a Spark master"),
         ("pyspark://", {"memory_limit": "1GB"}, "memory_limit is for DuckDB"),
         ("duckdb://", {"threads": 0}, "threads=0"),
         ("duckdb://", {"threads": True}, "threads=True"),
@@ -161,14 +159,21 @@ def test_the_python_of_the_executors(monkeypatch):
     assert backends._executor_python("local[2]", named) == "/opt/python"
 
 
-def test_missing_packages_are_named_with_their_extra(monkeypatch):
-    """Every engine needs Ibis; Spark needs PySpark and Java."""
+@pytest.mark.parametrize("url", ["pyspark://host", "pyspark://host:7077/db"])
+def test_spark_needs_a_master_and_java(url, monkeypatch):
+    """An address that is no master, and a missing Java, are named."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed: no session was asked for")
+    with pytest.raises(InvalidParameterError, match="not a Spark master"):
+        connect(url)
     monkeypatch.setattr(backends, "_active_session", lambda: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MissingExtraError, match="Java 17"):
         connect("pyspark://")
-    monkeypatch.undo()
+
+
+def test_missing_packages_are_named_with_their_extra(monkeypatch):
+    """Every engine needs Ibis; Spark needs PySpark."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(MissingExtraError, match=r"\[spark\]"):
         connect("pyspark://")

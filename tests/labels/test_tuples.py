@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie.consensus.registry import make_consensus
+from coterie.labels.colours import refine_colours
 from coterie.labels.label_matrix import LabelMatrix, as_label_matrix
 from coterie.labels.soft_memberships import as_memberships
-from coterie.labels.tuple_kernels import refine_colours
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from label_matrices import assert_same_tuples, label_matrices
 from soft_memberships import random_memberships, soft_partitions

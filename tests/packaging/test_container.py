@@ -130,7 +130,7 @@ def _said(*command: str) -> str:
 
 
 def test_container_serves_and_stops(container: list[str]) -> None:
-    """It runs without privileges on a read-only root, compiles nothing, and ends with code 0."""
+    """It runs without privileges on a read-only root, and ends with code 0."""
     *podman, _, name = container
 
     def is_ready() -> bool:
@@ -145,9 +145,6 @@ def test_container_serves_and_stops(container: list[str]) -> None:
         f"headers={{'Authorization': 'Bearer {TOKEN}'}})).status)"
     )
     assert _said(*container, "python", "-c", asking).strip() == "200"
-    # what was compiled when the image was made is linked; a file would be new
-    assert _said(*container, "find", "/tmp", "-name", "*.nbc", "-type", "l")
-    assert _said(*container, "find", "/tmp", "-name", "*.nbc", "-type", "f") == ""
     refused = subprocess.run([*container, "touch", "/opt/coterie/x"], check=False)
     assert refused.returncode != 0
     subprocess.run([*podman, "stop", "--time=40", name], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -59,3 +60,12 @@ def test_the_version_and_the_table_are_found(release):
     """They are read from the source and from the README."""
     assert release.version_of(ROOT) == coterie.__version__
     assert len(release.labels_of_readme().splitlines()) == 11
+
+
+def test_links_of_the_page_are_absolute(release):
+    """A package index shows the page without the files around it."""
+    page = release.with_addresses((ROOT / "README.md").read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\(([^)\s]+)\)", page)
+    targets += re.findall(r"(?:src|href)=\"([^\"]+)\"", page)
+    assert any("/docs/" in target for target in targets)
+    assert [t for t in targets if not re.match(r"https://|#", t)] == []

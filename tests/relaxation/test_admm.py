@@ -4,18 +4,13 @@ import logging
 
 import numpy as np
 import pytest
+from coterie.relaxation.kernels import gap_sums, step_tile
 
 from coterie import coassociation, planted_partitions
 from coterie.counts.coassociation import TupleCoassociation, tuple_coassociation
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation import admm as robust_admm
-from coterie.relaxation.admm import (
-    TiledSolver,
-    gap_sums,
-    required_bytes,
-    robust_factor,
-    step_tile,
-)
+from coterie.relaxation.admm import TiledSolver, required_bytes, robust_factor
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.reference_admm import reference_robust_relaxation
 from coterie.relaxation.symmetric_tiles import SymmetricTiles

@@ -11,8 +11,7 @@ from coterie import planted_partitions
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
-from coterie.search import search_kernels as kernels
-from coterie.search import sweeps
+from coterie.search import kernels, sweeps
 from coterie.search.sweeps import sweep
 from soft_memberships import clustered, soft_partitions
 
@@ -46,9 +45,9 @@ def one_by_one(tuples, labels, tables, threshold, rows=None):
     """Move every tuple (or those of a range) in turn, without blocks."""
     start, stop = rows or (0, tuples.n_tuples)
     return kernels.move_rows(
-        tuples.codes, tuples.weights, tables.alpha, threshold, tables.complete, start, stop,
-        np.ones(tuples.n_tuples, dtype=np.bool_), labels, tables.table, tables.present,
-        tables.size,
+        tuples.codes, None, tuples.partition_of, tuples.weights, tables.alpha, threshold,
+        tables.complete, start, stop, np.ones(tuples.n_tuples, dtype=np.uint8), labels,
+        tables.table, tables.present, tables.size,
     )  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def test_executors_cannot_import_coterie(spark):
     def modules(batches):
         import importlib.util
 
-        names = ("coterie", "numba", "ibis", "numpy", "pyarrow")
+        names = ("coterie", "ibis", "numpy", "pyarrow")
         for _ in batches:
             yield pa.RecordBatch.from_pydict(
                 {

@@ -20,7 +20,6 @@ from coterie import save_model
 
 #: Generous: the machine may be busy with other things.
 PATIENCE = 60.0
-#: A first start compiles the loops, half a minute's work for a machine that has nothing else to do.
 _START_PATIENCE = 300.0
 
 _SAYS = re.compile(rb"coterie is listening on (http://\S+)")

@@ -77,6 +77,7 @@ def of_model(model, question):
     return found if isinstance(found, list) else [found]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(question=QUESTIONS)
 def test_a_forecast_is_that_of_the_model_bit_for_bit(client, question):

@@ -27,6 +27,8 @@ from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index
 from markets import EASY, QUICK, evaluated, log_of, market, some_of
 
+pytestmark = pytest.mark.slow
+
 PAPER = [name for source in SOURCES for name in (source, f"{source}+pooled")]
 SHOWN = ("impressions", "spend", "clicks")
 #: Few bids, moved on the last day, so that own curves say little.

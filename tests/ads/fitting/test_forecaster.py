@@ -353,6 +353,7 @@ def assert_same_model(one, other):
     assert one.warnings_ == other.warnings_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "cut"), [({}, 3), ({"auction": "first"}, 1), ({"minimum_logged": True}, 3)]
 )

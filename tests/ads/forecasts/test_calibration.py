@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from coterie.ads.forecasts.kernels import SIZES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
@@ -15,7 +16,6 @@ from coterie.ads.forecasts.calibration import (
     calibrate,
     normal_calibration,
 )
-from coterie.ads.forecasts.forecast_kernels import SIZES
 
 NORMAL = np.array([ndtri((1 + level) / 2) for level in LEVELS])
 SPEND = TARGETS.index("spend")

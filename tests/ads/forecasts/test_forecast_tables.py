@@ -297,13 +297,3 @@ def test_arrays_of_a_model_may_be_read_only_and_in_any_order():
     again = tables_of(model)
     assert again is not tables
     assert again.one(3, 2.0, 100.0, again.days(), True) == expected
-
-
-def test_compiling_in_advance_changes_nothing():
-    """Not the answer to any question."""
-    tables = ForecastTables(small_model())
-    tables.warm()
-    days = tables.days()
-    assert tables.one(3, 2.0, 100.0, days, True) == tables_of(small_model()).one(
-        3, 2.0, 100.0, days, True
-    )

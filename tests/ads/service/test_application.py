@@ -178,7 +178,6 @@ def test_refused_requests_do_not_keep_their_model():
         ("POST", "/v1/forecast/stream", {**nobody, "bid": 1}, 200),
     ]
     model = ServedModel(small_model(), "0", "market.coterie")
-    model.rehearse()
     found = Service(model)
     kept = weakref.ref(model)
     gc.collect()

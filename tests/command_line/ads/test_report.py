@@ -14,6 +14,8 @@ from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.ads.logs.checks.faults import FAULT_CODES
 from coterie.command_line.program import app
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = (
     "<script>alert(1)</script>",
     "</script><img src=x onerror=alert(1)>",

@@ -16,6 +16,8 @@ from answers import assert_fits, assert_one_line, unwrapped
 from coterie.command_line.program import app
 from coterie.files.model_files import load_model
 
+pytestmark = pytest.mark.slow
+
 SPLIT = 3  # days of the first log
 
 

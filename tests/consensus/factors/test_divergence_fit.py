@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import coterie as ct
+from coterie.consensus import kernels
 from coterie.consensus.factors import divergence_fit
 from coterie.consensus.factors.divergence_fit import KLConsensus
 from coterie.counts.coassociation import tuple_coassociation
@@ -137,7 +138,7 @@ def test_more_points_than_a_thread_takes_alone():
     assert len(M) > 2 * divergence_fit._LEAST_ROWS_PER_THREAD
     args = (M, tuples.weights, *random_factor(len(M), 2, tuples.weights), 2.0)
     pull, gains = np.empty((len(M), 2)), np.empty(len(M))
-    divergence_fit._visit_rows(*args, 0, len(M), pull, gains)
+    kernels.visit_rows(*args, divergence_fit._FLOOR, 0, len(M), pull, gains)
     pull += np.exp(-2.0) * (args[1] @ args[2])
     np.testing.assert_array_equal(divergence_fit._pull_and_loss(*args)[0], pull)
 

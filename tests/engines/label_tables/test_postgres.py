@@ -14,6 +14,8 @@ from coterie.errors import InvalidLabelsError, TableError
 from engine_tables import mixed_labels
 from postgres_server import load
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows() -> pa.Table:

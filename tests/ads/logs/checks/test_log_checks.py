@@ -94,6 +94,7 @@ def test_log_without_a_fault_has_none():
         assert check.faults == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ALL_BAD_LOGS)
 def test_fault_is_found_and_nothing_else(code):
     """Each fault is the only one, with its count, sentence and examples, and fits JSON.

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import as_label_tuples
-from coterie.search import search_kernels as kernels
+from coterie.search import kernels
 from label_matrices import label_matrices, weights_for
 
 properties = settings(deadline=None, max_examples=25)
@@ -28,11 +28,11 @@ def searches(draw, missing=True):
 
 def move(tuples, labels, tables, threshold, may_move=None, rows=None):
     """Move the marked tuples, all by default; labels and tables change in place."""
-    may_move = np.ones(tuples.n_tuples, dtype=np.bool_) if may_move is None else may_move
+    marked = np.ones(tuples.n_tuples, dtype=bool) if may_move is None else may_move
     return kernels.move_rows(
-        tuples.codes, tuples.weights, tables.alpha, threshold, tables.complete, 0,
-        tuples.n_tuples if rows is None else rows, may_move, labels, tables.table,
-        tables.present, tables.size,
+        tuples.codes, None, tuples.partition_of, tuples.weights, tables.alpha, threshold,
+        tables.complete, 0, tuples.n_tuples if rows is None else rows, marked.view(np.uint8),
+        labels, tables.table, tables.present, tables.size,
     )  # fmt: skip
 
 

@@ -1,63 +1,21 @@
-"""Compiled loops of compression, compared with numpy; colours do not depend on order."""
+"""Colours of tuples, clusters and partitions do not depend on any order."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_array_equal
 
-from coterie.labels.tuple_kernels import (
-    group_equal_rows,
-    order_colours,
-    recoded_rows,
-    refine_colours,
-)
+from coterie.labels.colours import order_colours, refine_colours
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices
 
 properties = settings(deadline=None, max_examples=25)
 
 
-def assert_groups(codes):
-    """Check that groups are the unique rows of numpy, numbered in order of appearance."""
-    first, inverse, counts = group_equal_rows(codes)
-    _, np_first, np_inverse, np_counts = np.unique(
-        codes, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
-    order = np.argsort(np_first)
-    assert_array_equal(first, np_first[order])
-    assert_array_equal(counts, np_counts[order])
-    assert_array_equal(inverse, np.argsort(order)[np_inverse.ravel()])
-
-
-@properties
-@given(
-    st.sampled_from([np.int16, np.int32]).flatmap(
-        lambda dtype: arrays(
-            dtype,
-            array_shapes(min_dims=2, max_dims=2, max_side=30),
-            elements=st.integers(-1, 2),
-        )
-    )
-)
-def test_groups_are_the_unique_rows(codes):
-    """Only equal rows share a group, and groups are numbered in order of appearance."""
-    assert_groups(codes)
-
-
-@pytest.mark.parametrize("n_distinct", [50, 4000])
-def test_groups_of_many_rows(n_distinct):
-    """Thousands of groups whose hashes collide are separated."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(-1, 30_000, (n_distinct, 6), dtype=np.int16)
-    codes = rows[rng.integers(0, n_distinct, 5000)]
-    assert_groups(codes)
-    assert_groups(codes[::2, ::-2])  # strided in memory
-
-
 def colours_of(codes, offsets, weights):
     """Return the colours of tuples, clusters and partitions."""
+    codes = np.ascontiguousarray(codes, dtype=np.int16)
     return refine_colours(codes, offsets, weights.astype(np.uint64), 30)
 
 
@@ -120,7 +78,8 @@ def test_missing_labels_colour():
 @pytest.mark.parametrize("memberships", [None, np.array([[0.5, 1], [1, 1], [0.25, 1], [1, 0.5]])])
 def test_ordering_colours_are_kept_in_any_order(memberships):
     """Tuples in another order keep their colours, also of soft partitions."""
-    codes, offsets = np.array([[0, 2], [0, 3], [1, 2], [1, 3]]), np.array([0, 2, 4])
+    codes = np.array([[0, 2], [0, 3], [1, 2], [1, 3]], dtype=np.int16)
+    offsets = np.array([0, 2, 4])
     weights = np.array([1.0, 2.0, 3.0, 4.0])
     tuples, clusters, partitions = order_colours(codes, offsets, weights, memberships)
     assert len(np.unique(tuples)) == 4 and len(np.unique(clusters)) == 4
@@ -133,24 +92,7 @@ def test_ordering_colours_are_kept_in_any_order(memberships):
 
 def test_memberships_colour():
     """Tuples of the same clusters with different memberships have different colours."""
-    codes = np.array([[0, 1], [0, 1]])
+    codes = np.array([[0, 1], [0, 1]], dtype=np.int16)
     shares = np.array([[0.25, 0.75], [0.5, 0.5]])
     tuples, clusters, _ = order_colours(codes, np.array([0, 2]), np.ones(2), shares)
     assert tuples[0] != tuples[1] and clusters[0] != clusters[1]
-
-
-@pytest.mark.parametrize("dtype", [np.int16, np.int32])
-def test_recoded_rows(dtype, monkeypatch):
-    """Rows and columns are selected and codes looked up, on any number of threads."""
-    rng = np.random.default_rng(0)
-    codes = rng.integers(-1, 4, (500, 6)).astype(dtype)
-    rows, columns = rng.permutation(500)[:300], rng.permutation(6)[:4]
-    starts, lookup = np.arange(4) * 4, rng.permutation(16).astype(np.int32)
-    taken = codes[rows[:, None], columns]
-    expected = np.where(taken < 0, -1, lookup[taken + starts])
-    monkeypatch.setattr("coterie.labels.tuple_kernels._MIN_THREAD_ROWS", 10)
-    for threads in ("1", "4"):
-        monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
-        found = recoded_rows(codes, rows, columns, starts, lookup)
-        assert found.dtype == lookup.dtype
-        assert_array_equal(found, expected)

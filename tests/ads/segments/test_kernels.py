@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from coterie.ads.segments import similarity_kernels as kernels
+from coterie.ads.segments import kernels
+from leader_rule import leader_clusters
 
 A, G = 90, 11
 CRITICALS = np.array([1.6, 1.2, 0.5])
@@ -78,10 +79,10 @@ def test_pair_distances(curves, inverse):
 def test_both_halves(curves, inverse, level, panel):
     """Counting and filling in panels of rows gives U + Uᵀ of the entries of a level."""
     counts, columns, levels = found_in(curves, inverse, 0.1, 0, A)
-    weights = np.arange(1.0, len(columns) + 1)
+    weights = np.arange(1, len(columns) + 1, dtype=np.float32)
     pointers = kernels.count_both(counts, columns, levels, level)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    neighbours, stored = np.empty(pointers[-1], np.int32), np.empty(pointers[-1])
+    neighbours, stored = np.empty(pointers[-1], np.int32), np.empty(pointers[-1], np.float32)
     for first in range(0, A, panel):
         last = min(first + panel, A)
         kernels.fill_both(
@@ -121,3 +122,51 @@ def test_a_slow_fall_is_a_fault():
     """Many small decreases are compared with the largest value before."""
     row = 0.5 - 0.9e-9 * np.arange(5)
     assert kernels.first_fault(row[None]) == (0, 2)
+
+
+def some_curves(A, G=9):
+    """Random c.d.f.s, in floats, coarse and fine steps and as a sieve; and their 1/m."""
+    rng = np.random.default_rng(A)
+    curves = np.sort(rng.random((A, G)), axis=1)
+    coarse = np.rint(curves * kernels.STEPS).astype(np.int16)
+    fine = np.rint(curves * kernels.FINE).astype(np.int32)
+    sieve = np.ascontiguousarray(coarse[:, [0, G // 2]].T)
+    return (curves, coarse, fine, sieve), 1.0 / rng.integers(1, 60, A)
+
+
+def symmetric_levels(curves, inverse):
+    """The number of thresholds that each pair does not exceed, (A, A), 0 on the diagonal."""
+    upper = levels_of(curves, inverse, 0.0)
+    return upper + upper.T
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 40), (500, 530), (589, 590)])
+def test_nearest_similar(start, stop):
+    """Of each row the nearest come first, across tiles; all similar curves are counted."""
+    A, most = 590, 6
+    parts, inverse = some_curves(A)
+    seniority = np.unique(inverse, return_inverse=True)[1]
+    counts, columns, levels, similar = kernels.nearest_similar(
+        *parts, inverse, seniority, CRITICALS, 0.0, start, stop, most
+    )
+    expected = symmetric_levels(parts[0], inverse)
+    for row, i in enumerate(range(start, stop)):
+        gaps = np.abs(parts[2][i] - parts[2]).max(axis=1)
+        order = np.argsort(gaps, kind="stable")
+        nearest = order[expected[i][order] > 0][:most]
+        assert counts[row] == len(nearest)
+        assert_array_equal(columns[row, : counts[row]], nearest)
+        assert_array_equal(levels[row, : counts[row]], expected[i][nearest])
+        assert_array_equal(similar[row], [(expected[i] >= level).sum() for level in (1, 2, 3)])
+
+
+def test_count_leaders():
+    """It is the number of clusters of the leader rule on the graph."""
+    (curves, coarse, _, _), inverse = some_curves(120)
+    for level in (1, 2, 3):
+        graph = symmetric_levels(curves, inverse) >= level
+        order = np.lexsort((-graph.sum(axis=1), inverse))
+        found = kernels.count_leaders(
+            curves, coarse, inverse, CRITICALS[level - 1 : level], 0.0, order[graph[order].any(1)]
+        )
+        assert found == leader_clusters(graph, 1 / inverse).max() + 1

@@ -6,17 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from coterie.ads.forecasts.kernels import FIGURES, figures_of_one, figures_of_plans, quantile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from coterie.ads.forecasts.calibration import LEVELS, normal_calibration
-from coterie.ads.forecasts.forecast_kernels import (
-    FIGURES,
-    _quantile,
-    figures_of_one,
-    figures_of_plans,
-)
 from coterie.ads.histograms.price_grid import price_grid
 
 MICROS = 1e6
@@ -329,8 +324,8 @@ def ends(mean, variance, tail):
 def test_ends_of_small_counts_are_quantiles_of_a_negative_binomial(mean, dispersion, tail):
     """Of this mean and variance, half of the probability at an end counted; Poisson at least."""
     low, high = ends(mean, mean * dispersion, tail)
-    assert _quantile(mean, mean * dispersion, tail, True) == low
-    assert _quantile(mean, mean * dispersion, 1 - tail, False) == high
+    assert quantile(mean, mean * dispersion, tail, True) == low
+    assert quantile(mean, mean * dispersion, 1 - tail, False) == high
 
 
 def test_the_ends_of_a_small_forecast_are_these_quantiles():

@@ -1,0 +1,197 @@
+"""Compiled loops that count, compared with NumPy, and those of shares with those of labels."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from coterie.counts import kernels
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.labels.tuples import as_label_tuples
+from label_matrices import label_matrices, weights_for
+
+properties = settings(deadline=None, max_examples=25)
+U, V, K = 37, 5, 4
+BLOCKS = [(0, 0), (5, 20), (36, U)]
+
+
+@pytest.fixture(params=[0, 1], ids=["complete", "gaps"])
+def codes(request):
+    """Codes (u, V) of V partitions into K clusters, with or without missing labels."""
+    rng = np.random.default_rng(request.param)
+    labels = rng.integers(-request.param, K, (U, V))
+    return np.where(labels < 0, -1, labels + K * np.arange(V)).astype(np.int16)
+
+
+@pytest.fixture
+def transposed(codes):
+    """The transposed codes, (V, u)."""
+    return np.ascontiguousarray(codes.T)
+
+
+@pytest.fixture
+def weights():
+    """Weights of the tuples."""
+    return np.random.default_rng(2).integers(1, 9, U).astype(np.float64)
+
+
+@pytest.fixture
+def alpha():
+    """Weights of the partitions."""
+    return np.random.default_rng(3).random(V)
+
+
+def votes(codes):
+    """Together and both labelled, (V, u, u)."""
+    columns = codes.T
+    both = (columns[:, :, None] >= 0) & (columns[:, None, :] >= 0)
+    return both & (columns[:, :, None] == columns[:, None, :]), both
+
+
+@pytest.mark.parametrize(("start", "stop"), BLOCKS)
+def test_add_contingencies(codes, weights, start, stop):
+    """Zᵀ diag(w) Z of the rows of a block is added to the upper triangle."""
+    Z = (codes[start:stop, :, None] == np.arange(V * K)).sum(axis=1)
+    out = np.ones((V * K, V * K))
+    kernels.add_contingencies(codes, weights, start, stop, out)
+    expected = 1 + np.triu(Z.T @ (weights[start:stop, None] * Z))
+    assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n", [2048, 5000])
+def test_add_contingencies_over_several_tiles(n):
+    """No row is lost at the border of two tiles."""
+    rng = np.random.default_rng(n)
+    codes = rng.integers(0, 3, (n, 2), dtype=np.int32) + np.array([0, 3], dtype=np.int32)
+    weights = rng.integers(1, 5, n).astype(np.float64)
+    out = np.zeros((6, 6))
+    kernels.add_contingencies(codes, weights, 0, n, out)
+    Z = (codes[:, :, None] == np.arange(6)).sum(axis=1)
+    assert_array_equal(out, np.triu(Z.T @ (weights[:, None] * Z)))
+
+
+@pytest.mark.parametrize(("start", "stop"), BLOCKS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_share_rows(codes, transposed, alpha, dtype, start, stop):
+    """The rows of a block hold the ratio of votes together to all votes, or zero."""
+    codes[3], transposed[:, 3] = -1, -1
+    out = np.full((U, U), 99, dtype=dtype)
+    kernels.share_rows(transposed, alpha, start, stop, np.empty(U), np.empty(U), out)
+    same, both = (np.tensordot(alpha, vote, axes=1) for vote in votes(codes))
+    expected = np.divide(same, both, out=np.zeros_like(same), where=both > 0)
+    assert_allclose(out[start:stop], expected[start:stop], rtol=10 * np.finfo(dtype).eps)
+    assert (np.delete(out, np.s_[start:stop], axis=0) == 99).all()
+
+
+@st.composite
+def clusterings(draw):
+    """Tuples, their slots, labels (−1 for none), tables in the order of columns, and a block."""
+    P = draw(label_matrices())
+    tuples = as_label_tuples(P)
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    labels = rng.integers(-1, K, tuples.n_tuples)
+    tables = ClusterTables.of(tuples, labels, draw(weights_for(P)), K)
+    stop = draw(st.integers(0, tuples.n_tuples))
+    return tuples, labels, tables, (draw(st.integers(0, stop)), stop)
+
+
+@properties
+@given(clusterings())
+def test_counts_are_those_of_labels(case):
+    """Tables and contingencies of a block equal those of the labels; other counts stay."""
+    tuples, labels, tables, block = case
+    codes, memberships = tuples.slots()
+    found, expected = ((np.ones_like(tables.table), np.ones(K)) for _ in range(2))
+    kernels.add_to_tables(codes, memberships, tuples.weights, labels, *block, *found)
+    kernels.add_to_tables(tuples.codes, None, tuples.weights, labels, *block, *expected)
+    assert_array_equal(found[0], expected[0])
+    assert_array_equal(found[1], expected[1])
+    found, expected = np.ones((2, tuples.n_columns, tuples.n_columns))
+    kernels.add_soft_contingencies(codes, memberships, tuples.weights, *block, found)
+    kernels.add_contingencies(tuples.codes, tuples.weights, *block, expected)
+    assert_array_equal(found, expected)
+
+
+@properties
+@given(clusterings(), st.floats(0.1, 0.9))
+def test_rows_are_those_of_labels(case, threshold):
+    """Labels, confidences, shares and silhouettes of a block are equal; other rows stay."""
+    tuples, labels, tables, block = case
+    u, given_labels = tuples.n_tuples, labels.copy()
+    rest = (tuples.partition_of, tables.alpha, tables.complete, tables.table, tables.present)
+    found = []
+    for rows in ((tuples.codes, None), tuples.slots()):
+        arrays = (*rows, *rest, tables.size)
+        assigned, shares = (np.full(u, 7), np.full(u, 7.0)), np.full((u, K), 7.0)
+        kernels.assign_rows(*arrays, threshold, given_labels, *block, *assigned)
+        kernels.vote_share_rows(*arrays, *block, shares)
+        silhouettes = np.full(u, 7.0)
+        kernels.silhouette_rows(*arrays, np.maximum(labels, 0), *block, silhouettes)
+        found.append((*assigned, shares, silhouettes))
+    for by_labels, by_memberships in zip(*found, strict=True):
+        assert_allclose(by_memberships, by_labels, atol=1e-9)
+
+
+@pytest.mark.parametrize("block", [(0, 4), (1, 3), (2, 2)])
+def test_sums_over_clusters_are_products(block):
+    """Rows of a block are those of Z·values; other rows stay."""
+    codes = np.array([[0, 2], [1, -1], [0, 1], [2, -1]], dtype=np.int16)
+    memberships = np.array([[0.5, 0.5], [1.0, 0.0], [0.25, 0.5], [0.75, 0.0]])
+    Z = np.array([[0.5, 0, 0.5], [0, 1, 0], [0.25, 0.5, 0], [0, 0, 0.75]])
+    values, sums = np.arange(6.0).reshape(3, 2), np.full((4, 2), 7.0)
+    kernels.sum_over_clusters(codes, memberships, values, *block, sums)
+    expected = np.full((4, 2), 7.0)
+    expected[slice(*block)] = (Z @ values)[slice(*block)]
+    assert_array_equal(sums, expected)
+
+
+#: Loads both builds: under another name the module does not look for the wide one.
+BOTH_BUILDS = """
+import importlib.util
+import numpy as np
+place = importlib.util.find_spec("coterie.counts.kernels").origin
+spec = importlib.util.spec_from_file_location("generic.kernels", place)
+generic = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(generic)
+from coterie.counts import wide_kernels as wide
+assert wide.assign_rows is not generic.assign_rows
+rng = np.random.default_rng(0)
+for K in (1, 3, 4, 7, 50):
+    n, V, m = 200, 11, 66
+    codes = (rng.integers(-1, 6, (n, V)) + 6 * np.arange(V)).astype(np.int16)
+    codes[rng.random((n, V)) < 0.1] = -1
+    table, alpha, size = rng.random((m, K)), rng.random(V), rng.random(K)
+    present, part = rng.random((V, K)), np.repeat(np.arange(V), 6)
+    shares = np.ascontiguousarray(codes.T), alpha, 0, n
+    found = []
+    for kernels in (generic, wide):
+        labels, confidence, M = np.empty(n, np.int64), np.empty(n), np.empty((n, n))
+        tables = part, alpha, K % 2 == 0, table, present, size
+        kernels.assign_rows(
+            codes, None, *tables, 0.5, np.full(n, -1), 0, n, labels, confidence
+        )
+        kernels.share_rows(*shares, np.empty(n), np.empty(n), M)
+        counts = np.zeros((m, m))
+        kernels.add_contingencies(codes, rng.permutation(n) * 0.0 + 0.1, 0, n, counts)
+        found.append((labels, confidence, M, counts))
+    for one, other in zip(*found):
+        assert np.array_equal(one, other)
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("coterie.counts.wide_kernels") is None,
+    reason="this build has no kernels for wide vectors",
+)
+def test_wide_vectors_give_the_same_bits():
+    """The build for AVX2 adds in the same order, and contracts no product with a sum."""
+    flags = Path("/proc/cpuinfo")
+    if flags.exists() and "avx2" not in flags.read_text():
+        pytest.skip("this processor has no AVX2: the wide kernels were not run")
+    subprocess.run([sys.executable, "-c", BOTH_BUILDS], check=True)
