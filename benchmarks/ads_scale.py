@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks.ads_speed import market_of
 from benchmarks.harness import Context
-from benchmarks.program_runs import ProgramRun, busy_notes, failure_text, run_compiled
+from benchmarks.program_runs import ProgramRun, busy_notes, failure_text, run_program
 from benchmarks.results import (
     Marks,
     Result,
@@ -119,14 +120,22 @@ def run_trial(place: Path, limit: float, settings: MarketSettings) -> Trial:
     with _temporary_folder() as folder:
         model = Path(folder) / "model.coterie"
         words = [*map(str, files[:DAYS]), "--advertisers", str(market / "advertisers.parquet")]
-        command = ["-P", "-c", _WITH_STAGES, "ads", "segment", *words, "-o", str(model)]
-        kernels = Path(os.environ.get("NUMBA_CACHE_DIR") or place / "kernels")
-        run, first_seconds = run_compiled(command, limit, kernels)
+        command = [
+            sys.executable,
+            "-P",
+            "-c",
+            _WITH_STAGES,
+            "ads",
+            "segment",
+            *words,
+            "-o",
+            str(model),
+        ]
+        run = run_program(command, limit)
         found = {
             "seconds": run.seconds,
             "processor_seconds": run.processor_seconds,
             "peak_bytes": run.peak_bytes,
-            "first_seconds": first_seconds,
             "stages": stages_of(run, market),
         }
         if not run.in_time:

@@ -21,7 +21,7 @@ __all__ = [
     "set_variables",
 ]
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+_PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 def describe_environment() -> dict[str, Any]:

@@ -247,7 +247,6 @@ def _compare_with_cpu(tuples: LabelTuples, alpha: Matrix, start: Matrix) -> tupl
     """Return milliseconds a step on the CPU, and the relative excess of the GPU's objective."""
     M = tuple_coassociation(tuples, alpha)
     ends: list[float] = []
-    robust_factor(M, start, max_iter=1, tol=0.0)  # compiles the kernels
     cpu = robust_factor(
         M,
         start,

@@ -34,6 +34,7 @@ BENCHMARKS = {
     "table3": ("paper_table3", "The paper's table 3: images described by several views."),
     "peers": ("peers", "Accuracy, time, memory and largest n beside other packages."),
     "speed": ("speed", "Time and memory beside other ways to the same answer."),
+    "first-use": ("first_use", "From the start of a process to the first answer."),
     "relaxation": ("relaxation", "Time of one ADMM step beside its unavoidable work."),
     "gpu": ("gpu", "Time of one ADMM step on a GPU beside plain tensor code and the CPU."),
     "divided": ("divided", "What the relaxation loses when it is solved in parts."),

@@ -73,21 +73,6 @@ def run_program(
     return ProgramRun(**measured)
 
 
-def run_compiled(
-    words: Sequence[str], seconds: float, kernels: Path
-) -> tuple[ProgramRun, float | None]:
-    """Run Python with some words; a run that compiles kernels is repeated.
-
-    Kernels are compiled once on a machine and kept in the folder ``kernels``. Return the last run,
-    and the seconds of the one that compiled, if any.
-    """
-    variables, before = {"NUMBA_CACHE_DIR": str(kernels)}, _n_files(kernels)
-    run = run_program([sys.executable, *words], seconds, variables)
-    if run.status != 0 or _n_files(kernels) == before:
-        return run, None
-    return run_program([sys.executable, *words], seconds, variables), run.seconds
-
-
 def failure_text(run: ProgramRun, folder: Path) -> str:
     """Return why a command failed, without the path of the folder; empty if it did not."""
     from benchmarks.harness import error_line
@@ -102,10 +87,6 @@ def busy_notes(load: float) -> list[str]:
     if load <= _IDLE_LOAD:
         return []
     return [f"The load average before the first run was {load:.1f}: wall times are too long."]
-
-
-def _n_files(folder: Path) -> int:
-    return sum(path.is_file() for path in folder.rglob("*"))
 
 
 def _watch(limit: str, name: str, *command: str) -> None:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
-from benchmarks.program_runs import PROGRAM, ProgramRun, busy_notes, failure_text, run_compiled
+from benchmarks.program_runs import PROGRAM, ProgramRun, busy_notes, failure_text, run_program
 from benchmarks.results import (
     Marks,
     Result,
@@ -103,16 +103,15 @@ def done_of(trials: Sequence[Trial], family: str) -> list[Trial]:
 
 def run_trial(folder: Path, limit: float, family: str, n: int) -> Trial:
     """Write a table, run the program on it, and score its output."""
-    table, out, kernels = (folder / name for name in ("t.parquet", "out.parquet", "kernels"))
+    table, out = folder / "t.parquet", folder / "out.parquet"
     y = write_table(table, family, n)
-    command = [*PROGRAM[1:], "consensus", str(table), "--id", "id", "-k", str(N_CLUSTERS)]
+    command = [*PROGRAM, "consensus", str(table), "--id", "id", "-k", str(N_CLUSTERS)]
     command += ["-o", str(out), "--quiet", "--json"]
-    run, first_seconds = run_compiled(command, limit, kernels)
+    run = run_program(command, limit)
     found = {
         "seconds": run.seconds,
         "processor_seconds": run.processor_seconds,
         "peak_bytes": run.peak_bytes,
-        "first_seconds": first_seconds,
         **judge(run, out, y, folder),
     }
     out.unlink(missing_ok=True)
@@ -157,7 +156,6 @@ def tables_of(data: dict[str, Any]) -> list[Table]:
         "peak memory": item("peak_bytes", form=readable_bytes),
         "accuracy": item("accuracy", form=".4f"),
         "clusters": item("n_clusters"),
-        "first run, s": item("first_seconds", form=seconds_text),
     }
     staged = [trial for trial in trials if trial.get("stages")]
     stages = dict.fromkeys(stage for trial in staged for stage in trial["stages"])

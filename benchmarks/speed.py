@@ -1,16 +1,12 @@
 """Time and memory of the library beside other ways to the same answer.
 
-All contenders of a cell run in new processes, in turn, on the same labels; compilation is excluded
-(:mod:`benchmarks.measuring`). The first use of the package, with compilation, is measured
-separately. The input of a contender is a file of labels P (n, V) and classes y (n,).
+All contenders of a cell run in new processes, in turn, on the same labels; imports and first calls
+are excluded (:mod:`benchmarks.measuring`). The input of a contender is a file of labels P (n, V)
+and classes y (n,).
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -39,24 +35,7 @@ SPREAD = 6.0
 WARM_UP_ROWS = 1000
 
 _WARM_UP_TUPLES = 20_000
-# above 4,000 tuples the relaxation uses single precision, with kernels compiled for it
-_SINGLE_PRECISION_ROWS = 4100
 _MAJORITY = 0.5
-_FIRST_USE = """
-import json, time
-times = [time.perf_counter()]
-import coterie
-times.append(time.perf_counter())
-from coterie import RobustConsensus, planted_partitions
-times.append(time.perf_counter())
-P, _ = planted_partitions([60, 30, 10], 10, 4, 0.1, random_state=0)
-fits = []
-for _ in range(2):
-    start = time.perf_counter()
-    RobustConsensus(3, random_state=0).fit(P)
-    fits.append(time.perf_counter() - start)
-print(json.dumps([times[1] - times[0], times[2] - times[1], *fits]))
-"""
 
 Facts = dict[str, Any]
 
@@ -70,11 +49,11 @@ class Cell(NamedTuple):
 
 
 def run(context: Context, *, repeats: int = 3) -> Result:
-    """Measure all cells, each contender at most ``repeats`` times, and the first use."""
+    """Measure all cells, each contender at most ``repeats`` times."""
     with tempfile.TemporaryDirectory(prefix="coterie-speed-") as folder:
         cells = speed_cells(Path(folder) / "labels.npz", **(QUICK if context.quick else FULL))
         measured = [measure_cell(cell, repeats) for cell in context.track(cells, "measuring")]
-    data = {"cells": measured, "first_use": measure_first_use()}
+    data = {"cells": measured}
     return Result("speed", tables_of(data), data, warning_notes(measured))
 
 
@@ -154,20 +133,6 @@ def warning_notes(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def measure_first_use() -> dict[str, list[float]]:
-    """Return seconds to import the package and the estimator, and of two fits.
-
-    The first process compiles the kernels, the second one uses those that the first has left.
-    """
-    found = {}
-    with tempfile.TemporaryDirectory(prefix="coterie-kernels-") as folder:
-        for state in ("none: compiled now", "compiled before"):
-            variables = {**os.environ, "NUMBA_CACHE_DIR": folder}
-            output = subprocess.check_output([sys.executable, "-c", _FIRST_USE], env=variables)
-            found[state] = json.loads(output)
-    return found
-
-
 def write_kmeans_labels(
     path: Path, n_rows: int, n_clusters: int, n_partitions: int, strategy: str
 ) -> None:
@@ -192,14 +157,9 @@ def fit_consensus(watch: Stopwatch, path: Path, n_clusters: int, **settings: Any
     from coterie import RobustConsensus
 
     P, y = load_labels(path)
-    make = partial(RobustConsensus, n_clusters, random_state=0, **settings)
-    consensus = make()
+    consensus = RobustConsensus(n_clusters, random_state=0, **settings)
     with watch.warm_up():
         consensus.fit(P[:WARM_UP_ROWS])
-        if consensus.relaxation == "admm" and len(P) > _SINGLE_PRECISION_ROWS:
-            sizes = [_SINGLE_PRECISION_ROWS // n_clusters + 1] * n_clusters
-            many = planted_partitions(sizes, P.shape[1], 0, 0.5, random_state=0)[0]
-            make(max_iter=2, refine=False).fit(many)
     with watch.measure():
         consensus.fit(P)
     return {"n_tuples": consensus.n_tuples_, **quality(P, y, consensus.labels_)}
@@ -266,18 +226,20 @@ def search(watch: Stopwatch, path: Path, n_clusters: int, in_blocks: bool) -> Fa
 
 def _search(tuples: Any, n_clusters: int, in_blocks: bool) -> Any:
     """Return the tables of the final clusters."""
+    from coterie.search.kernels import move_rows
+
     from coterie.counts.cluster_tables import ClusterTables
-    from coterie.search.search_kernels import move_rows
     from coterie.search.sweeps import sweep
 
     labels = tuples.labels_of_partition(0)
     tables = ClusterTables.of(tuples, labels, np.ones(tuples.n_partitions), n_clusters)
-    all_tuples = np.ones(tuples.n_tuples, dtype=np.bool_)
+    all_tuples = np.ones(tuples.n_tuples, dtype=np.uint8)
     n_moved = 1
     while n_moved:
         n_moved = sweep(tuples, labels, tables, _MAJORITY) if in_blocks else move_rows(
-            tuples.codes, tuples.weights, tables.alpha, _MAJORITY, tables.complete, 0,
-            tuples.n_tuples, all_tuples, labels, tables.table, tables.present, tables.size,
+            tuples.codes, None, tuples.partition_of, tuples.weights, tables.alpha, _MAJORITY,
+            tables.complete, 0, tuples.n_tuples, all_tuples, labels, tables.table,
+            tables.present, tables.size,
         )  # fmt: skip
     return tables
 
@@ -308,7 +270,7 @@ def quality(P: NDArray[np.int32], y: NDArray[np.int32], found: NDArray[Any]) -> 
 
 
 def tables_of(data: dict[str, Any]) -> list[Table]:
-    """Return the tables of times, ratios and first use."""
+    """Return the tables of times and ratios."""
     cells = data["cells"]
     contenders = [
         {"cell": cell["title"], "contender": name, **found}
@@ -332,10 +294,7 @@ def tables_of(data: dict[str, Any]) -> list[Table]:
         "objective above it, %": item("objective_percent", form=".3g"),
         "peak memory / labels": item("memory_ratio", form=".3g"),
     }
-    steps = ("kernels on disk", "import coterie", "import RobustConsensus", "first fit", "second")
-    first = [(state, *map(seconds_text, found)) for state, found in data["first_use"].items()]
     return [
         Table.of("Time and memory", contenders, times, n_named=2),
         Table.of("coterie beside the others", cells, compared),
-        Table("First use in a new process, seconds", steps, first),
     ]

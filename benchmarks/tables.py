@@ -69,7 +69,7 @@ def run(
         PlantedTables(Path(name)) as tables,
     ):
         bench = Bench(tables, Path(name))
-        bench.run("first", bench.planted(N_TUPLES), "first.parquet")  # compiles the kernels
+        bench.run("first", bench.planted(N_TUPLES), "first.parquet")  # warms the disk cache
         same, notes = (
             bench.compare_engines(min(n_rows, _MOST_SPARK), n_spark) if spark else ([], [])
         )

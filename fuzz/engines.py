@@ -15,7 +15,6 @@ from typing import Any
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 
-import coterie
 from benchmarks.harness import error_line
 from coterie.errors import CoterieError, MissingExtraError
 from fuzz.contract import MOST_SECONDS, Record, Target
@@ -94,7 +93,7 @@ def run_in_atheris(name: str, folder: Path, arguments: list[str]) -> None:
     import atheris
 
     # entered for good: coterie imports many modules when they are first needed
-    atheris.instrument_imports(include=["coterie"], exclude=_compiled_modules()).__enter__()
+    atheris.instrument_imports(include=["coterie"]).__enter__()
     from fuzz.targets import make_target
 
     target = make_target(name)
@@ -105,15 +104,6 @@ def run_in_atheris(name: str, folder: Path, arguments: list[str]) -> None:
 
     atheris.Setup([name, *arguments], one_input)
     atheris.Fuzz()
-
-
-def _compiled_modules() -> list[str]:
-    """Return the modules of compiled kernels: Numba cannot compile instrumented functions."""
-    folder = Path(coterie.__file__).parent
-    texts = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
-    found = [path for path, text in texts.items() if "compiled_code" in text or "numba" in text]
-    relative = [path.relative_to(folder.parent).with_suffix("") for path in found]
-    return [".".join(path.parts) for path in relative]
 
 
 if __name__ == "__main__":

@@ -142,7 +142,6 @@ _made: list[Service] = []
 def _service() -> Service:
     if not _made:
         model = served("targets_model")
-        model.rehearse()
         found = Service(model)
         assert len(operations(found.routes)) >= len(_PATHS)
         _made.append(found)

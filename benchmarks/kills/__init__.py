@@ -63,11 +63,10 @@ def kill_often(
 ) -> dict[str, Any]:
     """Kill a command at random moments, every second time over earlier outputs."""
     whole, rng = place.with_name(f"{place.name}-whole"), np.random.default_rng(seed)
-    for _ in range(2):  # the second has compiled kernels
-        _prepare(writing, inputs, whole, None)
-        begun = time.perf_counter()
-        run_whole(writing.command(inputs, whole), _notes(place))
-        seconds = time.perf_counter() - begun
+    _prepare(writing, inputs, whole, None)
+    begun = time.perf_counter()
+    run_whole(writing.command(inputs, whole), _notes(place))
+    seconds = time.perf_counter() - begun
     counts: Counter[str] = Counter()
     faults: list[str] = []
     for number in range(times):

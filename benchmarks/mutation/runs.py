@@ -2,8 +2,7 @@
 
 The processes share what is slow to import. Each imports coterie anew, with the changed source in
 place of one module, and stops at the first failure. The tests are those of the module, the examples
-in its docstrings, and the tests of modules in its folder that import it. If the module holds
-kernels, none is compiled, and tests that take long that way are left out. Linux only.
+in its docstrings, and the tests of modules in its folder that import it. Linux only.
 """
 
 from __future__ import annotations
@@ -30,13 +29,10 @@ from benchmarks.mutation.mutants import SOURCES
 from coterie.errors import CoterieError
 
 ROOT = SOURCES.parents[1]
-#: Tests that take longer without compiled kernels are left out; seconds are those of the processor.
-LONGEST_TEST_SECONDS = 0.7
 _HEAVY = (
     "duckdb",
     "hypothesis.extra.numpy",
     "joblib",
-    "numba",
     "pandas",
     "polars",
     "pyarrow.csv",
@@ -58,8 +54,6 @@ class ModuleTests:
     def __init__(self, module: str) -> None:
         self._module = module
         source = (SOURCES / module).read_text(encoding="utf-8")
-        self._interpreted = "import njit" in source
-        self._left_out: list[str] = []
         self._limit = _MOST_SECONDS
         for name in _HEAVY:
             importlib.import_module(name)
@@ -67,10 +61,7 @@ class ModuleTests:
         status, tests = self._run(source)
         if status != 0:
             raise CoterieError(f"without a change, the tests of {module} fail, the last of {tests}")
-        if self._interpreted:
-            self._left_out = [name for name in tests if tests[name] > LONGEST_TEST_SECONDS]
-        left = sum(tests.values()) - sum(tests[name] for name in self._left_out)
-        self._limit = int(3 * left) + _SLACK_SECONDS
+        self._limit = int(3 * sum(tests.values())) + _SLACK_SECONDS
 
     def outcome(self, source: str) -> dict[str, Any]:
         """Return what the tests say to a changed source: killed, survived or timed out."""
@@ -98,17 +89,16 @@ class ModuleTests:
     def _test(self, source: str, folder: Path) -> int:
         """Run the tests in this process, silently, with a changed source."""
         _set_apart(self._limit)
-        _forget_coterie(self._interpreted)
+        for name in [name for name in sys.modules if name.split(".")[0] == "coterie"]:
+            del sys.modules[name]
         name = "coterie." + self._module.removesuffix(".py").replace("/", ".")
         sys.meta_path.insert(0, _ChangedModule(name, source))
         importlib.import_module(name)  # pytest would look for the file itself
         arguments = ["-x", "-q", "--tb=no", f"--basetemp={folder / 'temporary'}"]
         arguments += ["-p", "no:cacheprovider", "-p", "no:unraisableexception"]
         arguments += ["-p", "_hypothesis_pytestplugin"]
-        # hypothesis is imported before the fork; hashes overflow where nothing is compiled
-        for warning in ("pytest.PytestAssertRewriteWarning", "RuntimeWarning"):
-            arguments += ["-W", f"ignore::{warning}"]
-        arguments += [f"--deselect={test}" for test in self._left_out]
+        # hypothesis is imported before the fork
+        arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         return pytest.main(
             [*arguments, *paths_of_tests(self._module)], [_Seconds(folder / "tests")]
         )
@@ -117,8 +107,8 @@ class ModuleTests:
 def paths_of_tests(module: str) -> list[str]:
     """Return the test files of a module and of those in its folder that import it.
 
-    >>> paths_of_tests("counts/coassociation_kernels.py")[:2]
-    ['tests/counts/test_coassociation_kernels.py', 'src/coterie/counts/coassociation_kernels.py']
+    >>> paths_of_tests("counts/coassociation.py")[:2]
+    ['tests/counts/test_coassociation.py', 'src/coterie/counts/coassociation.py']
     """
     folder, file = os.path.split(module)
     stem = file.removesuffix(".py")
@@ -183,16 +173,6 @@ def _set_apart(limit: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
-
-
-def _forget_coterie(interpreted: bool) -> None:
-    import numba
-
-    for name in [name for name in sys.modules if name.split(".")[0] == "coterie"]:
-        del sys.modules[name]
-    os.environ["NUMBA_DISABLE_JIT"] = str(int(interpreted))
-    config: Any = numba.config
-    config.reload_config()
 
 
 def _wait(child: int) -> int:

@@ -109,9 +109,6 @@ def warm_up(method: str, data: Data) -> None:
         import_module(method.partition(".")[0])
     else:
         METHODS[method](data.head(WARM_UP_ROWS))
-    if method == "coterie.robust":  # the kernels for many distinct tuples
-        many = np.random.default_rng(0).integers(3, size=(_SINGLE_PRECISION_ROWS, 12))
-        _coterie(Data(3, 12, P=many), "RobustConsensus", max_iter=2, refine=False)
 
 
 def _ensembleclustering(data: Data, solver: str) -> Any:

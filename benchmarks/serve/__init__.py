@@ -65,8 +65,6 @@ def run(
         for model, file in zip(models, files, strict=True):
             save_model(model, file)
         by_version = dict(zip(map(file_version, files), models, strict=True))
-        with running_service(serve_command(files[0])):
-            pass  # compiles the kernels
         started = zip(models[:-1], files[:-1], strict=True)
         data["sizes"] = [measure_start(*pair, 2 if quick else 3) for pair in started]
         one, two = serve_command(files[-2]), serve_command(files[-2], workers=2)

@@ -77,8 +77,6 @@ def run(
         served = folder / "served.coterie"
         os.link(files[0], served)
         with running_service(serve_command(served)) as service:
-            compile_kernels(service, models[0])
-        with running_service(serve_command(served)) as service:
             data = soak(service, served, files, models[0], plan)
     data["checked"] = check_answers(data.pop("kept"), by_version)
     return _result({"plan": vars(plan), "cores": n_threads(), **data})
@@ -154,15 +152,6 @@ def soak(
         "kept": tally.kept,
         "trend": memory_trend(samples, plan.reload_seconds),
     }
-
-
-def compile_kernels(service: RunningService, model: AdForecaster, requests: int = 300) -> None:
-    """Ask until everything is compiled, which may take longer than a request is given."""
-    mixed, stop = MixedRequests(model, np.random.default_rng(0)), threading.Event()
-    client = SteadyClient(service.port, mixed, Tally(), 0.0, stop)
-    for _ in range(requests):
-        client.ask(mixed.draw())
-    client.close()
 
 
 def replace_models(
