@@ -1,13 +1,15 @@
 # Image of the forecast service. The guide page "Running the service" says how to run it.
 #
-# BASE is any Debian with Python 3.11 or newer and its venv module.
+# BASE is any Debian with Python 3.11 or newer, its headers and its venv module.
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
-# "traces" adds OpenTelemetry
-ARG EXTRAS=service
+# "all" adds OpenTelemetry
+ARG EXTRAS=ads
 WORKDIR /build
-COPY pyproject.toml requirements.txt README.md LICENSE ./
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
+COPY pyproject.toml meson.build requirements.txt README.md LICENSE ./
+COPY packaging/version.py packaging/
 COPY src src
 # requirements.txt has the versions that the tests ran with
 RUN python3 -m venv /opt/coterie \
@@ -18,15 +20,8 @@ RUN python3 -m venv /opt/coterie \
 
 FROM ${BASE}
 COPY --from=build /opt/coterie /opt/coterie
-# Compiled loops are found again only on the CPU that they were compiled for. The generic one is
-# each CPU of the architecture; the image may run on another machine than it was built on.
-ARG NUMBA_CPU_NAME=generic
 ENV PATH=/opt/coterie/bin:$PATH \
-    NUMBA_CACHE_DIR=/opt/coterie/cache \
-    NUMBA_CPU_NAME=${NUMBA_CPU_NAME} \
     PYTHONDONTWRITEBYTECODE=1
-# the service uses this cache though it cannot write to it
-RUN coterie warm
 USER 10001:10001
 EXPOSE 8400
 # urllib would use a proxy of the environment

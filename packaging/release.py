@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -30,7 +31,7 @@ print("consensus of arrays: right")
 STEPS = """
 {name} is in dist/. What remains:
   1. git tag -s v{version} -m 'coterie {version}' && git push origin v{version}
-  2. python -m twine upload dist/*
+  2. python -m twine upload dist/*.tar.gz, and the wheels of the workflow "Wheels" for this tag
   3. put `sha256sum dist/*.tar.gz` and the version into packaging/conda/recipe.yaml, and into the
      feedstock of conda-forge
   4. add a section Unreleased to CHANGELOG.md, and raise __version__ in src/coterie/__init__.py
@@ -58,8 +59,7 @@ def main() -> None:
 
 def version_of(root: Path) -> str:
     """Return the version in the source."""
-    source = (root / "src" / "coterie" / "__init__.py").read_text(encoding="utf-8")
-    return re.findall(r'^__version__ = "(.+)"$', source, re.MULTILINE)[0]
+    return _run(sys.executable, str(root / "packaging" / "version.py")).strip()
 
 
 def obstacles_to(version: str, root: Path) -> list[str]:
@@ -79,10 +79,25 @@ def obstacles_to(version: str, root: Path) -> list[str]:
 
 
 def build(root: Path) -> list[Path]:
-    """Build the source distribution, and the wheel from it."""
+    """Build the source distribution, and the wheel from it, with the README of an index."""
     shutil.rmtree(root / "dist", ignore_errors=True)
-    _run(sys.executable, "-m", "build", "--outdir", str(root / "dist"), str(root))
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "coterie"
+        _run("git", "clone", "--quiet", str(root), str(clone))
+        page = clone / "README.md"
+        page.write_text(with_addresses(page.read_text(encoding="utf-8")), encoding="utf-8")
+        author = ("-c", "user.name=release", "-c", "user.email=release@localhost")
+        _git(clone, *author, "commit", "--quiet", "--all", "--message=Links with addresses")
+        _run(sys.executable, "-m", "build", "--outdir", str(root / "dist"), str(clone))
     return sorted((root / "dist").iterdir())
+
+
+def with_addresses(page: str) -> str:
+    """Return a page whose links work outside of the repository, as on the page of an index."""
+    home = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Source"]
+    raw = home.replace("https://github.com/", "https://raw.githubusercontent.com/")
+    page = re.sub(r"!\[([^\]]*)\]\((?!https?:)([^)]+)\)", rf"![\1]({raw}/main/\2)", page)
+    return re.sub(r"\]\((?!https?:|#)([^)]+)\)", rf"]({home}/blob/main/\1)", page)
 
 
 def check(files: list[Path]) -> None:
