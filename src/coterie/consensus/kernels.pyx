@@ -7,11 +7,9 @@ are those that one thread works on.
 import numpy as np
 
 from libc.math cimport INFINITY, exp, log
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 
-ctypedef fused column:
-    int16_t
-    int32_t
+from coterie.labels.codes cimport column
 
 
 def add_shared(

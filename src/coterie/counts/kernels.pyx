@@ -27,9 +27,11 @@ Sums are in double precision, so counts of points are exact.
 
 import numpy as np
 
+from cython cimport floating
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
-from coterie.counts.votes cimport Tables, Votes, column, first_largest, sum_votes
+from coterie.counts.votes cimport Tables, Votes, first_largest, sum_votes
+from coterie.labels.codes cimport column
 from coterie.runtime.processor cimport is_wide
 
 ctypedef fused count:
@@ -39,10 +41,6 @@ ctypedef fused count:
 ctypedef fused narrow:
     uint8_t
     uint16_t
-
-ctypedef fused real:
-    float
-    double
 
 cdef enum:
     # rows that are transposed together; V × 2048 codes of 2 bytes fit in the second-level cache
@@ -306,7 +304,7 @@ def count_rows(
 
 def share_rows(
     const column[:, ::1] transposed, const double[::1] alpha, Py_ssize_t start, Py_ssize_t stop,
-    double[::1] same, double[::1] both, real[:, ::1] out,
+    double[::1] same, double[::1] both, floating[:, ::1] out,
 ):
     """Write rows start..stop of Σ_v α_v [same label] / Σ_v α_v [both labelled], 0 for 0 / 0.
 
@@ -319,12 +317,12 @@ def share_rows(
                 &transposed[0, 0], transposed.shape[0], u, &alpha[0], a, &same[0], &both[0]
             )
             for b in range(u):
-                out[a, b] = <real>(same[b] / both[b]) if both[b] > 0 else 0
+                out[a, b] = <floating>(same[b] / both[b]) if both[b] > 0 else 0
 
 
 def share_soft_rows(
     const double[:, ::1] transposed, const double[:, ::1] mass, Py_ssize_t start, Py_ssize_t stop,
-    double[::1] same, double[::1] both, real[:, ::1] out,
+    double[::1] same, double[::1] both, floating[:, ::1] out,
 ):
     """Write rows start..stop of M = Σ_v α_v ⟨π_av, π_bv⟩ / Σ_v α_v m_av m_bv, 0 for 0 / 0.
 
@@ -337,7 +335,7 @@ def share_soft_rows(
             products_with_row(transposed, a, 0, &same[0])
             products_with_row(mass, a, 0, &both[0])
             for b in range(u):
-                out[a, b] = <real>min(same[b] / both[b], 1.0) if both[b] > 0.0 else 0
+                out[a, b] = <floating>min(same[b] / both[b], 1.0) if both[b] > 0.0 else 0
 
 
 def bound_rows(

@@ -4,11 +4,9 @@ They are written here to be inlined: a call takes as long as its loop over clust
 of ``kernels.pyx``.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.stdint cimport int64_t
 
-ctypedef fused column:
-    int16_t
-    int32_t
+from coterie.labels.codes cimport column
 
 ctypedef struct Tables:
     const double* alpha

@@ -11,6 +11,8 @@ import numpy as np
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 
+from coterie.labels.codes cimport column
+
 ctypedef fused cell:
     int8_t
     int16_t
@@ -19,10 +21,6 @@ ctypedef fused cell:
 
 ctypedef fused label:
     int8_t
-    int16_t
-    int32_t
-
-ctypedef fused column:
     int16_t
     int32_t
 

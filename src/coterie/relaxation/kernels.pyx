@@ -10,12 +10,9 @@ are added side by side, in vector registers.
 
 import numpy as np
 
+from cython cimport floating
 from libc.math cimport fabs, fabsf
 from libc.stdint cimport uint8_t, uint16_t
-
-ctypedef fused real:
-    float
-    double
 
 ctypedef fused entry:
     uint8_t
@@ -25,8 +22,8 @@ ctypedef fused entry:
 
 
 def step_tile(
-    real[:, :] state, const real[:, ::1] low, const entry[:, :] values, real scale, real shrink,
-    real bound, const real[::1] row_weights, const real[::1] column_weights, double[::1] sums,
+    floating[:, :] state, const floating[:, ::1] low, const entry[:, :] values, floating scale, floating shrink,
+    floating bound, const floating[::1] row_weights, const floating[::1] column_weights, double[::1] sums,
 ):
     """Set B ← L + C with C = clip(M − L − Y, ±bound), Y = shrink·(L − B), on one tile.
 
@@ -34,22 +31,22 @@ def step_tile(
     M − E − L. Rows of the matrices are contiguous.
     """
     cdef Py_ssize_t i, j, n_columns = state.shape[1]
-    cdef real[:, ::1] of_columns = np.zeros((2, n_columns), "f4" if real is float else "f8")
-    cdef real* sizes = &of_columns[0, 0]
-    cdef real* squares = &of_columns[1, 0]
-    cdef real w, y, gap, clipped
-    cdef real* B
-    cdef const real* L
+    cdef floating[:, ::1] of_columns = np.zeros((2, n_columns), "f4" if floating is float else "f8")
+    cdef floating* sizes = &of_columns[0, 0]
+    cdef floating* squares = &of_columns[1, 0]
+    cdef floating w, y, gap, clipped
+    cdef floating* B
+    cdef const floating* L
     cdef const entry* M
     with nogil:
         for i in range(state.shape[0]):
             B, L, M, w = &state[i, 0], &low[i, 0], &values[i, 0], row_weights[i]
             for j in range(n_columns):
                 y = (L[j] - B[j]) * shrink
-                gap = <real>M[j] * scale - L[j]
+                gap = <floating>M[j] * scale - L[j]
                 clipped = min(max(gap - y, -bound), bound)
                 B[j] = L[j] + clipped
-                sizes[j] += w * (fabsf(gap) if real is float else fabs(gap))
+                sizes[j] += w * (fabsf(gap) if floating is float else fabs(gap))
                 squares[j] += w * (clipped + y) * (clipped + y)
         sums[0] = sums[1] = 0.0
         for j in range(n_columns):

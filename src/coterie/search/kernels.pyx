@@ -10,7 +10,8 @@ import numpy as np
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int64_t, uint8_t
 
-from coterie.counts.votes cimport Tables, Votes, column, first_largest, sum_votes
+from coterie.counts.votes cimport Tables, Votes, first_largest, sum_votes
+from coterie.labels.codes cimport column
 
 
 def find_tuples_that_may_move(

@@ -44,6 +44,7 @@ Arguments come in groups:
 
 import numpy as np
 
+from cython cimport floating
 from libc.math cimport INFINITY, exp, fabs, isinf, isnan, log10, log1p, sqrt
 from libc.stdint cimport int64_t, uint8_t
 
@@ -388,14 +389,15 @@ def most_alike(
             least = likeness[n - 1]  # 0 until there are n
             if other == row:
                 continue
-            alike = min(<double>shared(&shares[row, 0], &shares[other, 0], shares.shape[1]), 1.0)
+            alike = lane_sum(&shares[row, 0], &shares[other, 0], shares.shape[1], True)
+            alike = min(alike, 1.0)
             if alike <= least:
                 continue
             alike *= 1.0 - <double>widest(&wins[row, 0], &wins[other, 0], wins.shape[1])
             if texts.shape[1] > 0 and alike > least:
                 cosine = 0.0
                 if has_text[row] and has_text[other]:
-                    cosine = product(&texts[row, 0], &texts[other, 0], texts.shape[1])
+                    cosine = lane_sum(&texts[row, 0], &texts[other, 0], texts.shape[1], False)
                 alike *= (1.0 + min(max(cosine, 0.0), 1.0)) / 2.0
             if alike <= least:
                 continue
@@ -408,24 +410,27 @@ def most_alike(
     return others[:found], values[:found]
 
 
-# Sums over several lanes, which the compiler keeps in vector registers.
-
-
-cdef inline float shared(const float* a, const float* b, Py_ssize_t n) noexcept nogil:
-    """Return Σ min(a, b)."""
-    cdef float[LANES] lanes
-    cdef float total = 0.0
+cdef inline floating lane_sum(
+    const floating* a, const floating* b, Py_ssize_t n, bint of_minima
+) noexcept nogil:
+    """Return Σ min(a, b) or Σ a·b, in lanes that the compiler keeps in vector registers."""
+    cdef floating[LANES] lanes
+    cdef floating total = 0.0
     cdef Py_ssize_t i, k
     for k in range(LANES):
         lanes[k] = 0.0
     for i in range(n // LANES):
         for k in range(LANES):
-            lanes[k] += min(a[i * LANES + k], b[i * LANES + k])
+            lanes[k] += term(a[i * LANES + k], b[i * LANES + k], of_minima)
     for i in range(n - n % LANES, n):
-        total += min(a[i], b[i])
+        total += term(a[i], b[i], of_minima)
     for k in range(LANES):
         total += lanes[k]
     return total
+
+
+cdef inline floating term(floating a, floating b, bint of_minima) noexcept nogil:
+    return min(a, b) if of_minima else a * b
 
 
 cdef inline float widest(const float* a, const float* b, Py_ssize_t n) noexcept nogil:
@@ -436,20 +441,3 @@ cdef inline float widest(const float* a, const float* b, Py_ssize_t n) noexcept 
         apart = a[i] - b[i]
         found = max(found, max(apart, -apart))
     return found
-
-
-cdef inline double product(const double* a, const double* b, Py_ssize_t n) noexcept nogil:
-    """Return Σ a·b."""
-    cdef double[LANES] lanes
-    cdef double total = 0.0
-    cdef Py_ssize_t i, k
-    for k in range(LANES):
-        lanes[k] = 0.0
-    for i in range(n // LANES):
-        for k in range(LANES):
-            lanes[k] += a[i * LANES + k] * b[i * LANES + k]
-    for i in range(n - n % LANES, n):
-        total += a[i] * b[i]
-    for k in range(LANES):
-        total += lanes[k]
-    return total

@@ -220,5 +220,5 @@ def _root(variance: Any) -> Any:
 
 
 def plain(array: Any, kind: Any = np.float64) -> NDArray[Any]:
-    """Return an array as the loops were compiled for: contiguous and writeable."""
-    return np.require(array, dtype=kind, requirements=["C", "W"])
+    """Return an array as the loops take it: contiguous, of one type."""
+    return np.ascontiguousarray(array, dtype=kind)
