@@ -1,6 +1,6 @@
-"""Time of ``partial_fit`` of further partitions beside a fit on all partitions.
+"""Time of ``add_partitions`` of further partitions beside a fit on all partitions.
 
-Both run in new processes, in turn. The fit that ``partial_fit`` continues from is not measured.
+Both run in new processes, in turn. The fit that ``add_partitions`` continues from is not measured.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(context: Context, *, rows: int | None = None, repeats: int = 3) -> Resul
     columns = {
         "labels": item("title"),
         "tuples": item("contenders", "fit", "facts", "n_tuples", form=","),
-        "partial_fit, s": item("contenders", OURS, "seconds", form=seconds_text),
+        "add_partitions, s": item("contenders", OURS, "seconds", form=seconds_text),
         "fit, s": item("contenders", "fit", "seconds", form=seconds_text),
         "time / fit": item("time_ratio", form=".2f"),
         "J above fit, %": item("objective_percent", form=".2f"),
@@ -64,7 +64,7 @@ def run(context: Context, *, rows: int | None = None, repeats: int = 3) -> Resul
 
 
 def add_partitions(watch: Stopwatch, path: Path) -> dict[str, Any]:
-    """Add the new partitions by ``partial_fit`` to a fit on those before."""
+    """Add the new partitions by ``add_partitions`` to a fit on those before."""
     from coterie import RobustConsensus
 
     P, y = load_labels(path)
@@ -72,7 +72,7 @@ def add_partitions(watch: Stopwatch, path: Path) -> dict[str, Any]:
     consensus = RobustConsensus(N_CLUSTERS, random_state=0).fit(before)
     with watch.warm_up():
         few = RobustConsensus(N_CLUSTERS, random_state=0).fit(before[:WARM_UP_ROWS])
-        few.partial_fit(new[:WARM_UP_ROWS])
+        few.add_partitions(new[:WARM_UP_ROWS])
     with watch.measure():
-        consensus.partial_fit(new)
+        consensus.add_partitions(new)
     return {"n_tuples": consensus.n_tuples_, **quality(P, y, consensus.labels_)}

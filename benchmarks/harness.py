@@ -38,7 +38,7 @@ BENCHMARKS = {
     "relaxation": ("relaxation", "Time of one ADMM step beside its unavoidable work."),
     "gpu": ("gpu", "Time of one ADMM step on a GPU beside plain tensor code and the CPU."),
     "divided": ("divided", "What the relaxation loses when it is solved in parts."),
-    "growing": ("growing", "partial_fit of further partitions beside a fit on all of them."),
+    "growing": ("growing", "add_partitions of further partitions beside a fit on all of them."),
     "scale": ("scale", "Time and memory of the program from ten thousand to ten million rows."),
     "tables": ("tables", "Label tables that stay in DuckDB or Spark, and runs that are killed."),
     "ads": ("ads", "Forecast error of every source of curves on simulated markets."),

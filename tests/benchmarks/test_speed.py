@@ -50,7 +50,7 @@ def test_a_small_run_of_speed(monkeypatch, in_this_process):
 
 
 def test_a_small_run_of_growing(monkeypatch, in_this_process):
-    """partial_fit sees all partitions and gets near the objective of fit."""
+    """add_partitions sees all partitions and gets near the objective of fit."""
     monkeypatch.setattr(growing, "N_BEFORE", 8)
     monkeypatch.setattr(growing, "N_NEW", 2)
     data = check_result(growing.run(Context(), rows=100, repeats=1))

@@ -350,7 +350,7 @@ def test_a_fit_that_fails_changes_nothing(key):
         est.set_params(n_clusters=10**6).fit((P + 1) % 3)
     np.testing.assert_array_equal(est.predict(P), before)
     unfitted = make(key, 10**6)
-    for fit in (unfitted.fit, unfitted.partial_fit):
+    for fit in (unfitted.fit, unfitted.add_partitions):
         with pytest.raises(InvalidParameterError):
             fit(P)
         with pytest.raises(NotFittedError):

@@ -186,7 +186,7 @@ def test_impossible_pairs_are_refused(P, must, cannot, message):
 
 
 def test_partitions_are_not_added_to_a_constrained_fit(P):
-    """partial_fit would lose the constraints, so it is refused."""
+    """add_partitions would lose the constraints, so it is refused."""
     est = ct.L2Consensus(3, random_state=0).fit(P, cannot_link=[(0, 1)])
     with pytest.raises(InvalidParameterError, match="fit again on all partitions"):
-        est.partial_fit(P)
+        est.add_partitions(P)

@@ -183,14 +183,14 @@ def test_clusterers_read_their_consensus(table, fitted):
 
 
 def test_added_partitions_must_have_the_same_rows(table):
-    """partial_fit refuses rows in another order, and keeps the index."""
+    """add_partitions refuses rows in another order, and keeps the index."""
     est = ct.L2Consensus(3, random_state=0).fit(table[COLUMNS[:5]])
     with pytest.raises(InvalidLabelsError, match="the rows of the new partitions are not those of"):
-        est.partial_fit(table[COLUMNS[5:]].iloc[::-1])
-    est.partial_fit(table[COLUMNS[5:]].to_numpy())
+        est.add_partitions(table[COLUMNS[5:]].iloc[::-1])
+    est.add_partitions(table[COLUMNS[5:]].to_numpy())
     pd.testing.assert_index_equal(est.index_, ROWS)
     numbered = ct.L2Consensus(3, random_state=0).fit(table[COLUMNS[:5]].to_numpy())
-    pd.testing.assert_index_equal(numbered.partial_fit(table[COLUMNS[5:]]).index_, ROWS)
+    pd.testing.assert_index_equal(numbered.add_partitions(table[COLUMNS[5:]]).index_, ROWS)
 
 
 def html_of(estimator) -> str:

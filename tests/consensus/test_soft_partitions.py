@@ -181,10 +181,10 @@ def test_soft_rows_join_a_consensus_of_unit_vectors():
 @pytest.mark.parametrize("key", ["robust", "median", "l2"])
 @pytest.mark.parametrize("n_hard", [0, 4, 6])
 def test_partitions_may_join_later(key, n_hard):
-    """partial_fit gives the result of a fit on all matrices, also for unit vectors."""
+    """add_partitions gives the result of a fit on all matrices, also for unit vectors."""
     P, _ = planted(vagueness=0.5)
     P[:n_hard] = units(hard_labels(P[:n_hard])) if n_hard else []
-    grown = make(key).fit(P[:4]).partial_fit(P[4:])
+    grown = make(key).fit(P[:4]).add_partitions(P[4:])
     whole = make(key).fit(P)
     assert same_partition(grown.labels_, whole.labels_)
     assert grown.objective_ == pytest.approx(whole.objective_)
@@ -202,7 +202,7 @@ def test_models_are_saved_and_loaded(tmp_path, hard):
     assert isinstance(loaded, ConsensusFunction)
     new, _ = planted(seed=7)
     assert (loaded.predict(new) == est.predict(new)).all()
-    assert (loaded.partial_fit(P[:2]).labels_ == est.partial_fit(P[:2]).labels_).all()
+    assert (loaded.add_partitions(P[:2]).labels_ == est.add_partitions(P[:2]).labels_).all()
 
 
 def test_k_is_chosen():

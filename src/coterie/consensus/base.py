@@ -169,7 +169,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         return self
 
     @shows_stages
-    def partial_fit(self, P: Any, y: Any = None) -> Self:  # noqa: ARG002 (y as in fit)
+    def add_partitions(self, P_new: Any) -> Self:
         """Add partitions of the same points: columns, not rows.
 
         The result is that of ``fit`` on all columns, the earlier ones first, and ``predict`` needs
@@ -178,19 +178,19 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        P : (n, V') labels, or list of V' membership matrices
+        P_new : (n, V') labels, or list of V' membership matrices
             New partitions of the fitted points, with rows in the same order. A point may have no
             label in them.
-        y : ignored
 
         Notes
         -----
         If ``partition_weights`` is an array, first set it for the old and new partitions:
-        ``est.set_params(partition_weights=…).partial_fit(P)``. Row weights are those of ``fit``.
-        If some of them are 0, or some rows had no label, call ``fit`` on all partitions instead.
+        ``est.set_params(partition_weights=…).add_partitions(P_new)``. Row weights are those of
+        ``fit``. If some of them are 0, or some rows had no label, call ``fit`` on all partitions
+        instead.
         """
         if not hasattr(self, "_tuples"):
-            return self.fit(P)
+            return self.fit(P_new)
         if len(self._tuples.inverse) < len(self.labels_):
             raise InvalidParameterError(
                 "the fit had rows of weight 0 or without any label, which were not stored; fit "
@@ -200,10 +200,12 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             raise InvalidParameterError(
                 "the fit had must_link or cannot_link pairs; fit again on all partitions"
             )
-        index, before = row_index_of(P), getattr(self, "index_", None)
+        index, before = row_index_of(P_new), getattr(self, "index_", None)
         refuse_other_rows(index, before, "the new partitions", "the fit")
         n_before = self._tuples.n_partitions
-        tuples, vocabulary = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
+        tuples, vocabulary = append_partitions(
+            self._tuples, self._vocabulary, P_new, self._row_weights
+        )
         self._refuse_soft(tuples)
         weights = getattr(self, "partition_weights", None)
         _refuse_old_weights(weights, n_before, tuples.n_partitions)

@@ -1,4 +1,4 @@
-"""partial_fit of every consensus function: partitions added to a fitted consensus."""
+"""add_partitions of every consensus function: partitions added to a fitted consensus."""
 
 import numpy as np
 import pandas as pd
@@ -23,11 +23,11 @@ def spoiled():
 
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)
 def test_every_method_equals_a_fit_on_all(key):
-    """For few points partial_fit gives every attribute of a fit on all partitions."""
+    """For few points add_partitions gives every attribute of a fit on all partitions."""
     P, _ = ct.planted_partitions([40, 40, 40], 9, 0, 0.2, random_state=1)
     whole = make_consensus(key, 3, random_state=0).fit(P)
     est = make_consensus(key, 3, random_state=0).fit(P[:, :6])
-    assert est.partial_fit(P[:, 6:]) is est
+    assert est.add_partitions(P[:, 6:]) is est
     assert_equally_fitted(est, whole)
     np.testing.assert_array_equal(est.predict(P), whole.labels_)
 
@@ -58,7 +58,7 @@ def test_added_partitions_give_the_fit_on_all(spoiled, settings_):
     P = spoiled[0]
     make = ct.RobustConsensus(**{"n_clusters": 4, "random_state": 0} | settings_)
     whole = clone(make).fit(P)
-    est = clone(make).fit(P[:, :24]).partial_fit(P[:, 24:])
+    est = clone(make).fit(P[:, :24]).add_partitions(P[:, 24:])
     assert_same_tuples(est._tuples, whole._tuples)
     for field in ("agreement", "scores", "groups", "weights"):
         np.testing.assert_array_equal(getattr(est.dissent_, field), getattr(whole.dissent_, field))
@@ -74,9 +74,9 @@ def test_order_of_partitions_changes_nothing(spoiled, refine):
     points = rng.permutation(len(P))
     columns = np.concatenate([rng.permutation(24), 24 + rng.permutation(6)])
     make = ct.RobustConsensus(4, refine=refine, random_state=0)
-    a = clone(make).fit(P[:, :24]).partial_fit(P[:, 24:])
+    a = clone(make).fit(P[:, :24]).add_partitions(P[:, 24:])
     other = 7 - P[points][:, columns]
-    b = clone(make).fit(other[:, :24]).partial_fit(other[:, 24:])
+    b = clone(make).fit(other[:, :24]).add_partitions(other[:, 24:])
     np.testing.assert_array_equal(b.labels_, a.labels_[points])
     np.testing.assert_array_equal(b.partition_weights_, a.partition_weights_[columns])
 
@@ -87,10 +87,10 @@ def test_a_new_majority_decides():
     Q, _ = ct.planted_partitions([50, 50], 14, 0, 0.05, random_state=1)
     Q = Q[np.random.default_rng(2).permutation(100)]
     est = ct.RobustConsensus(2, random_state=0).fit(dict(zip("abcdefghij", P.T, strict=True)))
-    est.partial_fit(Q[:, :4])
+    est.add_partitions(Q[:, :4])
     assert est.partition_weights_.tolist() == [1.0] * 10 + [0.0] * 4
     with pytest.warns(DissentWarning) as caught:
-        est.partial_fit(Q[:, 4:])
+        est.add_partitions(Q[:, 4:])
     close, lost = (str(warning.message) for warning in caught)
     assert "14 of 24 partitions agree; 10 dissent (a, b, c, d" in close
     assert "10 partitions that decided before no longer do (a, b, c" in lost
@@ -103,7 +103,7 @@ def test_new_partitions_may_miss_points(spoiled):
     holes = np.where(np.random.default_rng(0).random(P.shape) < 0.2, -1, P)
     holes[:, 0] = np.where((holes[:, :24] < 0).all(axis=1), P[:, 0], holes[:, 0])
     holes[:50, 24:] = -1
-    est = ct.RobustConsensus(4, random_state=0).fit(holes[:, :24]).partial_fit(holes[:, 24:])
+    est = ct.RobustConsensus(4, random_state=0).fit(holes[:, :24]).add_partitions(holes[:, 24:])
     assert ct.clustering_accuracy(y, est.labels_) > 0.97
     assert_same_tuples(est._tuples, compress_labels(as_label_matrix(holes)))
 
@@ -114,8 +114,8 @@ def test_weighted_rows_equal_repeated_rows():
     times = np.random.default_rng(0).integers(1, 4, 50)
     weighted = ct.RobustConsensus(2, random_state=0).fit(P[:, :5], sample_weight=times)
     repeated = ct.RobustConsensus(2, random_state=0).fit(np.repeat(P[:, :5], times, axis=0))
-    weighted.partial_fit(P[:, 5:])
-    repeated.partial_fit(np.repeat(P[:, 5:], times, axis=0))
+    weighted.add_partitions(P[:, 5:])
+    repeated.add_partitions(np.repeat(P[:, 5:], times, axis=0))
     np.testing.assert_array_equal(np.repeat(weighted.labels_, times), repeated.labels_)
     assert weighted.objective_ == pytest.approx(repeated.objective_)
 
@@ -125,7 +125,7 @@ def test_rows_of_weight_zero_are_refused():
     P, _ = ct.planted_partitions([30, 20], 8, 0, 0.2, random_state=0)
     est = ct.RobustConsensus(2, random_state=0).fit(P[:, :5], sample_weight=np.arange(50))
     with pytest.raises(InvalidParameterError, match="rows of weight 0"):
-        est.partial_fit(P[:, 5:])
+        est.add_partitions(P[:, 5:])
 
 
 def test_given_weights_must_be_given_for_all():
@@ -134,8 +134,8 @@ def test_given_weights_must_be_given_for_all():
     weights = np.array([2.0, 1, 1, 1, 3, 1])
     est = ct.RobustConsensus(2, partition_weights=weights[:4], random_state=0).fit(P[:, :4])
     with pytest.raises(InvalidParameterError, match=r"4 numbers.*there are 6.*set_params"):
-        est.partial_fit(P[:, 4:])
-    est.set_params(partition_weights=weights).partial_fit(P[:, 4:])
+        est.add_partitions(P[:, 4:])
+    est.set_params(partition_weights=weights).add_partitions(P[:, 4:])
     assert_equally_fitted(
         est, ct.RobustConsensus(2, partition_weights=weights, random_state=0).fit(P)
     )
@@ -151,19 +151,19 @@ def test_names_and_texts_are_joined(frame):
         "carla": ["A", "A", "B", "B", None, "B"],
     }
     first, last = frame({"anna": columns["anna"], "ben": columns["ben"]}), frame(columns)[["carla"]]
-    est = ct.RobustConsensus(2, random_state=0).fit(first).partial_fit(last)
+    est = ct.RobustConsensus(2, random_state=0).fit(first).add_partitions(last)
     assert est._vocabulary.names == ("anna", "ben", "carla")
     np.testing.assert_array_equal(est.predict(frame(columns)), [0, 0, 1, 1, 0, 1])
     with pytest.raises(InvalidLabelsError, match="not those of the fit"):
         est.predict(frame(columns)[["carla", "anna", "ben"]])
     with pytest.raises(InvalidLabelsError, match=r"'carla' \(new column 0\) was fitted already"):
-        est.partial_fit(last)
+        est.add_partitions(last)
 
 
-def test_the_first_partial_fit_is_a_fit():
-    """On an unfitted estimator partial_fit equals fit."""
+def test_the_first_add_partitions_is_a_fit():
+    """On an unfitted estimator add_partitions equals fit."""
     P, _ = ct.planted_partitions([30, 20], 6, 0, 0.2, random_state=0)
-    est = ct.RobustConsensus(2, random_state=0).partial_fit(P)
+    est = ct.RobustConsensus(2, random_state=0).add_partitions(P)
     assert_equally_fitted(est, ct.RobustConsensus(2, random_state=0).fit(P))
 
 
@@ -180,12 +180,12 @@ def test_refused_partitions_change_nothing(P, message):
     est = ct.RobustConsensus(2, random_state=0).fit(labels)
     before = dict(vars(est))
     with pytest.raises(InvalidLabelsError, match=message):
-        est.partial_fit(P)
+        est.add_partitions(P)
     assert vars(est) == before
 
 
 def test_an_interrupt_changes_nothing(monkeypatch):
-    """An interrupted partial_fit leaves the fitted model unchanged."""
+    """An interrupted add_partitions leaves the fitted model unchanged."""
     P, _ = ct.planted_partitions([30, 20], 6, 0, 0.2, random_state=0)
     est = ct.RobustConsensus(2, random_state=0).fit(P[:, :5])
     before = dict(vars(est))
@@ -195,7 +195,7 @@ def test_an_interrupt_changes_nothing(monkeypatch):
 
     monkeypatch.setattr(ct.RobustConsensus, "_report", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        est.partial_fit(P[:, 5:])
+        est.add_partitions(P[:, 5:])
     assert vars(est).keys() == before.keys()
     assert all(value is before[name] for name, value in vars(est).items())
 
@@ -206,8 +206,8 @@ def test_a_loaded_model_grows(key, tmp_path, spoiled):
     P = spoiled[0]
     est = make_consensus(key, 4, random_state=0).fit(P[:, :24])
     ct.save_model(est, tmp_path / "m.coterie")
-    loaded = ct.load_model(tmp_path / "m.coterie").partial_fit(P[:, 24:])
-    assert_equally_fitted(loaded, est.partial_fit(P[:, 24:]))
+    loaded = ct.load_model(tmp_path / "m.coterie").add_partitions(P[:, 24:])
+    assert_equally_fitted(loaded, est.add_partitions(P[:, 24:]))
 
 
 @pytest.mark.slow
@@ -215,5 +215,5 @@ def test_another_number_of_clusters(spoiled):
     """If n_clusters was changed, all candidates are compared as in a fit."""
     P = spoiled[0][:500]
     est = ct.RobustConsensus(4, random_state=0).fit(P[:, :24])
-    est.set_params(n_clusters=3).partial_fit(P[:, 24:])
+    est.set_params(n_clusters=3).add_partitions(P[:, 24:])
     assert_equally_fitted(est, ct.RobustConsensus(3, random_state=0).fit(P))
