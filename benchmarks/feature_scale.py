@@ -22,7 +22,7 @@ from benchmarks.harness import Context
 from benchmarks.measuring import Stopwatch, measure
 from benchmarks.program_runs import busy_notes
 from benchmarks.results import Marks, Table, add_legend, item, line_plot, seconds_text, short_text
-from coterie.consensus.linkage.locally_weighted import LocallyWeightedConsensus
+from coterie.consensus.linkage import LocallyWeightedConsensus
 from coterie.estimators.clusterer import ConsensusClusterer
 from coterie.estimators.view_clusterer import MultiViewClusterer
 from coterie.inspection.scores import normalized_mutual_information

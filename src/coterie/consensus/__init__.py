@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from coterie.consensus.factors.divergence_fit import KLConsensus as KLConsensus
     from coterie.consensus.factors.nonnegative_factor import NMFConsensus as NMFConsensus
     from coterie.consensus.factors.weighted_factor import WeightedConsensus as WeightedConsensus
-    from coterie.consensus.linkage.evidence_accumulation import (
+    from coterie.consensus.linkage import (
         EvidenceAccumulation as EvidenceAccumulation,
     )
-    from coterie.consensus.linkage.locally_weighted import (
+    from coterie.consensus.linkage import (
         LocallyWeightedConsensus as LocallyWeightedConsensus,
     )
-    from coterie.consensus.linkage.propagated import PropagatedConsensus as PropagatedConsensus
+    from coterie.consensus.linkage import PropagatedConsensus as PropagatedConsensus
     from coterie.consensus.spectral.coassociation_profiles import KMeansConsensus as KMeansConsensus
     from coterie.consensus.spectral.l2 import L2Consensus as L2Consensus
     from coterie.consensus.spectral.one_hot import OneHotKMeans as OneHotKMeans

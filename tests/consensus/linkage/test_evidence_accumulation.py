@@ -12,10 +12,9 @@ from scipy.spatial.distance import squareform
 from sklearn.base import clone
 
 import coterie as ct
-from coterie.consensus.linkage.evidence_accumulation import (
+from coterie.consensus.linkage import (
     EvidenceAccumulation,
     cut_into,
-    lifetimes,
     weighted_linkage,
 )
 from coterie.errors import CoterieError
@@ -97,16 +96,6 @@ def test_cut_is_scipys(K):
     assert ct.clustering_accuracy(expected, labels) == 1
 
 
-def test_lifetimes_are_ranges_of_thresholds():
-    """A lifetime is the share of thresholds in [0, 1] that give k clusters."""
-    D = random_distances(8, 2)
-    tree = weighted_linkage(D, np.ones(8))
-    thresholds = (np.arange(200_000) + 0.5) / 200_000
-    left = 8 - np.searchsorted(tree[:, 2], thresholds)
-    shares = np.bincount(left, minlength=9)[1:] / 200_000
-    np.testing.assert_allclose(lifetimes(tree), shares, atol=2e-5)
-
-
 def holed_ensemble(seed, holes):
     """Labels of 60 points in 12 partitions, some missing, and weights under which nothing ties."""
     rng = np.random.default_rng(seed)
@@ -132,6 +121,11 @@ def test_tree_of_tuples_is_scipys_tree_of_points(kind):
     heights = squareform(cophenet(est.linkage_))[np.ix_(est.leaves_, est.leaves_)]
     np.testing.assert_allclose(heights, squareform(cophenet(full)), atol=1e-12)
     assert ct.clustering_accuracy(fcluster(full, 3, "maxclust"), est.labels_) == 1
+    # a lifetime is the share of thresholds in [0, 1] that give k clusters
+    thresholds = (np.arange(200_000) + 0.5) / 200_000
+    left = len(est.lifetimes_) - np.searchsorted(est.linkage_[:, 2], thresholds)
+    shares = np.bincount(left, minlength=len(est.lifetimes_) + 1)[1:] / 200_000
+    np.testing.assert_allclose(est.lifetimes_, shares, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", LINKAGES)

@@ -11,9 +11,12 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
 import coterie as ct
-from coterie.consensus.linkage import locally_weighted
-from coterie.consensus.linkage.evidence_accumulation import EvidenceAccumulation
-from coterie.consensus.linkage.locally_weighted import LocallyWeightedConsensus
+from coterie.consensus.linkage import (
+    EvidenceAccumulation,
+    LocallyWeightedConsensus,
+    cluster_weights,
+    locally_weighted_similarity,
+)
 from coterie.errors import CoterieError
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.transfer_cut import transfer_cut
@@ -86,8 +89,8 @@ def test_similarity_is_that_of_the_formula(data):
     alpha = data.draw(weights_for(P))
     tuples = as_label_tuples(P)
     own = alpha[tuples.partition_order]
-    omega = np.exp(-locally_weighted.cluster_uncertainty(tuples, own) / 0.4)
-    S = locally_weighted.locally_weighted_similarity(tuples, own, omega)
+    omega = cluster_weights(tuples, own)
+    S = locally_weighted_similarity(tuples, own, omega)
     expected = looped_similarity(P, alpha, looped_weights(P, alpha, 0.4))
     np.testing.assert_allclose(S[np.ix_(tuples.inverse, tuples.inverse)], expected, atol=1e-12)
 

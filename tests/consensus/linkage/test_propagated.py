@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import coterie as ct
-from coterie.consensus.linkage.propagated import propagated_similarity
+from coterie.consensus.linkage import propagated_similarity
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
@@ -38,7 +38,7 @@ def test_similarity_is_the_cosine_of_the_walks(n_steps, missing):
 def test_a_cluster_without_neighbours_is_similar_to_itself_only():
     """Empty clusters and clusters that no other overlaps have similarity 0 to all others."""
     E = np.array([[1.0, 0.5, 0], [0.5, 1, 0], [0, 0, 0]])
-    np.testing.assert_allclose(propagated_similarity(E)[2], [0, 0, 1])
+    np.testing.assert_allclose(propagated_similarity(E, 20)[2], [0, 0, 1])
 
 
 def test_split_clusters_are_joined_through_other_partitions():

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from all_partitions import same_partition
-from coterie.consensus.linkage.evidence_accumulation import cut_into, weighted_linkage
-from coterie.consensus.linkage.sizable_clusters import LEAST_SHARE, sizable_clusters
+from coterie.consensus.linkage import LEAST_SHARE, cut_into, sizable_clusters, weighted_linkage
 
 
 def block_similarity(sizes, inside=0.9, outside=0.1, seed=0):

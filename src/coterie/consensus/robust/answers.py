@@ -18,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.consensus.cuts.meta_clusters import meta_cluster_labels
-from coterie.consensus.linkage.evidence_accumulation import cut_into, weighted_linkage
-from coterie.consensus.linkage.locally_weighted import (
+from coterie.consensus.linkage import (
     cluster_weights,
+    cut_into,
     locally_weighted_embedding,
     locally_weighted_similarity,
+    propagated_labels,
+    sizable_clusters,
+    weighted_linkage,
 )
-from coterie.consensus.linkage.propagated import propagated_labels
-from coterie.consensus.linkage.sizable_clusters import sizable_clusters
 from coterie.consensus.robust.votes import Votes
 from coterie.consensus.spectral.coassociation_profiles import profile_labels
 from coterie.counts.cluster_tables import ClusterTables

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.consensus.base import voting_tuples
-from coterie.consensus.linkage.evidence_accumulation import weighted_linkage
-from coterie.consensus.linkage.locally_weighted import (
+from coterie.consensus.linkage import (
     cluster_weights,
     locally_weighted_embedding,
     locally_weighted_similarity,
+    sizable_cut,
+    weighted_linkage,
 )
-from coterie.consensus.linkage.sizable_clusters import sizable_cut
 from coterie.consensus.robust.answers import Sample, rand_index
 from coterie.consensus.robust.votes import Votes
 from coterie.labels.tuples import LabelTuples

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from coterie.consensus.linkage.evidence_accumulation import cut_into, vote_linkage
-from coterie.consensus.linkage.locally_weighted import (
+from coterie.consensus.linkage import (
     cluster_weights,
+    cut_into,
     locally_weighted_embedding,
     locally_weighted_tree,
+    vote_linkage,
 )
 from coterie.consensus.robust.answers import FINE, Sample, mean_agreement
 from coterie.consensus.robust.feature_indices import FEATURE_INDICES, FeatureSample

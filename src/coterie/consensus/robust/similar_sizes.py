@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.consensus.base import voting_tuples
-from coterie.consensus.linkage.locally_weighted import cluster_weights, locally_weighted_similarity
-from coterie.consensus.linkage.sizable_clusters import sizable_clusters
+from coterie.consensus.linkage import cluster_weights, locally_weighted_similarity, sizable_clusters
 from coterie.consensus.robust.answers import Answer, Sample, rand_index
 from coterie.consensus.robust.halves import random_halves
 from coterie.consensus.robust.votes import Votes

@@ -12,7 +12,7 @@ from scipy.spatial.distance import squareform
 
 from coterie.consensus.cluster_consensus import fitted_rows
 from coterie.consensus.diagnostics import fitted_consensus
-from coterie.consensus.linkage.evidence_accumulation import weighted_linkage
+from coterie.consensus.linkage import weighted_linkage
 from coterie.inspection.displays.figure_panels import axes_or_new, without_frame
 from coterie.inspection.displays.palette import cluster_colours
 from coterie.inspection.displays.shown_points import coassociation_of_points, sample_points

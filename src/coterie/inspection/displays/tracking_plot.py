@@ -13,8 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from coterie.consensus.base import voting_tuples
 from coterie.consensus.cluster_consensus import fitted_rows
 from coterie.consensus.diagnostics import fitted_consensus
-from coterie.consensus.linkage.evidence_accumulation import cut_into, vote_linkage
-from coterie.consensus.linkage.locally_weighted import cluster_weights, locally_weighted_tree
+from coterie.consensus.linkage import cluster_weights, cut_into, locally_weighted_tree, vote_linkage
 from coterie.inspection.displays.figure_panels import axes_or_new
 from coterie.inspection.displays.palette import cluster_colours
 from coterie.inspection.displays.shown_points import sample_points, tuples_by_k

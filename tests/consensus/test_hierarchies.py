@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import adjusted_rand_score
 
 from coterie import consensus_linkage
-from coterie.consensus.linkage.hierarchies import rank_heights
+from coterie.consensus.hierarchies import rank_heights
 from coterie.errors import DissentWarning, InvalidParameterError, TooManyPointsError
 
 METHODS = ("average", "complete", "ward", "single", "weighted")

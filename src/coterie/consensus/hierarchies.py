@@ -7,20 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import cophenet, is_monotonic, is_valid_linkage, linkage
 from scipy.spatial.distance import squareform
 
+from coterie.arrays import Floats, Ints
 from coterie.consensus.parameters import check_size
 from coterie.consensus.robust.camps import Dissent, GroupMoments, divide_into_camps
 from coterie.consensus.robust.votes import check_weighting, warn_of_dissent
 from coterie.counts.coassociation import check_partition_weights
 from coterie.errors import InvalidParameterError
 from coterie.runtime.short_reprs import short_repr
-
-__all__ = ["LinkageConsensus", "consensus_linkage", "rank_heights"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +37,15 @@ class LinkageConsensus:
         Correlation of every pair of hierarchies, and the camps of those that agree beyond chance.
     """
 
-    linkage: Array
-    agreement: Array
-    weights: Array
+    linkage: Floats
+    agreement: Floats
+    weights: Floats
     dissent: Dissent
 
     __repr__ = short_repr
 
     @property
-    def dissenters(self) -> NDArray[np.int64]:
+    def dissenters(self) -> Ints:
         """Hierarchies outside the deciding camp, even if they have weight."""
         return self.dissent.dissenters
 
@@ -145,15 +141,11 @@ def consensus_linkage(
     return LinkageConsensus(tree, agreement, used, dissent)
 
 
-def rank_heights(tree: Array) -> Array:
+def rank_heights(tree: Floats) -> Floats:
     """Return a tree whose heights are the normalised ranks of its cophenetic distances.
 
     A merge of clusters with a and b leaves joins a·b pairs. Its rank is the mean rank of these
     pairs, and of those joined at the same height, among all pairs.
-
-    >>> tree = np.array([[0, 1, 0.3, 2], [2, 3, 9.0, 3.0]])
-    >>> rank_heights(tree)[:, 2]  # 1 pair, then 2 pairs of 3
-    array([0.16666667, 0.66666667])
     """
     n = len(tree) + 1
     sizes = np.append(np.ones(n), tree[:, 3])
@@ -164,7 +156,7 @@ def rank_heights(tree: Array) -> Array:
     return np.column_stack([tree[:, :2], ranks[level], tree[:, 3]])
 
 
-def _camps_of_hierarchies(similarity: Array, n: int) -> Dissent:
+def _camps_of_hierarchies(similarity: Floats, n: int) -> Dissent:
     """Find the camps of trees from their similarities (T, n (n − 1) / 2) of pairs of leaves."""
     T, n2 = len(similarity), float(n * (n - 1))
     # sums over ordered pairs; the degree of a leaf is its mean similarity to the others
@@ -183,9 +175,9 @@ def _camps_of_hierarchies(similarity: Array, n: int) -> Dissent:
     return divide_into_camps(np.atleast_2d(np.corrcoef(similarity)), scores, moments)
 
 
-def _check_linkages(linkages: Sequence[Any] | Mapping[Any, Any], max_points: int) -> list[Array]:
+def _check_linkages(linkages: Sequence[Any] | Mapping[Any, Any], max_points: int) -> list[Floats]:
     """Return the trees as arrays, after checks of their format and leaves."""
-    trees: list[Array] = []
+    trees: list[Floats] = []
     items = linkages.items() if isinstance(linkages, Mapping) else enumerate(linkages)
     for t, given in items:
         try:

@@ -1,1 +1,0 @@
-"""Consensus by hierarchical linkage of co-association."""
