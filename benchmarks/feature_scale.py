@@ -164,7 +164,7 @@ def _fit_once(kind: str, n: int, method: str, watch: Stopwatch) -> Trial:
     elif kind == "features":
         X, est = views[0], ConsensusClusterer(_K, n_partitions=20, **settings)
     else:
-        X, est = views, MultiViewClusterer(_K, **settings)
+        X, est = views, MultiViewClusterer(_K, standardize=True, **settings)
     with watch.warm_up():
         est.fit(X[:500] if isinstance(X, np.ndarray) else [view[:500] for view in X])
     before = _of_all_processes()[1]

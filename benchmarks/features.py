@@ -218,7 +218,7 @@ def _load_views(name: str) -> Callable[[int], Score]:
     K, X = len(np.unique(y)), StandardScaler().fit_transform(np.hstack(views))
 
     def accuracy(seed: int, method: str) -> float:
-        clusterer = MultiViewClusterer(K, random_state=seed)
+        clusterer = MultiViewClusterer(K, standardize=True, random_state=seed)
         if method == "views":
             return clustering_accuracy(y, clusterer.fit_predict(views))
         return clustering_accuracy(y, make_clusterer(method, X, K, seed).fit_predict(X))

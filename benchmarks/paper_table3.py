@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -75,14 +76,19 @@ def _load(dataset: str) -> Callable[[int], Callable[[str], float]]:
 
     def accuracy(seed: int, method: str) -> float:
         """Cluster one view spectrally, or all views by the method with that key."""
+
+        def make(key: str, **settings: Any) -> Any:
+            chosen = multiview_method(key)
+            return chosen.make(n_clusters, seed, standardize=True, **settings)
+
         if method in named:
-            model = multiview_method("fc").make(n_clusters, seed).fit([named[method]])
+            model = make("fc").fit([named[method]])
         elif method in (FLAGSHIP, "rcc"):
             settings = _PAPER_RUNS | {"consensus": consensus_method("rcc").make(None)}
             settings = settings if method == "rcc" else {}
-            model = multiview_method(_VIEWS_FLAGSHIP).make(n_clusters, seed, **settings).fit(views)
+            model = make(_VIEWS_FLAGSHIP, **settings).fit(views)
         else:
-            model = multiview_method(method).make(n_clusters, seed).fit(views)
+            model = make(method).fit(views)
         return clustering_accuracy(y, model.labels_)
 
     return lambda seed: partial(accuracy, seed)

@@ -33,7 +33,7 @@ views = {
 # -------------------------
 # Each view is clustered eight times, by spectral runs and Gaussian mixtures.
 
-est = MultiViewClusterer(10, n_partitions=8, random_state=0).fit(views)
+est = MultiViewClusterer(10, n_partitions=8, standardize=True, random_state=0).fit(views)
 for name in views:
     agreement, votes = est.view_agreement_[name], est.view_weight_[name]
     print(f"{name:12} agreement with the answer {agreement:4.2f}, runs with a vote {votes:4.0%}")
@@ -53,7 +53,7 @@ PartitionAgreementDisplay.from_estimator(est, names=names)
 
 def accuracy_in_one(X):
     """Return the accuracy of the consensus of the runs in a single view."""
-    one = MultiViewClusterer(10, n_partitions=8, random_state=0).fit([X])
+    one = MultiViewClusterer(10, n_partitions=8, standardize=True, random_state=0).fit([X])
     return clustering_accuracy(y, one.labels_)
 
 

@@ -216,7 +216,7 @@ METHODS: dict[str, Callable[[Data], Any]] = {
     "coterie.robust-l2": partial(_coterie, name="RobustConsensus", relaxation="l2"),
     "coterie.l2": partial(_coterie, name="L2Consensus"),
     "coterie.features": partial(_coterie, name="ConsensusClusterer"),
-    "coterie.views": partial(_coterie, name="MultiViewClusterer"),
+    "coterie.views": partial(_coterie, name="MultiViewClusterer", standardize=True),
 }
 
 

@@ -36,12 +36,12 @@ def run_of(clusterer, n_clusters=2, drawn=None, seed=0):
 class ThreeAndSeven(ClusterMixin, BaseEstimator):
     """A clusterer with labels 3 (below 1) and 7; predict has also 9 (above 10)."""
 
-    def fit(self, X, y=None, sample_weight=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
+    def fit(self, X, y=None, sample_weight=None):  # noqa: ARG002  scikit-learn's signature and meaning
         self.labels_ = np.where(X[:, 0] < 1, 3, 7)
         self.weights_ = sample_weight
         return self
 
-    def predict(self, X):  # noqa: D102  scikit-learn's meaning
+    def predict(self, X):
         return np.where(X[:, 0] < 1, 3, np.where(X[:, 0] > 10, 9, 7))
 
 
@@ -161,7 +161,7 @@ def test_a_failing_clusterer_is_reported():
 class OneLabelLess(ClusterMixin, BaseEstimator):
     """A clusterer that forgets the last row."""
 
-    def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
+    def fit(self, X, y=None):  # noqa: ARG002  scikit-learn's signature and meaning
         self.labels_ = np.zeros(len(X) - 1, dtype=int)
         return self
 

@@ -252,7 +252,7 @@ def test_predict_does_not_depend_on_batch_and_order(X, ensemble):
 class Interrupted(ClusterMixin, BaseEstimator):
     """A clusterer that raises KeyboardInterrupt."""
 
-    def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
+    def fit(self, X, y=None):  # noqa: ARG002  scikit-learn's signature and meaning
         raise KeyboardInterrupt
 
 
@@ -262,7 +262,7 @@ class FirstFails(ClusterMixin, BaseEstimator):
     turns = itertools.count()
     started, ended = threading.Event(), threading.Event()
 
-    def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
+    def fit(self, X, y=None):  # noqa: ARG002  scikit-learn's signature and meaning
         if next(self.turns) == 0:
             self.started.wait(60)
             raise ValueError("the first run fails")

@@ -33,7 +33,7 @@ def views():
 
 def fitted(views, n_clusters=3, **settings):
     """Return a fit with few runs."""
-    settings = {"n_partitions": 6, "random_state": 0} | settings
+    settings = {"n_partitions": 6, "standardize": True, "random_state": 0} | settings
     return ct.MultiViewClusterer(n_clusters, **settings).fit(views)
 
 

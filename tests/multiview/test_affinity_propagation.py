@@ -66,7 +66,7 @@ def test_each_point_is_with_its_most_similar_exemplar(blobs):
 def test_few_points_have_the_best_exemplars(n_clusters):
     """On nine points the loss is the lowest over all choices of exemplars."""
     X = make_blobs(9, centers=n_clusters, cluster_std=0.5, random_state=3)[0]
-    est = MultiViewAffinityPropagation(n_clusters, random_state=0).fit([X])
+    est = MultiViewAffinityPropagation(n_clusters, standardize=True, random_state=0).fit([X])
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     S = summed_similarity([Z])
     choices = itertools.combinations(range(9), n_clusters)
@@ -102,7 +102,7 @@ def test_a_number_that_cannot_be_reached_is_reported():
 def test_too_few_rounds_are_reported(blobs, monkeypatch):
     """Exemplars that have not converged give a warning; no exemplars give an error."""
     with pytest.warns(ConvergenceWarning, match="not converge in 1 rounds; raise max_iter"):
-        MultiViewAffinityPropagation(3, max_iter=1, random_state=0).fit(blobs[0])
+        MultiViewAffinityPropagation(3, standardize=True, max_iter=1, random_state=0).fit(blobs[0])
     none = ([], np.full(65, -1), 9)
     monkeypatch.setattr(module, "affinity_propagation", lambda *_, **__: none)
     with pytest.raises(InvalidParameterError, match="max_iter=9: no point became an exemplar"):
@@ -116,7 +116,9 @@ def test_equal_points_are_one_weighted_point(seed):
     rng = np.random.default_rng(seed)
     X = 8.0 * np.repeat(np.eye(3), 3, axis=0) + rng.normal(size=(9, 3))
     copies = rng.integers(1, 6, 9)
-    est = MultiViewAffinityPropagation(3, random_state=0).fit([np.repeat(X, copies, axis=0)])
+    est = MultiViewAffinityPropagation(3, standardize=True, random_state=0).fit(
+        [np.repeat(X, copies, axis=0)]
+    )
     assert [len(set(own)) for own in np.split(est.labels_, np.cumsum(copies)[:-1])] == [1] * 9
     assert ct.clustering_accuracy(np.repeat(np.arange(9) // 3, copies), est.labels_) == 1.0
     Z = np.repeat(X, copies, axis=0)

@@ -48,7 +48,7 @@ def loss_of(views, centres, weights, labels, gamma):
 def test_groups_are_found_and_noise_has_the_least_weight(views):
     """Clear groups are found and numbered by size; the view of noise has the lowest weight."""
     named, y = views
-    est = MultiViewKMeans(3, random_state=0).fit(named)
+    est = MultiViewKMeans(3, standardize=True, random_state=0).fit(named)
     assert ct.clustering_accuracy(y, est.labels_) > 0.98
     assert (np.diff(np.bincount(est.labels_)) <= 0).all()
     assert min(est.view_weights_, key=est.view_weights_.get) == "noise"

@@ -131,7 +131,7 @@ class EvidenceAccumulation(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         Number of clusters, K. None chooses the number with the longest lifetime; the lifetime of k
         is the range of distances d at which a cut of the tree gives k clusters.
     linkage : {"average", "single", "complete"}, default="average"
@@ -195,7 +195,7 @@ class EvidenceAccumulation(ConsensusFunction):
     2
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     linkage: Linkage = "average"
     max_tuples: int = 10_000
@@ -256,7 +256,7 @@ class LocallyWeightedConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends.
     strategy : {"linkage", "graph"}, default="linkage"
     theta : float, default=0.4
@@ -313,7 +313,7 @@ class LocallyWeightedConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     strategy: Literal["linkage", "graph"] = "linkage"
     theta: float = 0.4
@@ -431,7 +431,7 @@ class PropagatedConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends.
     n_steps : int, default=20
         T, the length of the walks.
@@ -474,7 +474,7 @@ class PropagatedConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     n_steps: int = 20
     max_tuples: int = 10_000

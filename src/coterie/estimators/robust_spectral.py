@@ -6,23 +6,21 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import validate_data
 
+from coterie.arrays import Floats
 from coterie.consensus.parameters import check_choice
 from coterie.counts.coassociation import TupleCoassociation
+from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.runtime.user_warnings import warn_user
 from coterie.runtime.verbosity import shows_stages
-
-__all__ = ["RobustSpectral", "normalized_similarity"]
-
-Array = NDArray[np.float64]
 
 _CLIPPED_FROM = 0.99  # quantile of |S|
 
@@ -40,7 +38,8 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int, default=None
+        Number of clusters, K. It must be given.
     loss : {"l1", "l2"}, default="l1"
     assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
         How labels are found from the rows of H√D.
@@ -60,6 +59,10 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         The loss at the solution: ‖S − H D Hᵀ‖₁ or ‖S − H D Hᵀ‖²_F.
     n_iter_ : int
     history_ : dict of lists
+    n_features_in_ : int
+        n, the number of points.
+    feature_names_in_ : (n,)
+        Names of the columns, if the similarities are a table with names that are all texts.
 
     Examples
     --------
@@ -70,7 +73,7 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     array([0, 0, 0, 1, 1, 1], dtype=int32)
     """
 
-    n_clusters: int = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     loss: str = "l1"
     assign_labels: str = "kmeans"
@@ -80,64 +83,66 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     verbose: bool = False
 
     @shows_stages
-    def fit(self, S: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
         """Cluster n points by their similarities.
 
         Parameters
         ----------
-        S : (n, n) array-like
-            Symmetric similarities.
+        X : (n, n) array-like
+            Symmetric similarities S, dense or sparse.
         y : ignored
         """
-        S = _check_similarity(S)
-        self._check_parameters(len(S))
-        if self.loss == "l1":
-            self._fit_l1(S)
-        else:
-            self.embedding_ = _leading_factor(S, self.n_clusters)
-            self.objective_ = float(((S - self.embedding_ @ self.embedding_.T) ** 2).sum())
-            self.n_iter_, self.history_ = 0, {"objective": [self.objective_]}
-        self.labels_ = self._round().astype(np.int32)
-        self.n_features_in_ = len(S)
-        return self
-
-    def _fit_l1(self, S: Array) -> None:
-        largest = np.quantile(np.abs(S), _CLIPPED_FROM)
-        start = _leading_factor(np.clip(S, -largest, largest), self.n_clusters)
-        M = TupleCoassociation(S, 1.0, np.ones(len(S)))  # scale 1, one point per row
-        result = robust_factor(M, start, max_iter=self.max_iter, tol=self.tol)
-        if not result.converged:
-            warn_user(
-                f"RobustSpectral did not reach tol={self.tol} in {result.n_iter} steps; "
-                "raise max_iter or tol",
-                ConvergenceWarning,
-            )
-        self.embedding_, self.objective_ = result.factor, result.objective
-        self.n_iter_, self.history_ = result.n_iter, result.history
-
-    def _round(self) -> NDArray[np.int64]:
-        if self.assign_labels == "cluster_qr":
-            return round_by_pivoted_qr(self.embedding_)
-        rng = check_random_state(self.random_state)
-        return round_by_kmeans(self.embedding_, np.ones(len(self.embedding_)), self.n_clusters, rng)
-
-    def _check_parameters(self, n: int) -> None:
+        try:
+            S = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        except ValueError as error:
+            raise InvalidParameterError(f"the similarity cannot be used: {error}") from error
+        S = _symmetric(S)
         check_choice("loss", self.loss, ("l1", "l2"))
         check_choice("assign_labels", self.assign_labels, ("kmeans", "cluster_qr"))
-        if not 1 <= self.n_clusters <= n:
-            raise InvalidParameterError(
-                f"n_clusters={self.n_clusters!r}: give a number from 1 to {n}, the number of points"
-            )
+        K = check_whole("n_clusters", self.n_clusters, most=len(S))
+        if self.loss == "l1":
+            largest = np.quantile(np.abs(S), _CLIPPED_FROM)
+            start = _leading_factor(np.clip(S, -largest, largest), K)
+            M = TupleCoassociation(S, 1.0, np.ones(len(S)))  # scale 1, one point per row
+            result = robust_factor(M, start, max_iter=self.max_iter, tol=self.tol)
+            if not result.converged:
+                warn_user(
+                    f"RobustSpectral did not reach tol={self.tol} in {result.n_iter} steps; "
+                    "raise max_iter or tol",
+                    ConvergenceWarning,
+                )
+            self.embedding_, self.objective_ = result.factor, result.objective
+            self.n_iter_, self.history_ = result.n_iter, result.history
+        else:
+            self.embedding_ = _leading_factor(S, K)
+            self.objective_ = float(((S - self.embedding_ @ self.embedding_.T) ** 2).sum())
+            self.n_iter_, self.history_ = 0, {"objective": [self.objective_]}
+        if self.assign_labels == "cluster_qr":
+            labels = round_by_pivoted_qr(self.embedding_)
+        else:
+            rng = check_random_state(self.random_state)
+            labels = round_by_kmeans(self.embedding_, np.ones(len(S)), K, rng)
+        self.labels_ = labels.astype(np.int32)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = tags.input_tags.sparse = True
+        return tags
 
 
-def normalized_similarity(S: Any) -> Array:
+def normalized_similarity(S: Any) -> Floats:
     """Return D^−½ S D^−½, where D is the diagonal matrix of the row sums of S.
 
     >>> normalized_similarity([[2.0, 0.0], [0.0, 4.0]])
     array([[1., 0.],
            [0., 1.]])
     """
-    S = _check_similarity(S)
+    try:
+        S = check_array(S, accept_sparse="csr", dtype=np.float64, input_name="S")
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"the similarity cannot be used: {error}") from error
+    S = _symmetric(S)
     degree = S.sum(axis=1)
     if (degree <= 0).any():
         row = int(np.argmax(degree <= 0))
@@ -148,18 +153,15 @@ def normalized_similarity(S: Any) -> Array:
     return root[:, None] * S * root
 
 
-def _leading_factor(S: Array, k: int) -> Array:
+def _leading_factor(S: Floats, k: int) -> Floats:
     """Return H√D of the k largest eigenpairs, with negative eigenvalues set to zero."""
     vectors, values = dense_eigenpairs(S, k)
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _check_similarity(S: Any) -> Array:
-    try:
-        array = check_array(S, accept_sparse="csr", dtype=np.float64, input_name="S")
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(f"the similarity S cannot be used: {error}") from error
-    dense: Array = array.toarray() if hasattr(array, "toarray") else array
+def _symmetric(S: Any) -> Floats:
+    """Return a similarity as a dense array; refuse one that is not square or not symmetric."""
+    dense: Floats = S.toarray() if hasattr(S, "toarray") else S
     if dense.shape[0] != dense.shape[1]:
         raise InvalidParameterError(f"the similarity has shape {dense.shape}; it must be square")
     gap = np.abs(dense - dense.T)

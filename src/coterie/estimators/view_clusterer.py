@@ -42,7 +42,7 @@ class MultiViewClusterer(RunsClusterer):
     consensus : as in :class:`ConsensusClusterer`
         None is :class:`~coterie.RobustConsensus` with ``refine="sizes"``.
     subsample, subspace : as in :class:`ConsensusClusterer`
-    standardize : bool, default=True
+    standardize : bool, default=False
         Scale every column to mean 0 and variance 1; columns of sparse views only to variance 1.
     n_jobs, verbose, random_state : as in :class:`ConsensusClusterer`
 
@@ -92,7 +92,7 @@ class MultiViewClusterer(RunsClusterer):
 
     _: KW_ONLY
     n_partitions: int = 12
-    standardize: bool = True
+    standardize: bool = False
 
     @shows_stages
     def fit(

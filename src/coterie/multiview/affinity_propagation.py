@@ -51,14 +51,14 @@ class MultiViewAffinityPropagation(MultiViewMethod):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        The number of exemplars to search for. Some numbers cannot be reached; see
-        ``n_clusters_``.
+    n_clusters : int, default=None
+        The number of exemplars to search for; it must be given. Some numbers cannot be reached;
+        see ``n_clusters_``.
     max_fits : int, default=20
         Largest number of preferences to try.
     max_iter : int, default=1000
         Largest number of rounds of messages per fit.
-    standardize : bool, default=True
+    standardize : bool, default=False
         Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=3_000
         More points are refused, because S has n² entries and each round reads all of them.

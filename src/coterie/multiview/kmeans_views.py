@@ -50,7 +50,8 @@ class MultiViewKMeans(MultiViewMethod):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int, default=None
+        Number of clusters, K. It must be given.
     gamma : float in (1, 100], default=2.0
         γ. Near 1 the view with the lowest loss gets all the weight; large γ gives equal weights.
     n_init : int, default=10
@@ -58,7 +59,7 @@ class MultiViewKMeans(MultiViewMethod):
     max_iter : int, default=200
     tol : float, default=1e-7
         Stop if a round reduces the loss by at most this share of it.
-    standardize : bool, default=True
+    standardize : bool, default=False
         Scale columns to mean 0 and variance 1, then divide each view by the root of its number
         of columns. Sparse views are scaled but not shifted.
     random_state : int, RandomState or None, default=None

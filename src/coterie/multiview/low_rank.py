@@ -52,7 +52,8 @@ class LowRankConsensus(MultiViewMethod):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int, default=None
+        Number of clusters, K. It must be given.
     n_partitions : int, default=10
         k-means runs in each view.
     error_weight : float or None, default=None
@@ -62,7 +63,7 @@ class LowRankConsensus(MultiViewMethod):
     max_iter : int, default=100
     tol : float, default=1e-5
         Stop if the violation of each constraint is at most this share of the largest ‖S_v‖_F.
-    standardize : bool, default=True
+    standardize : bool, default=False
         Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=5_000
         More distinct points are refused, because a step takes O(n³) time and 3V·n² numbers are

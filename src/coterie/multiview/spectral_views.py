@@ -49,10 +49,11 @@ class ConcatenatedSpectral(MultiViewMethod):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int, default=None
+        Number of clusters, K. It must be given.
     n_neighbors : int, default=7
         The neighbour that sets the scale s_i; at most n − 1.
-    standardize : bool, default=True
+    standardize : bool, default=False
         Scale columns to mean 0 and variance 1, then divide each view by the root of its number
         of columns, so that all views have the same weight. Sparse views are scaled but not
         shifted.
@@ -127,7 +128,8 @@ class SpectralView(ConcatenatedSpectral):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int, default=None
+        Number of clusters, K. It must be given.
     view : int or str, default=0
         Index or name of the view.
     n_neighbors, standardize, max_points, random_state, verbose

@@ -30,9 +30,9 @@ __all__ = ["MultiViewMethod", "check_same_views", "named_views", "view_scaling"]
 class MultiViewMethod(ClusterMixin, BaseEstimator):
     """Base of the multi-view clusterers."""
 
-    n_clusters: int = 8
+    n_clusters: int | None = None
     _: KW_ONLY
-    standardize: bool = True
+    standardize: bool = False
     random_state: Any = None
     verbose: bool = False
 

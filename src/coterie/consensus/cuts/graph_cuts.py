@@ -43,7 +43,7 @@ class BalancedCut(ConsensusFunction):
     K = u.
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     partitioner: str = "auto"
     imbalance: float = 0.05
@@ -105,7 +105,7 @@ class CSPA(BalancedCut):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
     partitioner : {"auto", "metis", "spectral"}, default="auto"
         METIS, or spectral clustering of M (a normalised cut). "auto" is METIS if pymetis is
@@ -203,7 +203,7 @@ class HBGF(BalancedCut):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
     partitioner : {"auto", "metis", "spectral"}, default="auto"
         METIS, or the normalised cut of the same graph by the transfer cut and k-means. "auto" is

@@ -29,7 +29,7 @@ class HGPA(BalancedCut):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
     partitioner : {"auto", "kahypar", "spectral"}, default="auto"
         mt-KaHyPar, or spectral clustering of the hypergraph (a normalised cut). "auto" is

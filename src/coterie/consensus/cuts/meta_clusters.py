@@ -40,7 +40,7 @@ class MCLA(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         Number of meta-clusters. Some may get no points; ``n_clusters_`` does not count these.
         None: the number that :func:`~coterie.choose_k` recommends.
     partitioner : {"auto", "metis", "linkage"}, default="auto"
@@ -94,7 +94,7 @@ class MCLA(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     partitioner: str = "auto"
     imbalance: float = 0.05

@@ -61,7 +61,7 @@ class KLConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         Number of clusters, K. If a column of W has no point, there are fewer clusters.
         None: the number that :func:`~coterie.choose_k` recommends.
     error_penalty : float, default=2.0
@@ -121,7 +121,7 @@ class KLConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     error_penalty: float = 2.0
     n_init: int = 5

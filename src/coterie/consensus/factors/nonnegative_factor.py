@@ -62,7 +62,7 @@ class NMFConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         Number of clusters, K. If a column of H is the largest of no row, there are fewer clusters.
         None: the number that :func:`~coterie.choose_k` recommends.
     init : {"kmeans", "random"}, default="kmeans"
@@ -120,7 +120,7 @@ class NMFConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     init: str = "kmeans"
     n_init: int = 5

@@ -51,7 +51,7 @@ class WeightedConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         Number of clusters, K. If a column of H is the largest of no row, there are fewer clusters.
         None: the number that :func:`~coterie.choose_k` recommends.
     max_outer : int, default=2
@@ -114,7 +114,7 @@ class WeightedConsensus(ConsensusFunction):
     (array([0, 0, 1, 1], dtype=int32), 2)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     max_outer: int = 2
     ridge: float = 0.0

@@ -37,7 +37,7 @@ class KMeansConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
     max_tuples : int, default=5000
         Limit on u if labels are missing, because then a (u, u) matrix is needed.
@@ -80,7 +80,7 @@ class KMeansConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     max_tuples: int = 5_000
     partition_weights: Any = None

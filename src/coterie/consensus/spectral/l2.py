@@ -24,7 +24,7 @@ class L2Consensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
     partition_weights : array of shape (V,) or None, default=None
     random_state : int, RandomState or None, default=None
@@ -60,7 +60,7 @@ class L2Consensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     partition_weights: Any = None
     random_state: Any = None

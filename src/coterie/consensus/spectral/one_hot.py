@@ -25,7 +25,7 @@ class OneHotKMeans(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
     n_init : int, default=10
         Number of k-means++ starts.
@@ -65,7 +65,7 @@ class OneHotKMeans(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     n_init: int = 10
     partition_weights: Any = None

@@ -51,7 +51,7 @@ class CorrelationConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=8
+    n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
     penalty : float, default=0.02
         λ₁ > 0. A larger value gives sparser codes.
@@ -115,7 +115,7 @@ class CorrelationConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = 8
+    n_clusters: int | None = None
     _: KW_ONLY
     penalty: float = 0.02
     angle_penalty: float = 0.02
