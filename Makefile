@@ -49,7 +49,7 @@ docs: $(TOOLS)            ## HTML documentation in docs/_build/html
 
 # what the jobs below run; all tests with: make test-newest TESTS=tests
 TESTS ?= $(addprefix tests/,labels counts search consensus relaxation estimators ensembles files \
-  runtime command_line inspection datasets multiview)
+  runtime cli inspection datasets multiview)
 ELSEWHERE = $(PYTEST) -p no:cacheprovider $(TESTS)
 
 test-wheel: $(RELEASE)    ## the tests with the wheel and the versions of requirements.txt

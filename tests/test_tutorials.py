@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 from typer.testing import CliRunner
 
-from coterie.command_line.program import app
+from coterie.cli.program import app
 
 TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.ipynb"))
 

@@ -25,7 +25,7 @@ _CONTEXT.set_forkserver_preload(
         "coterie.ads.logs.bid_logs",
         "coterie.ads.report.contents",
         "coterie.ads.report.rendering",
-        "coterie.command_line.program",
+        "coterie.cli.program",
         "coterie.consensus.robust.estimator",
         "coterie.estimators.clusterer",
         "coterie.inspection.report.consensus_page",
@@ -88,7 +88,7 @@ def _run(words: list[str], messages: Path, status: Path) -> None:
     os.dup2(target, 1)
     os.dup2(target, 2)
     sys.argv = ["coterie", *words]
-    from coterie.command_line import main
+    from coterie.cli import main
 
     code: object = "an exception"
     try:

@@ -1,6 +1,6 @@
 """``python -m coterie``: the program, where its script is not on the path."""
 
-from coterie.command_line import main
+from coterie.cli import main
 
 if __name__ == "__main__":
     main()

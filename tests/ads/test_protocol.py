@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coterie.ads.protocol import Answer, Limits, Question, answer_of
 from coterie.ads.protocol.questions import MOST_BID, MOST_SUPPLY
-from coterie.command_line.ads.forecast import bids_in
+from coterie.cli.ads.forecast import bids_in
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model
 

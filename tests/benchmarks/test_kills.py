@@ -8,7 +8,7 @@ from benchmark_results import check_result
 from benchmarks.harness import Context
 from benchmarks.kills import _is_whole, _problems, run
 from benchmarks.kills.commands import Writing, commands
-from coterie.command_line.program import ads, app
+from coterie.cli.program import ads, app
 
 
 def test_killed_commands_leave_whole_outputs():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from coterie.ads.forecasts.profiles import ProfileBook
-from coterie.command_line.ads.forecast import _columns
+from coterie.cli.ads.forecast import _columns
 from fitted_models import HOSTILE_IDS
 from service_pages import PATIENCE, choose, exact, link, set_bid, settle, shows
 

@@ -185,7 +185,7 @@ def run_program_without_extras(folder, *commands):
     """Run the program with each of the commands in one such interpreter; return the process."""
     return run_without_extras(f"""
 import os
-from coterie.command_line.program import app
+from coterie.cli.program import app
 os.chdir({str(folder)!r})
 for command in {commands!r}:
     app(command.split(), standalone_mode=False)

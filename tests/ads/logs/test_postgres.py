@@ -18,7 +18,7 @@ from coterie.ads.logs.log_mapping import LogMapping
 from coterie.ads.logs.raw_logs import open_raw
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-from coterie.command_line.program import app
+from coterie.cli.program import app
 from coterie.engines.backends import connect
 from coterie.engines.queries import fetch
 from coterie.errors import TableError

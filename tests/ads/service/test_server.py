@@ -169,7 +169,7 @@ class TestEnd:
             "def load(*_, **__):\n"
             "    os.kill(os.getpid(), signal.SIGINT)\n"
             "model_holder.ModelHolder.__init__.__kwdefaults__['load'] = load\n"
-            "from coterie.command_line import main\n"
+            "from coterie.cli import main\n"
             "main()\n"
         )
         command = [sys.executable, "-c", script, "ads", "serve", str(models[0]), "--port", "0"]

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coterie import RobustConsensus
-from coterie.command_line.program import app
+from coterie.cli.program import app
 from coterie.engines.label_tables import consensus_table
 from coterie.errors import InvalidLabelsError, TableError
 from engine_tables import mixed_labels

@@ -1,0 +1,133 @@
+"""``coterie ads budget``: the bid that uses a budget, what it buys, and when it runs out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.cli.ads.inputs import subjects
+from coterie.cli.terminal import layout, options
+from coterie.runtime.wording import count, money, percent, span
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from coterie.ads.decisions.decision_answers import BudgetPlan
+
+__all__ = ["budget"]
+
+
+def budget(
+    model: subjects.Model,
+    amount: Annotated[
+        float,
+        typer.Option("--budget", metavar="AMOUNT", help="Money for all days together."),
+    ],
+    bid: Annotated[
+        float | None,
+        typer.Option(
+            "--bid",
+            metavar="BID",
+            help="Bid per thousand impressions (CPM); by default the one that uses the budget.",
+        ),
+    ] = None,
+    advertiser: subjects.Advertiser = None,
+    supply: subjects.Supply = None,
+    day: subjects.Day = None,
+    days: subjects.Days = 7,
+    level: subjects.Level = "90",
+    text: subjects.Text = None,
+    output: subjects.Output = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Find the bid that uses a budget, and what it buys.
+
+    The bid is the one whose expected spend is the budget. At another bid, see
+    how long the money lasts and what it buys until then. Intervals come from
+    draws of what may happen on each day.
+
+    Example: coterie ads budget market.coterie --advertiser adv-00033 --budget 20 --days 7
+    """
+    from coterie.ads.decisions.budgets import plan_budget
+
+    subjects.check_output(output, model, as_json)
+    forecaster = subjects.load_quietly(model, quiet)
+    plan = plan_budget(
+        forecaster,
+        advertiser,
+        amount,
+        bid=bid,
+        supply=supply,
+        day=day,
+        days=days,
+        text=text,
+        level=int(level) / 100,
+    )
+    subjects.write_and_print(
+        lambda: _print_plan(plan, forecaster.currency_),
+        lambda: subjects.answer_facts(plan, model),
+        lambda: subjects.columns_of(plan.by_day),
+        output,
+        as_json,
+        quiet,
+    )
+
+
+def _print_plan(plan: BudgetPlan, currency: str) -> None:
+    console = layout.stdout_console()
+    name = plan.unlimited.advertiser or "a new advertiser"
+    during = f" in {plan.days} days" if plan.days > 1 else ""
+    unit = f" {currency}" if currency else ""
+    rest = f": {money(plan.budget)}{unit}{during} at a bid of {plan.bid:.4g}{unit}"
+    layout.print_heading(console, name, rest)
+    layout.print_indented(console, _bought(plan, unit))
+    if plan.using_bid is None:
+        console.print(layout.sentence(plan.why))
+    elif plan.using_bid != plan.bid:
+        console.print(f"The bid that uses the budget is {plan.using_bid:.4g}{unit}.")
+    if plan.days > 1:
+        layout.print_indented(console, _day_table(plan))
+    counts = (plan.impressions_interval, plan.clicks_interval, plan.conversions_interval)
+    layout.print_level(console, plan.level, counts)
+    console.print(layout.sentence(plan.unlimited.why))
+
+
+def _bought(plan: BudgetPlan, unit: str) -> Table:
+    """Return what the money buys, and how long it lasts."""
+    facts = {
+        f"spend ({unit.strip()})" if unit else "spend": _with_span(
+            plan.spend, plan.spend_interval, money
+        ),
+        "impressions": _with_span(plan.impressions, plan.impressions_interval, count),
+        "clicks": _with_span(plan.clicks, plan.clicks_interval, count),
+        "conversions": _with_span(plan.conversions, plan.conversions_interval, count),
+        "the money lasts": f"with a probability of {percent(plan.lasts)}",
+        "otherwise for": _with_span(plan.days_until_empty, plan.days_until_empty_interval, _days),
+        "marginal eCPM": None if plan.marginal_cost is None else money(plan.marginal_cost),
+    }
+    return layout.facts_grid(facts)
+
+
+def _day_table(plan: BudgetPlan) -> Table:
+    table = layout.figures_table(["day"], ["auctions", "impressions", "spend", "spent until then"])
+    for one in plan.by_day:
+        table.add_row(
+            one.day,
+            count(one.auctions),
+            count(one.impressions),
+            money(one.spend),
+            f"{money(one.spent)}  {span(one.spent_interval, money)}",
+        )
+    return table
+
+
+def _with_span(mean: float | None, interval: Any, written: Any) -> str | None:
+    if mean is None or interval is None:
+        return None
+    return f"{written(mean)}   {span(interval, written)}"
+
+
+def _days(value: float) -> str:
+    return f"{value:.1f} days"

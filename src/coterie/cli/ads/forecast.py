@@ -1,0 +1,324 @@
+"""``coterie ads forecast``: impressions, spend, clicks and conversions at given bids."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.cli.ads.inputs import subjects
+from coterie.cli.terminal import layout, options
+from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import count, money, percent, span
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+    from coterie.ads.decisions.decision_answers import GoalBid
+    from coterie.ads.fitting.forecaster import AdForecaster
+    from coterie.ads.forecasts.forecast_figures import Forecast
+
+__all__ = ["bids_in", "forecast", "print_forecasts"]
+
+_MOST_BIDS = 10_000
+#: Where a comma separates decimals, 2,50 is one bid; elsewhere it is two.
+_DECIMAL_COMMA = re.compile(r"\d+,\d\d")
+
+
+def forecast(
+    model: subjects.Model,
+    bid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bid",
+            metavar="BID",
+            help="Bid per thousand impressions (CPM), for example 2.50; several bids as 2,2.5,3; a "
+            "range as 1:5:0.5 (from, to, step). Repeatable.",
+        ),
+    ] = None,
+    impressions: Annotated[
+        float | None,
+        typer.Option("--impressions", metavar="N", help="Find the bid for so many impressions."),
+    ] = None,
+    clicks: Annotated[
+        float | None, typer.Option("--clicks", metavar="N", help="Find the bid for so many clicks.")
+    ] = None,
+    conversions: Annotated[
+        float | None,
+        typer.Option("--conversions", metavar="N", help="Find the bid for so many conversions."),
+    ] = None,
+    spend: Annotated[
+        float | None,
+        typer.Option("--spend", metavar="AMOUNT", help="Find the bid that spends so much."),
+    ] = None,
+    advertiser: subjects.Advertiser = None,
+    supply: subjects.Supply = None,
+    day: subjects.Day = None,
+    days: subjects.Days = 1,
+    level: subjects.Level = "90",
+    text: subjects.Text = None,
+    where: subjects.Where = None,
+    output: subjects.Output = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Forecast at a bid, or find the bid for a goal.
+
+    With --bid, forecast impressions, spend, clicks and conversions at that
+    bid. With --impressions, --clicks, --conversions or --spend, find the
+    least bid that is expected to reach the amount, or say why none does. The
+    first line says so if the amount is reached only on average, or not at all.
+
+    The forecast is for an average day, or for --days N days together. Each
+    interval should contain the actual value with the probability --level. A
+    new advertiser, which is not in the log, needs --supply. Its --text places
+    it in segments; without a text, it gets the average of all advertisers.
+    With --where, only auctions with some values of the model's dimensions are
+    forecast. The last line of the summary says what the forecast is based on.
+
+    Example: coterie ads forecast market.coterie --advertiser adv-00033 --bid 2.50 --supply 1e6
+    """
+    # Loading a model takes longest, so everything else is checked before.
+    amounts = {"impressions": impressions, "clicks": clicks}
+    amounts |= {"conversions": conversions, "spend": spend}
+    goal = {name: amount for name, amount in amounts.items() if amount is not None}
+    if bool(bid) + len(goal) != 1:
+        raise InvalidParameterError(
+            "give one of --bid, --impressions, --clicks, --conversions and --spend"
+        )
+    bids = [amount for text in bid or () for amount in bids_in(text)]
+    values = subjects.values_in(where)
+    subjects.check_output(output, model, as_json)
+    forecaster = subjects.load_quietly(model, quiet)
+    question: dict[str, Any] = {"supply": supply, "day": day, "days": days, "text": text}
+    question |= {"level": int(level) / 100, "where": values}
+    if goal:
+        from coterie.ads.decisions.goals import bid_for
+
+        goal_bid = bid_for(forecaster, advertiser, **goal, **question)
+        forecasts = [goal_bid.forecast]
+    else:
+        goal_bid, forecasts = None, forecaster.forecast(advertiser, bids, **question)
+
+    def print_summary() -> None:
+        if goal_bid is not None:
+            _print_goal(goal_bid)
+        print_forecasts(forecasts, forecaster.currency_, days)
+
+    def facts() -> dict[str, Any]:
+        if goal_bid is not None:
+            return subjects.answer_facts(goal_bid, model)
+        return _answer(forecaster, forecasts, days, model)
+
+    subjects.write_and_print(
+        print_summary, facts, lambda: _columns(forecasts), output, as_json, quiet
+    )
+
+
+def bids_in(text: str) -> list[float]:
+    """Return the bids in ``2.50``, ``2,2.5,3`` or ``1:5:0.5`` (from, to, step); all above 0.
+
+    >>> bids_in("1:2:0.5"), bids_in("2.50"), bids_in("2,3")
+    ([1.0, 1.5, 2.0], [2.5], [2.0, 3.0])
+    """
+    if _DECIMAL_COMMA.fullmatch(text):
+        first, last = text.split(",")
+        raise InvalidParameterError(
+            f"--bid {text}: write {first}.{last} for one bid, or --bid {first} --bid {last} for two"
+        )
+    try:
+        numbers = [float(part) for part in text.split(":" if ":" in text else ",")]
+    except ValueError:
+        numbers = []
+    bids = _range(numbers) if ":" in text else numbers
+    if not bids or not all(0 < bid < math.inf for bid in bids):
+        raise InvalidParameterError(
+            f"--bid {text}: write a number above 0, several as 2,2.5,3, or a range as 1:5:0.5"
+        )
+    return bids
+
+
+def print_forecasts(forecasts: list[Forecast], currency: str, days: int = 1) -> None:
+    """Print the forecasts of one advertiser, at one bid or several, for some days together."""
+    console = layout.stdout_console()
+    first, unit = forecasts[0], f" ({currency})" if currency else ""
+    at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(forecasts) == 1 else ""
+    name = first.advertiser or "a new advertiser"
+    during = f" in {days} days" if days > 1 else ""
+    layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions{during}")
+    layout.print_indented(console, _figures(console, forecasts, unit))
+    counts = [
+        ends
+        for one in forecasts
+        for ends in (one.impressions_interval, one.clicks_interval, one.conversions_interval)
+    ]
+    layout.print_level(console, first.level, counts)
+    for grounds in _grounds(forecasts):
+        console.print(grounds)
+
+
+def _print_goal(goal_bid: GoalBid) -> None:
+    """Print the bid for a goal; first of all that no bid is safe, or that none reaches the goal."""
+    console = layout.stdout_console()
+
+    def with_currency(amount: str) -> str:
+        return f"{amount} {goal_bid.forecast.currency}".rstrip()
+
+    if goal_bid.goal == "spend":
+        goal = f"{with_currency(money(goal_bid.amount))} of spend"
+    else:
+        goal = f"{count(goal_bid.amount)} {goal_bid.goal}"
+    if goal_bid.bid is None:
+        layout.print_heading(console, "The goal cannot be reached.", "", "bold red")
+        console.print(f"{layout.sentence(goal_bid.why)} The forecast at the highest bid:\n")
+        return
+    if goal_bid.safe_bid is None:
+        only = f" {goal} can be reached only on average."
+        layout.print_heading(console, "No bid is safe:", only, "bold yellow")
+    layout.print_heading(console, with_currency(_bid(goal_bid.bid)), f" is the bid for {goal}.")
+    if goal_bid.marginal_cost is not None:
+        cost = with_currency(money(goal_bid.marginal_cost))
+        console.print(f"There, a further thousand impressions cost {cost}.")
+    sure = f"{50 * (1 + goal_bid.forecast.level):.3g}%"
+    if goal_bid.safe_bid is None:
+        console.print(
+            "About half of the time the result is lower. Even at the highest bid in the log, the "
+            f"probability of reaching the goal is below {sure}."
+        )
+    else:
+        bid = with_currency(_bid(goal_bid.safe_bid))
+        console.print(f"At {bid} or more, the probability of reaching the goal is {sure}.")
+    console.print()
+
+
+def _answer(
+    forecaster: AdForecaster, forecasts: list[Forecast], days: int, model: Path
+) -> dict[str, Any]:
+    """Return what a service with this model file answers."""
+    import msgspec
+
+    from coterie.ads.forecasts.forecast_tables import tables_of
+    from coterie.ads.protocol import answer_of
+    from coterie.ads.service.served_model import file_version
+
+    known = forecasts[0].advertiser in tables_of(forecaster).row_of
+    answer = answer_of(forecasts, known=known, days=days, version=file_version(model))
+    return msgspec.to_builtins(answer)
+
+
+def _range(numbers: list[float]) -> list[float]:
+    """Return the bids of a range given as from, to and step; empty if it is not a range."""
+    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        return []
+    start, stop, step = numbers
+    if step <= 0 or not 0 < start <= stop:
+        return []
+    from coterie.ads.forecasts.forecast_figures import bids_between
+
+    bids = bids_between(start, stop, step, _MOST_BIDS)
+    if not bids:
+        raise InvalidParameterError(
+            f"--bid {start:g}:{stop:g}:{step:g}: a range may have at most {_MOST_BIDS:,} bids"
+        )
+    return bids
+
+
+def _columns(forecasts: list[Forecast]) -> dict[str, Any]:
+    columns = subjects.columns_of(forecasts)
+    del columns["model_version"]  # the model is a file here, without a version
+    return columns
+
+
+def _figures(console: Console, forecasts: list[Forecast], unit: str) -> Table:
+    """Return a table with a row per bid if it fits in the terminal, otherwise a block per bid."""
+    for dash in ("–", "–\n") if len(forecasts) > 1 else ():
+        table = _table(forecasts, unit, dash)
+        if layout.fits(console, table):
+            return table
+    return _blocks(forecasts, unit)
+
+
+def _blocks(forecasts: list[Forecast], unit: str) -> Table:
+    """Return means and their intervals, one below the other; with the bid if there are several."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 3))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(style="dim", no_wrap=True)
+    for one in forecasts:
+        if one is not forecasts[0]:
+            grid.add_row()
+        if len(forecasts) > 1:
+            grid.add_row(f"bid{unit}", _bid(one.bid))
+        grid.add_row("win rate", percent(one.win_rate))
+        grid.add_row("impressions", count(one.impressions), span(one.impressions_interval, count))
+        grid.add_row(f"spend{unit}", money(one.spend), span(one.spend_interval, money))
+        grid.add_row(f"eCPM{unit}", money(one.cost))
+        for name, mean, interval in _events(one):
+            grid.add_row(name, count(mean), span(interval, count))
+    return grid
+
+
+def _table(forecasts: list[Forecast], unit: str, dash: str) -> Table:
+    """Return a table with a row per bid; intervals are below the means to save width.
+
+    The ``dash`` between the ends of an interval may end a line.
+    """
+    from rich.text import Text
+
+    def with_span(mean: str, ends: str) -> Text:
+        return Text.assemble(mean, "\n", (ends.replace("–", dash), "dim"))
+
+    events = [name for name, *_ in _events(forecasts[0])]
+    headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}", *events]
+    table = layout.figures_table([], headings)
+    for one in forecasts:
+        cells: list[RenderableType] = [
+            _bid(one.bid),
+            percent(one.win_rate),
+            with_span(count(one.impressions), span(one.impressions_interval, count)),
+            with_span(money(one.spend), span(one.spend_interval, money)),
+            money(one.cost),
+        ]
+        rare = [with_span(count(mean), span(ends, count)) for _, mean, ends in _events(one)]
+        table.add_row(*cells, *rare)
+    return table
+
+
+def _events(one: Forecast) -> list[tuple[str, float, tuple[float, float]]]:
+    """Return name, mean and interval of clicks and conversions, as far as the log has them."""
+    events = {
+        "clicks": (one.clicks, one.clicks_interval),
+        "conversions": (one.conversions, one.conversions_interval),
+    }
+    return [
+        (name, mean, ends)
+        for name, (mean, ends) in events.items()
+        if mean is not None and ends is not None
+    ]
+
+
+def _grounds(forecasts: list[Forecast]) -> list[str]:
+    """Return what the forecasts are based on; with the bids, if it differs between them."""
+    bids: dict[str, list[float]] = {}
+    for one in forecasts:
+        bids.setdefault(layout.sentence(one.why), []).append(one.bid)
+    if len(bids) == 1:
+        return list(bids)
+    return [f"{_from_to(of)}: {grounds}" for grounds, of in bids.items()]
+
+
+def _from_to(bids: list[float]) -> str:
+    if len(bids) == 1:
+        return f"A bid of {_bid(bids[0])}"
+    return f"Bids from {_bid(min(bids))} to {_bid(max(bids))}"
+
+
+def _bid(value: float) -> str:
+    return f"{value:.2f}" if value == round(value, 2) else f"{value:.4g}"

@@ -1,0 +1,343 @@
+"""Options of the commands that read a log, and the reading itself."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shlex
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import unquote
+
+import typer
+
+from coterie.cli.ads.inputs.log_options import DUCKDB, LogOptions
+from coterie.cli.terminal.layout import counted
+from coterie.cli.terminal.streams import is_stream
+from coterie.errors import CoterieWarning, InvalidParameterError, OutputError, TableError
+from coterie.runtime.atomic_files import check_writable
+
+if TYPE_CHECKING:
+    from coterie.ads.histograms.bid_histograms import BidHistograms
+    from coterie.ads.histograms.target_counts import TargetCounts
+    from coterie.ads.logs.bid_logs import BidLogs
+    from coterie.ads.logs.checks.log_checks import LogCheck
+    from coterie.ads.logs.mapping_proposals import MappingProposal
+    from coterie.ads.logs.raw_logs import RawLog
+    from coterie.ads.segments.settings import SegmentSettings
+
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOGS",
+        help="Parquet, CSV or JSON-lines files, folders or globs of them, a DuckDB file, or a "
+        "table of the engine.",
+    ),
+]
+By = Annotated[
+    Literal["advertiser", "campaign"],
+    typer.Option(
+        "--by",
+        help="What is forecast; campaign needs the column campaign_id, and campaigns of an "
+        "advertiser borrow from each other.",
+    ),
+]
+Dimensions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dimension",
+        metavar="NAME[=COLUMN]",
+        help="Column whose values are targets, such as device; repeat for several. hour comes from "
+        "the time stamp.",
+    ),
+]
+Segments = Annotated[
+    str,
+    typer.Option(
+        "--segments",
+        "-k",
+        metavar="K[,K…]",
+        help="Number of segments, or several numbers; a backtest then chooses one.",
+    ),
+]
+Consensus = Annotated[
+    Literal["robust", "admm", "l2", "one-hot"],
+    typer.Option(
+        "--consensus",
+        help="Consensus function of the segments; admm is robust with the ADMM relaxation, l2 is "
+        "least squares, one-hot is k-means on one-hot labels.",
+    ),
+]
+
+AllowFaults = Annotated[
+    bool,
+    typer.Option("--allow-faults", metavar="", help="Use a log with errors, and print a note."),
+]
+
+_LOG = logging.getLogger("coterie")
+
+
+@dataclass(frozen=True)
+class CountedLog:
+    """A log that was opened, checked and counted."""
+
+    logs: BidLogs
+    check: LogCheck
+    histograms: BidHistograms
+    texts: dict[str, str]
+    targets: TargetCounts | None = None
+
+
+@dataclass(frozen=True)
+class LogInput:
+    """A log as given on the command line, and the outputs of the command.
+
+    Attributes
+    ----------
+    logs : str or sequence of str
+        Its files, folders or tables.
+    options : LogOptions
+        How to read it.
+    outputs : mapping of str to Path or None
+        Files to write by kind; None for those not requested.
+    by : {"advertiser", "campaign"}
+        What is forecast.
+    dimensions : mapping of str to str
+        The column of each dimension.
+    usual_auction : {"first", "second"}, optional
+        The auction type if neither the options nor the log says one.
+    """
+
+    logs: str | Sequence[str]
+    options: LogOptions = field(default_factory=LogOptions)
+    outputs: Mapping[str, Path | None] = field(default_factory=dict)
+    by: str = "advertiser"
+    dimensions: Mapping[str, str] = field(default_factory=dict)
+    usual_auction: str | None = None
+
+    @property
+    def sources(self) -> list[str]:
+        """The files, folders or tables of the log."""
+        return [self.logs] if isinstance(self.logs, str) else list(self.logs)
+
+    def check_outputs(self) -> None:
+        """Refuse, before the log is opened, outputs that cannot be written.
+
+        An output must not replace an input. A table in the folder of the log is refused too:
+        the next run would read it as a part of the log.
+        """
+        taken, options = {}, self.options
+        # A URL may have options after the path, as in duckdb://FILE?threads=2.
+        database = unquote(options.engine.removeprefix(DUCKDB).partition("?")[0])
+        if options.engine.startswith(DUCKDB) and database:
+            taken[Path(database).resolve()] = "the database"
+        if options.advertisers is not None:
+            taken[options.advertisers.resolve()] = "the table of advertisers"
+        if options.mapping_file is not None:
+            taken[options.mapping_file.expanduser().resolve()] = "the mapping file"
+        for notices in (*options.wins, *options.losses):
+            taken[Path(notices).resolve()] = "a notice file"
+        for kind, path in self.outputs.items():
+            if path is None or (is_stream(path) and kind == "table"):
+                continue
+            if is_stream(path):
+                raise OutputError(f"cannot write the {kind} to standard output; name a file")
+            check_writable(path)
+            _refuse_taken(kind, path, taken)
+            taken[path.resolve()] = f"the {kind}"
+            for folder in map(Path, self.sources if kind == "table" else ()):
+                if folder.is_dir() and path.resolve().is_relative_to(folder.resolve()):
+                    raise OutputError(
+                        f"cannot write the table to {path}: the next run would read it as a part "
+                        f"of the log; name a file outside {folder}"
+                    )
+
+    def like_model(self, auction: str, by: str, dimensions: Sequence[str] = ()) -> LogInput:
+        """Return this input by the unit of a model, with its auction type if the log says none.
+
+        It has the dimensions of the model; where no column is given, it has the name of one.
+        """
+        columns = {name: self.dimensions.get(name, name) for name in dimensions}
+        others = [name for name in self.dimensions if name not in columns]
+        if others:
+            known = ", ".join(dimensions) or "none"
+            raise InvalidParameterError(
+                f"--dimension {others[0]}: the dimensions of the model are {known}"
+            )
+        return replace(self, usual_auction=auction, by=by, dimensions=columns)
+
+    def check(self) -> tuple[BidLogs, LogCheck]:
+        """Connect to the engine, open the log there, and check it."""
+        from coterie.ads.logs.bid_logs import open_logs
+        from coterie.ads.logs.checks.log_checks import check_logs
+        from coterie.engines.backends import connect
+
+        options = self.options
+        with _interruptible():
+            _LOG.info("Opening %s", ", ".join(self.sources))
+            opened = open_logs(
+                self._source,
+                connect(options.engine),
+                mapping=options.mapping,
+                wins=list(options.wins) or None,
+                losses=list(options.losses) or None,
+                auction=options.auction,
+                advertisers=options.advertisers,
+                table=options.table,
+                by=self.by,
+                dimensions=self.dimensions,
+            )
+            # Opening reads only headers, so this is still before the work.
+            self._refuse_input_files(opened)
+            opened = self._of_usual_auction(opened)
+            _LOG.info("Checking %s", opened.source)
+            return opened, check_logs(opened)
+
+    def propose(self) -> MappingProposal | None:
+        """Return the proposed mapping of a log of bids; None for canonical or other logs."""
+        from coterie.ads.logs.log_mapping import mapping_of
+        from coterie.ads.logs.mapped_columns import is_canonical
+        from coterie.ads.logs.mapping_proposals import propose_mapping
+        from coterie.ads.logs.raw_logs import open_raw
+        from coterie.engines.backends import connect
+
+        options = self.options
+        with _interruptible():
+            raw = open_raw(
+                self._source,
+                connect(options.engine),
+                mapping_of(options.mapping),
+                table=options.table,
+                wins=list(options.wins) or None,
+                losses=list(options.losses) or None,
+                dimensions=list(self.dimensions.values()),
+            )
+            self._refuse_input_files(raw)
+            if raw.kind != "bids" or is_canonical(raw.table.columns):
+                return None
+            return propose_mapping(raw.table, raw.mapping)
+
+    def read(self, allow_faults: bool = False) -> CountedLog:
+        """Open the log, check it, and count it.
+
+        A log with errors is refused with its first error. With ``allow_faults`` a warning names
+        the error instead.
+        """
+        from coterie.ads.histograms.target_counting import read_targets
+        from coterie.ads.logs.bid_logs import read_descriptions
+
+        opened, check = self.check()
+        if check.errors:
+            worst, *others = check.errors
+            more = f", and {counted(len(others), 'other fault')}" if others else ""
+            fault = f"{opened.source}: {worst.what} ({counted(worst.count, worst.unit[:-1])}){more}"
+            words = ["coterie", "ads", "check", *self.sources, *self.options.words()]
+            see = f"See: {shlex.join(words)}"
+            if not allow_faults:
+                raise TableError(f"{fault}; {worst.remedy}. {see}")
+            warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
+        histograms = counted_histograms(opened)
+        with _interruptible():
+            targets = read_targets(opened, histograms) if opened.dimensions else None
+            return CountedLog(opened, check, histograms, read_descriptions(opened), targets)
+
+    def _of_usual_auction(self, opened: BidLogs) -> BidLogs:
+        """Return the log with the usual auction type, if the log says none."""
+        if self.usual_auction is None:
+            return opened
+        try:
+            is_unknown = opened.auction_source == "default"
+        except TableError:  # several types; the check reports them
+            return opened
+        return replace(opened, given_auction=self.usual_auction) if is_unknown else opened
+
+    def _refuse_input_files(self, opened: BidLogs | RawLog) -> None:
+        """Refuse outputs that are files of the log or its text table, once these are known."""
+        taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
+        if isinstance(opened.texts, str):
+            taken[Path(opened.texts).resolve()] = "the table of advertisers"
+        for kind, path in self.outputs.items():
+            if path is not None:
+                _refuse_taken(kind, path, taken)
+
+    @property
+    def _source(self) -> str | list[str]:
+        return self.sources[0] if len(self.sources) == 1 else self.sources
+
+
+def counted_histograms(opened: BidLogs) -> BidHistograms:
+    """Return the histograms of a log, counted in its engine."""
+    from coterie.ads.histograms.counting import read_histograms
+
+    with _interruptible():
+        return read_histograms(opened)
+
+
+def dimensions_in(texts: list[str] | None) -> dict[str, str]:
+    """Return the column of each dimension in ``device`` or ``device=device_type``.
+
+    >>> dimensions_in(["country", "device=device_type"])
+    {'country': 'country', 'device': 'device_type'}
+    """
+    pairs = [text.partition("=") for text in texts or ()]
+    columns = {name.strip(): (column if sign else name).strip() for name, sign, column in pairs}
+    if not all(columns) or not all(columns.values()) or len(columns) < len(pairs):
+        raise InvalidParameterError(
+            f"--dimension {' '.join(texts or ())}: write NAME or NAME=COLUMN, each name once"
+        )
+    return columns
+
+
+def segment_settings(segments: str, consensus: str, seed: int) -> SegmentSettings:
+    """Return the settings for the options --segments, --consensus and --seed."""
+    from coterie.ads.segments.settings import SegmentSettings
+    from coterie.consensus import L2Consensus, OneHotKMeans
+    from coterie.consensus.robust.estimator import RobustConsensus
+
+    functions: dict[str, Any] = {
+        "robust": None,  # the default of SegmentSettings, with the fast relaxation
+        "admm": RobustConsensus(random_state=seed),
+        "l2": L2Consensus(random_state=seed),
+        "one-hot": OneHotKMeans(random_state=seed),
+    }
+    return SegmentSettings(
+        n_segments=numbers_in(segments), consensus=functions[consensus], random_state=seed
+    )
+
+
+def numbers_in(text: str) -> list[int]:
+    """Return the whole numbers in ``8,12``.
+
+    >>> numbers_in("8, 12")
+    [8, 12]
+    """
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise typer.BadParameter(
+            f"{text!r} is not a number of segments; write 10, or 8,12,16 to choose from",
+            param_hint="'--segments'",
+        )
+    return numbers
+
+
+def _refuse_taken(kind: str, path: Path, taken: Mapping[Path, str]) -> None:
+    place = path.resolve()
+    if place in taken:
+        raise OutputError(f"cannot write the {kind} to {path}: this path is {taken[place]}")
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Raise KeyboardInterrupt where DuckDB reports an interrupt as a RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise

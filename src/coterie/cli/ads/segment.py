@@ -1,0 +1,242 @@
+"""``coterie ads segment``: segments and a forecasting model from a log."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.cli.ads.inputs import reading
+from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
+from coterie.cli.terminal import layout, options
+from coterie.cli.terminal.layout import counted
+from coterie.cli.terminal.outputs import write_all
+from coterie.cli.terminal.progress import shown_notes, shown_stages
+from coterie.cli.terminal.streams import (
+    check_table,
+    is_stream,
+    output_name,
+    refuse_json,
+    write_output,
+)
+from coterie.runtime.wording import exact, money, percent, signed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from coterie.ads.fitting.forecaster import AdForecaster
+    from coterie.ads.forecasts.fitted_market import Choice
+    from coterie.ads.segments.settings import SegmentSettings
+
+__all__ = [
+    "choice_facts",
+    "day_weights_in_words",
+    "fit_model",
+    "model_facts",
+    "print_segments",
+    "segment",
+    "segment_columns",
+]
+
+
+@with_log_options
+def segment(
+    logs: reading.Logs,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.")
+    ],
+    members: Annotated[
+        Path | None,
+        typer.Option(
+            "--members",
+            metavar="FILE",
+            help="Write the segment of each advertiser here: .csv, .tsv, .parquet, or - for "
+            "standard output.",
+        ),
+    ] = None,
+    by: reading.By = "advertiser",
+    dimension: reading.Dimensions = None,
+    segments: reading.Segments = "8,12,16",
+    consensus: reading.Consensus = "robust",
+    allow_faults: reading.AllowFaults = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    *,
+    log_options: LogOptions,
+) -> None:
+    """Find segments of the advertisers in a log, and write a model for forecasts.
+
+    Four views (text, win rate, cost, market) cluster the advertisers, each
+    with several settings. The segments are the consensus of these clusterings.
+    A backtest, which forecasts the last days from the days before, chooses the
+    number of segments, how much the auctions of similar advertisers count, and
+    how fast old days lose weight. It also calibrates the intervals. The model
+    keeps the counts of its days: coterie ads update adds later days. With
+    --dimension, coterie ads targets ranks devices, countries and the like.
+
+    Example: coterie ads segment market -o market.coterie --members segments.csv
+    """
+    from coterie.files.model_files import save_model
+
+    refuse_json(as_json, members, "--members -")
+    outputs = {"model": output, "table": members}
+    source = reading.LogInput(logs, log_options, outputs, by, reading.dimensions_in(dimension))
+    source.check_outputs()
+    if members is not None:
+        check_table(members)
+    settings = reading.segment_settings(segments, consensus, seed)
+    with shown_notes(quiet) as notes, shown_stages(quiet):
+        log = source.read(allow_faults)
+        model = fit_model(log, settings)
+        steps: dict[Path, Any] = {output: lambda path: save_model(model, path)}
+        if members is not None:
+            table_step = {members: lambda path: write_output(path, segment_columns(model))}
+            # The model is the last file: if it exists, the table does too. A stream comes after it.
+            steps = steps | table_step if is_stream(members) else table_step | steps
+        write_all(steps)
+    facts = model_facts(model) | {"source": log.logs.source, "notes": notes}
+    facts["written"] = [output_name(path) for path in steps]
+    layout.print_answer(facts, print_segments, as_json, quiet, is_stream(members))
+
+
+def fit_model(log: reading.CountedLog, settings: SegmentSettings) -> AdForecaster:
+    """Fit a forecaster with these settings to all days of a log."""
+    from coterie.ads.fitting.forecaster import AdForecaster
+
+    return AdForecaster(**vars(settings)).fit(log.histograms, log.texts, targets=log.targets)
+
+
+def segment_columns(model: AdForecaster) -> dict[str, Any]:
+    """Return the segment of each advertiser, as columns of a table."""
+    import numpy as np
+
+    # The label −1, of no segment, takes the last name.
+    names = np.array([*(profile.name for profile in model.segments_), ""], dtype=object)
+    rows = np.arange(len(model.labels_))
+    return {
+        "advertiser_id": model.advertisers_,
+        "segment": model.labels_,
+        "segment_name": names[model.labels_].astype(str),
+        "confidence": model.confidence_,
+        "bids": model.observations_,
+        "outlier": np.isin(rows, model.outliers_),
+    }
+
+
+def model_facts(model: AdForecaster) -> dict[str, Any]:
+    """Return the facts about a fitted model, ready for JSON."""
+    from dataclasses import asdict
+
+    return {
+        "advertisers": len(model.advertisers_),
+        "days": [str(day) for day in model.days_],
+        "auction": model.auction_,
+        "currency": model.currency_,
+        "dimensions": _dimension_facts(model),
+        "segments": [
+            {**asdict(profile), "median_price": profile.median_price / 1e6}
+            for profile in model.segments_
+        ],
+        "choice": choice_facts(model.choice_),
+        "warnings": list(model.warnings_),
+        "outliers": [str(model.advertisers_[a]) for a in model.outliers_],
+        "low_confidence": [str(model.advertisers_[a]) for a in model.doubtful_],
+        "views": {
+            "names": model.agreement_.names,
+            "adjusted_rand_with_segments": model.agreement_.with_segments.tolist(),
+            "say": model.agreement_.weights.tolist(),
+            "dissenting": model.agreement_.dissenting or None,
+            "sentence": model.agreement_.sentence,
+            "pairs": model.agreement_.pairs,
+        },
+    }
+
+
+def _dimension_facts(model: AdForecaster) -> dict[str, list[str]]:
+    """Return the values of each dimension."""
+    targets = model.targets_
+    if targets is None:
+        return {}
+    return {name: targets.values[targets.columns(name)].tolist() for name in targets.dimensions}
+
+
+def choice_facts(choice: Choice) -> dict[str, Any]:
+    """Return what the backtest chose; null is infinite, or not measured."""
+    facts = {
+        "segments": choice.n_segments,
+        "strength": choice.strength,
+        "half_life": choice.half_life,
+        "error": choice.error,
+        "bias": choice.bias,
+        "bias_standard_error": choice.bias_error,
+        "days": choice.days,
+    }
+    return {name: value if math.isfinite(value) else None for name, value in facts.items()}
+
+
+def day_weights_in_words(half_life: float | None) -> str:
+    """Describe the weights of older days; an infinite half-life may be None, as in JSON."""
+    if half_life is None or math.isinf(half_life):
+        return "equal weights of all days"
+    return f"a half-life of {half_life:g} days"
+
+
+def print_segments(facts: dict[str, Any]) -> None:
+    """Print the facts about a fitted model for people."""
+    console = layout.stdout_console()
+    layout.print_heading(
+        console,
+        facts["source"],
+        f": {counted(facts['advertisers'], 'advertiser')}, {counted(len(facts['days']), 'day')}, "
+        f"{facts['auction']} price, {counted(len(facts['segments']), 'segment')}",
+    )
+    if facts["segments"]:
+        layout.print_indented(console, _segment_table(facts))
+    console.print(facts["views"]["sentence"])
+    if facts["segments"]:
+        console.print(
+            f"Outliers, unlike their segment: {counted(len(facts['outliers']), 'advertiser')}. "
+            f"Without a clear segment: {counted(len(facts['low_confidence']), 'advertiser')}."
+        )
+    else:
+        console.print("There are no segments: all advertisers share the curves of the market.")
+    console.print(_choice_sentence(facts["choice"], len(facts["segments"])))
+    if facts["dimensions"]:
+        names = [f"{name} ({counted(len(v), 'value')})" for name, v in facts["dimensions"].items()]
+        console.print(f"Dimensions: {layout.one_line(', '.join(names))}.")
+    layout.print_files(console, facts["written"])
+
+
+def _choice_sentence(choice: dict[str, Any], n_segments: int) -> str:
+    if not choice["days"]:
+        return (
+            "There are too few days for a backtest: settings are the usual ones, and the intervals "
+            "assume that errors are normal."
+        )
+    strength, weights = choice["strength"], day_weights_in_words(choice["half_life"])
+    market = (
+        "the curves of the market alone"
+        if strength is None
+        else f"curves of the market that count as much as {strength:g} own auctions"
+    )
+    # the backtest can choose segments that are too small to be kept
+    segments = f"{counted(choice['segments'], 'segment')}, " if n_segments else ""
+    return (
+        f"A backtest of {counted(choice['days'], 'day')} chose {segments}{market}, and {weights}. "
+        "Its error (WAPE) is "
+        f"{percent(choice['error'])}, its bias {signed(choice['bias'])}."
+    )
+
+
+def _segment_table(facts: dict[str, Any]) -> Table:
+    unit = f" ({facts['currency']})" if facts["currency"] else ""
+    table = layout.figures_table(["segment"], ["members", "bids", f"bid that wins half{unit}"])
+    for row in facts["segments"]:
+        price = money(row["median_price"])
+        table.add_row(
+            layout.one_line(row["name"]), f"{row['size']:,}", exact(row["observations"]), price
+        )
+    return table

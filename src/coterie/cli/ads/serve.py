@@ -1,0 +1,113 @@
+"""``coterie ads serve``: forecasts of a model over HTTP, and the what-if page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from coterie.cli.ads.inputs import subjects
+
+__all__ = ["serve"]
+
+
+def serve(
+    model: subjects.Model,
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option("--port", min=0, max=65535, metavar="N", help="Port; 0 chooses a free one."),
+    ] = 8400,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="Additional allowed value of the Host header. Repeatable.",
+        ),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            metavar="ADDRESS",
+            help="Proxy or network whose X-Forwarded-For is trusted. Repeatable.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", min=1, max=256, metavar="N", help="Processes that share the port."
+        ),
+    ] = 1,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="File of tokens, one a line, with an optional name before each; SIGHUP reads it "
+            "again.",
+        ),
+    ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch/--no-watch", metavar="", help="Reload the model file when it is replaced."
+        ),
+    ] = True,
+    drain_seconds: Annotated[
+        float,
+        typer.Option(
+            "--drain-seconds",
+            min=0,
+            max=3600,
+            metavar="S",
+            help="After SIGTERM, /health/ready fails for this time before the port is closed.",
+        ),
+    ] = 2.0,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option("--log-format", help="Format of log lines.")
+    ] = "text",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", metavar="", help="Log only requests that failed (5xx).")
+    ] = False,
+    traces: Annotated[
+        bool,
+        typer.Option(
+            "--traces",
+            metavar="",
+            help="Send OpenTelemetry traces; OTEL_EXPORTER_OTLP_ENDPOINT says where.",
+        ),
+    ] = False,
+) -> None:
+    """Serve the forecasts of a model as JSON and as a web page.
+
+    Open the printed address in a browser. A token is needed if other machines
+    can reach the service: in the environment variable COTERIE_TOKEN, or in
+    --token-file. SIGHUP reloads the model file and the tokens. SIGTERM stops
+    the service after the current requests.
+
+    Example: coterie ads serve market.coterie --port 8400
+    """
+    from coterie.ads.service.access import ServiceSettings
+    from coterie.ads.service.workers import serve as run
+
+    run(
+        ServiceSettings(
+            model,
+            host=host,
+            port=port,
+            workers=workers,
+            allowed_hosts=tuple(allowed_host or ()),
+            trusted_proxies=tuple(trusted_proxy or ()),
+            token_file=token_file,
+            watch=watch,
+            drain_seconds=drain_seconds,
+            log_format=log_format,
+            quiet=quiet,
+            traces=traces,
+        )
+    )

@@ -1,0 +1,186 @@
+"""``coterie cluster``: features clustered by the consensus of many runs."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from coterie.cli.factors import factor_facts, factors_in, without_factors
+from coterie.cli.id_columns import find_ids
+from coterie.cli.terminal import layout, options
+from coterie.cli.terminal.outputs import Outputs
+from coterie.cli.terminal.progress import is_watched, shown_notes, shown_stages
+from coterie.cli.terminal.streams import input_name, read_input, refuse_json
+from coterie.cli.terminal.summary import consensus_facts, print_summary
+from coterie.consensus.registry import FLAGSHIP
+from coterie.errors import CoterieWarning
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from coterie.estimators.clusterer import ConsensusClusterer
+
+__all__ = ["cluster", "read_features", "warn_of_units"]
+
+_log = logging.getLogger(__name__)
+
+
+def cluster(
+    features: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FEATURES",
+            help="Table with a row per point and a column per feature; - for standard input.",
+        ),
+    ],
+    n_clusters: Annotated[
+        int | None,
+        typer.Option(
+            "-k",
+            min=1,
+            metavar="K",
+            help="Number of clusters. By default the number that the runs recommend.",
+        ),
+    ] = None,
+    output: options.Table = None,
+    id_columns: options.IdColumns = None,
+    columns: options.Columns = None,
+    factors: options.Factors = None,
+    categories: options.Categories = None,
+    distances: Annotated[
+        bool,
+        typer.Option(
+            "--distances",
+            metavar="",
+            help="The columns are distances to all rows, in the order of the rows.",
+        ),
+    ] = False,
+    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs.")] = 32,
+    ensemble: Annotated[
+        Literal[
+            "mixed",
+            "spectral",
+            "mixture",
+            "diagonal mixture",
+            "ward",
+            "diverse",
+            "kmeans",
+            "subspaces",
+            "subsample",
+            "scalings",
+        ],
+        typer.Option(help="Kind of the runs; mixed is spectral runs and Gaussian mixtures."),
+    ] = "mixed",
+    standardize: options.Standardize = False,
+    method: options.MethodKey = FLAGSHIP,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of parallel runs; -1 uses all cores.")
+    ] = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    plot: options.Picture = None,
+    report: options.Report = None,
+    save_model: options.Model = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Cluster features by the consensus of many different runs.
+
+    FEATURES is a CSV, Parquet or NPY table with a row per point and a column
+    per feature. All values must be finite numbers. Features are not scaled
+    unless you add --standardize, which columns of different units need.
+
+    The default runs are spectral clusterings and Gaussian mixtures with
+    different numbers of clusters. Without -k, the number of clusters on which
+    halves of the runs agree is chosen. The confidence is the estimated
+    probability that a label is right. --factors tests whether other columns
+    differ between the clusters. With --distances, FEATURES has the distances
+    of all pairs of rows instead.
+
+    Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
+    """
+    outputs = Outputs(output, plot, save_model, report)
+    refuse_json(as_json, outputs.table)
+    ids, column_names = options.ids_in(id_columns), options.names_in(columns)
+    tested, coded = factors_in(factors, categories)
+    outputs.check(features, ids)
+    with shown_notes() as notes:
+        started = time.perf_counter()
+        with shown_stages(quiet):
+            read = read_features(features, ids, column_names, tested)
+            id_values, factor_values, feature_names, X = read
+        # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
+        with shown_stages(quiet):
+            estimator = _fit(
+                X,
+                feature_names,
+                n_clusters=n_clusters,
+                n_partitions=partitions,
+                ensemble=ensemble,
+                consensus=None if method == FLAGSHIP else method,
+                standardize=standardize,
+                metric="precomputed" if distances else "euclidean",
+                n_jobs=jobs,
+                random_state=seed,
+                verbose=is_watched(quiet),
+            )
+        seconds = time.perf_counter() - started
+        runs = estimator.ensemble_
+        described = (None, None) if distances else (X, feature_names)
+        outputs.write_consensus(estimator, runs.labels, runs.names, id_values, *described)
+        tests = factor_facts(estimator.labels_, factor_values, seed, coded)
+    facts = {
+        "input": input_name(features),
+        **consensus_facts(estimator, runs.names, method),
+        **tests,
+        "seconds": round(seconds, 3),
+        "written": outputs.written,
+        "notes": notes,
+    }
+    layout.print_answer(facts, print_summary, as_json, quiet, outputs.to_stdout)
+
+
+def read_features(
+    path: Path, ids: Sequence[str], columns: list[str] | None, factors: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any], list[str], NDArray[np.float64]]:
+    """Return the id columns of a table, its factors, the names of its features, and these (n, p).
+
+    Without ids, a column that names the rows is the id; see :func:`find_ids`.
+    """
+    _log.info("reading %s", input_name(path))
+    from coterie.files.tables import feature_matrix
+
+    table, tested = without_factors(read_input(path), factors)
+    ids = find_ids(table, ids, columns, "features")
+    id_values, names, X = feature_matrix(table, ids, columns)
+    return id_values, tested, names, X
+
+
+def warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:
+    """Warn if columns vary by very different amounts, as columns of different units do."""
+    from coterie.ensembles.scalings import unequal_spread
+
+    if note := unequal_spread(X, names):
+        warnings.warn(
+            f"{note}; add --standardize if their units differ", CoterieWarning, stacklevel=2
+        )
+
+
+def _fit(X: NDArray[np.float64], names: Sequence[str], **settings: Any) -> ConsensusClusterer:
+    """Fit a clusterer with these settings to features with these names."""
+    import numpy as np
+
+    from coterie.estimators.clusterer import ConsensusClusterer
+
+    if not settings["standardize"] and settings["metric"] == "euclidean":
+        warn_of_units(X, names)
+    estimator = ConsensusClusterer(**settings).fit(X).set_params(verbose=False)
+    # With names, predict can check that a table has the same columns in the same order.
+    estimator.feature_names_in_ = np.array(names, dtype=object)
+    return estimator

@@ -1,0 +1,268 @@
+"""``coterie demo``: a simulated week of auctions, its segments, forecasts and report."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.cli.ads.evaluate import verdicts
+from coterie.cli.ads.inputs.reading import LogInput
+from coterie.cli.ads.report import make_report
+from coterie.cli.ads.segment import segment_columns
+from coterie.cli.ads.simulate import market_facts, simulate_market
+from coterie.cli.demo_folder import MARKET, MODEL, REPORT, SEGMENTS, fresh_folder
+from coterie.cli.terminal import layout, options
+from coterie.cli.terminal.layout import counted
+from coterie.cli.terminal.outputs import write_all
+from coterie.cli.terminal.progress import shown_notes, shown_stages
+from coterie.runtime.wording import count, money, percent
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from rich.console import Console
+    from rich.table import Table
+
+    from coterie.ads.evaluation.evaluation import Evaluation
+    from coterie.ads.fitting.forecaster import AdForecaster
+    from coterie.ads.forecasts.forecast_figures import Forecast
+
+#: The sources of curves in the summary, and their names there.
+SOURCES = {
+    "own": "own curve",
+    "global": "one curve for all",
+    "robust+pooled": "own curve pooled with segments",
+    "dictionary": "market curves, the default",
+}
+
+_DEFAULT = "dictionary"
+# Advertisers with few bids gain most from segments.
+_THIN = "10–199 bids"
+_EXAMPLE_BIDS = 100
+_EXAMPLE_SUPPLY = 100_000
+
+
+@dataclass(frozen=True)
+class PlantedTruth:
+    """The simulated truth about A advertisers: segments (A,), their names, and outliers (A,)."""
+
+    segment: NDArray[np.int64]
+    themes: list[str]
+    outlier: NDArray[np.bool_]
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for all files.")
+    ] = Path("demo-output"),
+    advertisers: Annotated[
+        int, typer.Option("--advertisers", min=20, metavar="N", help="Number of advertisers.")
+    ] = 1268,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Simulate a week of auctions, find segments, forecast, and write a report.
+
+    FOLDER receives market/ (bid logs, texts, and the truth), market.coterie
+    (the model), segments.csv and report.html. Files of an earlier demo are
+    replaced; other files are kept.
+
+    Example: coterie demo --output demo-output
+    """
+    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+    from coterie.ads.segments.settings import SegmentSettings
+    from coterie.files.tables import write_table
+
+    started = time.perf_counter()
+    market = MarketSettings(advertisers=advertisers, seed=seed)
+    report, model_file, table = (output / name for name in (REPORT, MODEL, SEGMENTS))
+    with shown_notes(quiet) as notes, fresh_folder(output) as record:
+        record(output / MARKET)
+        simulated = simulate_market(market, output / MARKET, quiet)
+        with shown_stages(quiet):
+            log = LogInput(str(output / MARKET)).read()
+            made = make_report(log, SegmentSettings(random_state=seed), holdout_days=1)
+            steps = made.steps(report, model_file)
+            steps[table] = lambda path: write_table(path, segment_columns(made.model))
+            write_all(steps, record)
+    truth = read_truth(simulated.truth, made.model.advertisers_)
+    example = example_forecast(made.model)
+    facts = {
+        "market": market_facts(simulated, market),
+        "faults": {"errors": len(log.check.errors), "warnings": len(log.check.warnings)},
+        "segments": recovery_facts(made.model, truth),
+        "holdout": [] if made.evaluation is None else made.evaluation.days,
+        "wape": {} if made.evaluation is None else error_facts(made.evaluation),
+        "verdicts": [] if made.evaluation is None else verdicts(made.evaluation.as_dict()),
+        "currency": made.model.currency_,
+        "forecast": {"command": _forecast_command(example, model_file), **example.as_dict()},
+        "serve": shlex.join(["coterie", "ads", "serve", str(model_file)]),
+        "written": [str(path) for path in (output / MARKET, model_file, table, report)],
+        "seconds": round(time.perf_counter() - started, 1),
+        "notes": notes,
+    }
+    layout.print_answer(facts, print_demo, as_json, quiet)
+
+
+def read_truth(path: Path, advertisers: NDArray[np.str_]) -> PlantedTruth:
+    """Return the truth about the given advertisers, in their order, from the simulated file."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    columns = pq.read_table(path, columns=["advertiser_id", "segment", "theme", "outlier"])
+    table = columns.to_pydict()
+    row_of = {name: row for row, name in enumerate(table["advertiser_id"])}
+    rows = np.array([row_of[str(name)] for name in advertisers])
+    themes = dict(zip(table["segment"], table["theme"], strict=True))
+    return PlantedTruth(
+        np.array(table["segment"], dtype=np.int64)[rows],
+        [themes.get(segment, "") for segment in range(max(themes) + 1)],
+        np.array(table["outlier"], dtype=bool)[rows],
+    )
+
+
+def recovery_facts(model: AdForecaster, truth: PlantedTruth) -> dict[str, Any]:
+    """Compare the segments found with those planted, ready for JSON."""
+    import numpy as np
+
+    from coterie.inspection.scores import adjusted_rand_index
+
+    is_outlier = np.isin(np.arange(len(model.labels_)), model.outliers_)
+    return {
+        "planted": len(np.unique(truth.segment)),
+        "found": len(model.segments_),
+        "adjusted_rand": float(adjusted_rand_index(truth.segment, model.labels_)),
+        "segments": [_recovered(model, truth, s) for s in np.unique(truth.segment).tolist()],
+        "outliers_planted": int(truth.outlier.sum()),
+        "outliers_found": int(is_outlier.sum()),
+        "outliers_right": int((is_outlier & truth.outlier).sum()),
+    }
+
+
+def error_facts(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the WAPE of impressions, of spend, and of impressions of thin advertisers."""
+    facts = evaluation.as_dict()
+    (thin,) = (stratum for stratum in facts["strata"] if stratum["name"] == _THIN)
+    return {
+        name: {
+            "impressions": facts["sources"][name]["impressions"]["wape"],
+            "spend": facts["sources"][name]["spend"]["wape"],
+            "impressions_of_thin": thin["sources"][name]["impressions"]["wape"],
+        }
+        for name in SOURCES
+        if name in facts["sources"]
+    }
+
+
+def example_forecast(model: AdForecaster) -> Forecast:
+    """Forecast an advertiser with few bids and a clear segment, at about its mean bid."""
+    import numpy as np
+
+    is_doubtful = np.isin(np.arange(len(model.labels_)), [*model.outliers_, *model.doubtful_])
+    distance = np.abs(model.observations_ - _EXAMPLE_BIDS) + np.where(is_doubtful, np.inf, 0.0)
+    row = int(np.argmin(distance))
+    bid = max(round(float(model.bid_[row]) / 1e6, 2), 0.01)
+    example: Forecast = model.forecast(str(model.advertisers_[row]), bid, supply=_EXAMPLE_SUPPLY)
+    return example
+
+
+def _recovered(model: AdForecaster, truth: PlantedTruth, segment: int) -> dict[str, Any]:
+    """Return a planted segment, and the found segment with most of its advertisers."""
+    import numpy as np
+
+    labels = model.labels_[truth.segment == segment]
+    names = [profile.name for profile in model.segments_]
+    sizes = np.bincount(labels[labels >= 0], minlength=max(len(names), 1))
+    most = int(sizes.argmax())
+    return {
+        "planted": truth.themes[segment],
+        "advertisers": len(labels),
+        "found_as": names[most] if names else "",
+        "share": float(sizes[most] / len(labels)),
+    }
+
+
+def _forecast_command(example: Forecast, model: Path) -> str:
+    bid, supply = f"{example.bid:.2f}", f"{example.supply:.0f}"
+    return shlex.join(
+        [
+            *("coterie", "ads", "forecast", str(model), "--advertiser", example.advertiser),
+            *("--bid", bid, "--supply", supply),
+        ]
+    )
+
+
+def print_demo(facts: dict[str, Any]) -> None:
+    """Print the facts of a demo for people."""
+    console = layout.stdout_console()
+    market, segments, faults = facts["market"], facts["segments"], facts["faults"]
+    console.print(
+        f"Simulated {counted(market['days'], 'day')} of auctions: {market['rows']:,} bids of "
+        f"{market['advertisers']:,} advertisers in {market['segments']} segments. The check of "
+        f"the log found {counted(faults['errors'], 'error')} and "
+        f"{counted(faults['warnings'], 'warning')}."
+    )
+    console.print()
+    console.print(
+        f"Found {counted(segments['found'], 'segment')}; {segments['planted']} were planted "
+        f"(adjusted Rand index {segments['adjusted_rand']:.2f}). Found "
+        f"{counted(segments['outliers_found'], 'outlier')}, {segments['outliers_right']:,} of them "
+        f"true; {segments['outliers_planted']:,} were planted."
+    )
+    layout.print_indented(console, _recovery_table(segments))
+    if facts["wape"]:
+        console.print(
+            f"On {', '.join(facts['holdout'])} all bids changed. Errors (WAPE) of the forecasts of "
+            f"that day from the days before, by source of the curve. The column thin is the error "
+            f"of impressions for advertisers with {_THIN} before:"
+        )
+        layout.print_indented(console, _error_table(facts["wape"]))
+        for sentence in facts["verdicts"]:
+            console.print(sentence)
+        console.print()
+    _print_example(console, facts)
+    *_, report = facts["written"]
+    console.print(
+        f"Written in {facts['seconds']:.0f} s. The report shows forecasts for any advertiser and "
+        "any bid. Open it in a browser:"
+    )
+    console.print(f"  {layout.one_line(report)}", style="bold", soft_wrap=True)
+    console.print("To serve the forecasts as a web page and as JSON:")
+    console.print(f"  {layout.one_line(facts['serve'])}", style="bold", soft_wrap=True)
+
+
+def _recovery_table(segments: dict[str, Any]) -> Table:
+    table = layout.figures_table(["planted", "found in"], ["advertisers", "share"])
+    for row in segments["segments"]:
+        figures = f"{row['advertisers']:,}", f"{row['share']:.0%}"
+        table.add_row(row["planted"], row["found_as"], *figures)
+    return table
+
+
+def _error_table(wape: dict[str, Any]) -> Table:
+    table = layout.figures_table(["curve"], ["impressions", "spend", "thin"])
+    for name, errors in wape.items():
+        figures = (percent(errors[k]) for k in ("impressions", "spend", "impressions_of_thin"))
+        table.add_row(SOURCES[name], *figures, style="bold" if name == _DEFAULT else "")
+    return table
+
+
+def _print_example(console: Console, facts: dict[str, Any]) -> None:
+    """Print one forecast and the command that gives it."""
+    one, currency = facts["forecast"], facts["currency"]
+    low, high = map(count, one["impressions_interval"])
+    least, most = (money(amount) for amount in one["spend_interval"])
+    console.print("An example forecast:")
+    console.print(f"  {layout.one_line(one['command'])}", style="bold", soft_wrap=True)
+    console.print(
+        f"{count(one['supply'])} auctions, {percent(one['win_rate'])} of them won: "
+        f"{count(one['impressions'])} impressions ({low} to {high}) for "
+        f"{money(one['spend'])} {currency} ({least} to {most})."
+    )
+    console.print()

@@ -1,0 +1,164 @@
+"""The program: its commands, its version, and how it handles errors and signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+import typer.core
+
+import coterie
+from coterie.cli.ads.budget import budget
+from coterie.cli.ads.check import check
+from coterie.cli.ads.compare import compare
+from coterie.cli.ads.evaluate import evaluate
+from coterie.cli.ads.export import export
+from coterie.cli.ads.forecast import forecast
+from coterie.cli.ads.portfolio import portfolio
+from coterie.cli.ads.report import report
+from coterie.cli.ads.segment import segment
+from coterie.cli.ads.serve import serve
+from coterie.cli.ads.simulate import simulate
+from coterie.cli.ads.targets import targets
+from coterie.cli.ads.update import update
+from coterie.cli.choose_k import choose_k
+from coterie.cli.cluster import cluster
+from coterie.cli.consensus import consensus
+from coterie.cli.demo import demo
+from coterie.cli.methods import methods
+from coterie.cli.terminal.commands import Command, QuickCommand, needing
+from coterie.cli.terminal.layout import one_line
+from coterie.cli.terminal.option_names import in_options
+from coterie.errors import CoterieError
+
+__all__ = ["Program", "ads", "app", "stopped_by_sigterm"]
+
+# Set by SIGTERM. The exception cannot carry this fact, because write_all and fresh_folder replace
+# a KeyboardInterrupt by another one.
+_terminated = threading.Event()
+
+
+class Program(typer.core.TyperGroup):
+    """A group of commands with exit codes for bad input, signals and closed pipes.
+
+    Bad input (a :class:`~coterie.errors.CoterieError`) is reported in one line on the standard
+    error stream, with exit code 1. An interrupt gives 130, SIGTERM 143. If the reader of the output
+    closes the pipe, as ``head`` does, the program ends silently with 141. Any other exception is a
+    defect and is not caught.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the requested command."""
+        try:
+            return super().invoke(ctx)
+        except CoterieError as error:
+            typer.echo(f"error: {one_line(in_options(' '.join(str(error).split())))}", err=True)
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as interrupt:
+            # Its arguments are the files that are complete; write_all sets them.
+            written = ", ".join(map(one_line, interrupt.args))
+            result = f" after writing {written}" if written else "; nothing was written"
+            event, code = ("terminated", 143) if _terminated.is_set() else ("interrupted", 130)
+            typer.echo(f"{event}{result}", err=True)
+            raise typer.Exit(code) from interrupt
+        except BrokenPipeError as closed:
+            # Python flushes the stream once more when it exits, which would be a second error.
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from closed
+
+
+@contextlib.contextmanager
+def stopped_by_sigterm() -> Iterator[None]:
+    """Handle SIGTERM, with which systemd and Kubernetes stop a program, like Control-C.
+
+    Unfinished files are removed. If the caller of the program ignores SIGTERM, it stays ignored.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    # Another handler, such as SIG_IGN, was set by the caller and is kept.
+    if before is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        if before is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, before)
+            _terminated.clear()
+
+
+def _interrupt(*_: object) -> None:
+    _terminated.set()
+    raise KeyboardInterrupt
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"coterie {coterie.__version__}")
+        raise typer.Exit
+
+
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    cls=Program,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    # A defect is shown as Python's usual traceback.
+    pretty_exceptions_enable=False,
+    context_settings=_HELP_OPTIONS,
+)
+ads = typer.Typer(
+    help="Advertising: segments, forecasts, a report and a service from bid logs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=_HELP_OPTIONS,
+)
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            metavar="",
+            callback=_print_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Robust consensus clustering: find the partition that many partitions agree on.
+
+    Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
+    """
+
+
+_ADVERTISING = needing("ads", "advertising needs", "pyarrow", "ibis", "msgspec")
+
+ads.command("simulate", cls=_ADVERTISING)(simulate)
+ads.command("check", cls=_ADVERTISING)(check)
+ads.command("segment", cls=_ADVERTISING)(segment)
+ads.command("update", cls=_ADVERTISING)(update)
+ads.command("forecast", cls=_ADVERTISING)(forecast)
+ads.command("budget", cls=_ADVERTISING)(budget)
+ads.command("portfolio", cls=_ADVERTISING)(portfolio)
+ads.command("targets", cls=_ADVERTISING)(targets)
+ads.command("compare", cls=_ADVERTISING)(compare)
+ads.command("export", cls=_ADVERTISING)(export)
+ads.command("evaluate", cls=_ADVERTISING)(evaluate)
+ads.command("report", cls=_ADVERTISING)(report)
+ads.command("serve", cls=_ADVERTISING)(serve)
+
+app.command("consensus", cls=QuickCommand)(consensus)
+app.command("cluster", cls=QuickCommand)(cluster)
+app.command("choose-k", cls=QuickCommand)(choose_k)
+app.command("methods", cls=Command)(methods)
+app.add_typer(ads, name="ads")
+app.command("demo", cls=_ADVERTISING)(demo)

@@ -1,0 +1,153 @@
+"""Tests of ``coterie cluster``, from features to labels."""
+
+from __future__ import annotations
+
+import io
+import json
+import typing
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from coterie import ConsensusClusterer, load_model
+from coterie.cli.cluster import cluster, read_features
+from coterie.ensembles.plans import ENSEMBLES
+from coterie.errors import WeakEvidenceWarning
+from table_files import columns_of
+
+
+def test_clusters_are_found_row_by_row(run, features_csv):
+    """Separate blobs are separate clusters, and ids are copied in their order."""
+    out = features_csv.with_name("out.csv")
+    result = run("cluster", features_csv, "--id", "name", "-k", 3, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    columns = columns_of(out)
+    assert columns["name"] == [f"{i:03}" for i in range(60)]
+    labels = np.array(columns["label"]).reshape(3, 20)
+    assert (labels == labels[:, :1]).all()
+    assert len(set(labels[:, 0])) == 3
+
+
+def test_the_answer_is_the_estimators(run, features_csv):
+    """Options set the parameters of the same name; the saved model is the estimator."""
+    model = features_csv.with_name("m.coterie")
+    arguments = ["--partitions", 6, "--ensemble", "scalings", "--method", "l2", "--seed", 3]
+    result = run(
+        "cluster", features_csv, "--id", "name", "-k", 3, "--save-model", model, *arguments
+    )
+    assert result.exit_code == 0, result.stderr
+    *_, X = read_features(features_csv, ["name"], None)
+    settings = {"ensemble": "scalings", "consensus": "l2", "random_state": 3}
+    expected = ConsensusClusterer(3, n_partitions=6, **settings)
+    saved = load_model(model)
+    assert saved.get_params() == expected.get_params()
+    names = saved.feature_names_in_.tolist()
+    assert names == [name for name in pd.read_csv(features_csv).columns if name != "name"]
+    table = pd.DataFrame(X, columns=names)
+    assert saved.predict(table).tolist() == expected.fit(X).labels_.tolist()
+    with pytest.raises(ValueError, match="feature names"):
+        saved.predict(table[names[::-1]])
+
+
+def test_json_and_plot_have_the_runs(run, features_csv):
+    """--json has the facts about the consensus of the runs, and --plot draws it."""
+    picture = features_csv.with_name("out.svg")
+    arguments = ("--id", "name", "-k", 3, "--partitions", 7, "--seed", 1, "--plot", picture)
+    arguments += ("--json",)
+    result = run("cluster", features_csv, *arguments)
+    facts = json.loads(result.stdout)
+    assert (facts["points"], facts["partitions"], facts["sizes"]) == (60, 7, [20, 20, 20])
+    assert facts["camps"][0]["partitions"][0] == "spectral 0"
+    assert "chosen_k" not in facts
+    assert facts["written"] == {"picture": str(picture)}
+    assert "<svg" in picture.read_text()
+
+
+def test_the_number_of_clusters_may_be_left_out(run, features_csv):
+    """Without -k the number is chosen; JSON and summary say which one and why."""
+    arguments = ("cluster", features_csv, "--id", "name", "--partitions", 16)
+    result = run(*arguments, "--json")
+    facts = json.loads(result.stdout)
+    assert (facts["clusters"], facts["sizes"]) == (3, [20, 20, 20])
+    *_, X = read_features(features_csv, ["name"], None)
+    expected = ConsensusClusterer(n_partitions=16, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakEvidenceWarning)
+        choice = expected.fit(X).k_choice_
+    assert (facts["chosen_k"], facts["weak_k"]) == (choice.reason, choice.is_weak)
+    assert any("evidence for 3 clusters is weak" in note for note in facts["notes"]) == (
+        choice.is_weak
+    )
+    text = " ".join(run(*arguments).stdout.split())
+    assert f"chosen K 3: {choice.reason}" in text
+
+
+def test_standardize_is_standardised_input(run, features_csv):
+    """--standardize gives the labels of standardised columns, whatever the units."""
+    table = pd.read_csv(features_csv, dtype={"name": str})
+    scaled, units = features_csv.with_name("scaled.csv"), features_csv.with_name("units.csv")
+    numbers = table[["x", "y"]]
+    standard = (numbers - numbers.mean()) / numbers.std(ddof=0)
+    table.assign(**standard).to_csv(scaled, index=False)
+    table.assign(y=4096 * table["y"]).to_csv(units, index=False)
+    settings = ("--id", "name", "-k", 3, "--partitions", 8, "-o", "-")
+    expected = run("cluster", scaled, *settings).stdout
+    assert expected.count("\n") == 61
+    for path in (features_csv, units):
+        result = run("cluster", path, *settings, "--standardize")
+        assert result.exit_code == 0 and "varies" not in result.stderr
+        labels, same = (pd.read_csv(io.StringIO(text)) for text in (result.stdout, expected))
+        assert labels["label"].tolist() == same["label"].tolist()
+
+
+def test_columns_of_different_units_give_a_warning(run, features_csv):
+    """The warning names the two columns; columns of similar spread give none."""
+    table = pd.read_csv(features_csv, dtype={"name": str})
+    units = features_csv.with_name("units.csv")
+    table.assign(y=1000 * table["y"], constant=7.0).to_csv(units, index=False)
+    arguments = ("--id", "name", "-k", 2, "--partitions", 4, "--ensemble", "kmeans", "--json")
+    (note,) = json.loads(run("cluster", units, *arguments).stdout)["notes"]
+    assert "column 'y' varies" in note and "as much as 'x'" in note and "--standardize" in note
+    assert json.loads(run("cluster", features_csv, *arguments).stdout)["notes"] == []
+
+
+def test_a_report_is_written(run, features_csv):
+    """--report writes a page with the names of points, features and runs."""
+    page = features_csv.with_name("report.html")
+    arguments = ("--id", "name", "-k", 3, "--partitions", 4, "--report", page)
+    result = run("cluster", features_csv, *arguments)
+    assert result.exit_code == 0, result.stderr
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!") and "spectral 0" in text and str(page) in result.stdout
+
+
+def test_every_ensemble_of_the_library_can_be_chosen(run, features_csv):
+    """--ensemble has the names of the library, and refuses others."""
+    assert set(typing.get_args(typing.get_type_hints(cluster)["ensemble"])) == set(ENSEMBLES)
+    arguments = ("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 4, "--ensemble")
+    result = run(*arguments, "diagonal mixture", "--json")
+    votes = json.loads(result.stdout)["votes"]
+    assert [vote["partition"] for vote in votes] == [f"diagonal mixture {v}" for v in range(4)]
+    assert run(*arguments, "k-means").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("x,y\n1,2\n3,four\n", "line 3, column 'y': 'four' is not a finite number"),
+        ("x,y\n1,2\n3,\n", "the value is missing"),
+        ("x,y\n1,2\n3,inf\n", "not a finite number"),
+        ("x,y\n1,2\n", "-k 2 is more than the 1 rows"),
+    ],
+)
+def test_bad_features_are_one_line(run, tmp_path, content, message):
+    """A cell that is not a number is named by line and column; nothing is written."""
+    path = tmp_path / "features.csv"
+    path.write_text(content)
+    result = run("cluster", path, "-k", 2, "-o", tmp_path / "out.csv")
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,230 @@
+"""Tests of the program: help, version, exit codes, errors, signals, progress, imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+
+import coterie
+from coterie import RobustConsensus
+from coterie.cli import main
+from coterie.cli.program import ads, app, stopped_by_sigterm
+
+COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo")
+ADS = (
+    "simulate",
+    "check",
+    "segment",
+    "update",
+    "forecast",
+    "budget",
+    "portfolio",
+    "targets",
+    "compare",
+    "export",
+    "evaluate",
+    "report",
+    "serve",
+)
+PROGRAM = [sys.executable, "-c", "from coterie.cli import main; main()"]
+
+
+def test_version(run):
+    """--version prints the version and nothing else."""
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"coterie {coterie.__version__}\n")
+
+
+def test_help_names_every_command(run):
+    """The help lists the commands, those of the group ads in the order of use."""
+    program, group = run("--help"), run("ads", "--help")
+    assert program.exit_code == group.exit_code == 0
+    assert all(f"│ {command} " in program.stdout for command in (*COMMANDS, "ads"))
+    places = [group.stdout.index(f"│ {command} ") for command in ADS]
+    assert places == sorted(places)
+    assert [command.name for command in ads.registered_commands] == list(ADS)
+
+
+def test_flags_read_as_flags():
+    """The help shows no value after an option that takes none, with any version of Typer."""
+    group = get_command(app)
+    commands = [*group.commands.values(), *group.commands["ads"].commands.values()]
+    flags = [one for command in commands for one in command.params if getattr(one, "is_flag", 0)]
+    assert len(flags) > 10
+    assert [flag.name for flag in flags if flag.metavar != ""] == []
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"ads {name}" for name in ADS)])
+def test_help_of_a_command_has_an_example(run, command):
+    """The help of every command has an example."""
+    result = run(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert f"Example: coterie {command} " in " ".join(result.stdout.split())
+    assert ("--json" in result.stdout) == (command != "ads serve")
+    assert ("--quiet" in result.stdout) == (command != "methods")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([], ["nonsense"], ["consensus"], ["consensus", "x.csv", "-k", "0"], ["cluster"]),
+        *(["ads"], ["ads", "nonsense"], *(["ads", name] for name in ADS)),
+    ],
+)
+def test_wrong_usage_ends_with_2(run, arguments):
+    """Wrong usage ends with 2."""
+    assert run(*arguments).exit_code == 2
+
+
+def test_bad_input_is_one_line_and_ends_with_1(run, tmp_path):
+    """A CoterieError is one line on the standard error stream, and nothing else is printed."""
+    result = run("consensus", tmp_path / "none.csv")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: there is no file ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_interrupt_ends_with_130_and_writes_nothing(run, labels_csv, tmp_path, monkeypatch):
+    """An interrupt while fitting leaves no file and says so."""
+
+    def interrupted(self, P, y=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RobustConsensus, "fit", interrupted)
+    result = run("consensus", labels_csv, "--id", "name", "-o", tmp_path / "out.csv")
+    assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
+
+
+def test_sigterm_ends_with_143(run, labels_csv, tmp_path, monkeypatch):
+    """SIGTERM acts like an interrupt, with another exit code; the handler is restored."""
+
+    def terminated(path, columns):
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("coterie.files.tables.write_table", terminated)
+    model, before = tmp_path / "m.coterie", signal.getsignal(signal.SIGTERM)
+    arguments = ("--id", "name", "-o", tmp_path / "out.csv", "--save-model", model)
+    with stopped_by_sigterm():
+        result = run("consensus", labels_csv, *arguments)
+    assert (result.exit_code, result.stderr) == (143, f"terminated after writing {model}\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "m.coterie"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_ignored_sigterm_stays_ignored():
+    """If the caller ignores SIGTERM, the program does too."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with stopped_by_sigterm():
+            signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_defects_are_not_caught(run, labels_csv, monkeypatch):
+    """An unexpected exception is not reported as bad input."""
+    defect = RuntimeError("a defect")
+
+    def broken(self, P, y=None):
+        raise defect
+
+    monkeypatch.setattr(RobustConsensus, "fit", broken)
+    assert run("consensus", labels_csv, "--id", "name").exception is defect
+
+
+def test_main_is_the_program(monkeypatch, capsys):
+    """The entry point runs the program on the arguments of the process."""
+    monkeypatch.setattr(sys, "argv", ["coterie", "--version"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"coterie {coterie.__version__}\n"
+
+
+def test_completion_script():
+    """--show-completion prints a script for the shell, which calls the program by its name."""
+    command = [*PROGRAM, "--show-completion", "bash"]
+    # otherwise typer prints the script of the shell that runs the tests, if there is one
+    variables = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "_COTERIE_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("coterie consensus --method l", {"l2", "lwea", "lwgp"}),
+        ("coterie cho", {"choose-k"}),
+    ],
+)
+def test_completion_of_methods_and_commands(words, expected):
+    """The program answers the completion of bash with the methods, values and commands."""
+    asked = {
+        "_COTERIE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    done = subprocess.run(
+        PROGRAM, env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert set(done.stdout.split()) == expected, done.stderr
+
+
+def test_help_and_lists_import_nothing_heavy():
+    """They are quick because only the commands import methods, engines and numerical packages."""
+    code = """
+import sys
+from coterie.cli.program import app
+for command in ("--help", "ads segment --help", "methods"):
+    try:
+        app(command.split())
+    except SystemExit as stop:
+        assert not stop.code
+heavy = {"sklearn", "scipy", "pyarrow", "matplotlib", "ibis", "duckdb"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_progress_is_shown_on_a_terminal(labels_csv):
+    """Stages are shown if the standard error stream is a terminal; the output stays clean."""
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123 — a number, not a path
+        process = subprocess.Popen(
+            [*PROGRAM, "consensus", str(labels_csv), "--id", "name", "-k", "3", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env=os.environ | {"TERM": "xterm"},
+        )
+        os.close(theirs)
+        shown = b"".join(_read(terminal))
+        printed, _ = process.communicate()
+    assert process.returncode == 0
+    assert "reading" in shown.decode()  # the first stage; later ones may be too short to be drawn
+    assert json.loads(printed)["points"] == 100
+    assert b"\x1b" not in printed
+
+
+def _read(terminal):
+    """Yield what a terminal receives; on Linux the end is an OSError."""
+    while True:
+        try:
+            part = terminal.read(65536)
+        except OSError:
+            return
+        if not part:
+            return
+        yield part
