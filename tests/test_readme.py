@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import os
 import re
 import subprocess
 import sys
@@ -34,12 +33,10 @@ def test_shell_example_writes_the_consensus(tmp_path: Path) -> None:
     """The shell block creates a table of labels, and the program writes their consensus."""
     blocks = re.findall(r"```shell\n(.*?)```", README, re.DOTALL)
     (example,) = [block for block in blocks if "cat > labels.csv" in block]
-    program = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{program}{os.pathsep}{os.environ['PATH']}"}
+    program = f'coterie() {{ "{sys.executable}" -m coterie "$@"; }}\n'
     done = subprocess.run(
-        ["bash", "-euc", example],
+        ["bash", "-euc", program + example],
         cwd=tmp_path,
-        env=environment,
         capture_output=True,
         encoding="utf-8",
         check=False,
