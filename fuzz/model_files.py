@@ -7,7 +7,6 @@ also be the tree of the attributes, or a change of it, around which a valid arch
 from __future__ import annotations
 
 import copy
-import hashlib
 import io
 import json
 import zipfile
@@ -23,7 +22,7 @@ from coterie import RobustConsensus
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.errors import InvalidParameterError, ModelFileError
-from coterie.files.model_files import load_model, save_model
+from coterie.models import load_model, save_model
 from fitted_models import small_model
 from fuzz.contract import Target, own_folder
 
@@ -84,7 +83,7 @@ def from_bytes(data: bytes) -> ModelText:
 def seeds() -> Iterator[bytes]:
     """Yield the trees of valid models, and a small file as a whole."""
     for number in range(3):
-        yield bytes([129 + (number - 129) % 3]) + _members(number)["state.json"]
+        yield bytes([129 + (number - 129) % 3]) + _members(number)["model.json"]
     yield b"\x01" + _valid_files()[1]
 
 
@@ -111,24 +110,17 @@ def _members(base: int) -> dict[str, bytes]:
 
 
 def _forged(base: int, tree: bytes, arrays: dict[str, bytes] | None = None) -> bytes:
-    """Return a file with another tree or other arrays, and with checksums that are right."""
-    members = {**_members(base), "state.json": tree, **(arrays or {})}
-    manifest = json.loads(members.pop("manifest.json"))
-    for name, content in members.items():
-        manifest["sha256"][name] = hashlib.sha256(content).hexdigest()
-    with_manifest = {**members, "manifest.json": json.dumps(manifest).encode()}
+    """Return a file with another tree or other arrays; the checksums are right."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
-        for name, content in with_manifest.items():
+        for name, content in {**_members(base), "model.json": tree, **(arrays or {})}.items():
             archive.writestr(zipfile.ZipInfo(name), content)
-        checksum = hashlib.sha256(with_manifest["manifest.json"]).hexdigest()
-        archive.comment = b"coterie-model sha256 " + checksum.encode()
     return written.getvalue()
 
 
 def _changed_tree(base: int, changes: list[tuple[int, Any]]) -> ModelText:
     """Replace values at some places of the tree."""
-    tree = copy.deepcopy(json.loads(_members(base)["state.json"]))
+    tree = copy.deepcopy(json.loads(_members(base)["model.json"]))
     for place, value in changes:
         nodes = list(_nodes(tree))
         holder, key = nodes[place % len(nodes)]
@@ -177,5 +169,5 @@ def _changed_array(base: int, place: int, values: Any) -> ModelText:
             values = before
     content = io.BytesIO()
     np.lib.format.write_array(content, values, allow_pickle=False)
-    whole = _forged(base, members["state.json"], {name: content.getvalue()})
+    whole = _forged(base, members["model.json"], {name: content.getvalue()})
     return ModelText(base, whole, False)

@@ -24,7 +24,7 @@ from benchmarks.serve.processes import RunningService, run_load, running_service
 from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.ads.service.served_model import file_version
-from coterie.files.model_files import save_model
+from coterie.models import save_model
 from coterie.runtime.devices import n_threads, readable_bytes
 
 if TYPE_CHECKING:

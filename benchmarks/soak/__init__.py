@@ -35,7 +35,7 @@ from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.ads.service.served_model import file_version
-from coterie.files.model_files import save_model
+from coterie.models import save_model
 from coterie.runtime.devices import n_threads, readable_bytes
 
 if TYPE_CHECKING:

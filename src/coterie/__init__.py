@@ -79,8 +79,6 @@ if TYPE_CHECKING:
     from coterie.estimators.clusterer import ConsensusClusterer as ConsensusClusterer
     from coterie.estimators.robust_spectral import RobustSpectral as RobustSpectral
     from coterie.estimators.view_clusterer import MultiViewClusterer as MultiViewClusterer
-    from coterie.files.model_files import load_model as load_model
-    from coterie.files.model_files import save_model as save_model
     from coterie.inspection.choosing_k import choose_k as choose_k
     from coterie.inspection.displays import ChooseKDisplay as ChooseKDisplay
     from coterie.inspection.displays import ClusterConsensusDisplay as ClusterConsensusDisplay
@@ -96,6 +94,8 @@ if TYPE_CHECKING:
     from coterie.inspection.scores import clustering_accuracy as clustering_accuracy
     from coterie.inspection.scores import mirkin_objective as mirkin_objective
     from coterie.labels.soft_memberships import hard_labels as hard_labels
+    from coterie.models import load_model as load_model
+    from coterie.models import save_model as save_model
     from coterie.multiview import ConcatenatedSpectral as ConcatenatedSpectral
     from coterie.multiview import LowRankConsensus as LowRankConsensus
     from coterie.multiview import MultiViewAffinityPropagation as MultiViewAffinityPropagation

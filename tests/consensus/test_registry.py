@@ -9,7 +9,7 @@ import coterie
 from coterie.consensus import registry
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS, Method
 from coterie.errors import InvalidParameterError
-from coterie.files.storable_types import STORABLE_TYPES
+from coterie.models import STORABLE_TYPES
 
 METHODS = {**CONSENSUS_METHODS, **MULTIVIEW_METHODS}
 

@@ -71,7 +71,7 @@ def fit_in_engine(
     """
     from coterie.engines.label_tables import consensus_table
     from coterie.engines.label_tables.label_sources import local_files
-    from coterie.files.model_files import save_model
+    from coterie.models import save_model
 
     for option, path in (("--plot", outputs.picture), ("--report", outputs.report)):
         if path is not None:

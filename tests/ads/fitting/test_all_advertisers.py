@@ -18,8 +18,8 @@ from coterie.ads.fitting.representatives import batches_of
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.segments.memberships import learn_memberships
 from coterie.ads.segments.segment_profiles import segment_curves
-from coterie.files.model_files import load_model, save_model
 from coterie.inspection.scores import adjusted_rand_index
+from coterie.models import load_model, save_model
 from markets import EASY, QUICK, market, sound
 
 FEW = replace(QUICK, max_representatives=40)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from coterie.ads import AdForecaster, open_logs, read_histograms, split_budget
 from coterie.cli.program import app
 from coterie.errors import InvalidParameterError, TableError
-from coterie.files.model_files import load_model
+from coterie.models import load_model
 
 
 def _log(folder, days):

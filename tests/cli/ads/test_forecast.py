@@ -22,7 +22,7 @@ from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Answer
 from coterie.cli.ads.forecast import bids_in, print_forecasts
 from coterie.errors import InvalidParameterError
-from coterie.files.model_files import content_checksum, save_model
+from coterie.models import content_checksum, save_model
 from coterie.runtime.wording import count, money
 from table_files import columns_of
 

@@ -18,7 +18,7 @@ from coterie.cli.ads.segment import (
     print_segments,
     segment_columns,
 )
-from coterie.files.model_files import load_model
+from coterie.models import load_model
 from table_files import columns_of
 
 HOSTILE = (
@@ -211,7 +211,7 @@ def test_interrupt_names_complete_files(run, write_log, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coterie.files.model_files.save_model", interrupted)
+    monkeypatch.setattr("coterie.models.save_model", interrupted)
     out, members = tmp_path / "m.coterie", tmp_path / "members.csv"
     result = run("ads", "segment", write_log(), "-k", 2, "-o", out, "--members", members)
     assert (result.exit_code, result.stderr) == (130, f"interrupted after writing {members}\n")

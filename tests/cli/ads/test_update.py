@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from answers import assert_fits, assert_one_line, unwrapped
 from coterie.cli.program import app
-from coterie.files.model_files import load_model
+from coterie.models import load_model
 
 pytestmark = pytest.mark.slow
 

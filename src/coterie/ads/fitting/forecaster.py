@@ -57,7 +57,7 @@ from coterie.ads.segments.text_view import TextView, texts_of, unit_rows
 from coterie.ads.segments.view_agreement import compare_views, spread_agreement
 from coterie.ads.targets.target_effects import Market, TargetEffects, fit_targets
 from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError
-from coterie.files.model_files import load_model
+from coterie.models import load_model
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.user_warnings import warn_user
 

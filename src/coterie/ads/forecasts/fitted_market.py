@@ -37,7 +37,7 @@ from coterie.ads.forecasts.target_forecasts import Target, target_of
 from coterie.ads.histograms.stored_days import StoredDays
 from coterie.ads.targets.target_effects import EffectsOfOne, TargetEffects
 from coterie.errors import InvalidParameterError, ModelFileError
-from coterie.files.model_files import load_model
+from coterie.models import load_model
 
 if TYPE_CHECKING:
     from coterie.ads.segments.segment_profiles import SegmentProfile

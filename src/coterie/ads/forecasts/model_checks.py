@@ -29,7 +29,7 @@ from coterie.ads.segments.text_vectors import TextVectors
 from coterie.ads.segments.view_agreement import ViewAgreement
 from coterie.ads.targets.target_effects import TargetEffects
 from coterie.errors import ModelFileError
-from coterie.files.model_state import SparseOutline
+from coterie.models import SparseOutline
 
 __all__ = ["MOST_ID_CHARS", "check_model", "check_outline"]
 

@@ -41,7 +41,7 @@ from coterie.ads.protocol import (
     printable,
 )
 from coterie.errors import ModelFileError
-from coterie.files.model_files import content_checksum, opened_model
+from coterie.models import content_checksum, opened_model
 
 __all__ = ["AdvertiserSearch", "Period", "ServedModel", "file_version", "load_served"]
 

@@ -114,7 +114,7 @@ class MadeReport:
     def steps(self, output: Path, save_model: Path | None) -> dict[Path, Callable[[Path], None]]:
         """Return the functions that write the page, and the model if requested."""
         from coterie.ads.report.rendering import write_report
-        from coterie.files.model_files import save_model as save
+        from coterie.models import save_model as save
 
         steps: dict[Path, Callable[[Path], None]] = {
             output: lambda path: write_report(self.payload, path)

@@ -79,7 +79,7 @@ def segment(
 
     Example: coterie ads segment market -o market.coterie --members segments.csv
     """
-    from coterie.files.model_files import save_model
+    from coterie.models import save_model
 
     refuse_json(as_json, members, "--members -")
     outputs = {"model": output, "table": members}

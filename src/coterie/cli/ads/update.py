@@ -57,7 +57,7 @@ def update(
     Example: coterie ads update market.coterie logs/2026-03-09.parquet
     """
     from coterie.ads.fitting.forecaster import load_forecaster
-    from coterie.files.model_files import save_model
+    from coterie.models import save_model
 
     target = model if output is None else output
     columns = reading.dimensions_in(dimension)

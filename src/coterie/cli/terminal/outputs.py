@@ -124,7 +124,7 @@ class Outputs:
             page = render()
             steps[self.report] = lambda path: _write_text(page, path)
         if self.model is not None:
-            from coterie.files.model_files import save_model
+            from coterie.models import save_model
 
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:

@@ -1,0 +1,734 @@
+"""Model files: fitted estimators without pickle, so that loading a file runs no code from it.
+
+A model is a tree of objects of registered classes, arrays and JSON values. Its file is a zip
+archive, usually named ``*.coterie``, with uncompressed members:
+
+=====================  =====================================================================
+``model.json``         format, versions, and the tree; what JSON lacks is an object in it with
+                       one key that begins with $
+``arrays/0.npy`` …     the arrays that the tree refers to
+=====================  =====================================================================
+
+The checksums of the archive detect damage, not forgery. A forged file can only hold other numbers
+and texts in the classes of :data:`STORABLE_TYPES`: no constructor and no other code runs. Sizes are
+bounded before anything is read, in this order: directory, tree, headers of the arrays, arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import importlib
+import inspect
+import io
+import json
+import math
+import os
+import stat
+import types
+import typing
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+import coterie
+from coterie.arrays import AnyArray
+from coterie.errors import CoterieWarning, ModelFileError
+from coterie.runtime.atomic_files import atomic_file
+
+#: The types that a model file may hold: the stable name in files, and where the class is now.
+#: Classes and modules may move and change names; the names on the left never change.
+STORABLE_TYPES = {
+    "RobustConsensus": "coterie.consensus.robust.estimator:RobustConsensus",
+    "L2Consensus": "coterie.consensus:L2Consensus",
+    "OneHotKMeans": "coterie.consensus:OneHotKMeans",
+    "KMeansConsensus": "coterie.consensus:KMeansConsensus",
+    "CSPA": "coterie.consensus:CSPA",
+    "HGPA": "coterie.consensus:HGPA",
+    "MCLA": "coterie.consensus:MCLA",
+    "HBGF": "coterie.consensus:HBGF",
+    "NMFConsensus": "coterie.consensus:NMFConsensus",
+    "WeightedConsensus": "coterie.consensus:WeightedConsensus",
+    "KLConsensus": "coterie.consensus:KLConsensus",
+    "CorrelationConsensus": "coterie.consensus:CorrelationConsensus",
+    "EvidenceAccumulation": "coterie.consensus:EvidenceAccumulation",
+    "LocallyWeightedConsensus": "coterie.consensus:LocallyWeightedConsensus",
+    "PropagatedConsensus": "coterie.consensus:PropagatedConsensus",
+    "ConsensusClusterer": "coterie.estimators.clusterer:ConsensusClusterer",
+    "MultiViewClusterer": "coterie.estimators.view_clusterer:MultiViewClusterer",
+    "SpectralView": "coterie.multiview:SpectralView",
+    "ConcatenatedSpectral": "coterie.multiview:ConcatenatedSpectral",
+    "MultiViewKMeans": "coterie.multiview:MultiViewKMeans",
+    "MultiViewAffinityPropagation": "coterie.multiview:MultiViewAffinityPropagation",
+    "LowRankConsensus": "coterie.multiview:LowRankConsensus",
+    "Scaling": "coterie.ensembles.scalings:Scaling",
+    "DistanceEmbedding": "coterie.ensembles.distance_embedding:DistanceEmbedding",
+    "Ensemble": "coterie.ensembles.making:Ensemble",
+    "CentroidMember": "coterie.ensembles.nearest_rows:CentroidMember",
+    "SpectralMember": "coterie.ensembles.landmark_spectral:SpectralMember",
+    "MixtureMember": "coterie.ensembles.gaussian_mixtures:MixtureMember",
+    "NearestRowMember": "coterie.ensembles.nearest_rows:NearestRowMember",
+    "EstimatorMember": "coterie.ensembles.given_clusterers:EstimatorMember",
+    "LabelMatrix": "coterie.labels.label_matrix:LabelMatrix",
+    "Memberships": "coterie.labels.soft_memberships:Memberships",
+    "LabelTuples": "coterie.labels.tuples:LabelTuples",
+    "ClusterTables": "coterie.counts.cluster_tables:ClusterTables",
+    "KChoice": "coterie.consensus.robust.k_choice:KChoice",
+    "Dissent": "coterie.consensus.robust.camps:Dissent",
+    "AdForecaster": "coterie.ads.fitting.forecaster:AdForecaster",
+    "Choice": "coterie.ads.forecasts.fitted_market:Choice",
+    "Calibration": "coterie.ads.forecasts.calibration:Calibration",
+    "DayLevels": "coterie.ads.curves.day_levels:DayLevels",
+    "StoredDays": "coterie.ads.histograms.stored_days:StoredDays",
+    "StoredTargets": "coterie.ads.histograms.target_counts:StoredTargets",
+    "SegmentProfile": "coterie.ads.segments.segment_profiles:SegmentProfile",
+    "Supply": "coterie.ads.curves.supply:Supply",
+    "TargetEffects": "coterie.ads.targets.target_effects:TargetEffects",
+    "TextView": "coterie.ads.segments.text_view:TextView",
+    "ViewAgreement": "coterie.ads.segments.view_agreement:ViewAgreement",
+    "sklearn.KMeans": "sklearn.cluster:KMeans",
+    "sklearn.MiniBatchKMeans": "sklearn.cluster:MiniBatchKMeans",
+    "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
+    "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
+}
+
+_FORMAT, _FORMAT_VERSION, _TREE = "coterie-model", 3, "model.json"
+_PART_BYTES = 1 << 20
+#: Of the file, of one JSON member, of the directory of members, and how many members there are.
+_MOST_BYTES, _MOST_JSON_BYTES = 1 << 34, 1 << 26
+_MOST_DIRECTORY_BYTES, _MOST_MEMBERS = 1 << 24, 100_000
+#: Of a JSON tree: values and names in all, and lists or objects within each other.
+_MOST_NODES, _MOST_DEPTH = 2_000_000, 200
+_MOST_HEADER_BYTES = 4_096
+#: Every integer of so many bits is within the range of a float.
+_MOST_BITS = 1023
+#: How often values made of arrays may use the bytes of all arrays together.
+_MOST_COPIES = 8
+_ARRAY_KINDS = "biufcUSmM"
+_SCALARS = {
+    np.dtype(kind).name: np.dtype(kind).type
+    for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+} | {"str": np.str_}
+_SPARSE = {"csr_array": sp.csr_array, "csr_matrix": sp.csr_matrix}
+
+
+def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to a file, completely or not at all. Equal states give equal bytes.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, of a type in :data:`~coterie.models.STORABLE_TYPES`.
+    path : path-like
+        The file; ``*.coterie`` by convention.
+
+    Raises
+    ------
+    ModelFileError
+        If the estimator is not fitted, or holds a value that cannot be stored.
+    OutputError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.cluster import KMeans
+    >>> file = Path(tempfile.mkdtemp()) / "model.coterie"
+    >>> save_model(KMeans(2, n_init=1, random_state=0).fit([[0.0], [1.0], [9.0]]), file)
+    >>> sorted(load_model(file).cluster_centers_.ravel().tolist())
+    [0.5, 9.0]
+    """
+    # imported here, because it is slow and not needed to load a model
+    import sklearn
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    name = type(estimator).__name__
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError as error:
+        raise ModelFileError(f"this {name} is not fitted; fit it first") from error
+    except TypeError as error:
+        raise ModelFileError(f"only a fitted estimator can be saved, not a {name}") from error
+    writer = StateWriter()
+    try:
+        content = {
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
+            "coterie": coterie.__version__,
+            "sklearn": sklearn.__version__,
+            "model": writer.encode(estimator, "estimator"),
+        }
+        tree = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+    except RecursionError as error:
+        raise ModelFileError(f"this {name} holds itself, or is nested too deep to store") from error
+    if len(tree) > _MOST_JSON_BYTES:
+        raise ModelFileError(
+            f"this {name} has {len(tree):,} bytes of lists and texts, and a model file can hold "
+            f"{_MOST_JSON_BYTES:,}; keep them in arrays"
+        )
+    try:
+        _refuse_large_tree(tree)
+    except ValueError as error:
+        raise ModelFileError(f"this {name} cannot be stored: {error}") from error
+    if len(writer.arrays) >= _MOST_MEMBERS:
+        raise ModelFileError(f"this {name} has {len(writer.arrays):,} arrays, which is too many")
+    with atomic_file(path) as unfinished:
+        _write_archive(unfinished, tree, writer.arrays)
+
+
+def _write_archive(unfinished: Path, tree: bytes, arrays: list[AnyArray]) -> None:
+    with zipfile.ZipFile(unfinished, "w") as archive:
+        # a ZipInfo has no time stamp
+        archive.writestr(zipfile.ZipInfo(_TREE), tree)
+        for number, array in enumerate(arrays):
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"arrays/{number}.npy"), content.getbuffer())
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    classes: Mapping[str, type] | None = None,
+    check_outline: Callable[[Any], None] | None = None,
+) -> Any:
+    """Read a fitted estimator from a file of :func:`save_model`.
+
+    Parameters
+    ----------
+    path : path-like
+    classes : mapping of str to type, optional
+        Classes to create for some of the listed names instead of those listed.
+    check_outline : callable, optional
+        Called before the arrays are read, with the estimator whose arrays have shapes and types but
+        no numbers; it raises a ModelFileError if the shapes of the arrays do not fit each other.
+
+    Returns
+    -------
+    estimator
+        With the attributes it was saved with.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, not a model file, of another format version, damaged, or holds a
+        type that is not listed.
+
+    Warns
+    -----
+    CoterieWarning
+        If it holds estimators of another version of scikit-learn.
+
+    Examples
+    --------
+    >>> load_model("model.pkl")
+    Traceback (most recent call last):
+    ...
+    coterie.errors.ModelFileError: there is no file model.pkl; check the name and the folder
+    """
+    path = Path(path)
+    with _archive_at(path) as archive:
+        names = [f"arrays/{number}.npy" for number in range(len(archive.namelist()) - 1)]
+        if sorted(archive.namelist()) != sorted([_TREE, *names]):
+            raise ModelFileError(_damaged("it has other members than save_model writes"))
+        content = _content_in(archive)
+        headers = [_header_of(archive, name) for name in names]
+        if check_outline is not None:
+            outlines = [np.broadcast_to(np.zeros((), h.dtype), h.shape) for h in headers]
+            check_outline(StateReader(outlines, classes, has_data=False).decode(content["model"]))
+        arrays = [h.array(_member(archive, n)) for h, n in zip(headers, names, strict=True)]
+        reader = StateReader(arrays, classes)
+        estimator = reader.decode(content["model"])
+    if any(name.startswith("sklearn.") for name in reader.types):
+        import sklearn
+
+        if content["sklearn"] != sklearn.__version__:
+            warnings.warn(
+                f"{path} holds estimators of scikit-learn {_brief(content['sklearn'])}, and this "
+                f"is {sklearn.__version__}; if they do not work, fit the model again",
+                CoterieWarning,
+                stacklevel=2,
+            )
+    return estimator
+
+
+def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) -> str:
+    """Return a checksum that identifies the content of a model file.
+
+    It is made of the checksums of the members, so that only the end of the file is read. With
+    ``verified`` all is read and compared with them. A missing, foreign or damaged file raises a
+    ModelFileError.
+    """
+    with _archive_at(Path(path)) as archive:
+        damaged = archive.testzip() if verified else None
+        if damaged is not None:
+            raise ModelFileError(_damaged(f"the checksum of {_brief(damaged)} does not match"))
+        members = [(one.filename, one.file_size, one.CRC) for one in archive.infolist()]
+        return hashlib.sha256(repr(members).encode()).hexdigest()
+
+
+def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a file that may hold a model, without waiting for the writer of a pipe.
+
+    A pipe, a device or a file larger than any model file raises a ModelFileError.
+    """
+
+    def open_nonblocking(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    file = _BoundedReader(io.FileIO(os.fspath(path), opener=open_nonblocking))
+    try:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError("it is not a file but a pipe, a device or the like")
+        if status.st_size > _MOST_BYTES:
+            raise ModelFileError(
+                f"it has {status.st_size:,} bytes, and a model file at most {_MOST_BYTES:,}"
+            )
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+# ---- The archive
+
+
+class _BoundedReader(io.BufferedReader):
+    """An open file of which no large part is read at once, as zipfile reads a directory."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _MOST_DIRECTORY_BYTES:
+            raise ModelFileError(f"its directory of members has {size:,} bytes")
+        return super().read(size)
+
+
+@contextlib.contextmanager
+def _archive_at(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a model file; every failure inside the block is a ModelFileError that names it."""
+    try:
+        with opened_model(path) as file:
+            if file.read(4) != b"PK\x03\x04":
+                raise ModelFileError("it is not a model file; create one with save_model")
+            with zipfile.ZipFile(file) as archive:
+                _refuse_other_members(archive.infolist(), os.fstat(file.fileno()).st_size)
+                yield archive
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot load {path}: {error}") from error
+    except FileNotFoundError as error:
+        raise ModelFileError(f"there is no file {path}; check the name and the folder") from error
+    except IsADirectoryError as error:
+        raise ModelFileError(f"{path} is a folder; give a model file") from error
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # zipfile, json and numpy raise many kinds of exceptions
+        raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
+
+
+def _refuse_other_members(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Refuse other archives, and members that could need more memory than the file is large."""
+    tree = next((member for member in members if member.filename == _TREE), None)
+    if len(members) > _MOST_MEMBERS:
+        raise ModelFileError(_damaged(f"it has {len(members):,} members"))
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ModelFileError(_damaged("it has compressed members, and save_model writes none"))
+    if sum(member.file_size for member in members) > size:
+        raise ModelFileError(_damaged("its members claim to be larger than the file"))
+    if tree is None:
+        raise ModelFileError(
+            "it is a zip archive, but not a model file; create one with save_model"
+        )
+    if tree.file_size > _MOST_JSON_BYTES:
+        raise ModelFileError(_damaged(f"its tree has {tree.file_size:,} bytes"))
+
+
+def _content_in(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the content of the tree's member; refuse other formats and versions."""
+    text = _member(archive, _TREE)
+    _refuse_large_tree(text)
+    content: dict[str, Any] = json.loads(text)
+    if content["format"] != _FORMAT:
+        raise ModelFileError(f"its format is {_brief(content['format'])!r}, not {_FORMAT!r}")
+    version = content["format_version"]
+    if version != _FORMAT_VERSION:
+        advice = "update coterie" if version > _FORMAT_VERSION else "fit the model again"
+        raise ModelFileError(
+            f"it is of format version {_brief(version)}, written by coterie "
+            f"{_brief(content['coterie'])}, and this version of coterie reads "
+            f"{_FORMAT_VERSION}; {advice}"
+        )
+    return content
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytearray:
+    """Return the content of a member; it is read in parts, so that memory is needed only once."""
+    content, end = bytearray(archive.getinfo(name).file_size), 0
+    with archive.open(name) as member:
+        while part := member.read(_PART_BYTES):  # the last one compares the checksum
+            content[end : end + len(part)] = part
+            end += len(part)
+    return content
+
+
+def _brief(text: object) -> str:
+    """Return the beginning of a text from the file, for a message."""
+    return str(text)[:80]
+
+
+def _damaged(damage: object) -> str:
+    return f"it is damaged, cut short or was changed ({damage}); save or fetch it again"
+
+
+# ---- What the members hold, within bounds
+
+
+class _ArrayHeader(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    by_column: bool
+    begin: int  # place of the first byte of data
+
+    def array(self, content: bytearray) -> AnyArray:
+        """Return the array of a member without a copy of its memory."""
+        order: Any = "F" if self.by_column else "C"
+        size = math.prod(self.shape)
+        if not size:
+            return np.empty(self.shape, self.dtype, order=order)
+        return np.frombuffer(content, self.dtype, size, self.begin).reshape(self.shape, order=order)
+
+
+def _header_of(archive: zipfile.ZipFile, name: str) -> _ArrayHeader:
+    """Return the header of an array; refuse one that is not as large as its member."""
+    with archive.open(name) as member:
+        start = io.BytesIO(member.read(_MOST_HEADER_BYTES))
+    if np.lib.format.read_magic(start) != (1, 0):
+        raise ValueError("an array is of a form that save_model does not write")
+    shape, by_column, dtype = np.lib.format.read_array_header_1_0(start)
+    if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
+        raise ValueError(f"an array of {dtype} is not written by save_model")
+    if math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size - start.tell():
+        raise ValueError("an array is not as large as it claims to be")
+    return _ArrayHeader(shape, dtype, by_column, start.tell())
+
+
+def _refuse_large_tree(text: bytes | bytearray, most_depth: int = _MOST_DEPTH) -> None:
+    """Refuse JSON text with too many values, or with values nested too deep, without parsing it.
+
+    >>> _refuse_large_tree(b'{"a": [1, "[[["]}')
+    >>> _refuse_large_tree(b"[" * 1000)
+    Traceback (most recent call last):
+    ...
+    ValueError: its lists are 1,000 deep; at most 200 are allowed
+    """
+    # without escaped characters, every quotation mark begins or ends a string
+    plain = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
+    marks = plain[np.cumsum(plain == ord('"'), dtype=np.uint8) % 2 == 0]
+    opens, closes = np.isin(marks, list(b"[{")), np.isin(marks, list(b"]}"))
+    nodes = int(opens.sum() + np.count_nonzero(marks == ord(",")) + 1)
+    if nodes > _MOST_NODES and most_depth > 1:
+        raise ValueError(f"its tree has {nodes:,} values; at most {_MOST_NODES:,} are allowed")
+    steps = opens.astype(np.int8) - closes.astype(np.int8)
+    depth = int(np.cumsum(steps[steps != 0], dtype=np.int32).max(initial=0))
+    if depth > most_depth:
+        raise ValueError(f"its lists are {depth:,} deep; at most {most_depth:,} are allowed")
+
+
+# ---- The tree
+
+
+class StateWriter:
+    """Encoder of values as a JSON tree; arrays are collected separately, each of them once.
+
+    >>> writer = StateWriter()
+    >>> writer.encode({"shape": (2, None), "bound": float("inf"), "w": np.ones(2)}, "state")
+    {'shape': {'$tuple': [2, None]}, 'bound': {'$float': 'inf'}, 'w': {'$array': 0}}
+    >>> StateReader(writer.arrays).decode({"$tuple": [1, {"$array": 0}]})
+    (1, array([1., 1.]))
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[AnyArray] = []  # ``{"$array": 3}`` refers to the one at index 3
+        self._numbers: dict[int, int] = {}
+
+    def encode(self, value: Any, place: str) -> Any:
+        """Return the tree of a value; ``place`` names the value in error messages."""
+        kind = type(value)
+        if value is None or kind in (bool, str):
+            return value
+        if kind is int:
+            if value.bit_length() > _MOST_BITS:
+                raise ModelFileError(f"{place} is an integer too large to store")
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"$float": repr(value)}
+        if kind is list:
+            return [self.encode(item, f"{place}[{index}]") for index, item in enumerate(value)]
+        if kind is tuple:
+            return {"$tuple": self.encode(list(value), place)}
+        if kind is dict:
+            if all(type(key) is str and not key.startswith("$") for key in value):
+                return {key: self.encode(item, f"{place}[{key!r}]") for key, item in value.items()}
+            pairs = [
+                [self.encode(key, f"a key of {place}"), self.encode(item, f"{place}[{key!r}]")]
+                for key, item in value.items()
+            ]
+            return {"$dict": pairs}
+        if isinstance(value, np.generic):
+            name = "str" if isinstance(value, np.str_) else value.dtype.name
+            if name not in _SCALARS:
+                raise _not_storable(value, place)
+            return {"$scalar": [name, self.encode(value.item(), place)]}
+        if kind in (np.ndarray, np.memmap):
+            return self._array(value, place)
+        if kind in _SPARSE.values() and value.ndim == 2:
+            parts = [self._array(part, place) for part in (value.data, value.indices, value.indptr)]
+            return {"$csr": [kind.__name__, [int(size) for size in value.shape], parts]}
+        if hasattr(value, "get_level_values"):  # an index of pandas
+            names = [None if name is None else str(name) for name in value.names]
+            levels = [np.asarray(value.get_level_values(i)) for i in range(value.nlevels)]
+            trees = [
+                self._array(level, place) if level.dtype.kind != "O" else self._plain(level)
+                for level in levels
+            ]
+            return {"$index": [names, trees]}
+        return self._object(value, place)
+
+    def _array(self, value: AnyArray, place: str) -> Any:
+        if value.dtype.kind == "O" and all(type(item) is str for item in value.flat):
+            return self._plain(value)
+        if value.dtype.kind not in _ARRAY_KINDS:
+            raise _not_storable(value, place)
+        if id(value) not in self._numbers:
+            self._numbers[id(value)] = len(self.arrays)
+            self.arrays.append(value)
+        return {"$array": self._numbers[id(value)]}
+
+    def _plain(self, values: AnyArray) -> Any:
+        """Encode texts and other plain values as an array of bytes: the tree must stay small."""
+
+        def other(value: Any) -> Any:
+            return value.item() if isinstance(value, np.generic) else str(value)
+
+        text = json.dumps(values.ravel().tolist(), default=other, separators=(",", ":"))
+        self.arrays.append(np.frombuffer(text.encode(), dtype=np.uint8))
+        return {"$plain": [list(values.shape), {"$array": len(self.arrays) - 1}]}
+
+    def _object(self, value: Any, place: str) -> Any:
+        kind = type(value)
+        # compare the names first: importing every module would be slow
+        named = [n for n, home in STORABLE_TYPES.items() if home.endswith(f":{kind.__name__}")]
+        name = next((name for name in named if _class_of(name) is kind), None)
+        if name is None:
+            raise _not_storable(value, place)
+        if is_record(kind):
+            # optional fields that are None are left out, so that a new one changes no old file
+            state = {
+                field.name: getattr(value, field.name)
+                for field in dataclasses.fields(value)
+                if field.default is not None or getattr(value, field.name) is not None
+            }
+        else:
+            state = {key: item for key, item in vars(value).items() if is_attribute(kind, key)}
+        encoded = {key: self.encode(item, f"{place}.{key}") for key, item in state.items()}
+        return {"$object": {"type": name, "state": encoded}}
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseOutline:
+    """The outline of a CSR matrix."""
+
+    shape: tuple[int, ...]
+    data: AnyArray
+    indices: AnyArray
+    indptr: AnyArray
+
+
+class StateReader:
+    """Decoder of the trees of :class:`StateWriter`; creates the types of STORABLE_TYPES only.
+
+    Without ``has_data`` the arrays have shapes and types but no numbers: a matrix becomes a
+    :class:`SparseOutline`, texts an array without texts, a pandas index None. An invalid tree
+    raises ModelFileError, KeyError, TypeError, ValueError or a similar exception.
+    """
+
+    def __init__(
+        self,
+        arrays: list[AnyArray],
+        classes: Mapping[str, type] | None = None,
+        *,
+        has_data: bool = True,
+    ) -> None:
+        self.arrays = arrays
+        self.types: set[str] = set()  # the names of the types read so far
+        self._classes = classes or {}
+        self._has_data = has_data
+        self._copied_bytes = 0
+
+    def decode(self, tree: Any) -> Any:
+        """Return the value of a tree."""
+        if isinstance(tree, list):
+            return [self.decode(item) for item in tree]
+        if not isinstance(tree, dict):
+            if type(tree) is int and tree.bit_length() > _MOST_BITS:
+                raise ModelFileError(f"it holds an integer of {tree.bit_length():,} bits")
+            return tree
+        tag = next(iter(tree)) if len(tree) == 1 else ""
+        if not tag.startswith("$"):
+            return {key: self.decode(item) for key, item in tree.items()}
+        body = tree[tag]
+        match tag:
+            case "$float":
+                return float(body)
+            case "$tuple":
+                return tuple(self.decode(body))
+            case "$dict":
+                return {self.decode(key): self.decode(item) for key, item in body}
+            case "$scalar":
+                return _SCALARS[body[0]](self.decode(body[1]))
+            case "$array":
+                return self.arrays[body]
+            case "$csr":
+                return self._matrix(*body)
+            case "$plain":
+                return self._plain(*body)
+            case "$index":
+                return self._index(*body)
+            case "$object":
+                return self._object(body["type"], body["state"])
+        raise ValueError(f"{tag[:80]} is not a tag that save_model writes")
+
+    def _matrix(self, name: str, shape: list[int], parts: list[Any]) -> Any:
+        if not self._has_data:
+            return SparseOutline(tuple(shape), *self.decode(parts))
+        data = tuple(self._copied(part) for part in parts)
+        matrix = _SPARSE[name](data, shape=tuple(shape))
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _plain(self, shape: list[int], tree: Any) -> Any:
+        if not self._has_data:
+            return np.broadcast_to(np.array("", dtype=object), shape)
+        text = self._copied(tree).tobytes()
+        _refuse_large_tree(text, most_depth=1)
+        values = json.loads(text)
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array.reshape(shape)
+
+    def _index(self, names: list[Any], trees: list[Any]) -> Any:
+        """Return a pandas index, or without pandas the names of the rows as a list or array."""
+        if not self._has_data:
+            return None
+        levels = [self._copied(tree) for tree in trees]
+        try:
+            import pandas as pd
+        except ImportError:
+            return levels[0] if len(levels) == 1 else list(zip(*levels, strict=True))
+        if len(levels) == 1:
+            return pd.Index(levels[0], name=names[0])
+        return pd.MultiIndex.from_arrays(levels, names=names)
+
+    def _copied(self, tree: Any) -> Any:
+        """Decode an array from which another value is made, which takes memory each time."""
+        value = self.decode(tree)
+        self._copied_bytes += getattr(value, "nbytes", 0)
+        if self._copied_bytes > _MOST_COPIES * sum(array.nbytes for array in self.arrays):
+            raise ModelFileError("it refers to its arrays more often than save_model does")
+        return value
+
+    def _object(self, name: str, state: Mapping[str, Any]) -> Any:
+        if name not in STORABLE_TYPES:
+            raise ModelFileError(
+                f"it holds a {_brief(name)}, which this version of coterie does not know"
+            )
+        kind: Any = self._classes.get(name) or _class_of(name)
+        self.types.add(name)
+        value = kind.__new__(kind)
+        if not is_record(kind):
+            known = [key for key in state if is_attribute(kind, key)]
+            value.__dict__.update({key: self.decode(state[key]) for key in known})
+            return value
+        for field in dataclasses.fields(kind):
+            # fields added later have defaults that describe objects of older files
+            item = self.decode(state[field.name]) if field.name in state else field.default
+            if item is dataclasses.MISSING:
+                raise ModelFileError(f"it holds a {name} of another version of coterie")
+            if not _fits(item, _annotations(kind).get(field.name, Any)):
+                raise ModelFileError(f"it holds a {name} whose {field.name} is not {field.type}")
+            object.__setattr__(value, field.name, item)  # the class may be frozen
+        return value
+
+
+def _class_of(name: str) -> Any:
+    module, _, attribute = STORABLE_TYPES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def is_record(kind: type) -> bool:
+    """Return whether the fields of a class are its whole state; estimators have attributes too."""
+    return dataclasses.is_dataclass(kind) and not hasattr(kind, "get_params")
+
+
+def is_attribute(kind: Any, name: str) -> bool:
+    """Return whether a name is for data: a parameter, or no method or constant of the class."""
+    is_field = name in getattr(kind, "__dataclass_fields__", ())
+    is_free = inspect.getattr_static(kind, name, None) is None
+    return (is_field or is_free) and not name.startswith("__")
+
+
+@functools.cache
+def _annotations(kind: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind)
+    except NameError:  # a name that only type checkers import
+        return {}
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Return whether a value is of an annotated type; containers are not looked into.
+
+    >>> from coterie.arrays import Floats, Ints
+    >>> _fits(np.ones(2), Floats | None), _fits(np.ones(2), Ints)
+    (True, False)
+    """
+    kind, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    if kind in (types.UnionType, typing.Union):
+        return any(_fits(value, part) for part in parts)
+    if kind is typing.Literal:
+        return value in parts
+    if kind is np.ndarray:
+        if not isinstance(value, np.ndarray):
+            return False
+        scalar = typing.get_args(parts[1])[0] if parts else Any
+        kind = typing.get_origin(scalar) or scalar  # np.floating is one of any width
+        concrete = np.sctypeDict.values() if kind is not Any else ()
+        kinds = {np.dtype(one).kind for one in concrete if issubclass(one, kind)}
+        return not kinds or value.dtype.kind in kinds
+    if kind in (int, float):
+        wanted = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
+        return isinstance(value, wanted) and not isinstance(value, bool)
+    if kind in (bool, str, list, tuple, dict, types.NoneType):
+        return isinstance(value, kind)
+    return True
+
+
+def _not_storable(value: Any, place: str) -> ModelFileError:
+    kind = type(value).__name__
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return ModelFileError(
+            f"{place} holds a {kind}, which cannot be stored; use an int as the seed and fit again"
+        )
+    of = f" of {value.dtype} values" if isinstance(value, np.ndarray) else ""
+    return ModelFileError(
+        f"{place} holds a {kind}{of}; only None, numbers, text, lists, tuples, dicts, arrays of "
+        "numbers or text, CSR matrices, pandas indexes and the types in "
+        "coterie.models.STORABLE_TYPES can be stored"
+    )
