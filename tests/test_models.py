@@ -217,7 +217,7 @@ def fitted(name: str):
     if name == "ConsensusClusterer":
         return kind(3, n_partitions=5, random_state=0).fit(X)
     if name == "MultiViewAffinityPropagation":
-        return kind(random_state=0).fit([X, X[:, :2]])
+        return kind(2, random_state=0).fit([X, X[:, :2]])
     views = ".multiview" in home or name == "MultiViewClusterer"
     return kind(3).fit([X, X[:, :2]] if views else P)
 
