@@ -32,8 +32,9 @@ from coterie.ensembles.making import make_partitions
 from coterie.ensembles.planted import planted_partitions
 from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 from coterie.labels.tuples import as_label_tuples
-from coterie.relaxation import least_squares_factor, robust_factor
-from coterie.relaxation.divided_admm import divided_factor, l1_distance
+from coterie.relaxation.admm import robust_factor
+from coterie.relaxation.divided import divided_factor, l1_distance
+from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.search.median_search import Start, median_search
 

@@ -23,9 +23,8 @@ from coterie.ensembles.planted import planted_partitions
 from coterie.errors import MissingExtraError
 from coterie.inspection.scores import clustering_accuracy
 from coterie.labels.tuples import LabelTuples, as_label_tuples
-from coterie.relaxation.admm import robust_factor
-from coterie.relaxation.gpu_admm import GpuSolver, gpu_robust_factor, required_gpu_bytes
-from coterie.relaxation.iteration import minimise
+from coterie.relaxation.admm import minimise, robust_factor
+from coterie.relaxation.gpu import GpuSolver, gpu_robust_factor, required_gpu_bytes
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_pivoted_qr
 from coterie.runtime.devices import gpu_memory, gpu_obstacle, readable_bytes
@@ -109,7 +108,7 @@ class PlainTensorSolver:
     """The steps of the robust relaxation in plain tensor code, without special kernels.
 
     Full matrices, counts in one byte, the state in float32, and blocks of rows, so that temporary
-    arrays stay small. It is a :class:`~coterie.relaxation.iteration.Solver`.
+    arrays stay small. It is a :class:`~coterie.relaxation.admm.Solver`.
     Labels ``codes`` (u, V) must not be missing, all weights must be equal; ``start`` is (u, K).
     """
 

@@ -197,7 +197,7 @@ def relax(watch: Stopwatch, path: Path, n_clusters: int, n_iter: int) -> Facts:
 
 def relax_by_the_book(watch: Stopwatch, path: Path, n_clusters: int, n_iter: int) -> Facts:
     """Take the same steps in the textbook form."""
-    from coterie.relaxation.reference_admm import reference_robust_relaxation
+    from coterie.relaxation.admm import reference_robust_relaxation
 
     M, start = _load_relaxation(path, n_clusters)
     dense = M.dense()

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from coterie import ConvergenceDisplay, RobustConsensus, coassociation, planted_partitions
-from coterie.relaxation.reference_admm import reference_robust_relaxation
+from coterie.relaxation.admm import reference_robust_relaxation
 
 P, y = planted_partitions([60, 36, 24], 15, n_bad=4, noise=0.2, random_state=0)
 P, y = P[np.argsort(y)], np.sort(y)

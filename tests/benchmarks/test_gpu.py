@@ -10,8 +10,7 @@ from benchmarks import gpu
 from benchmarks.harness import Context
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.errors import MissingExtraError
-from coterie.relaxation.admm import robust_factor
-from coterie.relaxation.iteration import minimise
+from coterie.relaxation.admm import minimise, robust_factor
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.runtime.devices import gpu_obstacle
 

@@ -1,4 +1,4 @@
-"""The robust relaxation on the CPU: steps, compressed tuples, stopping, kernels."""
+"""The robust relaxation: loop, textbook form, steps on tiles, compressed tuples, kernels."""
 
 import logging
 
@@ -9,11 +9,16 @@ from coterie.relaxation.kernels import gap_sums, step_tile
 from coterie import coassociation, planted_partitions
 from coterie.counts.coassociation import TupleCoassociation, tuple_coassociation
 from coterie.labels.tuples import as_label_tuples
-from coterie.relaxation import admm as robust_admm
-from coterie.relaxation.admm import TiledSolver, required_bytes, robust_factor
+from coterie.relaxation import admm
+from coterie.relaxation.admm import (
+    SymmetricTiles,
+    TiledSolver,
+    minimise,
+    reference_robust_relaxation,
+    required_bytes,
+    robust_factor,
+)
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.reference_admm import reference_robust_relaxation
-from coterie.relaxation.symmetric_tiles import SymmetricTiles
 
 
 def problem(P, K, compressed=True):
@@ -100,7 +105,7 @@ def test_single_precision_state_agrees_with_double(monkeypatch):
     P, _ = planted_partitions([100, 60, 40], 15, 5, 0.3, random_state=6)
     tuples, M, start = problem(P, 3)
     double = robust_factor(M, start)
-    monkeypatch.setattr(robust_admm, "_SINGLE_PRECISION_ABOVE", 10)
+    monkeypatch.setattr(admm, "_SINGLE_PRECISION_ABOVE", 10)
     single = robust_factor(M, start)
     assert single.objective == pytest.approx(double.objective, rel=1e-4)
     F = tuples.expand(single.factor)
@@ -130,18 +135,6 @@ def test_memory_and_time_are_logged(caplog):
     assert [message.split(",")[0][-7:] for message in later] == ["step 10", "step 20"]
 
 
-def test_an_interrupt_ends_the_relaxation():
-    """An exception of the callback is passed on."""
-
-    def interrupt(step, objective):
-        raise KeyboardInterrupt
-
-    P, _ = planted_partitions([30, 20], 5, 1, 0.1, random_state=0)
-    _, M, start = problem(P, 2)
-    with pytest.raises(KeyboardInterrupt):
-        robust_factor(M, start, callback=interrupt)
-
-
 def test_gross_errors_in_a_similarity_are_ignored():
     """The ℓ1 fit recovers a low-rank similarity with a few gross errors."""
     rng = np.random.default_rng(0)
@@ -165,6 +158,125 @@ def test_required_bytes_are_those_of_state_and_counts(u):
     state = SymmetricTiles(u, np.dtype(np.float32 if u > 4000 else np.float64))
     assert required_bytes(u) == state.nbytes + u**2
     assert required_bytes(u, counted=False) == state.nbytes + u**2 * state.dtype.itemsize
+
+
+@pytest.fixture(scope="module")
+def case():
+    """A co-association matrix and its ℓ2 start."""
+    P, _ = planted_partitions([30, 15, 10], 10, 2, 0.3, random_state=0)
+    M = coassociation(P)
+    values, vectors = np.linalg.eigh(M)
+    return M, vectors[:, -3:] * np.sqrt(values[-3:])
+
+
+def test_derived_signs_converge(case):
+    """With the derived signs the residual of M = E + L and ‖M − L‖₁ fall; L is ≥ 0 of rank K."""
+    M, start = case
+    result = reference_robust_relaxation(M, start, n_iter=80)
+    assert result.residual[-1] < 1e-3 * np.linalg.norm(M)
+    assert result.objective[-1] < np.abs(M - start @ start.T).sum()
+    values = np.linalg.eigvalsh(result.low_rank)
+    assert (values > 1e-8).sum() <= 3 and values.min() > -1e-8
+
+
+def test_printed_signs_diverge(case):
+    """With the signs as printed in the paper the residual grows without bound."""
+    M, start = case
+    residual = np.array(reference_robust_relaxation(M, start, n_iter=80, signs="printed").residual)
+    assert residual[-1] > 1e6 * residual[0] and (np.diff(residual[::10]) > 0).all()
+
+
+class ScriptedSolver:
+    """A solver with given objectives (the last one repeats) and constant residuals."""
+
+    mean, norm, n_points = 0.5, 1.0, 1.0
+
+    def __init__(self, objectives=(1.0,), primal=1.0, moved=1.0, final=np.inf):
+        self.objectives, self.primal, self.moved, self.final = objectives, primal, moved, final
+        self.factor = np.array([[0.0]])
+        self.calls = []
+
+    def step(self, shrink, bound):
+        """Record the arguments."""
+        self.calls.append((shrink, bound))
+        n = len(self.calls) - 1
+        return self.objectives[min(n, len(self.objectives) - 1)], self.primal
+
+    def advance(self):
+        """Set the factor to the number of steps."""
+        self.factor = self.factor + 1.0
+        return self.moved
+
+    def objective(self):
+        """Return the objective of the last factor."""
+        return self.final
+
+
+def test_the_penalty_grows_while_the_primal_residual_is_large():
+    """μ starts at 1/mean and grows by ρ; a step gets 1/μ and the ratio of the last two μ."""
+    solver = ScriptedSolver(primal=1.0, moved=1e-9)
+    found = minimise(solver, 1.25, 4, 1e-3, None)
+    assert found.history["mu"] == pytest.approx([2.0 * 1.25**i for i in range(4)])
+    assert [bound for _, bound in solver.calls] == pytest.approx(1 / np.array(found.history["mu"]))
+    assert [shrink for shrink, _ in solver.calls] == pytest.approx([0.0, 0.8, 0.8, 0.8])
+
+
+def test_the_penalty_is_held_twenty_steps_at_most():
+    """A primal residual that is relatively small holds μ, except every 21st step."""
+    solver = ScriptedSolver(primal=1e-3, moved=10.0)
+    mu = np.array(minimise(solver, 1.1, 60, 1e-6, None).history["mu"])
+    grown = np.flatnonzero(np.diff(mu)) + 1
+    assert grown.tolist() == [21, 42]
+    assert [shrink for shrink, _ in solver.calls][1] == 1.0
+
+
+def test_both_residuals_must_be_small():
+    """The loop stops if primal ≤ tol and dual ≤ 10 tol."""
+    assert minimise(ScriptedSolver(primal=0.01, moved=0.04), 1.1, 50, 0.01, None).n_iter == 1
+    for primal, moved in ((0.02, 0.04), (0.01, 0.06)):
+        solver = ScriptedSolver(primal=primal, moved=moved)
+        assert not minimise(solver, 1.0, 5, 0.01, None).converged
+
+
+def test_the_best_factor_is_returned():
+    """The factor with the least objective is returned, from any step."""
+    on_the_way = minimise(ScriptedSolver([5.0, 3.0, 4.0], final=6.0), 1.1, 3, 0.0, None)
+    assert (on_the_way.objective, on_the_way.factor.item()) == (3.0, 1.0)
+    at_the_end = minimise(ScriptedSolver([5.0, 3.0, 4.0], final=2.0), 1.1, 3, 0.0, None)
+    assert (at_the_end.objective, at_the_end.factor.item()) == (2.0, 3.0)
+
+
+def filled(n):
+    """Return a random symmetric matrix, in tiles and dense."""
+    A = np.random.default_rng(n).normal(size=(n, n))
+    A = A + A.T
+    tiles = SymmetricTiles(n, np.dtype(np.float64))
+    for share in tiles.shares:
+        for tile in share:
+            tile.values[:] = A[tile.rows, tile.columns]
+    return tiles, A
+
+
+@pytest.mark.parametrize("n", [1, 257, 1500])
+@pytest.mark.parametrize("threads", ["1", "5"])
+def test_tiles_form_a_symmetric_matrix(n, threads, monkeypatch):
+    """Tiles and their transposes are the matrix, each entry stored once; products are right."""
+    monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+    tiles, A = filled(n)
+    np.testing.assert_array_equal(tiles.dense(), A)
+    held = [tile for share in tiles.shares for tile in share]
+    assert sum(tile.copies * tile.values.size for tile in held) == n * n
+    assert sum(tile.values.size for tile in held) == tiles.nbytes // 8
+    X = np.random.default_rng(0).normal(size=(n, 4))
+    np.testing.assert_allclose(tiles @ X, A @ X, rtol=0, atol=1e-12 * n)
+
+
+def test_shares_of_threads(monkeypatch):
+    """Shares differ by one tile at most; a small matrix has a single share."""
+    monkeypatch.setenv("COTERIE_NUM_THREADS", "3")
+    sizes = [len(share) for share in SymmetricTiles(1500, np.dtype(np.float32)).shares]
+    assert len(sizes) == 2 and max(sizes) - min(sizes) <= 1
+    assert len(SymmetricTiles(500, np.dtype(np.float32)).shares) == 1
 
 
 SHAPES = [(1, 1), (256, 300)]

@@ -27,7 +27,7 @@ from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.rounding import round_by_kmeans
-from coterie.relaxation.transfer_cut import transfer_embedding
+from coterie.relaxation.spectral import transfer_embedding
 from coterie.runtime.devices import map_row_blocks
 
 Linkage = Literal["average", "single", "complete"]

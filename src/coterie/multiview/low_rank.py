@@ -19,7 +19,7 @@ from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import LabelTuples, compress_labels
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.eigenpairs import dense_eigenpairs
-from coterie.relaxation.spectral_embedding import spectral_labels
+from coterie.relaxation.spectral import spectral_labels
 from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import warn_user
 

@@ -17,7 +17,7 @@ from coterie.consensus.parameters import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import MultiViewMethod
-from coterie.relaxation.spectral_embedding import spectral_labels
+from coterie.relaxation.spectral import spectral_labels
 
 __all__ = [
     "ConcatenatedSpectral",

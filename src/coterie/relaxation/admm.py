@@ -2,14 +2,17 @@
 
     min ‖M − L‖₁   s.t.  L = H D Hᵀ,  HᵀH = I_K,  D ≥ 0 diagonal
 
-The alternating direction method of multipliers (ADMM) introduces E = M − L with the multiplier Ω.
-It minimises the augmented Lagrangian
+The alternating direction method of multipliers (ADMM; Boyd et al. 2011) introduces E = M − L with
+the multiplier Ω. It minimises the augmented Lagrangian
 
     ‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2) ‖E − M + L‖²_F
 
 in turn over E, by a soft threshold, and over L, by the K largest eigenpairs of B = M − E − Ω/μ with
-negative eigenvalues set to zero. Then Ω ← Ω + μ(E − M + L). :mod:`.iteration` says how μ grows.
-With Y = Ω/μ and C = clip(M − L − Y, −1/μ, +1/μ), the steps become
+negative eigenvalues set to zero. Then Ω ← Ω + μ(E − M + L). :func:`reference_robust_relaxation`
+does just this, with full matrices.
+
+:func:`robust_factor` is the same in one matrix. With Y = Ω/μ and C = clip(M − L − Y, −1/μ, +1/μ),
+the steps become
 
     B  = L + C,       Y₊ = (L₊ − B) μ/μ₊,
 
@@ -17,9 +20,14 @@ so E and Ω need not be stored. For tuples with weights w, sums are weighted, an
 that of S B S, S = diag(√w). Over-relaxation was tried and rejected: some problems ended a few
 percent higher.
 
-B is symmetric; only the tiles of its upper triangle are stored. One pass over them computes each
-tile of L, updates the tile of B, and multiplies it by the last eigenvectors. The next eigenvectors
-need one or two more products.
+:func:`minimise` is the loop. The penalty μ grows by the factor ρ if the primal residual is large
+compared with the dual one. Otherwise μ stays the same, because L would stop changing too early if μ
+always grew. It stays the same for at most 20 steps, because the steps can cycle at a fixed μ.
+
+B is symmetric; only the tiles of its upper triangle are stored (:class:`SymmetricTiles`). One pass
+over them computes each tile of L, updates the tile of B, and multiplies it by the last
+eigenvectors. The next eigenvectors need one or two more products. Above 4,000 tuples B is in single
+precision; sums over tiles are always in double.
 """
 
 from __future__ import annotations
@@ -27,47 +35,73 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coterie.arrays import AnyArray, Floats
 from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes
 from coterie.relaxation.eigenpairs import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
-from coterie.relaxation.iteration import RobustRelaxation, minimise
 from coterie.relaxation.kernels import gap_sums, step_tile
-from coterie.relaxation.symmetric_tiles import SymmetricTiles, Tile, add_product, n_stored, summed
-from coterie.runtime.devices import on_one_thread, readable_bytes
-
-__all__ = ["TiledSolver", "required_bytes", "robust_factor"]
-
-Matrix = NDArray[np.float64]
+from coterie.runtime.devices import map_in_threads, n_threads, on_one_thread, readable_bytes
+from coterie.runtime.short_reprs import short_repr
 
 _log = logging.getLogger(__name__)
+
+# μ grows if the primal residual exceeds this share of the dual one.
+_BALANCE = 0.1
+_LONGEST_HOLD = 20
+# The dual residual may be this many times ``tol``.
+_DUAL_TOLERANCE = 10.0
+_STEPS_PER_MESSAGE = 10
+_HISTORY = ("objective", "primal_residual", "dual_residual", "mu")
 
 # Up to this many tuples LAPACK is faster than the Krylov method.
 _DENSE_UP_TO = 400
 # The block has this many columns beyond K, which speed up convergence.
 _EXTRA_COLUMNS = 6
-_SINGLE_PRECISION_ABOVE = 4000
 # Products with B per step, before ARPACK is used.
 _PRODUCTS = 8
 _PROBES = 3
 
+_SINGLE_PRECISION_ABOVE = 4000
+# Rows of a tile: it fits in the second-level cache, so that a pass reads it from memory once.
+_SIDE = 256
+# A thread gets at least this many tiles.
+_LEAST_SHARE = 8
 
-def required_bytes(n_tuples: int, counted: bool = True) -> int:
-    """Return the memory in bytes that the relaxation of u tuples needs: half of B, and M.
 
-    An entry of B has 8 bytes up to 4,000 tuples, and 4 above. An entry of M has one byte if M is
-    stored as counts (``counted``: equal weights and no missing label), else it is a float.
+@dataclass
+class RobustRelaxation:
+    """Result of the robust relaxation.
+
+    ``factor`` F (u, K) gives L = F Fᵀ over tuples, with columns by decreasing eigenvalue.
+    ``objective`` is ‖M − F Fᵀ‖₁ over points, the smallest of all steps. ``converged`` says whether
+    both residuals are below their tolerances.
+
+    ``history`` has for each step ``objective``, ``mu``, ``primal_residual`` ‖E − M + L‖_F / ‖M‖_F
+    and ``dual_residual`` μ‖L₊ − L‖_F / n. The scale n is the largest possible norm of the
+    multiplier Ω, whose entries are in [−1, 1].
     """
-    state = n_stored(n_tuples) * _state_dtype(n_tuples).itemsize
-    return state + coassociation_bytes(n_tuples, counted)
+
+    factor: Floats
+    objective: float
+    history: dict[str, list[float]] = field(repr=False)
+    n_iter: int
+    converged: bool
+
+    __repr__ = short_repr
+
+
+def least_squares_result(factor: Floats) -> RobustRelaxation:
+    """Return the ℓ2 factor as a result of zero steps."""
+    return RobustRelaxation(factor, np.nan, {name: [] for name in _HISTORY}, 0, True)
 
 
 def robust_factor(
     M: TupleCoassociation,
-    start: Matrix,
+    start: Floats,
     *,
     rho: float = 1.1,
     max_iter: int = 300,
@@ -121,15 +155,86 @@ def robust_factor(
         return minimise(solver, rho, max_iter, tol, callback)
 
 
+def required_bytes(n_tuples: int, counted: bool = True) -> int:
+    """Return the memory in bytes that the relaxation of u tuples needs: half of B, and M.
+
+    M is stored as counts (``counted``) if weights are equal and no label is missing.
+    """
+    state = _n_stored(n_tuples) * _state_dtype(n_tuples).itemsize
+    return state + coassociation_bytes(n_tuples, counted)
+
+
+class Solver(Protocol):
+    """State and steps of the iteration: here on the CPU, on a GPU in :mod:`.gpu`.
+
+    ``mean`` is the mean |entry| of M over points, ``norm`` is ‖M‖_F, ``n_points`` is the sum of
+    the weights of the tuples, and ``factor`` (u, K) is F of the current L = F Fᵀ.
+    """
+
+    mean: float
+    norm: float
+    n_points: float
+    factor: Floats
+
+    def step(self, shrink: float, bound: float) -> tuple[float, float]:
+        """Set B ← L + clip(M − L − Y, ±bound); return ‖M − L‖₁ and the residual after the E-step.
+
+        Y = shrink·(L − B).
+        """
+
+    def advance(self) -> float:
+        """Set L to the K largest eigenpairs of B, at least zero; return ‖L₊ − L‖_F."""
+
+    def objective(self) -> float:
+        """Return ‖M − L‖₁ of the current factor; the state does not change."""
+
+
+def minimise(
+    solver: Solver,
+    rho: float,
+    max_iter: int,
+    tol: float,
+    callback: Callable[[int, float], None] | None,
+) -> RobustRelaxation:
+    """Step until both residuals are small, at most ``max_iter`` times; return the best factor."""
+    mu = 1.0 / solver.mean
+    history: dict[str, list[float]] = {name: [] for name in _HISTORY}
+    best, best_objective = solver.factor, np.inf
+    shrink, n_held, converged = 0.0, 0, False
+    for iteration in range(max_iter):
+        objective, residual = solver.step(shrink, 1.0 / mu)
+        if objective < best_objective:
+            best, best_objective = solver.factor, objective
+        # ``objective`` above is that of the factor before this step.
+        change = solver.advance()
+        primal, dual = residual / solver.norm, mu * change / solver.n_points
+        for name, value in zip(_HISTORY, (objective, primal, dual, mu), strict=True):
+            history[name].append(float(value))
+        if callback is not None:
+            callback(iteration, objective)
+        if (iteration + 1) % _STEPS_PER_MESSAGE == 0:
+            _log.info("robust relaxation: step %d, objective %.6g", iteration + 1, objective)
+        if primal <= tol and dual <= _DUAL_TOLERANCE * tol:
+            converged = True
+            break
+        n_held = 0 if primal > _BALANCE * dual or n_held == _LONGEST_HOLD else n_held + 1
+        next_mu = mu if n_held else rho * mu
+        shrink, mu = mu / next_mu, next_mu
+    final = solver.objective()
+    if final < best_objective:
+        best, best_objective = solver.factor, final
+    return RobustRelaxation(best, float(best_objective), history, iteration + 1, converged)
+
+
 class TiledSolver:
     """State of the iteration: B in tiles, the factor F (u, K) of L, and a block of eigenvectors.
 
-    With a small ``eigen_tolerance`` every step equals that of :mod:`.reference_admm` up to
-    rounding. ``root`` is √w, ``block`` (u, q) has approximate eigenvectors of S B S, and
-    ``product`` is S B S @ block.
+    With a small ``eigen_tolerance`` every step equals that of the textbook form up to rounding.
+    ``root`` is √w, ``block`` (u, q) has approximate eigenvectors of S B S, and ``product`` is
+    S B S @ block.
     """
 
-    def __init__(self, M: TupleCoassociation, start: Matrix, eigen_tolerance: float = 1e-4) -> None:
+    def __init__(self, M: TupleCoassociation, start: Floats, eigen_tolerance: float = 1e-4) -> None:
         u, self.k = start.shape
         self.M = M
         self.n_points = float(M.weights.sum())
@@ -146,15 +251,13 @@ class TiledSolver:
         self.mean, self.norm = size / self.n_points**2, float(np.sqrt(square))
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        """Set B ← L + C; return ‖M − L‖₁ and the residual after the E-step."""
         update = self._tile_update(shrink, bound)
         totals, products = zip(*self.state.map_shares(update), strict=True)
-        objective, residual = summed(totals)
-        self.product = self.root * summed(products)
+        objective, residual = _summed(totals)
+        self.product = self.root * _summed(products)
         return float(objective), float(np.sqrt(residual))
 
     def advance(self) -> float:
-        """Set L to the K largest eigenpairs of B, at least zero; return ‖L₊ − L‖_F."""
         vectors, values = self._eigenpairs()
         before = self.root * self.factor
         after = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -165,7 +268,6 @@ class TiledSolver:
         return float(np.linalg.norm(left @ left.T - right @ right.T))
 
     def objective(self) -> float:
-        """Return ‖M − L‖₁ of the current factor in double precision."""
         return self._gap_sums(self.factor)[0]
 
     def expected_seconds(self) -> float:
@@ -182,7 +284,7 @@ class TiledSolver:
 
     def _tile_update(
         self, shrink: float, bound: float
-    ) -> Callable[[Sequence[Tile]], tuple[Matrix, Matrix]]:
+    ) -> Callable[[Sequence[Tile]], tuple[Floats, Floats]]:
         """Return the function that updates the tiles of a thread.
 
         It returns the two sums of :func:`step_tile`, and the part of its tiles in B @ (S block).
@@ -192,7 +294,7 @@ class TiledSolver:
         transposed = np.ascontiguousarray(factor.T)
         block = (self.root * self.block).astype(self.dtype)
 
-        def work(share: Sequence[Tile]) -> tuple[Matrix, Matrix]:
+        def work(share: Sequence[Tile]) -> tuple[Floats, Floats]:
             total, sums, product = np.zeros(2), np.empty(2), np.zeros(block.shape)
             for tile in share:
                 low = factor[tile.rows] @ transposed[:, tile.columns]
@@ -200,12 +302,12 @@ class TiledSolver:
                 rows, columns = self.weights[tile.rows], self.weights[tile.columns]
                 step_tile(tile.values, low, values, scale, shrink_, bound_, rows, columns, sums)
                 total += tile.copies * sums
-                add_product(tile, block, product)
+                tile.add_product(block, product)
             return total, product
 
         return work
 
-    def _eigenpairs(self) -> tuple[Matrix, Matrix]:
+    def _eigenpairs(self) -> tuple[Floats, Floats]:
         """Return the K largest eigenpairs of S B S; if it is large, start from the last block."""
         u, q = self.block.shape
         if u <= max(_DENSE_UP_TO, 3 * q):
@@ -220,16 +322,16 @@ class TiledSolver:
         self.block = np.linalg.qr(np.column_stack([found[0], self.block[:, self.k :]]))[0]
         return found
 
-    def _times(self, X: Matrix) -> Matrix:
+    def _times(self, X: Floats) -> Floats:
         """Return S B S @ X."""
         return self.root * (self.state @ (self.root * X))
 
-    def _gap_sums(self, factor: Matrix) -> tuple[float, float]:
+    def _gap_sums(self, factor: Floats) -> tuple[float, float]:
         """Return ‖M − F Fᵀ‖₁ and ‖M − F Fᵀ‖²_F over points, in double precision."""
         transposed = np.ascontiguousarray(factor.T)
         weights = self.M.weights
 
-        def work(share: Sequence[Tile]) -> Matrix:
+        def work(share: Sequence[Tile]) -> Floats:
             total, sums = np.zeros(2), np.empty(2)
             for tile in share:
                 low = factor[tile.rows] @ transposed[:, tile.columns]
@@ -238,9 +340,159 @@ class TiledSolver:
                 total += tile.copies * sums
             return total
 
-        size, square = summed(self.state.map_shares(work))
+        size, square = _summed(self.state.map_shares(work))
         return float(size), float(square)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Position and values of a tile of a symmetric matrix A."""
+
+    rows: slice
+    columns: slice
+    values: AnyArray
+
+    __repr__ = short_repr
+
+    @property
+    def copies(self) -> int:
+        """Return how often the tile is in A: twice off the diagonal, because of its transpose."""
+        return 1 if self.rows == self.columns else 2
+
+    def add_product(self, X: AnyArray, total: Floats) -> None:
+        """Add the products of the tile and of its transpose with X to ``total`` (n, q) = A @ X."""
+        total[self.rows] += self.values @ X[self.columns]
+        if self.copies == 2:
+            total[self.columns] += self.values.T @ X[self.rows]
+
+
+class SymmetricTiles:
+    """A symmetric (n, n) matrix, initially zero, as tiles: half the memory, half the work.
+
+    A consists of tiles A_IJ with A_JI = A_IJᵀ; only those with I ≤ J are stored, each contiguous.
+    ``shares`` has the tiles of each thread. They depend only on n and on the number of threads, so
+    results do not vary between runs.
+    """
+
+    def __init__(self, n: int, dtype: np.dtype[Any]) -> None:
+        self.n, self.dtype = n, dtype
+        edges = _tile_edges(n)
+        self._numbers = np.zeros(_n_stored(n), dtype=dtype)
+        tiles, begin = [], 0
+        for index, rows in enumerate(edges):
+            for columns in edges[index:]:
+                shape = rows.stop - rows.start, columns.stop - columns.start
+                end = begin + shape[0] * shape[1]
+                tiles.append(Tile(rows, columns, self._numbers[begin:end].reshape(shape)))
+                begin = end
+        n_shares = min(n_threads(), max(1, len(tiles) // _LEAST_SHARE))
+        self.shares: list[list[Tile]] = [tiles[share::n_shares] for share in range(n_shares)]
+
+    @property
+    def nbytes(self) -> int:
+        return self._numbers.nbytes
+
+    def __matmul__(self, X: AnyArray) -> Floats:
+        """Return A @ X for X (n, q): products in A's type, summed over tiles in double."""
+        X = np.ascontiguousarray(X, dtype=self.dtype)
+
+        def multiply(share: Sequence[Tile]) -> Floats:
+            partial = np.zeros(X.shape)
+            for tile in share:
+                tile.add_product(X, partial)
+            return partial
+
+        return _summed(self.map_shares(multiply))
+
+    def map_shares(self, work: Callable[[list[Tile]], Any]) -> list[Any]:
+        """Return ``work(share)`` of every share in order, each computed on its thread."""
+        return map_in_threads(work, self.shares)
+
+    def dense(self) -> AnyArray:
+        A = np.empty((self.n, self.n), dtype=self.dtype)
+        for share in self.shares:
+            for tile in share:
+                A[tile.rows, tile.columns] = tile.values
+                A[tile.columns, tile.rows] = tile.values.T
+        return A
+
+
+def _summed(parts: Sequence[Floats]) -> Floats:
+    """Return the sum of the threads' results in fixed order; the first array is overwritten."""
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _tile_edges(n: int) -> list[slice]:
+    """Split the rows 0..n into nearly equal pieces of at most 256."""
+    n_pieces = -(-n // _SIDE)
+    return [slice(n * p // n_pieces, n * (p + 1) // n_pieces) for p in range(n_pieces)]
+
+
+def _n_stored(n: int) -> int:
+    """Return the number of entries in the upper block triangle of an (n, n) matrix."""
+    return (n * n + sum((piece.stop - piece.start) ** 2 for piece in _tile_edges(n))) // 2
 
 
 def _state_dtype(n_tuples: int) -> np.dtype[Any]:
     return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)
+
+
+@dataclass
+class ReferenceRelaxation:
+    """L = H D Hᵀ (n, n); for each step ‖M − L‖₁, ‖E − M + L‖_F, and L if requested."""
+
+    low_rank: Floats
+    objective: list[float]
+    residual: list[float]
+    steps: list[Floats]
+
+    __repr__ = short_repr
+
+
+def reference_robust_relaxation(
+    M: Floats,
+    start: Floats,
+    *,
+    rho: float = 1.1,
+    n_iter: int = 50,
+    mu: float | None = None,
+    signs: Literal["derived", "printed"] = "derived",
+    keep_steps: bool = False,
+) -> ReferenceRelaxation:
+    """Run the textbook form: full matrices, one eigendecomposition per step.
+
+    It is slow; it explains :func:`robust_factor`, and tests compare the two. There are ``n_iter``
+    steps from L = start startᵀ, Ω = 0 and μ = 1/mean(M), and μ grows in each.
+
+    With ``signs="derived"`` the updates minimise the augmented Lagrangian. With
+    ``signs="printed"`` they are those printed in the paper, where the argument of the soft
+    threshold and the multiplier in the eigenproblem have the opposite sign. These diverge.
+
+    Examples
+    --------
+    >>> M = np.kron(np.eye(2), np.ones((3, 3)))
+    >>> result = reference_robust_relaxation(M, np.eye(6)[:, :2], n_iter=60)
+    >>> bool(np.abs(result.low_rank - M).max() < 1e-3)
+    True
+    """
+    k = start.shape[1]
+    L = start @ start.T
+    omega = np.zeros_like(M)
+    mu = 1.0 / M.mean() if mu is None else mu
+    sign = 1.0 if signs == "derived" else -1.0
+    objective, residual, steps = [], [], []
+    for _ in range(n_iter):
+        A = sign * (M - L - omega / mu)
+        E = np.sign(A) * np.maximum(np.abs(A) - 1.0 / mu, 0.0)
+        values, vectors = np.linalg.eigh(M - E - sign * omega / mu)
+        L = (vectors[:, -k:] * np.maximum(values[-k:], 0.0)) @ vectors[:, -k:].T
+        omega = omega + mu * (E - M + L)
+        mu *= rho
+        objective.append(float(np.abs(M - L).sum()))
+        residual.append(float(np.linalg.norm(E - M + L)))
+        if keep_steps:
+            steps.append(L)
+    return ReferenceRelaxation(L, objective, residual, steps)

@@ -17,8 +17,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["OBJECTIVE", "PRODUCT", "STEP", "gather_kernel", "shares_kernel", "strip_kernel"]
-
 #: Tasks of a pass over the strips: the product only, a step and the product, the objective only.
 PRODUCT, STEP, OBJECTIVE = 0, 1, 2
 

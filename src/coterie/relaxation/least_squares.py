@@ -13,18 +13,14 @@ weight of the partitions that label i; the result approximates M if labels are m
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import coterie.counts.kernels as kernels
+from coterie.arrays import Floats
 from coterie.counts.contingency import all_contingencies
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs
 from coterie.runtime.devices import map_row_blocks
-
-__all__ = ["least_squares_factor", "least_squares_spectrum"]
 
 _DENSE_UP_TO = 1500
 _ROWS_PER_THREAD = 4_096
@@ -32,10 +28,10 @@ _ROWS_PER_THREAD = 4_096
 
 def least_squares_factor(
     tuples: LabelTuples,
-    partition_weights: NDArray[np.float64],
+    partition_weights: Floats,
     n_clusters: int,
-    contingencies: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    contingencies: Floats | None = None,
+) -> Floats:
     """Return the factor F (u, K) of the ℓ2 relaxation: the rows of H√D, one for each tuple.
 
     F Fᵀ is the best approximation of M of rank K = ``n_clusters``. The columns are sorted by
@@ -63,10 +59,10 @@ def least_squares_factor(
 
 def least_squares_spectrum(
     tuples: LabelTuples,
-    partition_weights: NDArray[np.float64],
+    partition_weights: Floats,
     k: int,
-    contingencies: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    contingencies: Floats | None = None,
+) -> tuple[Floats, Floats]:
     """Return the top eigenvectors (m, k') and eigenvalues (k',) of A^½ C A^½, k' = min(k, m).
 
     The eigenvalues are those of M.
@@ -83,12 +79,12 @@ def least_squares_spectrum(
     return lanczos_eigenpairs(lambda x: C @ x, m, k, C.sum(axis=1))
 
 
-def _column_roots(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> NDArray[Any]:
+def _column_roots(tuples: LabelTuples, partition_weights: Floats) -> Floats:
     """Return √α_v for every cluster of v, (m,), with weights that sum to one."""
     return np.repeat(np.sqrt(partition_weights / partition_weights.sum()), tuples.n_labels)
 
 
-def _row_scale(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> NDArray[Any]:
+def _row_scale(tuples: LabelTuples, partition_weights: Floats) -> Floats:
     """Return 1/p_a, (u,), with p_a the weight of the partitions that label tuple a; 0 for 1/0."""
     if not tuples.has_missing:
         return np.ones(tuples.n_tuples)
@@ -97,7 +93,7 @@ def _row_scale(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> N
     return np.divide(1.0, present, out=np.zeros_like(present), where=present > 0)
 
 
-def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sums_over_clusters(tuples: LabelTuples, values: Floats) -> Floats:
     """Return Z·values, (u, k): the sum of the values (m, k) of the clusters of each tuple."""
     sums = np.empty((tuples.n_tuples, values.shape[1]))
 

@@ -6,17 +6,15 @@ import contextlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
+from coterie.arrays import Floats, Ints
 from coterie.labels.numbering import renumber_by_appearance
 from coterie.runtime.devices import map_row_blocks, on_one_thread
 from coterie.runtime.sampling import draw_weighted_subsample
 from coterie.runtime.user_warnings import ignore_duplicate_points_warning
-
-__all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 
 # Up to this many rows, one thread is faster than several.
 _ONE_THREAD_UP_TO = 5_000
@@ -24,18 +22,13 @@ _SAMPLE = 20_000
 _ROWS_PER_BLOCK = 1 << 13
 
 
-def round_by_pivoted_qr(
-    factor: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-) -> NDArray[np.int64]:
-    """Round by column-pivoted QR, which is deterministic and needs no initial labels.
+def round_by_pivoted_qr(factor: Floats, weights: Floats | None = None) -> Ints:
+    """Round by column-pivoted QR (Damle, Minden, Ying 2019): deterministic, without initial labels.
 
     A pivoted QR of Fᵀ selects K nearly orthogonal rows of the factor F (u, K), one for each
     cluster. The orthogonal matrix nearest to these rows rotates F so that each cluster is near an
     axis. The label of a row is the axis of its largest coordinate. Above 20,000 rows only the rows
     of largest weight can be pivots.
-
-    >>> round_by_pivoted_qr(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]]))
-    array([0, 0, 1])
     """
     rows = factor
     if len(factor) > _SAMPLE:
@@ -48,19 +41,12 @@ def round_by_pivoted_qr(
 
 
 def round_by_kmeans(
-    factor: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    n_clusters: int,
-    random_state: Any = None,
-    n_init: int = 10,
-) -> NDArray[np.int64]:
+    factor: Floats, weights: Floats, n_clusters: int, random_state: Any = None, n_init: int = 10
+) -> Ints:
     """Round by weighted k-means on the rows of the factor F (u, K), the best of several starts.
 
     Above 20,000 rows k-means runs on a sample drawn by weight, and every row gets the label of the
     nearest centre.
-
-    >>> round_by_kmeans(np.array([[0.0], [0.1], [5.0]]), np.ones(3), 2, 0).tolist()
-    [0, 0, 1]
     """
     rng = check_random_state(random_state)
     rows, sample_weight = factor, weights
@@ -75,7 +61,7 @@ def round_by_kmeans(
     return renumber_by_appearance(labels)
 
 
-def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+def _nearest(rows: Floats, centres: Floats) -> Ints:
     """Return the index of the nearest centre of each row, computed by blocks of rows."""
     labels = np.empty(len(rows), dtype=np.int64)
     half_squares = (centres**2).sum(axis=1) / 2

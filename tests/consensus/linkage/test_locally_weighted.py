@@ -19,7 +19,7 @@ from coterie.consensus.linkage import (
 )
 from coterie.errors import CoterieError
 from coterie.labels.tuples import as_label_tuples
-from coterie.relaxation.transfer_cut import transfer_cut
+from coterie.relaxation.spectral import transfer_cut
 from label_matrices import label_matrices, weights_for
 
 STRATEGIES = ("linkage", "graph")

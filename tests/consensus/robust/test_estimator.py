@@ -14,7 +14,7 @@ from coterie.errors import (
     LabelWarning,
     MemoryFallbackWarning,
 )
-from coterie.relaxation import dispatch as placement
+from coterie.relaxation import divided as placement
 
 
 @pytest.fixture(scope="module")

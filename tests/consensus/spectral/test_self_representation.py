@@ -16,7 +16,7 @@ from coterie.consensus.spectral.self_representation import (
 )
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
-from coterie.relaxation.spectral_embedding import spectral_labels
+from coterie.relaxation.spectral import spectral_labels
 from label_matrices import label_matrices
 
 

@@ -24,8 +24,7 @@ from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.input_checks import check_number
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.spectral_embedding import spectral_labels
-from coterie.relaxation.transfer_cut import transfer_cut
+from coterie.relaxation.spectral import spectral_labels, transfer_cut
 
 __all__ = ["CSPA", "HBGF", "BalancedCut"]
 

@@ -11,7 +11,7 @@ from coterie.consensus.cuts.graph_cuts import BalancedCut
 from coterie.consensus.cuts.partitioners import cut_hypergraph
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.transfer_cut import transfer_cut
+from coterie.relaxation.spectral import transfer_cut
 
 __all__ = ["HGPA"]
 

@@ -20,8 +20,8 @@ from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import DissentWarning, InvalidParameterError, LabelWarning
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.dispatch import dispatch_relaxation, least_squares_result
-from coterie.relaxation.iteration import RobustRelaxation
+from coterie.relaxation.admm import RobustRelaxation, least_squares_result
+from coterie.relaxation.divided import dispatch_relaxation
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.runtime.devices import check_device

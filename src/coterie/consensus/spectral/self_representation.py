@@ -21,7 +21,7 @@ from coterie.consensus.parameters import check_size
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.spectral_embedding import spectral_labels
+from coterie.relaxation.spectral import spectral_labels
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.short_reprs import short_repr
 

@@ -7,9 +7,8 @@ from sklearn.metrics import adjusted_rand_score
 import coterie as ct
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.labels.tuples import as_label_tuples
-from coterie.relaxation import gpu_admm
 from coterie.relaxation.admm import robust_factor
-from coterie.relaxation.gpu_admm import (
+from coterie.relaxation.gpu import (
     GpuSolver,
     gpu_robust_factor,
     required_gpu_bytes,
@@ -158,7 +157,7 @@ def test_the_memory_estimate_holds():
 def test_a_singular_block_is_made_orthonormal():
     """If Cholesky fails on dependent columns, Householder reflections are used."""
     tuples, alpha, start = problem([60, 40], 6, 0, 0.3)
-    solver = gpu_admm.GpuSolver(tuples.codes, alpha, tuples.weights, start)
+    solver = GpuSolver(tuples.codes, alpha, tuples.weights, start)
     same = solver.root.repeat(1, 3)
     basis = solver._orthonormal(same, solver.block)
     np.testing.assert_allclose((basis.T @ basis).cpu().numpy(), np.eye(3), atol=1e-10)

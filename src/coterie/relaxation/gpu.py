@@ -17,18 +17,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coterie.arrays import AnyArray, Floats, Ints
+from coterie.relaxation.admm import RobustRelaxation, minimise
 from coterie.relaxation.eigenpairs import symmetric_part
-from coterie.relaxation.iteration import RobustRelaxation, minimise
 from coterie.runtime.devices import readable_bytes
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["GpuSolver", "gpu_robust_factor", "required_gpu_bytes", "strip_table"]
-
-Matrix = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
@@ -66,10 +62,10 @@ def required_gpu_bytes(
 
 
 def gpu_robust_factor(
-    codes: NDArray[Any],
-    partition_weights: Matrix,
-    weights: Matrix,
-    start: Matrix,
+    codes: AnyArray,
+    partition_weights: Floats,
+    weights: Floats,
+    start: Floats,
     *,
     rho: float = 1.1,
     max_iter: int = 300,
@@ -90,13 +86,10 @@ def gpu_robust_factor(
     return replace(found, factor=_on_host(found.factor))
 
 
-def strip_table(n_tiles: int) -> NDArray[np.int64]:
+def strip_table(n_tiles: int) -> Ints:
     """Return the strips (s, 4) of a matrix of ``n_tiles`` × ``n_tiles`` tiles, upper triangle.
 
     Columns: row of tiles, first column of tiles, index of the first tile, number of tiles.
-
-    >>> strip_table(2).tolist()
-    [[0, 0, 0, 2], [1, 1, 2, 1]]
     """
     firsts = [np.arange(i, n_tiles, _TILES_PER_STRIP) for i in range(n_tiles)]
     i = np.repeat(np.arange(n_tiles), [len(first) for first in firsts])
@@ -107,17 +100,17 @@ def strip_table(n_tiles: int) -> NDArray[np.int64]:
 
 
 class GpuSolver:
-    """State of the iteration on the device: a :class:`~.iteration.Solver`.
+    """State of the iteration on the device: a :class:`~.admm.Solver`.
 
     ``factor`` is a float64 tensor (u, K).
     """
 
     def __init__(
         self,
-        codes: NDArray[Any],
-        partition_weights: Matrix,
-        weights: Matrix,
-        start: Matrix,
+        codes: AnyArray,
+        partition_weights: Floats,
+        weights: Floats,
+        start: Floats,
         eigen_tolerance: float = 1e-4,
         device: str = "cuda",
         precision: str = PRECISION,
@@ -149,14 +142,12 @@ class GpuSolver:
         _log.info("%s on %s for %d tuples", readable_bytes(n_bytes), self.device, self.u)
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        """Set B ← L + clip(M − L − Y); return ‖M − L‖₁ and the residual after the E-step."""
         from coterie.relaxation.gpu_kernels import STEP
 
         objective, residual = self._pass(STEP, self.block, shrink, bound)
         return objective, residual**0.5
 
     def advance(self) -> float:
-        """Set L to the K largest eigenpairs of B, at least zero; return ‖L₊ − L‖_F."""
         torch = self.torch
         vectors, values = self._eigenpairs()
         before = self.root * self.factor
@@ -170,7 +161,6 @@ class GpuSolver:
         return float(torch.sqrt(torch.clamp(square, min=0.0)))
 
     def objective(self) -> float:
-        """Return ‖M − L‖₁ of the current factor; the state does not change."""
         from coterie.relaxation.gpu_kernels import OBJECTIVE
 
         return self._pass(OBJECTIVE, self.block, 0.0, 0.0)[0]
@@ -262,7 +252,7 @@ class GpuSolver:
         return A
 
     def _shares(
-        self, codes: NDArray[Any], partition_weights: Matrix
+        self, codes: AnyArray, partition_weights: Floats
     ) -> tuple[Any, float, float, float]:
         """Return M in tiles and its scale, its mean |entry| over points, and ‖M‖_F."""
         from coterie.relaxation.gpu_kernels import shares_kernel
@@ -296,7 +286,7 @@ class GpuSolver:
         padded[: len(values), : values.shape[1]] = values
         return padded
 
-    def _float64(self, values: Matrix) -> Any:
+    def _float64(self, values: Floats) -> Any:
         return self.torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64)).to(self.device)
 
     def _empty(self, shape: tuple[int, ...], kind: Any = None) -> Any:
@@ -311,5 +301,5 @@ def _padded(n_columns: int) -> int:
     return max(_SMALLEST_DOT, 1 << (n_columns - 1).bit_length())
 
 
-def _on_host(tensor: Any) -> Matrix:
+def _on_host(tensor: Any) -> Floats:
     return np.asarray(tensor.cpu().numpy(), dtype=np.float64)

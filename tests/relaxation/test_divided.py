@@ -1,4 +1,4 @@
-"""The robust relaxation in parts: division, rotation, combination, memory."""
+"""The relaxation in parts: division, rotation, combination; and where it runs, with warnings."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie import planted_partitions
+from coterie import RobustConsensus, planted_partitions
 from coterie.counts.coassociation import tuple_coassociation
-from coterie.errors import InvalidParameterError
+from coterie.errors import DeviceFallbackWarning, InvalidParameterError, MemoryFallbackWarning
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
-from coterie.relaxation import RobustRelaxation
-from coterie.relaxation import divided_admm as divided
-from coterie.relaxation.admm import robust_factor
-from coterie.relaxation.divided_admm import DividedRelaxation, divided_factor
+from coterie.relaxation import divided
+from coterie.relaxation.admm import RobustRelaxation, least_squares_result, robust_factor
+from coterie.relaxation.divided import DividedRelaxation, divided_factor
 from coterie.relaxation.least_squares import least_squares_factor
 
 
@@ -203,14 +202,6 @@ def test_the_sampled_objective_is_exact_on_all_tuples(missing):
         assert value == pytest.approx(l1_distance(tuples, alpha, F))
 
 
-def test_rotation_is_undone():
-    """A factor times any orthogonal matrix is rotated back."""
-    rng = np.random.default_rng(0)
-    factor, weights = rng.standard_normal((30, 4)), rng.integers(1, 9, 30).astype(float)
-    rotation = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    assert divided._rotated(factor @ rotation, factor, weights) == pytest.approx(factor)
-
-
 def test_bad_start_and_part_size_are_refused():
     """A start of the wrong length, and parts too small for K clusters, are errors."""
     P, _ = planted_partitions([30, 20], 10, 0, 0.5, random_state=0)
@@ -230,3 +221,89 @@ def test_one_tuple_may_have_nearly_all_points():
     start = least_squares_factor(tuples, np.ones(20), 3)
     found = divided_factor(tuples, np.ones(20), start, part_size=200, random_state=0, max_iter=20)
     assert np.isfinite(found.factor).all()
+
+
+@pytest.fixture
+def labels():
+    """Partitions of 600 points into three clusters; all points are distinct."""
+    return planted_partitions([300, 200, 100], 30, 4, 0.4, random_state=0)[0]
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Replace the GPU: it is available and large, and its result is the ℓ2 factor."""
+    calls = []
+
+    def on_the_cpu(codes, alpha, weights, start, **steps):
+        calls.append(len(codes))
+        return least_squares_result(start)
+
+    monkeypatch.setattr(divided, "gpu_obstacle", lambda: "")
+    monkeypatch.setattr(divided, "gpu_memory", lambda: 1 << 40)
+    monkeypatch.setattr(divided, "gpu_robust_factor", on_the_cpu)
+    return calls
+
+
+def fitted(labels, **settings):
+    """Fit RobustConsensus with some settings."""
+    return RobustConsensus(3, random_state=0, **settings).fit(labels)
+
+
+@pytest.mark.parametrize(
+    ("relaxation", "place"), [("auto", "l2"), ("admm", "cpu"), ("divided", "parts"), ("l2", "l2")]
+)
+def test_the_setting_decides(labels, relaxation, place):
+    """Every requested relaxation is the one that runs."""
+    assert fitted(labels, relaxation=relaxation, device="cpu").relaxation_ == place
+
+
+def test_without_a_gpu_the_cpu_takes_its_place(labels, monkeypatch):
+    """device="cuda" without a GPU gives the result of the CPU, and a warning."""
+    monkeypatch.setattr(divided, "gpu_obstacle", lambda: "no GPU here")
+    with pytest.warns(DeviceFallbackWarning, match=r"cannot be used: no GPU here") as caught:
+        est = fitted(labels, relaxation="admm", device="cuda")
+    assert caught[0].filename == __file__
+    assert est.relaxation_ == "cpu"
+    with pytest.warns(DeviceFallbackWarning, match="least squares are used"):
+        assert fitted(labels, device="cuda").relaxation_ == "l2"
+    cpu = fitted(labels, relaxation="admm", device="cpu")
+    np.testing.assert_array_equal(est.labels_, cpu.labels_)
+
+
+def test_a_gpu_that_is_too_small_is_reported(labels, gpu, monkeypatch):
+    """If the GPU has too little memory, the CPU is used; the warning has the numbers."""
+    monkeypatch.setattr(divided, "gpu_memory", lambda: 1000)
+    with pytest.warns(MemoryFallbackWarning, match=r"needs .* of GPU memory .* are free"):
+        est = fitted(labels, relaxation="admm", device="cuda")
+    assert est.relaxation_ == "cpu" and gpu == []
+
+
+@pytest.mark.parametrize(("relaxation", "n"), [("auto", 30), ("auto", 600), ("admm", 600)])
+def test_a_requested_gpu_is_used(labels, gpu, relaxation, n):
+    """device="cuda" runs on the GPU, for few tuples and where "auto" would not run the ADMM."""
+    est = fitted(labels[:n], relaxation=relaxation, device="cuda")
+    assert est.relaxation_ == "cuda" and gpu
+
+
+def test_memberships_are_solved_on_the_cpu(gpu):
+    """device="cuda" with memberships gives a warning, device="auto" none."""
+    P = [np.eye(3)[np.arange(40) % 3] * share for share in (0.7, 0.8, 0.9)]
+    with pytest.warns(DeviceFallbackWarning, match="needs labels, but these are memberships"):
+        assert fitted(P, relaxation="admm", device="cuda").relaxation_ == "cpu"
+    assert fitted(P, relaxation="admm").relaxation_ == "cpu" and gpu == []
+
+
+def test_auto_detects_a_gpu_for_many_tuples(labels, gpu, monkeypatch):
+    """device="auto" uses a GPU only for many tuples and a requested ADMM."""
+    monkeypatch.setattr(divided, "_FEWEST_TO_DETECT_GPU", 500)
+    assert fitted(labels, relaxation="admm").relaxation_ == "cuda"
+    assert fitted(labels, relaxation="auto").relaxation_ == "l2"
+    assert fitted(labels[:400], relaxation="admm").relaxation_ == "cpu"
+
+
+def test_large_problems_are_solved_in_parts(labels, monkeypatch):
+    """Above the largest undivided problem the ADMM runs in parts, with a warning."""
+    monkeypatch.setattr(divided, "_MOST_UNDIVIDED", 100)
+    with pytest.warns(MemoryFallbackWarning, match=r"limited to 100 tuples .* in parts"):
+        est = fitted(labels, relaxation="admm", device="cpu")
+    assert est.relaxation_ == "parts"

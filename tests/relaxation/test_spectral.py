@@ -1,0 +1,222 @@
+"""Normalised cuts with multiplicities: of a weighted graph, and of a bipartite one."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import block_diag, csr_array
+from scipy.sparse.linalg import ArpackNoConvergence
+from sklearn.cluster import SpectralClustering
+from sklearn.datasets import make_blobs
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import normalize
+
+import coterie as ct
+from coterie.relaxation import spectral
+from coterie.relaxation.spectral import (
+    normalized_cut_rows,
+    spectral_labels,
+    transfer_cut,
+    transfer_embedding,
+)
+
+
+def blobs(n=90, seed=0):
+    """Return a Gaussian affinity of three blobs, multiplicities of the rows, and the blobs."""
+    X, y = make_blobs(n, centers=[[0, 0], [6, 0], [0, 6]], random_state=seed)
+    weights = np.random.default_rng(seed).integers(1, 5, n)
+    return rbf_kernel(X, gamma=0.2), weights, y
+
+
+def full_graph(A, weights):
+    """Return the affinity of all points, and the vertex of each point."""
+    vertex = np.repeat(np.arange(len(A)), weights)
+    return A[np.ix_(vertex, vertex)], vertex
+
+
+def test_labels_are_those_of_scikit_learn_on_the_full_graph():
+    """The labels of weighted rows equal those of SpectralClustering on all points."""
+    A, weights, y = blobs()
+    W, vertex = full_graph(A, weights)
+    theirs = SpectralClustering(3, affinity="precomputed", random_state=0).fit_predict(W)
+    ours = spectral_labels(A, weights, 3, random_state=0)
+    assert ct.clustering_accuracy(theirs, ours[vertex]) == 1
+    assert ct.clustering_accuracy(y, ours) == 1
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 10_000), st.integers(4, 12), st.integers(1, 4))
+def test_compression_is_exact(seed, u, k):
+    """Inner products of rows equal those of the textbook formula on the full graph."""
+    rng = np.random.default_rng(seed)
+    factor = rng.random((u, u + 2))
+    A, weights = factor @ factor.T, rng.integers(1, 4, u)
+    W, vertex = full_graph(A, weights)
+    degree = W.sum(axis=1)
+    values, vectors = np.linalg.eigh(W / np.sqrt(np.outer(degree, degree)))
+    assume(values[-k] - values[-k - 1] > 1e-4)  # else the leading eigenvectors are not unique
+    vectors = vectors[:, -k:]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = normalized_cut_rows(A, weights, k)[vertex]
+    np.testing.assert_allclose(rows @ rows.T, vectors @ vectors.T, atol=1e-4)
+
+
+def test_lanczos_finds_what_lapack_finds(monkeypatch):
+    """Above the dense limit the rows span the same space, for every seed."""
+    A, weights, _ = blobs()
+    dense = normalized_cut_rows(A, weights, 3)
+    monkeypatch.setattr(spectral, "_DENSE_UP_TO", 10)
+    for seed in range(3):
+        rows = normalized_cut_rows(A, weights, 3, seed)
+        np.testing.assert_allclose(rows @ rows.T, dense @ dense.T, atol=1e-6)
+
+
+def fail(*_):
+    """Stand in for ARPACK, without convergence."""
+    raise ArpackNoConvergence("no convergence", np.empty(0), np.empty((0, 0)))
+
+
+def test_dense_solver_is_used_if_lanczos_fails(monkeypatch):
+    """The labels are right even if ARPACK does not converge."""
+    A, weights, y = blobs()
+    monkeypatch.setattr(spectral, "_DENSE_UP_TO", 10)
+    monkeypatch.setattr(spectral, "lanczos_eigenpairs", fail)
+    assert ct.clustering_accuracy(y, spectral_labels(A, weights, 3, 0)) == 1
+
+
+def test_regular_graph_does_not_stall_lanczos(monkeypatch):
+    """Two cliques of equal size, whose constant vector is an eigenvector, are separated."""
+    monkeypatch.setattr(spectral, "_DENSE_UP_TO", 10)
+    A = np.kron(np.eye(2), np.ones((20, 20)))
+    labels = spectral_labels(A, np.ones(40), 2, random_state=0)
+    assert (labels == np.repeat([0, 1], 20)).all()
+
+
+def test_graph_with_more_components_than_clusters():
+    """No component is divided."""
+    part = np.repeat(np.arange(5), [2, 4, 6, 8, 10])
+    A = (part[:, None] == part).astype(float)
+    labels = spectral_labels(A, np.ones(len(part)), 3, random_state=0)
+    assert len(np.unique(labels)) == 3
+    assert all(len(np.unique(labels[part == p])) == 1 for p in range(5))
+
+
+def test_a_row_of_zeros_is_labelled():
+    """A row without affinity does not change the clusters of the others."""
+    A = np.zeros((7, 7))
+    A[:3, :3] = A[3:6, 3:6] = 1
+    labels = spectral_labels(A, np.ones(7), 2, random_state=0)
+    assert (labels[:6] == [0, 0, 0, 1, 1, 1]).all() and labels[6] in (0, 1)
+
+
+def test_scale_of_the_affinity_does_not_matter():
+    """Affinities in other units give the same labels, and the given matrix is not overwritten."""
+    A, weights, _ = blobs()
+    before, labels = A.copy(), spectral_labels(A, weights, 4, random_state=0)
+    assert (before == A).all()
+    assert (spectral_labels(A * 1e-6, weights, 4, random_state=0) == labels).all()
+
+
+def test_one_cluster_and_as_many_clusters_as_rows():
+    """K = 1 gives one cluster, K ≥ u a separate cluster for each row."""
+    A, weights, _ = blobs(9)
+    assert (spectral_labels(A, weights, 1) == 0).all()
+    assert (spectral_labels(A, weights, 9) == np.arange(9)).all()
+    assert (spectral_labels(A, weights, 20) == np.arange(9)).all()
+
+
+def whole_graph_embedding(B, weights, k):
+    """Return unit rows of the cut of the graph of all n + m vertices, one for every copy."""
+    copies = np.repeat(B, weights.astype(int), axis=0)
+    n, m = copies.shape
+    W = np.block([[np.zeros((n, n)), copies], [copies.T, np.zeros((m, m))]])
+    scale = W.sum(axis=1) ** -0.5
+    values, vectors = np.linalg.eigh(scale[:, None] * W * scale)
+    leading = vectors[:, ::-1][:, :k] * values[::-1][:k]
+    return normalize((scale[:, None] * leading)[:n])
+
+
+def random_links(u, m, seed):
+    """Return random positive links (u, m) and multiplicities."""
+    rng = np.random.default_rng(seed)
+    return rng.random((u, m)) + 0.05, rng.integers(1, 4, u).astype(float)
+
+
+@pytest.mark.parametrize(("u", "m"), [(9, 5), (5, 9)])
+@pytest.mark.parametrize("k", [1, 4])
+def test_embedding_is_that_of_the_whole_graph(u, m, k):
+    """Angles between points agree with the dense eigenproblem over copies and clusters."""
+    B, weights = random_links(u, m, u * m + k)
+    expected = whole_graph_embedding(B, weights, k)
+    E = np.repeat(transfer_embedding(csr_array(B), weights, k), weights.astype(int), axis=0)
+    np.testing.assert_allclose(E @ E.T, expected @ expected.T, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 5), st.integers(0, 2**31))
+def test_rows_are_unit_vectors_and_compression_is_exact(u, m, k, seed):
+    """A row of multiplicity w equals w rows, for both shapes of the graph."""
+    B, weights = random_links(u, m, seed)
+    E = transfer_embedding(csr_array(B), weights, k)
+    copies = np.repeat(np.arange(u), weights.astype(int))
+    full = transfer_embedding(csr_array(B[copies]), np.ones(len(copies)), k)
+    np.testing.assert_allclose(np.linalg.norm(E, axis=1), 1)
+    # Copies of a row add no dimension.
+    assert E.shape == (u, min(k, u, m))
+    np.testing.assert_allclose((E @ E.T)[copies][:, copies], full @ full.T, atol=1e-5)
+
+
+def test_small_components_are_joined():
+    """With more components than clusters the small ones are joined, and none is divided."""
+    sizes = [40, 30, 3, 2, 1]
+    B = csr_array(block_diag([csr_array(np.ones((n, 2))) for n in sizes]))
+    components = np.repeat(np.arange(5), sizes)
+    labels = transfer_cut(B, np.ones(76), 3, random_state=0)
+    labels_of = [set(labels[components == p]) for p in range(5)]
+    assert [len(found) for found in labels_of] == [1] * 5
+    assert labels_of[0] != labels_of[1] and labels_of[2] == labels_of[3] == labels_of[4]
+    assert labels_of[2] not in (labels_of[0], labels_of[1])
+
+
+def test_fewer_columns_than_clusters():
+    """Two columns can give three clusters, by the ratio of the links."""
+    B = csr_array(np.repeat([[1.0, 0], [0, 1], [1, 1]], [4, 5, 6], axis=0))
+    labels = transfer_cut(B, np.ones(15), 3, random_state=0)
+    assert ct.clustering_accuracy(np.repeat([0, 1, 2], [4, 5, 6]), labels) == 1
+
+
+def test_rows_without_links_get_the_label_of_the_largest_cluster():
+    """An empty row has a zero embedding and changes no other label."""
+    B = np.repeat([[1.0, 0], [0, 0], [0, 1]], [2, 3, 4], axis=0)
+    weights = np.array([9.0, 1, 50, 50, 50, 1, 1, 1, 1])
+    E = transfer_embedding(csr_array(B), weights, 2)
+    assert not E[2:5].any()
+    labels = transfer_cut(csr_array(B), weights, 2, random_state=0)
+    assert labels.tolist() == [0] * 5 + [1] * 4
+
+
+def test_no_links_at_all():
+    """A graph without links gives one cluster."""
+    B = csr_array((3, 2))
+    assert transfer_embedding(B, np.ones(3), 2).shape == (3, 0)
+    assert transfer_cut(B, np.ones(3), 2).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("shape", [(90, 60), (60, 90)])
+def test_lanczos_and_lapack_agree(monkeypatch, shape):
+    """Above the dense limit the embedding has the same inner products."""
+    B, weights = random_links(*shape, 5)
+    B += 3 * (np.arange(shape[0])[:, None] % 4 == np.arange(shape[1]) % 4)
+    dense = transfer_embedding(csr_array(B), weights, 4)
+    monkeypatch.setattr(spectral, "_DENSE_LINKS_UP_TO", 10)
+    iterated = transfer_embedding(csr_array(B), weights, 4)
+    np.testing.assert_allclose(iterated @ iterated.T, dense @ dense.T, atol=1e-8)
+
+
+def test_lapack_is_used_if_lanczos_fails(monkeypatch):
+    """The embedding is the same if ARPACK does not converge."""
+    B, weights = random_links(30, 20, 6)
+    expected = transfer_embedding(csr_array(B), weights, 2)
+    monkeypatch.setattr(spectral, "_DENSE_LINKS_UP_TO", 10)
+    monkeypatch.setattr(spectral, "lanczos_eigenpairs", fail)
+    np.testing.assert_array_equal(transfer_embedding(csr_array(B), weights, 2), expected)
