@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -67,6 +68,17 @@ def without_partitions(X: np.ndarray, spoilt: np.ndarray) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("display", [*OF_PARTITIONS, ConvergenceDisplay])
+def test_pictures_are_drawn_in_place_of_given_axes(display: Any, fitted: RobustConsensus) -> None:
+    """A display draws on given axes, or puts its panels in their place."""
+    figure, ax = plt.subplots()
+    drawn = display.from_estimator(fitted, ax=ax)
+    assert drawn.figure_ is figure
+    assert drawn.ax_ is ax or not ax.axison
+    assert drawn.plot() is drawn
+    assert drawn.figure_ is not figure
+
+
 @pytest.mark.parametrize("display", OF_PARTITIONS)
 def test_a_clusterer_is_drawn_through_its_consensus(
     display: Any, of_features: ConsensusClusterer, of_views: MultiViewClusterer
@@ -119,13 +131,6 @@ def test_estimators_without_partitions_are_refused(
         with pytest.raises(InvalidParameterError, match="is not a consensus of partitions; give"):
             display.from_estimator(est)
     for unfitted in (RobustConsensus(2), ConsensusClusterer(2)):
-        with pytest.raises(NotFittedError):
-            display.from_estimator(unfitted)
-
-
-def test_unfitted_estimators_have_no_convergence_and_no_points(X: np.ndarray) -> None:
-    """Both need a fitted estimator."""
-    with pytest.raises(NotFittedError):
-        ConvergenceDisplay.from_estimator(RobustConsensus(2))
-    with pytest.raises(NotFittedError):
-        PointsDisplay.from_estimator(RobustConsensus(2), X)
+        for kind in (display, ConvergenceDisplay):
+            with pytest.raises(NotFittedError):
+                kind.from_estimator(unfitted)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,8 @@ from coterie.consensus.diagnostics import (
     summary_lines,
 )
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.agreement_map import PartitionAgreementDisplay
-from coterie.inspection.displays.coassociation_map import CoassociationDisplay
+from coterie.inspection.displays.coassociation import CoassociationDisplay
+from coterie.inspection.displays.partitions import PartitionAgreementDisplay
 from coterie.inspection.report.cluster_words import cluster_words
 from coterie.inspection.report.feature_contents import FeaturesPart, features_part
 from coterie.inspection.report.k_contents import KPart, finite_or_none, k_part
@@ -243,21 +243,6 @@ def consensus_contents(
     )
 
 
-class _Undrawn:
-    """Mixin of displays: compute the numbers of a picture, but do not draw it."""
-
-    def plot(self, *_: Any, **__: Any) -> Self:
-        return self
-
-
-class _AgreementNumbers(_Undrawn, PartitionAgreementDisplay):
-    pass
-
-
-class _CoassociationNumbers(_Undrawn, CoassociationDisplay):
-    pass
-
-
 def _ensembles(estimator: Any) -> dict[str, Any]:
     """Return the fitted ensembles of a clusterer by view; a single one has an empty name."""
     if hasattr(estimator, "ensembles_"):
@@ -349,22 +334,17 @@ def _kinds(estimator: Any, consensus: Any) -> list[KindRow]:
 
 
 def _agreement(consensus: Any, names: Sequence[str]) -> HeatMap:
-    display = _AgreementNumbers.from_estimator(consensus, names)
+    display = PartitionAgreementDisplay._of_estimator(consensus, names)
     V = len(names)
     shown = np.unique(np.linspace(0, V - 1, min(V, _MOST_COMPARED)).round().astype(np.int64))
-    # camps are numbered by falling size, so those of a single partition are last
-    single = np.bincount(display.camps)[display.camps] == 1
-    kinds = np.where(single, -1, display.camps)[shown]
-    blocks = [
-        ("alone" if kind < 0 else f"camp {kind}", int((kinds == kind).sum()))
-        for kind in dict.fromkeys(kinds.tolist())
-    ]
+    sizes = [(name, int(np.isin(members, shown).sum())) for name, members in display.blocks]
+    blocks = [(name, size) for name, size in sizes if size]
     matrix = np.clip(display.agreement[np.ix_(shown, shown)], 0, 1)
     return HeatMap(matrix, blocks, [display.names[v] for v in shown], V)
 
 
 def _coassociation(consensus: Any, rows: NDArray[np.object_] | None) -> HeatMap:
-    display = _CoassociationNumbers.from_estimator(consensus, max_points=_MOST_COASSOCIATED)
+    display = CoassociationDisplay._of_estimator(consensus, max_points=_MOST_COASSOCIATED)
     clusters, sizes = np.unique(display.labels, return_counts=True)
     blocks = [(str(b), int(size)) for b, size in zip(clusters, sizes, strict=True)]
     names = [str(i) if rows is None else str(rows[i]) for i in display.points.tolist()]

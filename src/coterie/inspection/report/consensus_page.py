@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from coterie.consensus.summary_sentences import bound_in_words
-from coterie.inspection.displays.k_criteria import CRITERIA
-from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
+from coterie.inspection.displays.frames import NO_LABEL, cluster_colours
+from coterie.inspection.displays.numbers_of_clusters import CRITERIA
 from coterie.inspection.report.cluster_words import MOST_QUOTED
 from coterie.inspection.report.consensus_contents import (
     ConsensusReport,

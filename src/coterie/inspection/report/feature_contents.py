@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from coterie.consensus.robust.feature_indices import indices_in_words
-from coterie.inspection.displays.points_plot import plane
-from coterie.inspection.displays.shown_points import sample_points
+from coterie.inspection.displays.frames import sample_points
+from coterie.inspection.displays.points import plane
 from coterie.inspection.report.feature_contrasts import (
     FeatureContrasts,
     feature_contrasts,

@@ -1,6 +1,8 @@
-"""Tracking plots: rows are consensus labels, colours follow clusters, points are in order."""
+"""Criteria of K, stability, and where the points go when K grows."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,17 +13,116 @@ from matplotlib.colors import to_hex
 from sklearn.metrics import adjusted_rand_score
 
 from coterie import (
+    ChooseKDisplay,
+    ConsensusCDFDisplay,
     EvidenceAccumulation,
     L2Consensus,
     LocallyWeightedConsensus,
     RobustConsensus,
     TrackingDisplay,
+    choose_k,
     planted_partitions,
 )
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.palette import cluster_colours
-from coterie.inspection.displays.tracking_plot import carry_colours
-from coterie.inspection.stability import resampled_ensembles
+from coterie.inspection.displays.frames import cluster_colours
+from coterie.inspection.displays.numbers_of_clusters import carry_colours
+from coterie.inspection.stability import consensus_cdf, resampled_ensembles
+
+
+def test_choice_is_drawn_with_the_chosen_k_marked(spoilt: np.ndarray) -> None:
+    """Each panel has the curve of a criterion and a mark at the recommended K."""
+    choice = choose_k(spoilt, range(2, 7), random_state=0)
+    display = ChooseKDisplay.from_choice(choice)
+    assert list(display.axes_) == ["objective", "margin", "relative_eigengap", "agreement"]
+    assert display.ax_ is display.axes_["objective"]
+    for name, panel in display.axes_.items():
+        curve, mark, line = panel.lines
+        assert curve.get_xdata().tolist() == choice.ks.tolist()
+        assert curve.get_ydata().tolist() == getattr(choice, name).tolist()
+        assert mark.get_xydata().tolist() == [[choice.best_k, getattr(choice, name)[1]]]
+        assert list(line.get_xdata()) == [choice.best_k] * 2
+    assert choice.best_k == 3
+
+
+def test_resampled_choice_has_a_panel_of_ambiguous_pairs() -> None:
+    """PAC has a panel if it is available; a single K gives panels with single points."""
+    X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
+    choice = choose_k(resampled_ensembles(X, (2, 3), 12, random_state=0), random_state=0)
+    display = ChooseKDisplay.from_choice(choice)
+    assert display.axes_["pac"].lines[0].get_ydata().tolist() == choice.pac.tolist()
+    P, _ = planted_partitions([20, 10], 4, 0, 0.1, random_state=0)
+    display = ChooseKDisplay.from_choice(choose_k(P, [2], random_state=0))
+    assert [panel.lines[0].get_xdata().tolist() for panel in display.axes_.values()] == [[2]] * 4
+
+
+def test_partitions_of_an_estimator_are_compared(spoilt: np.ndarray) -> None:
+    """Without a stored choice the fitted partitions are compared, with their weights."""
+    est = RobustConsensus(3, random_state=0).fit(spoilt)
+    display = ChooseKDisplay.from_estimator(est, range(2, 6))
+    expected = choose_k(
+        spoilt, range(2, 6), partition_weights=est.partition_weights_, random_state=0
+    )
+    assert display.choice.best_k == expected.best_k
+    np.testing.assert_allclose(display.choice.objective, expected.objective)
+
+
+def test_a_stored_choice_is_drawn(spoilt: np.ndarray) -> None:
+    """``k_choice_`` is drawn as it is, unless other K are asked for."""
+    est = L2Consensus(3, random_state=0).fit(spoilt)
+    est.k_choice_ = replace(choose_k(spoilt, [2, 3, 4], random_state=0), best_k=4)
+    assert ChooseKDisplay.from_estimator(est).choice is est.k_choice_
+    assert ChooseKDisplay.from_estimator(est, [2, 3]).choice.ks.tolist() == [2, 3]
+
+
+@pytest.fixture(scope="module")
+def ensembles() -> dict[int, np.ndarray]:
+    """Return resampled ensembles of two separate groups, with the K in no order."""
+    X = np.append(np.linspace(0, 1, 15), np.linspace(5, 6, 15))[:, None]
+    return resampled_ensembles(X, (2, 3, 4), 15, random_state=0)
+
+
+def test_every_k_has_the_curve_of_its_ensemble(ensembles: dict[int, np.ndarray]) -> None:
+    """Curves are those of ``consensus_cdf``, in rising order of K, with names."""
+    shuffled = {k: ensembles[k] for k in (4, 2, 3)}
+    display = ConsensusCDFDisplay.from_ensembles(shuffled)
+    assert display.ks is not None
+    assert display.ks.tolist() == [2, 3, 4]
+    for line, k in zip(display.ax_.lines, (2, 3, 4), strict=True):
+        x, cdf = consensus_cdf(ensembles[k])
+        np.testing.assert_array_equal(line.get_xdata(), x)
+        np.testing.assert_array_equal(line.get_ydata(), cdf)
+        assert line.get_label() == f"K = {k}"
+    assert len({tuple(line.get_color()) for line in display.ax_.lines}) == 3
+
+
+def test_growth_is_that_of_choose_k(ensembles: dict[int, np.ndarray]) -> None:
+    """The second panel shows the ``delta_area`` of choose_k."""
+    display = ConsensusCDFDisplay.from_ensembles(ensembles)
+    expected = choose_k(ensembles, random_state=0).delta_area
+    np.testing.assert_allclose(display.delta_area, expected)
+    np.testing.assert_allclose(display.delta_ax_.lines[0].get_ydata(), expected)
+
+
+def test_one_curve_has_no_growth(spoilt: np.ndarray, ensembles: dict[int, np.ndarray]) -> None:
+    """An estimator, or a single K, gives one curve and one panel, on given axes if there are."""
+    _, ax = plt.subplots()
+    display = ConsensusCDFDisplay.from_estimator(RobustConsensus(3).fit(spoilt), ax=ax)
+    np.testing.assert_array_equal(display.cdf, [consensus_cdf(spoilt)[1]])
+    assert display.names == ["10 partitions"]
+    assert display.ax_ is ax
+    single = ConsensusCDFDisplay.from_ensembles({3: ensembles[3]})
+    assert single.delta_area is display.delta_area is None
+    assert single.delta_ax_ is None
+
+
+def test_a_mapping_of_k_is_needed(spoilt: np.ndarray) -> None:
+    """An empty mapping, a label matrix and K below 2 are refused."""
+    with pytest.raises(InvalidParameterError, match="ks is empty"):
+        ConsensusCDFDisplay.from_ensembles({})
+    with pytest.raises(InvalidParameterError, match="give a mapping of K to labels"):
+        ConsensusCDFDisplay.from_ensembles(spoilt)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameterError, match="ks=1"):
+        ConsensusCDFDisplay.from_ensembles({1: spoilt})
 
 
 def _is_same_partition(a: np.ndarray, b: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-"""PointsDisplay: the points in two dimensions, coloured by cluster."""
+"""The display of the points in two dimensions, coloured by cluster."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.figure_panels import axes_or_new, without_frame
-from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
-from coterie.inspection.displays.shown_points import sample_points
-from coterie.runtime.short_reprs import short_repr
-
-__all__ = ["PointsDisplay", "plane"]
-
-Array = NDArray[np.float64]
+from coterie.inspection.displays.frames import (
+    NO_LABEL,
+    Display,
+    axes_or_new,
+    cluster_colours,
+    sample_points,
+    without_frame,
+)
 
 # a legend with more clusters would be longer than the picture
 _MOST_NAMED = 12
@@ -31,8 +31,8 @@ _NAME_SIZE = np.array([0.05, 0.045])
 _PALEST = 0.15
 
 
-@dataclass(eq=False)
-class PointsDisplay:
+@dataclass(eq=False, repr=False)
+class PointsDisplay(Display):
     """Scatter plot of the points, coloured by cluster; the less certain, the paler and smaller.
 
     Parameters
@@ -52,13 +52,11 @@ class PointsDisplay:
     scatters_ : dict of int to the drawn points of each cluster
     """
 
-    coordinates: Array
-    labels: NDArray[np.int64]
-    points: NDArray[np.int64]
+    coordinates: Floats
+    labels: Ints
+    points: Ints
     axis_names: tuple[str, str]
-    confidence: Array | None = None
-
-    __repr__ = short_repr
+    confidence: Floats | None = None
 
     @classmethod
     def from_estimator(
@@ -124,70 +122,53 @@ class PointsDisplay:
             Area of a point of confidence 1, in square points; by default points are smaller if
             there are many.
         """
-        ax = axes_or_new(ax, (7.0, 5.0))
+        ax, self.figure_ = axes_or_new(ax, (7.0, 5.0))
+        self.ax_ = ax
         from matplotlib.colors import to_rgba_array
+        from matplotlib.lines import Line2D
+        from matplotlib.patheffects import withStroke
 
-        self.ax_, self.figure_ = ax, ax.figure
         area = float(np.clip(20_000 / len(self.labels), 8, 45)) if size is None else size
         certainty = np.ones(len(self.labels)) if self.confidence is None else self.confidence
-        self.scatters_ = {}
-        # points without a label have no confidence, and are below the others
-        for name, colour in self._colours().items():
+        # points without a label are last in the legend, and below the others in the picture
+        names = np.unique(self.labels)
+        colours = (*cluster_colours(int(names.max(initial=-1)) + 1), NO_LABEL)
+        self.scatters_, handles = {}, []
+        for name in np.roll(names, -int(names[0] < 0)).tolist():
             own = self.labels == name
             share = certainty[own] if name >= 0 else np.ones(own.sum())
             self.scatters_[name] = ax.scatter(
                 *self.coordinates[own].T,
                 s=area * (0.4 + 0.6 * share),
-                c=to_rgba_array([colour] * len(share), _PALEST + (1 - _PALEST) * share),
+                c=to_rgba_array([colours[name]] * len(share), _PALEST + (1 - _PALEST) * share),
                 lw=0,
                 zorder=2 if name >= 0 else 1,
             )
+            # of many clusters only the points without a label are in the legend
+            if name < 0 or len(names) <= _MOST_NAMED:
+                text = "no label" if name < 0 else f"cluster {name}"
+                handles.append(Line2D([], [], ls="", marker="o", color=colours[name], label=text))
+        # the name of each cluster is at one of its points, away from other names
+        placed = np.empty((0, 2))
+        unit = _NAME_SIZE * np.ptp(self.coordinates, axis=0) + np.finfo(float).tiny
+        for name in names[names >= 0].tolist():
+            points = self.coordinates[self.labels == name]
+            place = points[_free_place(points / unit, placed / unit)]
+            placed = np.vstack([placed, place])
+            outline = [withStroke(linewidth=3, foreground="white")]
+            style = {"ha": "center", "va": "center", "weight": "bold", "zorder": 3}
+            ax.text(*place, str(name), path_effects=outline, **style)
         more = "" if self.confidence is None else " (pale: uncertain)"
         ax.set_title(f"{len(self.labels):,} points by cluster{more}", loc="left")
         ax.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
         without_frame(ax)
-        self._draw_names()
-        self._draw_legend()
+        if handles:
+            legend = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "handletextpad": 0.2}
+            ax.legend(handles=handles, frameon=False, **legend)
         return self
 
-    def _colours(self) -> dict[int, str]:
-        """Return the colour of each cluster that has points; −1 is last."""
-        colours = (*cluster_colours(int(self.labels.max(initial=-1)) + 1), NO_LABEL)
-        names = np.unique(self.labels)
-        return {name: colours[name] for name in np.roll(names, -int(names[0] < 0)).tolist()}
 
-    def _draw_names(self) -> None:
-        """Write the name of each cluster at one of its points, away from other names."""
-        from matplotlib.patheffects import withStroke
-
-        style = {"ha": "center", "va": "center", "weight": "bold", "zorder": 3}
-        placed = np.empty((0, 2))
-        unit = _NAME_SIZE * np.ptp(self.coordinates, axis=0) + np.finfo(float).tiny
-        for name in self.scatters_:
-            own = self.coordinates[self.labels == name]
-            place = _free_place(own / unit, placed / unit)
-            if name >= 0:
-                outline = [withStroke(linewidth=3, foreground="white")]
-                self.ax_.text(*own[place], str(name), path_effects=outline, **style)
-                placed = np.vstack([placed, own[place]])
-
-    def _draw_legend(self) -> None:
-        """List few clusters beside the plot; of many, only the points without a label."""
-        from matplotlib.lines import Line2D
-
-        colours = self._colours()
-        if len(colours) > _MOST_NAMED:
-            colours = {name: colour for name, colour in colours.items() if name < 0}
-        handles = [
-            Line2D([], [], ls="", marker="o", color=colour, label=_in_words(name))
-            for name, colour in colours.items()
-        ]
-        if handles:
-            place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
-            self.ax_.legend(handles=handles, frameon=False, handletextpad=0.2, **place)
-
-
-def plane(X: Any, n_points: int, random_state: Any) -> tuple[Array, tuple[str, str]]:
+def plane(X: Any, n_points: int, random_state: Any) -> tuple[Floats, tuple[str, str]]:
     """Return the coordinates (n, 2) of the points, and the names of both axes."""
     given = [str(name) for name in getattr(X, "columns", [])]
     if isinstance(X, Mapping) or (isinstance(X, list | tuple) and np.ndim(next(iter(X), 0)) > 1):
@@ -205,25 +186,6 @@ def plane(X: Any, n_points: int, random_state: Any) -> tuple[Array, tuple[str, s
         if p == 1:
             return np.column_stack([values[:, 0], np.arange(n)]), (names[0], "row")
         return values, (names[0], names[1])
-    return _projected(X, random_state)
-
-
-def _free_place(points: Array, placed: Array) -> int:
-    """Return the most central point with no name closer than 1; the farthest one if there is none.
-
-    A point of the cluster is inside it, also if its shape is not convex.
-    """
-    from_centre = np.abs(points - np.median(points, axis=0)).sum(axis=1)
-    gaps = np.abs(points[:, None] - placed).max(axis=-1).min(axis=1, initial=1.0)
-    return int(np.lexsort((from_centre, -gaps))[0])
-
-
-def _in_words(name: int) -> str:
-    return "no label" if name < 0 else f"cluster {name}"
-
-
-def _projected(X: Any, random_state: Any) -> tuple[Array, tuple[str, str]]:
-    """Return the first two principal components of the points, and their names."""
     if issparse(X):
         model, kind = TruncatedSVD(2, random_state=random_state), "singular vector"
     else:
@@ -234,3 +196,13 @@ def _projected(X: Any, random_state: Any) -> tuple[Array, tuple[str, str]]:
         for i, share in enumerate(model.explained_variance_ratio_)
     )
     return coordinates, (first, second)
+
+
+def _free_place(points: Floats, placed: Floats) -> int:
+    """Return the most central point with no name closer than 1; the farthest one if there is none.
+
+    A point of the cluster is inside it, even if its shape is not convex.
+    """
+    from_centre = np.abs(points - np.median(points, axis=0)).sum(axis=1)
+    gaps = np.abs(points[:, None] - placed).max(axis=-1).min(axis=1, initial=1.0)
+    return int(np.lexsort((from_centre, -gaps))[0])

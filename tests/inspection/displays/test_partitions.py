@@ -1,8 +1,9 @@
-"""Agreement of partitions: order, camps, dissenters, and names that can be read."""
+"""Agreement of partitions, and convergence of the solver."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +11,17 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from coterie import L2Consensus, PartitionAgreementDisplay, RobustConsensus, planted_partitions
+from coterie import (
+    ConvergenceDisplay,
+    L2Consensus,
+    MultiViewKMeans,
+    PartitionAgreementDisplay,
+    RobustConsensus,
+    RobustSpectral,
+    coassociation,
+    planted_partitions,
+)
+from coterie.errors import InvalidParameterError
 
 BLUE, VERMILION = "#0072b2", "#d55e00"
 
@@ -89,3 +100,33 @@ def _assert_apart(display: PartitionAgreementDisplay) -> None:
     display.figure_.canvas.draw()
     boxes = [tick.get_window_extent() for tick in display.ax_.get_yticklabels()]
     assert all(above.y0 >= below.y1 - 1 for above, below in pairwise(boxes))
+
+
+def test_convergence_draws_the_history(fitted: RobustConsensus) -> None:
+    """Objective and residuals have one value per step."""
+    display = ConvergenceDisplay.from_estimator(fitted)
+    (objective,) = display.ax_.lines
+    primal, dual = display.residuals_ax_.lines
+    assert objective.get_xdata().tolist() == list(range(1, fitted.n_iter_ + 1))
+    assert objective.get_ydata().tolist() == fitted.history_["objective"]
+    assert list(primal.get_ydata()) == fitted.history_["primal_residual"]
+    assert list(dual.get_ydata()) == fitted.history_["dual_residual"]
+    assert display.residuals_ax_.get_yscale() == "log"
+
+
+@pytest.mark.parametrize(
+    "est", [RobustConsensus(3, relaxation="l2", random_state=0), L2Consensus(3, random_state=0)]
+)
+def test_a_missing_history_is_refused(spoilt: np.ndarray, est: Any) -> None:
+    """A least-squares relaxation has no steps; the message names one that has."""
+    with pytest.raises(InvalidParameterError, match="relaxation='admm'"):
+        ConvergenceDisplay.from_estimator(est.fit(spoilt))
+
+
+def test_a_similarity_matrix_has_a_convergence(spoilt: np.ndarray) -> None:
+    """RobustSpectral runs the same solver; other estimators with a history are refused."""
+    est = RobustSpectral(3, random_state=0).fit(coassociation(spoilt))
+    assert len(ConvergenceDisplay.from_estimator(est).history["objective"]) == est.n_iter_
+    views = MultiViewKMeans(3, random_state=0).fit([spoilt[:, :5], spoilt[:, 5:]])
+    with pytest.raises(InvalidParameterError, match="no ADMM ran in this MultiViewKMeans"):
+        ConvergenceDisplay.from_estimator(views)

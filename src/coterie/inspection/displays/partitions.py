@@ -1,22 +1,18 @@
-"""PartitionAgreementDisplay: which partitions agree with each other and with the consensus."""
+"""Displays of a fitted consensus: the agreement of its partitions, and how the solver converged."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from coterie.arrays import Bools, Floats, Ints
 from coterie.consensus.diagnostics import dissent_of, fitted_consensus, partition_names
-from coterie.inspection.displays.figure_panels import panels, without_frame
-from coterie.inspection.displays.palette import BLUE, VERMILION
-from coterie.runtime.short_reprs import short_repr
-
-__all__ = ["PartitionAgreementDisplay"]
-
-Array = NDArray[np.float64]
+from coterie.errors import InvalidParameterError
+from coterie.inspection.displays.frames import BLUE, VERMILION, Display, panels, without_frame
 
 # inches: height of a new figure, of a row of the heat map, and of titles and axis labels
 _LEAST_HEIGHT, _MOST_HEIGHT, _ROW_HEIGHT, _MARGINS = 4.8, 10.0, 0.19, 1.35
@@ -24,9 +20,9 @@ _LEAST_HEIGHT, _MOST_HEIGHT, _ROW_HEIGHT, _MARGINS = 4.8, 10.0, 0.19, 1.35
 _LEAST_SIZE, _MOST_SIZE, _LINE_SPACING = 7.0, 10.0, 1.25
 
 
-@dataclass(eq=False)
-class PartitionAgreementDisplay:
-    """Heat map of the agreement of partitions, beside their agreement with the consensus.
+@dataclass(eq=False, repr=False)
+class PartitionAgreementDisplay(Display):
+    """Heat map of the agreement of partitions, next to their agreement with the consensus.
 
     Parameters
     ----------
@@ -46,14 +42,12 @@ class PartitionAgreementDisplay:
     ax_, bars_ax_, figure_, image_, bars_ : axes of heat map and bars, the figure, and both plots
     """
 
-    agreement: Array
-    with_consensus: Array
-    camps: NDArray[np.int64]
-    decides: NDArray[np.bool_]
+    agreement: Floats
+    with_consensus: Floats
+    camps: Ints
+    decides: Bools
     names: Sequence[str]
-    order: NDArray[np.int64]
-
-    __repr__ = short_repr
+    order: Ints
 
     @classmethod
     def from_estimator(
@@ -79,11 +73,16 @@ class PartitionAgreementDisplay:
         >>> PartitionAgreementDisplay.from_estimator(est).camps.tolist()
         [0, 0, 0, 1, 1]
         """
+        return cls._of_estimator(estimator, names).plot(ax, **settings)
+
+    @classmethod
+    def _of_estimator(cls, estimator: Any, names: Sequence[str] | None = None) -> Self:
+        """Return the display of :meth:`from_estimator`, not drawn."""
         consensus = fitted_consensus(estimator)
         dissent, agreement = dissent_of(consensus), consensus.partition_agreement_
         names = partition_names(consensus, names)
         order = np.lexsort((np.arange(len(names)), -agreement, dissent.groups))
-        display = cls(
+        return cls(
             dissent.agreement[np.ix_(order, order)],
             with_consensus=agreement[order],
             camps=dissent.groups[order],
@@ -91,7 +90,6 @@ class PartitionAgreementDisplay:
             names=[names[v] for v in order],
             order=order,
         )
-        return display.plot(ax, **settings)
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues") -> Self:
         """Draw both panels.
@@ -124,47 +122,51 @@ class PartitionAgreementDisplay:
         bars.tick_params(left=False, labelleft=False)
         without_frame(bars, "top", "right", "left")
         bars.set_title("and with the consensus", loc="left", pad=26)
-        self._draw_names()
+        # as many names as fit, those of dissenters in their colour
+        inches = heat.get_position().height * self.figure_.get_figheight()
+        spacing = 72 * max(inches, 1.0) / V
+        font = float(np.clip(spacing / _LINE_SPACING, _LEAST_SIZE, _MOST_SIZE))
+        every = int(np.ceil(_LEAST_SIZE * _LINE_SPACING / spacing - 1e-9))
+        heat.set_yticks(np.arange(V)[::every], self.names[::every], fontsize=font)
+        for label, decides in zip(heat.get_yticklabels(), self.decides[::every], strict=True):
+            label.set_color("black" if decides else VERMILION)
         self._draw_brackets()
         if not self.decides.all():
             self._draw_legend()
         return self
 
-    def _draw_names(self) -> None:
-        """Write as many names of partitions as fit, those of dissenters in their colour."""
-        V = len(self.names)
-        inches = self.ax_.get_position().height * self.figure_.get_figheight()
-        spacing = 72 * max(inches, 1.0) / V
-        size = float(np.clip(spacing / _LINE_SPACING, _LEAST_SIZE, _MOST_SIZE))
-        every = int(np.ceil(_LEAST_SIZE * _LINE_SPACING / spacing - 1e-9))
-        self.ax_.set_yticks(np.arange(V)[::every], self.names[::every], fontsize=size)
-        for label, decides in zip(self.ax_.get_yticklabels(), self.decides[::every], strict=True):
-            label.set_color("black" if decides else VERMILION)
+    @property
+    def blocks(self) -> list[tuple[str, Ints]]:
+        """The rows of each camp, and those of all camps of a single partition, by their names."""
+        # camps are numbered by falling size, so those of size one are last and next to each other
+        kinds = np.where(np.bincount(self.camps)[self.camps] == 1, -1, self.camps)
+        return [
+            (f"camp {kind}" if kind >= 0 else "alone", np.flatnonzero(kinds == kind))
+            for kind in dict.fromkeys(kinds.tolist())
+        ]
 
     def _draw_brackets(self) -> None:
         """Draw a bracket above each camp, and one above all camps of a single partition."""
         from matplotlib.transforms import offset_copy
 
-        heat, size = self.ax_, np.bincount(self.camps)[self.camps]
-        # camps are numbered by falling size, so those of size one are last and side by side
-        kinds = np.where(size == 1, -1, self.camps)
+        heat = self.ax_
         across = heat.get_xaxis_transform()
         above = offset_copy(across, self.figure_, y=5, units="points")
-        for kind in dict.fromkeys(kinds.tolist()):
-            members = np.flatnonzero(kinds == kind)
+        for name, members in self.blocks:
             ends, middle = [members[0] - 0.4, members[-1] + 0.4], members.mean()
             heat.plot(ends, [1, 1], "|-", color="black", ms=6, transform=above, clip_on=False)
-            if len(members) > 0.1 * len(kinds):
-                text = f"camp {kind}" if kind >= 0 else "alone"
-                heat.annotate(text, (middle, 1), (0, 9), across, "offset points", ha="center")
+            if len(members) > 0.1 * len(self.names):
+                heat.annotate(name, (middle, 1), (0, 9), across, "offset points", ha="center")
 
     def _draw_legend(self) -> None:
         """Name the two colours above the bars, where no bar is."""
         from matplotlib.patches import Patch
 
-        kinds = [Patch(color=BLUE, label="decides"), Patch(color=VERMILION, label="dissents")]
         legend = self.bars_ax_.legend(
-            handles=kinds,
+            handles=[
+                Patch(color=BLUE, label="decides"),
+                Patch(color=VERMILION, label="dissents"),
+            ],
             loc="lower left",
             bbox_to_anchor=(0, 1),
             ncols=2,
@@ -175,3 +177,70 @@ class PartitionAgreementDisplay:
         )
         # the title leaves the room; a wide legend must not narrow the panel
         legend.set_in_layout(False)
+
+
+@dataclass(eq=False, repr=False)
+class ConvergenceDisplay(Display):
+    """Objective and residuals of every ADMM step.
+
+    Parameters
+    ----------
+    history : mapping of str to sequence of float
+        ``history_`` of a fitted :class:`~coterie.RobustConsensus`.
+
+    Attributes
+    ----------
+    ax_, residuals_ax_, figure_ : the axes of the objective and of the residuals, the figure
+    """
+
+    history: Mapping[str, Sequence[float]]
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the convergence of a fitted :class:`~coterie.RobustConsensus`.
+
+        Parameters
+        ----------
+        estimator : fitted RobustConsensus or RobustSpectral
+            Or a clusterer that holds one.
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+
+        Examples
+        --------
+        >>> from coterie import ConvergenceDisplay, RobustConsensus, planted_partitions
+        >>> P, _ = planted_partitions([60, 40], 5, n_bad=0, noise=0.1, random_state=0)
+        >>> est = RobustConsensus(2, random_state=0).fit(P)
+        >>> len(ConvergenceDisplay.from_estimator(est).history["objective"]) == est.n_iter_
+        True
+        """
+        check_is_fitted(estimator)
+        solver = getattr(estimator, "consensus_", estimator)
+        history = getattr(solver, "history_", {})
+        if not history.get("primal_residual"):
+            raise InvalidParameterError(
+                f"there is no history to draw: no ADMM ran in this {type(solver).__name__}; fit "
+                "a RobustConsensus with relaxation='admm', on few enough distinct label tuples"
+            )
+        return cls(history).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw both panels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            The panels take its place; by default they get a new figure.
+        """
+        (self.ax_, self.residuals_ax_), self.figure_ = panels(ax, (6.4, 4.8), 2, 1, sharex=True)
+        steps = np.arange(1, len(self.history["objective"]) + 1)
+        self.ax_.plot(steps, self.history["objective"], color=BLUE, lw=1.8)
+        self.ax_.set(ylabel="objective ‖M − HDHᵀ‖₁", title="Convergence of the robust relaxation")
+        for name, colour, style in (("primal", BLUE, "-"), ("dual", VERMILION, "--")):
+            values, label = self.history[f"{name}_residual"], f"{name} residual"
+            self.residuals_ax_.plot(steps, values, style, color=colour, lw=1.8, label=label)
+        self.residuals_ax_.set(xlabel="step", ylabel="relative residual", yscale="log")
+        self.residuals_ax_.legend(frameon=False)
+        without_frame(self.ax_)
+        without_frame(self.residuals_ax_)
+        return self
