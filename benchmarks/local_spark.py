@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from benchmarks.harness import error_line
 from coterie.errors import CoterieError, MissingExtraError
-from coterie.runtime.missing_extras import install_command
+from coterie.runtime.imports import install_command
 
 N_WORKERS = 2
 _HOST = "127.0.0.1"

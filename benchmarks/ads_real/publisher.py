@@ -34,7 +34,7 @@ from coterie.ads.segments.similarity import ks_graph
 from coterie.ads.segments.text_view import text_clusters
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.user_warnings import ignore_label_warnings
+from coterie.runtime.messages import ignore_label_warnings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import lazy_names
+from coterie.runtime.imports import lazy_names
 
 __version__ = "0.1.0"
 

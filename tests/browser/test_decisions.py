@@ -144,7 +144,7 @@ class TestBudgets:
         plan = plan_budget(market, ONE, budget=0.2, days=5)
         sentence = told(page, "#budget-said", "uses the budget")
         assert f"A bid of {money(plan.using_bid)} uses the budget" in sentence
-        assert f"{words.count(plan.impressions)} impressions" in sentence
+        assert f"{words.format_count(plan.impressions)} impressions" in sentence
         assert float(page.input_value("#bid")) == pytest.approx(plan.using_bid, rel=1e-3)
         rows = page.locator("#budget-table tr")
         assert [row.locator("th").inner_text() for row in rows.all()] == [

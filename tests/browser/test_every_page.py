@@ -18,7 +18,9 @@ from service_pages import choose, exact, set_bid, shows
 def says_what_it_shows(page, bid, impressions):
     """Check that the sentence has the bid and the impressions."""
     said = page.inner_text("#sentence")
-    assert words.money(bid, "$") in said and f"{words.count(impressions)} impressions" in said
+    assert (
+        words.money(bid, "$") in said and f"{words.format_count(impressions)} impressions" in said
+    )
 
 
 def test_a_report_opens_offline(tmp_path, open_tab):

@@ -58,7 +58,7 @@ def test_points_are_read_by_the_keyboard(opened):
     name = POINTS["advertisers"][order[1]]
     assert told.startswith(f"{name}, forecast ")
     actual = POINTS["impressions"]["actual"][order[1]]
-    assert f"actual {words.count(actual)}" in told
+    assert f"actual {words.format_count(actual)}" in told
     assert page.locator("#impressions-points .tip").is_visible()
     assert page.locator("#impressions-points .pointer line").count() == 3
     page.keyboard.press("Enter")
@@ -95,7 +95,7 @@ def test_the_largest_misses_come_first(opened, width):
     wanted = POINTS["advertisers"][17]
     page.locator("#point-list input").fill(wanted)
     page.locator("#point-list .count", has_text="1–1 of 1").wait_for()
-    forecast = words.count(float(f"{figures['forecast'][17]:.7g}"))
+    forecast = words.format_count(float(f"{figures['forecast'][17]:.7g}"))
     assert rows.first.locator("td").first.inner_text() == forecast
     rows.first.locator("a").click()
     assert page.input_value("#advertiser") == wanted

@@ -400,7 +400,7 @@ def test_scripts_write_numbers_as_python(page):
     )
     expected = [
         [
-            words.count(n),
+            words.format_count(n),
             words.money(n, "$"),
             *(write(n / 1e3) for write in (words.percent, words.signed)),
             words.signed(-n / 1e3),

@@ -114,7 +114,7 @@ def test_charts_are_the_forecasts(address, market, open_address):
         np.testing.assert_allclose([v for _, v in points], expected, atol=0.01 * max(expected))
         chosen = getattr(market.forecast(ONE, 4.5), chart)
         told = page.locator(f"#{chart}-chart svg").get_attribute("aria-valuetext")
-        format_ = words.count if chart == "impressions" else lambda v: words.money(v, "$")
+        format_ = words.format_count if chart == "impressions" else lambda v: words.money(v, "$")
         assert told.startswith(f"$4.50 → {format_(chosen)} (")
 
 
@@ -151,7 +151,7 @@ def reads_elsewhere(page, market, chosen):
     expected = market.forecast(ONE, bid)
     [shown] = exact(page, "#impressions-value")
     assert shown == pytest.approx(expected.impressions, rel=0.02)
-    assert f"{words.count(shown)} impressions" in tip
+    assert f"{words.format_count(shown)} impressions" in tip
     assert f"from {words.money(chosen, '$')}" in tip
     assert page.locator("#spend-chart .tip").is_visible()
     assert page.inner_text("#caption").startswith(f"Pointing at {words.money(bid, '$')}")

@@ -51,7 +51,7 @@ def test_the_list_of_advertisers_is_sorted(opened, width):
     assert column(place, 0) == [one.id for one in by_bids[:25]]
     bids.locator("button").press("Enter")
     assert bids.get_attribute("aria-sort") == "ascending"
-    assert column(place, 3) == [words.count(one.observations) for one in by_bids[::-1][:25]]
+    assert column(place, 3) == [words.format_count(one.observations) for one in by_bids[::-1][:25]]
     assert place.locator("[aria-sort]").count() == 1
 
 

@@ -10,7 +10,7 @@ from answers import assert_fits, unwrapped
 from coterie import load_model
 from coterie.cli.methods import method_facts
 from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
-from coterie.runtime.missing_extras import install_command
+from coterie.runtime.imports import install_command
 
 TIMID = Method(
     "timid",

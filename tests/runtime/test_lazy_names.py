@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import MissingExtraError
-from coterie.runtime.lazy_names import lazy_names
+from coterie.runtime.imports import lazy_names
 
 SOURCE = """
 from typing import TYPE_CHECKING
 from coterie.errors import MissingExtraError
-from coterie.runtime.lazy_names import lazy_names
+from coterie.runtime.imports import lazy_names
 if TYPE_CHECKING:
     from lazy_package.inner import answer as answer
     from lazy_package.absent import nothing as nothing

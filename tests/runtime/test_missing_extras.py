@@ -14,8 +14,7 @@ from packaging.requirements import Requirement
 
 import coterie
 from coterie.errors import MissingExtraError
-from coterie.runtime import missing_extras
-from coterie.runtime.missing_extras import (
+from coterie.runtime.imports import (
     import_pandas,
     install_command,
     missing_packages,
@@ -255,9 +254,9 @@ except MissingExtraError as error:
     assert f"[{'ads' if 'ads' in name else 'tables'}]'" in done.stdout, done.stderr
 
 
-def test_missing_extras_has_no_state(monkeypatch):
+def test_imports_have_no_state(monkeypatch):
     """A package that was installed meanwhile is found."""
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert missing_packages(["pandas"]) == ["pandas"]
     monkeypatch.undo()
-    assert missing_extras.missing_packages(["pandas"]) == []
+    assert missing_packages(["pandas"]) == []

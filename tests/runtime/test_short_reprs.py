@@ -17,7 +17,7 @@ import coterie
 from coterie import RobustConsensus, planted_partitions
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 #: Packages whose records people see.
 PACKAGES = (

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from coterie.runtime import unfinished_paths
-from coterie.runtime.atomic_files import atomic_file, atomic_folder
-from coterie.runtime.unfinished_paths import remove_stale
+from coterie.runtime import atomic_files
+from coterie.runtime.atomic_files import atomic_file, atomic_folder, remove_stale
 
 
 def test_only_abandoned_paths_are_removed(tmp_path):
     """Those of ended processes on this machine, and old ones of others, are removed."""
-    machine = unfinished_paths._machine()
+    machine = atomic_files._machine()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     names = {
@@ -48,7 +47,7 @@ def test_a_machine_is_known_by_more_than_its_name(monkeypatch):
     marks = {"boot_id": "a", "pid": "pid:[1]"}
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: marks["boot_id"])
     monkeypatch.setattr(Path, "readlink", lambda _: Path(marks["pid"]))
-    machine = unfinished_paths._machine.__wrapped__
+    machine = atomic_files._machine.__wrapped__
     here = machine()
     assert machine() == here and here.isalnum()
     for mark in marks:

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coterie import RobustConsensus, choose_k, planted_partitions
 from coterie.errors import DissentWarning
-from coterie.runtime.user_warnings import (
+from coterie.runtime.messages import (
     ignore_duplicate_points_warning,
     ignore_unfinished_tasks_warning,
 )

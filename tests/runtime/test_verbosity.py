@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from coterie.runtime.verbosity import announce, shown_stages, shows_stages, silenced, track
+from coterie.runtime.messages import announce, shown_stages, shows_stages, silenced, track
 from terminals import watched
 
 LIBRARY = logging.getLogger("coterie.some_module")

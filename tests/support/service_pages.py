@@ -15,12 +15,12 @@ PATIENCE = 60_000
 
 #: Where the page shows a figure, and how it writes it.
 TILES = {
-    "impressions": ("impressions", words.count),
+    "impressions": ("impressions", words.format_count),
     "spend": ("spend", lambda amount: words.money(amount, "$")),
     "win": ("win_rate", words.percent),
     "cost": ("cost", lambda amount: words.money(amount, "$")),
-    "clicks": ("clicks", words.count),
-    "conversions": ("conversions", words.count),
+    "clicks": ("clicks", words.format_count),
+    "conversions": ("conversions", words.format_count),
 }
 
 
@@ -66,7 +66,7 @@ def shows(page: Any, expected: Forecast, mean: Forecast | None) -> bool:
         assert page.inner_text(f"#{tile}-value") == format_(value)
         interval = getattr(expected, f"{name}_interval", None)
         if interval is not None:
-            written = words.span(interval, format_)
+            written = words.format_span(interval, format_)
             ends = list(interval) if "–" in written else [interval[1]]
             assert exact(page, f"#{tile}-small") == ends, tile
             assert page.inner_text(f"#{tile}-small").split()[-1] == written

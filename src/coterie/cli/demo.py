@@ -20,7 +20,7 @@ from coterie.cli.terminal import layout, options
 from coterie.cli.terminal.layout import counted
 from coterie.cli.terminal.outputs import write_all
 from coterie.cli.terminal.progress import shown_notes, shown_stages
-from coterie.runtime.wording import count, money, percent
+from coterie.runtime.wording import format_count, money, percent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -256,13 +256,13 @@ def _error_table(wape: dict[str, Any]) -> Table:
 def _print_example(console: Console, facts: dict[str, Any]) -> None:
     """Print one forecast and the command that gives it."""
     one, currency = facts["forecast"], facts["currency"]
-    low, high = map(count, one["impressions_interval"])
+    low, high = map(format_count, one["impressions_interval"])
     least, most = (money(amount) for amount in one["spend_interval"])
     console.print("An example forecast:")
     console.print(f"  {layout.one_line(one['command'])}", style="bold", soft_wrap=True)
     console.print(
-        f"{count(one['supply'])} auctions, {percent(one['win_rate'])} of them won: "
-        f"{count(one['impressions'])} impressions ({low} to {high}) for "
+        f"{format_count(one['supply'])} auctions, {percent(one['win_rate'])} of them won: "
+        f"{format_count(one['impressions'])} impressions ({low} to {high}) for "
         f"{money(one['spend'])} {currency} ({least} to {most})."
     )
     console.print()

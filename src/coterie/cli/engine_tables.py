@@ -12,7 +12,7 @@ from coterie.cli.terminal.outputs import Outputs
 from coterie.cli.terminal.streams import is_stream
 from coterie.cli.terminal.summary import consensus_facts
 from coterie.errors import InvalidParameterError, TableError
-from coterie.runtime.missing_extras import missing_packages
+from coterie.runtime.imports import missing_packages
 
 if TYPE_CHECKING:
     from coterie.engines.label_tables import TableConsensus

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.cli.terminal import layout, options
 from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
-from coterie.runtime.missing_extras import install_command
+from coterie.runtime.imports import install_command
 from coterie.runtime.wording import in_words
 
 if TYPE_CHECKING:

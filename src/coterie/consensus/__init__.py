@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import lazy_names
+from coterie.runtime.imports import lazy_names
 
 # lazy_names reads this list, so each public name is written once
 if TYPE_CHECKING:

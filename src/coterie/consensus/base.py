@@ -42,8 +42,8 @@ from coterie.labels.numbering import renumber_by_size
 from coterie.labels.row_index import refuse_other_rows, row_index_of
 from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
 from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.verbosity import shows_stages
+from coterie.runtime.messages import shows_stages
+from coterie.runtime.wording import short_repr
 
 __all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
 

@@ -16,7 +16,7 @@ from coterie.consensus.robust.camps import Dissent, GroupMoments, divide_into_ca
 from coterie.consensus.robust.votes import check_weighting, warn_of_dissent
 from coterie.counts.coassociation import check_partition_weights
 from coterie.errors import InvalidParameterError
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 
 @dataclass(frozen=True, eq=False)

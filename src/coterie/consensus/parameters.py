@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError, TooManyPointsError
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.messages import warn_user
 
 __all__ = ["check_choice", "check_n_clusters", "check_size"]
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from coterie.errors import InvalidParameterError
-from coterie.runtime.missing_extras import missing_packages
+from coterie.runtime.imports import missing_packages
 
 __all__ = [
     "CONSENSUS_METHODS",

@@ -22,7 +22,7 @@ from coterie.consensus.diagnostics import (
 )
 from coterie.consensus.parameters import check_choice
 from coterie.errors import CoterieError, InvalidParameterError
-from coterie.runtime.missing_extras import import_pandas
+from coterie.runtime.imports import import_pandas
 
 __all__ = ["ConsensusResults"]
 

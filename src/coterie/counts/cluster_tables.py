@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import coterie.counts.kernels as kernels
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_in_threads, map_row_blocks
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["ClusterTables"]
 

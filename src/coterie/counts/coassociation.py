@@ -22,7 +22,7 @@ import coterie.counts.kernels as kernels
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.devices import map_row_blocks
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = [
     "TupleCoassociation",

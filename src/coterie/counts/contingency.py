@@ -23,7 +23,7 @@ import coterie.counts.kernels as kernels
 from coterie.errors import TooManyPointsError
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import available_memory, map_row_blocks, readable_bytes
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = [
     "PairCounts",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import lazy_names
+from coterie.runtime.imports import lazy_names
 
 # Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:

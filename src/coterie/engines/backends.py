@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, unquote
 from coterie.engines.queries import SECRET_NAME, engine_errors, engine_message, masked
 from coterie.errors import InvalidParameterError, MissingExtraError, TableError
 from coterie.runtime.devices import available_memory
-from coterie.runtime.missing_extras import require_extra
+from coterie.runtime.imports import require_extra
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend

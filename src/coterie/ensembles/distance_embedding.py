@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 
 from coterie.errors import InvalidParameterError
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["DistanceEmbedding", "check_distances"]
 

@@ -21,11 +21,11 @@ from coterie.ensembles.members import Member, label_rows
 from coterie.ensembles.runs import MOST_FITTED, Run, fit_rows, fit_run, fitted_rows
 from coterie.errors import CoterieError
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.user_warnings import (
+from coterie.runtime.messages import (
     ignore_duplicate_points_warning,
     ignore_unfinished_tasks_warning,
+    track,
 )
-from coterie.runtime.verbosity import track
 
 __all__ = ["execute_runs", "is_sampled"]
 

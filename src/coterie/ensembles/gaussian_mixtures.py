@@ -15,7 +15,7 @@ from sklearn.mixture import GaussianMixture
 
 from coterie.ensembles.members import Member, RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["MixtureMember", "fit_mixture", "principal_axes"]
 

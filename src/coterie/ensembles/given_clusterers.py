@@ -16,7 +16,7 @@ from coterie.ensembles.members import Member, RowBlock
 from coterie.ensembles.nearest_rows import NearestRowMember, renumber
 from coterie.ensembles.scalings import Labels, Scaling
 from coterie.errors import InvalidParameterError
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["EstimatorMember", "fit_clusterer", "takes_weights"]
 

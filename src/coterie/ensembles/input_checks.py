@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from coterie.errors import InvalidParameterError, LabelWarning
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.messages import warn_user
 from coterie.runtime.wording import number_of
 
 __all__ = [

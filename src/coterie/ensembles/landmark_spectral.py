@@ -26,7 +26,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from coterie.ensembles.members import Member, RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["LandmarkGraph", "SpectralMember", "fit_landmark_spectral", "share_graph"]
 

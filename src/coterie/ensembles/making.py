@@ -27,8 +27,8 @@ from coterie.ensembles.runs import MOST_FITTED, draw_rows
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
+from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
+from coterie.runtime.wording import short_repr
 
 __all__ = ["Ensemble", "fit_ensemble", "make_partitions"]
 

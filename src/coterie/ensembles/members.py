@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from coterie.ensembles.scalings import Labels, Scaling, largest_coordinate, row_blocks
 from coterie.errors import InvalidParameterError
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["Member", "RowBlock", "label_rows"]
 

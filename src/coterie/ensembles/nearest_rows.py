@@ -12,7 +12,7 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from coterie.ensembles.members import Member, RowBlock
 from coterie.ensembles.scalings import Floats, Labels, Scaling
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = [
     "MOST_LLOYD",

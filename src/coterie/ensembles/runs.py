@@ -24,8 +24,8 @@ from coterie.ensembles.nearest_rows import CentroidMember, NearestRowMember, fit
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning
+from coterie.runtime.messages import ignore_duplicate_points_warning
+from coterie.runtime.wording import short_repr
 
 __all__ = ["MOST_FITTED", "Run", "draw_rows", "fit_rows", "fit_run", "fitted_rows"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from joblib.parallel import ThreadingBackend
 
 from coterie.errors import InvalidParameterError
-from coterie.runtime.missing_extras import require_extra
+from coterie.runtime.imports import require_extra
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

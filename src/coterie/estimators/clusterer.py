@@ -20,7 +20,7 @@ from coterie.ensembles.scalings import Scaling, standard_and_min_max, unequal_sp
 from coterie.errors import InvalidParameterError
 from coterie.estimators.combining import RunsClusterer, rows_with_weight
 from coterie.labels.row_index import row_index_of
-from coterie.runtime.verbosity import shows_stages
+from coterie.runtime.messages import shows_stages
 
 __all__ = ["ConsensusClusterer"]
 

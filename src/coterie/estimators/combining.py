@@ -19,7 +19,7 @@ from coterie.consensus.robust.feature_indices import FeatureSample
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.making import Ensemble, fit_ensemble
 from coterie.labels.label_matrix import as_label_matrix
-from coterie.runtime.user_warnings import ignore_label_warnings
+from coterie.runtime.messages import ignore_label_warnings
 
 __all__ = ["RunsClusterer", "fit_consensus", "rows_with_weight"]
 

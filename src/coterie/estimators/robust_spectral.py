@@ -19,8 +19,7 @@ from coterie.errors import InvalidParameterError
 from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
-from coterie.runtime.user_warnings import warn_user
-from coterie.runtime.verbosity import shows_stages
+from coterie.runtime.messages import shows_stages, warn_user
 
 _CLIPPED_FROM = 0.99  # quantile of |S|
 

@@ -18,7 +18,7 @@ from coterie.errors import InvalidParameterError
 from coterie.estimators.combining import RunsClusterer, rows_with_weight
 from coterie.labels.row_index import row_index_of
 from coterie.multiview.view_input import check_same_views, named_views, view_scaling
-from coterie.runtime.verbosity import shows_stages
+from coterie.runtime.messages import shows_stages
 
 __all__ = ["MultiViewClusterer"]
 

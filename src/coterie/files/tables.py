@@ -27,7 +27,7 @@ from coterie.errors import InvalidParameterError, LabelWarning, OutputError, Tab
 from coterie.files.delimited_text import TextFile, encoded_text, open_text, sql_text, write_text
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.devices import available_memory, n_threads, readable_bytes
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = [
     "INTEGER_PATTERN",

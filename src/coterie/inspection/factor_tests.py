@@ -13,8 +13,8 @@ from scipy import stats
 
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import CoterieWarning, InvalidLabelsError, InvalidParameterError
-from coterie.runtime.missing_extras import import_pandas
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.imports import import_pandas
+from coterie.runtime.messages import warn_user
 
 __all__ = ["FactorTest", "FactorTests", "factor_tests"]
 

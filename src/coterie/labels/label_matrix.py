@@ -14,9 +14,9 @@ from coterie.labels.coding import code_array, code_columns
 from coterie.labels.distinct_labels import drop_categories
 from coterie.labels.label_values import MISSING, SOFT_HINT
 from coterie.labels.row_index import row_index_of
-from coterie.runtime.missing_extras import require_extra
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.imports import require_extra
+from coterie.runtime.messages import warn_user
+from coterie.runtime.wording import short_repr
 
 __all__ = [
     "MISSING",

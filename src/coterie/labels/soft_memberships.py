@@ -18,7 +18,7 @@ from coterie.errors import InvalidLabelsError
 from coterie.labels.distinct_labels import code_dtype
 from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.label_values import MISSING, SOFT_HINT
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["Memberships", "as_memberships", "hard_labels", "memberships_like", "slots_of"]
 

@@ -26,7 +26,7 @@ from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_m
 from coterie.labels.label_values import MISSING
 from coterie.labels.soft_memberships import Memberships, as_memberships, slots_of
 from coterie.runtime.devices import map_row_blocks
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = [
     "LabelTuples",

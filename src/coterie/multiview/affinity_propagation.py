@@ -20,7 +20,7 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size
 from coterie.multiview.spectral_views import squared_distances
 from coterie.multiview.view_input import MultiViewMethod
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.messages import warn_user
 
 __all__ = ["MultiViewAffinityPropagation", "summed_similarity"]
 

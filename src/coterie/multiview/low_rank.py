@@ -20,8 +20,8 @@ from coterie.labels.tuples import LabelTuples, compress_labels
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.spectral import spectral_labels
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.messages import warn_user
+from coterie.runtime.wording import short_repr
 
 __all__ = ["LowRankConsensus", "LowRankSplit", "low_rank_consensus"]
 

@@ -21,7 +21,7 @@ from coterie.ensembles.input_checks import check_finite, check_whole
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size
-from coterie.runtime.verbosity import shows_stages
+from coterie.runtime.messages import shows_stages
 
 __all__ = ["MultiViewMethod", "check_same_views", "named_views", "view_scaling"]
 

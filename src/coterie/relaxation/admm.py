@@ -45,7 +45,7 @@ from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes
 from coterie.relaxation.eigenpairs import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.relaxation.kernels import gap_sums, step_tile
 from coterie.runtime.devices import map_in_threads, n_threads, on_one_thread, readable_bytes
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 _log = logging.getLogger(__name__)
 

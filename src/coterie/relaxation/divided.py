@@ -40,9 +40,9 @@ from coterie.relaxation.admm import (
 )
 from coterie.relaxation.gpu import gpu_robust_factor, required_gpu_bytes
 from coterie.runtime.devices import available_memory, gpu_memory, gpu_obstacle, readable_bytes
+from coterie.runtime.messages import warn_user
 from coterie.runtime.sampling import evenly_spaced_points
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.wording import short_repr
 
 _log = logging.getLogger(__name__)
 

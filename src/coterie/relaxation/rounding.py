@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from coterie.arrays import Floats, Ints
 from coterie.labels.numbering import renumber_by_appearance
 from coterie.runtime.devices import map_row_blocks, on_one_thread
+from coterie.runtime.messages import ignore_duplicate_points_warning
 from coterie.runtime.sampling import draw_weighted_subsample
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning
 
 # Up to this many rows, one thread is faster than several.
 _ONE_THREAD_UP_TO = 5_000

@@ -14,19 +14,7 @@ from typing import TypeVar
 from threadpoolctl import ThreadpoolController
 
 from coterie.errors import InvalidParameterError
-from coterie.runtime.missing_extras import install_command, missing_packages
-
-__all__ = [
-    "available_memory",
-    "check_device",
-    "gpu_memory",
-    "gpu_obstacle",
-    "map_in_threads",
-    "map_row_blocks",
-    "n_threads",
-    "on_one_thread",
-    "readable_bytes",
-]
+from coterie.runtime.imports import install_command, missing_packages
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

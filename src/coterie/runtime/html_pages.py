@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from coterie.runtime import wording as words
 
 if TYPE_CHECKING:
     import jinja2
-
-__all__ = ["content_policy", "embedded_json", "fingerprint", "page_templates"]
 
 
 def page_templates(
@@ -39,7 +38,11 @@ def page_templates(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {name: getattr(words, name) for name in words.__all__}
+    made.filters |= {
+        name: function
+        for name, function in vars(words).items()
+        if isfunction(function) and function.__module__ == words.__name__
+    }
     made.filters |= filters or {}
     return made
 

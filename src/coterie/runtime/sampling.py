@@ -5,23 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = [
-    "draw_weighted_subsample",
-    "evenly_spaced_points",
-    "sample_multiplicities",
-    "stratified_sample",
-]
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from coterie.arrays import Floats, Ints
 
 #: NumPy can draw without replacement only from fewer points than this.
 _MAX_WITHOUT_REPLACEMENT = 10**9
 
 
-def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, Array]:
+def draw_weighted_subsample(weights: Floats, n: int, rng: Any) -> tuple[Ints, Floats]:
     """Draw a weighted subsample of n different items.
 
     An item of weight w is drawn with probability about min(1, n w / W), where W is the sum of all
@@ -43,7 +34,7 @@ def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, 
     return chosen, np.maximum(weights[chosen], weights.sum() / n)
 
 
-def evenly_spaced_points(weights: Array, n: int) -> tuple[Indices, Array]:
+def evenly_spaced_points(weights: Floats, n: int) -> tuple[Ints, Floats]:
     """Return the items at n evenly spaced positions of the cumulative weights, and their counts.
 
     >>> evenly_spaced_points(np.array([1.0, 2.0, 1.0]), 4)
@@ -54,7 +45,7 @@ def evenly_spaced_points(weights: Array, n: int) -> tuple[Indices, Array]:
     return chosen, counts.astype(np.float64)
 
 
-def sample_multiplicities(weights: Array, max_points: int, random_state: Any) -> Array:
+def sample_multiplicities(weights: Floats, max_points: int, random_state: Any) -> Floats:
     """Draw ``max_points`` points and return how often each of the u items was drawn, (u,).
 
     ``weights`` (u,) are the numbers of points of the items. If there are not more than
@@ -75,7 +66,7 @@ def sample_multiplicities(weights: Array, max_points: int, random_state: Any) ->
     return drawn.astype(float)
 
 
-def stratified_sample(labels: Indices, max_points: int, rng: np.random.Generator) -> Indices:
+def stratified_sample(labels: Ints, max_points: int, rng: np.random.Generator) -> Ints:
     """Draw at most ``max_points`` points, about the same share of each cluster, at least one.
 
     The clusters in ``labels`` (n,) are 0, 1, …; the result holds indices of points.

@@ -1,44 +1,30 @@
-"""Text forms of numbers, amounts and dates, for reports and the terminal.
+"""Text forms of numbers, amounts, dates and records, for reports, errors and the terminal.
 
 The scripts of the report page (``numbers.js``) format numbers in the same way.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from datetime import date, datetime
 from typing import Any
-
-__all__ = [
-    "capitalised",
-    "cell",
-    "count",
-    "count_range",
-    "currency_symbol",
-    "day",
-    "exact",
-    "in_words",
-    "moment",
-    "money",
-    "number_of",
-    "percent",
-    "period",
-    "signed",
-    "span",
-    "visible",
-]
 
 CURRENCY_SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "CNY": "CN¥", "INR": "₹"}
 UNKNOWN = "–"
 
+#: Longer containers are shown by length, longer reprs are cut.
+_MOST_ENTRIES = 6
+_MOST_CHARACTERS = 60
 
-def count(number: float) -> str:
+
+def format_count(number: float) -> str:
     """Return an estimated count, rounded to two to four significant digits.
 
-    >>> count(123456), count(98.7), count(3.14159), count(1234567), count(0.0001)
-    ('123,500', '99', '3.1', '1.23M', '<0.01')
+    >>> [format_count(number) for number in (1234567, 123456, 98.7, 3.14159, 0.0001)]
+    ['1.23M', '123,500', '99', '3.1', '<0.01']
     """
     if 0 < number < 0.01:
         return "<0.01"
@@ -49,26 +35,22 @@ def count(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
-def count_range(low: float, high: float) -> str:
-    """Return the counts in an interval; counts are whole numbers, its ends need not be.
+def format_span(interval: tuple[float, float], written: Callable[[float], str]) -> str:
+    """Return both ends of an interval as they are written; of counts the whole numbers in it.
 
-    >>> count_range(12.6, 25000), count_range(0.4, 3.7), count_range(0, 0.09)
-    ('13–25,000', '1–3', '0')
+    >>> format_span((0.25, 0.5), percent)
+    '25.0%–50.0%'
+    >>> [format_span(ends, format_count) for ends in ((12.6, 25000), (0.4, 3.7), (0, 0.09))]
+    ['13–25,000', '1–3', '0']
     """
+    low, high = interval
+    if written is not format_count:
+        return f"{written(low)}–{written(high)}"
+    # counts are whole numbers, the ends of their interval need not be
     rounding = 1e-9
     first = math.ceil(low - rounding) if low < 10 else low
     last = math.floor(high + rounding) if high < 10 else high
-    return count(last) if first >= last else f"{count(first)}–{count(last)}"
-
-
-def span(interval: tuple[float, float], written: Callable[[float], str]) -> str:
-    """Return both ends of an interval as they are written; of counts the whole numbers in it.
-
-    >>> span((0.25, 0.5), percent), span((0.4, 3.7), count)
-    ('25.0%–50.0%', '1–3')
-    """
-    low, high = interval
-    return count_range(low, high) if written is count else f"{written(low)}–{written(high)}"
+    return format_count(last) if first >= last else f"{format_count(first)}–{format_count(last)}"
 
 
 def exact(number: float) -> str:
@@ -106,7 +88,7 @@ def money(amount: float, symbol: str = "") -> str:
     if 0 < amount < 0.0001:
         return f"<{symbol}0.0001"
     if amount >= 1000:
-        return symbol + count(amount)
+        return symbol + format_count(amount)
     return symbol + (f"{amount:.2f}" if amount >= 0.1 else f"{amount:.2g}")
 
 
@@ -129,10 +111,10 @@ def signed(share: float | None) -> str:
     return f"+{percent(share)}" if share is not None and share >= 0.0001 else percent(share)
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """Return the text of a table cell.
 
-    >>> cell(None), cell(True), cell(-1234.5), cell("text")
+    >>> format_cell(None), format_cell(True), format_cell(-1234.5), format_cell("text")
     ('–', 'yes', '−1,234.5', 'text')
     """
     if value is None:
@@ -202,14 +184,74 @@ def visible(text: str) -> str:
     >>> visible("a\x00b") == "a\u2400b", visible("a\ud800b") == "a\ufffdb"
     (True, True)
     """
-    return text if text.isprintable() else "".join(map(_visible_character, text))
+    if text.isprintable():
+        return text
+    shown = []
+    for character in text:
+        kind = unicodedata.category(character)
+        if kind == "Cs":
+            shown.append("\ufffd")
+        elif kind == "Cc" and character not in "\n\t":
+            # U+2400 + c is the picture of the control character c, U+2421 that of DEL
+            shown.append(chr(0x2400 + ord(character)) if ord(character) < 0x20 else "\u2421")
+        else:
+            shown.append(character)
+    return "".join(shown)
 
 
-def _visible_character(character: str) -> str:
-    kind = unicodedata.category(character)
-    if kind == "Cs":
-        return "\ufffd"
-    if kind == "Cc" and character not in "\n\t":
-        # U+2400 + c is the picture of the control character c, U+2421 that of DEL
-        return chr(0x2400 + ord(character)) if ord(character) < 0x20 else "\u2421"
-    return character
+def short_repr(record: Any) -> str:
+    """Return the repr of a dataclass in one line.
+
+    Large arrays are shown by type and shape, long containers by length, and fields that are None
+    are left out. In the body of a dataclass: ``__repr__ = short_repr``.
+
+    >>> import numpy as np
+    >>> @dataclasses.dataclass
+    ... class Counts:
+    ...     table: np.ndarray
+    ...     size: np.ndarray
+    ...     history: dict
+    ...     __repr__ = short_repr
+    >>> Counts(np.zeros((40, 2)), np.array([30, 10]), {"objective": [0.5] * 300})
+    Counts(table=float64 (40, 2), size=[30, 10], history={'objective': list of 300})
+    """
+    values = {
+        field.name: getattr(record, field.name)
+        for field in dataclasses.fields(record)
+        if field.repr
+    }
+    shown = [f"{name}={_short(value)}" for name, value in values.items() if value is not None]
+    return f"{type(record).__name__}({', '.join(shown)})"
+
+
+def _short(value: Any) -> str:
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return _short_array(value)
+    if isinstance(value, Sized) and not isinstance(value, str):
+        if len(value) > _MOST_ENTRIES:
+            return f"{type(value).__name__} of {len(value):,}"
+        if type(value) is dict:
+            return f"{{{', '.join(f'{key!r}: {_short(one)}' for key, one in value.items())}}}"
+        if type(value) is list or type(value) is tuple:
+            inner, comma = ", ".join(map(_short, value)), "," if len(value) == 1 else ""
+            return f"[{inner}]" if isinstance(value, list) else f"({inner}{comma})"
+    elif hasattr(value, "get_params"):
+        return f"{type(value).__name__}(…)"
+    return repr(value) if dataclasses.is_dataclass(value) else _cut(repr(value))
+
+
+def _short_array(array: Any) -> str:
+    import numpy as np  # here, because programs which only write text do not need it
+
+    if isinstance(array, np.generic):
+        return repr(array.item())
+    if isinstance(array, np.ndarray) and array.ndim == 1 and len(array) <= _MOST_ENTRIES:
+        # three digits are enough to recognise a value
+        return _cut(np.array2string(array, precision=3, separator=", "))
+    kind = "" if isinstance(array, np.ndarray) else f"{type(array).__name__} of "
+    return f"{kind}{array.dtype} {tuple(array.shape)}"
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"

@@ -25,7 +25,7 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_in_threads
 from coterie.runtime.sampling import evenly_spaced_points
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 from coterie.search.sweeps import sweep
 
 __all__ = [

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from coterie.ads.page.parts import page_file
-from coterie.runtime.wording import count, percent, span
+from coterie.runtime.wording import format_count, format_span, percent
 
 INTERVALS = [
     *((0, 0.09), (0, 0), (0, 1), (0.4, 3.7), (0.2, 0.8), (2, 2), (1 - 1e-12, 3 + 1e-12)),
@@ -28,5 +28,7 @@ def test_intervals_of_counts_have_the_counts_inside():
         f"console.log(JSON.stringify([spans(all, 'count'), spans(all, 'percent')]));"
     )
     done = subprocess.run(["node", "-e", script], capture_output=True, check=True)
-    expected = [[span(one, written) for one in INTERVALS] for written in (count, percent)]
+    expected = [
+        [format_span(one, written) for one in INTERVALS] for written in (format_count, percent)
+    ]
     assert json.loads(done.stdout) == expected

@@ -23,7 +23,7 @@ from coterie.ads.protocol import Answer
 from coterie.cli.ads.forecast import bids_in, print_forecasts
 from coterie.errors import InvalidParameterError
 from coterie.models import content_checksum, save_model
-from coterie.runtime.wording import count, money
+from coterie.runtime.wording import format_count, money
 from table_files import columns_of
 
 KNOWN = "adv-00042"
@@ -382,4 +382,4 @@ def test_figures_are_never_broken(found, width):
     pieces = set(printed.getvalue().replace("–", " ").split())
     for one in found:
         low, high = one.spend_interval
-        assert {count(one.impressions), money(low, ""), money(high, "")} <= pieces
+        assert {format_count(one.impressions), money(low, ""), money(high, "")} <= pieces

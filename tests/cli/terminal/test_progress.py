@@ -9,7 +9,7 @@ import pytest
 
 from coterie.cli.terminal.progress import is_watched, shown_notes, shown_stages
 from coterie.errors import DissentWarning
-from coterie.runtime.verbosity import announce
+from coterie.runtime.messages import announce
 from terminals import watched
 
 LIBRARY = logging.getLogger("coterie.some_module")

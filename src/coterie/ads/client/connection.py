@@ -29,7 +29,7 @@ from coterie.ads.client.question_batches import Asked, Batch, batches_of, checke
 from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
-from coterie.runtime.missing_extras import require_extra
+from coterie.runtime.imports import require_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,7 @@ from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, Forecast
 from coterie.ads.forecasts.outlook import Outlook
 from coterie.errors import InvalidParameterError
-from coterie.runtime.wording import count, money
+from coterie.runtime.wording import format_count, money
 
 __all__ = ["GOALS", "RAISE", "bid_for", "checked_amount", "goal_bid", "least_bid", "marginal_cost"]
 
@@ -148,11 +148,11 @@ def _unreachable(outlook: Outlook, goal: Goal, amount: float, forecast: Forecast
     def worded(value: float) -> str:
         if goal == "spend":
             return f"{money(value, '')} {outlook.currency}".rstrip() + " of spend"
-        return f"{count(value)} {goal}"
+        return f"{format_count(value)} {goal}"
 
     highest = f"{outlook.tables.highest:.4g} {outlook.currency}".rstrip()
     return (
         f"no bid in the log reaches {worded(amount)}: the highest, {highest}, is expected to give "
-        f"{worded(getattr(forecast, goal))} in {count(outlook.supply)} auctions; "
+        f"{worded(getattr(forecast, goal))} in {format_count(outlook.supply)} auctions; "
         "ask for more days or auctions, or for less"
     )

@@ -50,7 +50,7 @@ from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import texts_of
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["DEFAULT", "Evaluation", "Interval", "evaluate", "split_days"]
 

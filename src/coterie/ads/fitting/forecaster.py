@@ -59,7 +59,7 @@ from coterie.ads.targets.target_effects import Market, TargetEffects, fit_target
 from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError
 from coterie.models import load_model
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.messages import warn_user
 
 __all__ = ["AdForecaster", "load_forecaster"]
 

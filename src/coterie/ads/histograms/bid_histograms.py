@@ -23,7 +23,7 @@ from coterie.ads.histograms.cells import (
     with_columns,
 )
 from coterie.errors import InvalidParameterError
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["BidCells", "BidHistograms", "DenseCounts", "PriceCells", "bin_of"]
 

@@ -152,7 +152,7 @@ def _warn_of_ragged_lines(logs: BidLogs) -> None:
                 "after it may be lost; close the quote, or remove it"
             )
     if lines:
-        from coterie.runtime.user_warnings import warn_user  # imports scikit-learn
+        from coterie.runtime.messages import warn_user  # imports scikit-learn
 
         warn_user(
             f"{logs.source}: lines with another number of fields than the header were left out: "

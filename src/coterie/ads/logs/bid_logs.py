@@ -22,7 +22,7 @@ from coterie.ads.logs.raw_logs import Source, is_table, open_raw
 from coterie.engines.engine_files import RejectedLine, rejected_lines
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.runtime.wording import cell
+from coterie.runtime.wording import format_cell
 
 __all__ = [
     "OWN",
@@ -137,7 +137,7 @@ def figure_in(value: Any, column: str) -> str:
     if value is not None and column.startswith(_IN_PERCENT):
         return f"{value:.1%}"
     is_share = isinstance(value, float) and not value.is_integer()
-    return f"{value:.3f}" if is_share else cell(value)
+    return f"{value:.3f}" if is_share else format_cell(value)
 
 
 def _error(measures: Mapping[str, Any]) -> dict[str, float | None]:

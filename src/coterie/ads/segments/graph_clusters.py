@@ -24,7 +24,7 @@ from coterie.relaxation.eigenpairs import (
     refined_eigenpairs,
 )
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning
+from coterie.runtime.messages import ignore_duplicate_points_warning
 
 __all__ = ["kmeans_labels", "normalised_cuts"]
 

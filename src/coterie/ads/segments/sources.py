@@ -19,7 +19,7 @@ from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.segments.memberships import Memberships, hard_memberships, learn_memberships
 from coterie.ads.segments.views import View
 from coterie.errors import InvalidParameterError
-from coterie.runtime.user_warnings import ignore_label_warnings
+from coterie.runtime.messages import ignore_label_warnings
 
 __all__ = [
     "SOURCES",

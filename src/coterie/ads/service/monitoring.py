@@ -35,7 +35,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from coterie.ads.protocol import printable
-from coterie.runtime.missing_extras import require_extra
+from coterie.runtime.imports import require_extra
 
 __all__ = ["Metrics", "log_request", "logging_to_stderr", "shared_metrics", "trace_of", "traced"]
 

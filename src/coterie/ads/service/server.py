@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.service.access import ServiceSettings, address_of, policy_of
 from coterie.errors import CoterieError
-from coterie.runtime.missing_extras import require_extra
+from coterie.runtime.imports import require_extra
 
 if TYPE_CHECKING:
     from coterie.ads.service.fair_queue import FairQueue

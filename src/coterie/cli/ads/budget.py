@@ -8,7 +8,7 @@ import typer
 
 from coterie.cli.ads.inputs import subjects
 from coterie.cli.terminal import layout, options
-from coterie.runtime.wording import count, money, percent, span
+from coterie.runtime.wording import format_count, format_span, money, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,9 +100,9 @@ def _bought(plan: BudgetPlan, unit: str) -> Table:
         f"spend ({unit.strip()})" if unit else "spend": _with_span(
             plan.spend, plan.spend_interval, money
         ),
-        "impressions": _with_span(plan.impressions, plan.impressions_interval, count),
-        "clicks": _with_span(plan.clicks, plan.clicks_interval, count),
-        "conversions": _with_span(plan.conversions, plan.conversions_interval, count),
+        "impressions": _with_span(plan.impressions, plan.impressions_interval, format_count),
+        "clicks": _with_span(plan.clicks, plan.clicks_interval, format_count),
+        "conversions": _with_span(plan.conversions, plan.conversions_interval, format_count),
         "the money lasts": f"with a probability of {percent(plan.lasts)}",
         "otherwise for": _with_span(plan.days_until_empty, plan.days_until_empty_interval, _days),
         "marginal eCPM": None if plan.marginal_cost is None else money(plan.marginal_cost),
@@ -115,10 +115,10 @@ def _day_table(plan: BudgetPlan) -> Table:
     for one in plan.by_day:
         table.add_row(
             one.day,
-            count(one.auctions),
-            count(one.impressions),
+            format_count(one.auctions),
+            format_count(one.impressions),
             money(one.spend),
-            f"{money(one.spent)}  {span(one.spent_interval, money)}",
+            f"{money(one.spent)}  {format_span(one.spent_interval, money)}",
         )
     return table
 
@@ -126,7 +126,7 @@ def _day_table(plan: BudgetPlan) -> Table:
 def _with_span(mean: float | None, interval: Any, written: Any) -> str | None:
     if mean is None or interval is None:
         return None
-    return f"{written(mean)}   {span(interval, written)}"
+    return f"{written(mean)}   {format_span(interval, written)}"
 
 
 def _days(value: float) -> str:

@@ -12,7 +12,7 @@ from coterie.cli.terminal import layout, options
 from coterie.cli.terminal.layout import counted
 from coterie.cli.terminal.progress import shown_stages
 from coterie.errors import InvalidParameterError
-from coterie.runtime.wording import UNKNOWN, count, money, percent, period, signed
+from coterie.runtime.wording import UNKNOWN, format_count, money, percent, period, signed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -291,11 +291,11 @@ def _value(name: str, value: float | None) -> str:
         return ""
     if name in {"win_rate", "click_rate"}:
         return percent(value)
-    return money(value) if name in _AMOUNTS else count(value)
+    return money(value) if name in _AMOUNTS else format_count(value)
 
 
 def _signed_count(number: float) -> str:
-    return f"{'−' if number < 0 else '+' if number > 0 else ''}{count(abs(number))}"
+    return f"{'−' if number < 0 else '+' if number > 0 else ''}{format_count(abs(number))}"
 
 
 def _p(p: float) -> str:

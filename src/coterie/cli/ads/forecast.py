@@ -12,7 +12,7 @@ import typer
 from coterie.cli.ads.inputs import subjects
 from coterie.cli.terminal import layout, options
 from coterie.errors import InvalidParameterError
-from coterie.runtime.wording import count, money, percent, span
+from coterie.runtime.wording import format_count, format_span, money, percent
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -150,7 +150,7 @@ def print_forecasts(forecasts: list[Forecast], currency: str, days: int = 1) -> 
     at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(forecasts) == 1 else ""
     name = first.advertiser or "a new advertiser"
     during = f" in {days} days" if days > 1 else ""
-    layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions{during}")
+    layout.print_heading(console, name, f"{at}, {format_count(first.supply)} auctions{during}")
     layout.print_indented(console, _figures(console, forecasts, unit))
     counts = [
         ends
@@ -172,7 +172,7 @@ def _print_goal(goal_bid: GoalBid) -> None:
     if goal_bid.goal == "spend":
         goal = f"{with_currency(money(goal_bid.amount))} of spend"
     else:
-        goal = f"{count(goal_bid.amount)} {goal_bid.goal}"
+        goal = f"{format_count(goal_bid.amount)} {goal_bid.goal}"
     if goal_bid.bid is None:
         layout.print_heading(console, "The goal cannot be reached.", "", "bold red")
         console.print(f"{layout.sentence(goal_bid.why)} The forecast at the highest bid:\n")
@@ -257,11 +257,15 @@ def _blocks(forecasts: list[Forecast], unit: str) -> Table:
         if len(forecasts) > 1:
             grid.add_row(f"bid{unit}", _bid(one.bid))
         grid.add_row("win rate", percent(one.win_rate))
-        grid.add_row("impressions", count(one.impressions), span(one.impressions_interval, count))
-        grid.add_row(f"spend{unit}", money(one.spend), span(one.spend_interval, money))
+        grid.add_row(
+            "impressions",
+            format_count(one.impressions),
+            format_span(one.impressions_interval, format_count),
+        )
+        grid.add_row(f"spend{unit}", money(one.spend), format_span(one.spend_interval, money))
         grid.add_row(f"eCPM{unit}", money(one.cost))
         for name, mean, interval in _events(one):
-            grid.add_row(name, count(mean), span(interval, count))
+            grid.add_row(name, format_count(mean), format_span(interval, format_count))
     return grid
 
 
@@ -282,11 +286,16 @@ def _table(forecasts: list[Forecast], unit: str, dash: str) -> Table:
         cells: list[RenderableType] = [
             _bid(one.bid),
             percent(one.win_rate),
-            with_span(count(one.impressions), span(one.impressions_interval, count)),
-            with_span(money(one.spend), span(one.spend_interval, money)),
+            with_span(
+                format_count(one.impressions), format_span(one.impressions_interval, format_count)
+            ),
+            with_span(money(one.spend), format_span(one.spend_interval, money)),
             money(one.cost),
         ]
-        rare = [with_span(count(mean), span(ends, count)) for _, mean, ends in _events(one)]
+        rare = [
+            with_span(format_count(mean), format_span(ends, format_count))
+            for _, mean, ends in _events(one)
+        ]
         table.add_row(*cells, *rare)
     return table
 

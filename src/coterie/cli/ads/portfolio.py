@@ -10,7 +10,7 @@ import typer
 from coterie.cli.ads.inputs import subjects
 from coterie.cli.terminal import layout, options
 from coterie.errors import TableError
-from coterie.runtime.wording import count, count_range, money, signed
+from coterie.runtime.wording import format_count, format_span, money, signed
 
 if TYPE_CHECKING:
     from coterie.ads.decisions.decision_answers import BudgetSplit
@@ -110,9 +110,10 @@ def _print_split(split: BudgetSplit) -> None:
         console, number, f": {money(split.budget)}{unit} in {layout.counted(split.days, 'day')}"
     )
     per = {"impressions": "thousand impressions", "clicks": "click", "conversions": "conversion"}
+    interval = format_span(split.amount_interval, format_count)
     facts = {
-        split.goal: f"{count(split.amount)}   {count_range(*split.amount_interval)}",
-        "if divided as in the log": count(split.log_amount),
+        split.goal: f"{format_count(split.amount)}   {interval}",
+        "if divided as in the log": format_count(split.log_amount),
         "gain": None if split.gain is None else signed(split.gain),
         "spend": f"{money(split.spend)}{unit}",
         f"a further {per[split.goal]}": None
@@ -130,8 +131,8 @@ def _print_split(split: BudgetSplit) -> None:
             f"{one.mean_bid:.4g}",
             money(one.spend),
             money(one.log_spend),
-            count(one.amount),
-            count(one.log_amount),
+            format_count(one.amount),
+            format_count(one.log_amount),
         )
     layout.print_indented(console, table)
     more = len(split.allocations) - _MOST_SHOWN

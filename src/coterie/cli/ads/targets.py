@@ -8,7 +8,7 @@ import typer
 
 from coterie.cli.ads.inputs import subjects
 from coterie.cli.terminal import layout, options
-from coterie.runtime.wording import count, money, percent, span
+from coterie.runtime.wording import format_count, format_span, money, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,9 @@ def _print_ranking(ranking: TargetRanking) -> None:
     name = ranking.advertiser or "a new advertiser"
     during = f" in {ranking.days} days" if ranking.days > 1 else ""
     at = f" at a bid of {ranking.bid:.4g} {ranking.currency}".rstrip()
-    rest = f"{at}, {count(ranking.supply)} auctions{during}, by {ranking.by.replace('_', ' ')}"
+    rest = (
+        f"{at}, {format_count(ranking.supply)} auctions{during}, by {ranking.by.replace('_', ' ')}"
+    )
     layout.print_heading(console, name, rest)
     names = dict.fromkeys(row.dimension for row in ranking.targets)
     for dimension in names:
@@ -123,10 +125,10 @@ def _table(dimension: str, rows: list[RankedTarget], ranking: TargetRanking) -> 
     """Return the best values of one dimension; the ranked figure has its interval below it."""
     unit = f" ({ranking.currency})" if ranking.currency else ""
     shown: dict[str, tuple[str, Callable[[float], str]]] = {
-        "impressions": ("impressions", count),
+        "impressions": ("impressions", format_count),
         "spend": (f"spend{unit}", money),
-        "clicks": ("clicks", count),
-        "conversions": ("conversions", count),
+        "clicks": ("clicks", format_count),
+        "conversions": ("conversions", format_count),
         "cost": (f"eCPM{unit}", money),
         "cost_per_click": (f"CPC{unit}", money),
         "cost_per_conversion": (f"CPA{unit}", money),
@@ -157,4 +159,4 @@ def _cell(row: RankedTarget, name: str, written: Callable[[float], str], with_sp
         return Text("–")
     if not with_span or ends is None:
         return Text(written(value))
-    return Text.assemble(written(value), "\n", (span(ends, written), "dim"))
+    return Text.assemble(written(value), "\n", (format_span(ends, written), "dim"))

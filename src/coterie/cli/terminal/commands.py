@@ -11,7 +11,7 @@ import typer.core
 
 from coterie.cli.terminal.quick_imports import import_scikit_learn
 from coterie.errors import InvalidParameterError
-from coterie.runtime.missing_extras import require_extra
+from coterie.runtime.imports import require_extra
 
 __all__ = ["Command", "QuickCommand", "needing"]
 

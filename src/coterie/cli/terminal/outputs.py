@@ -15,7 +15,7 @@ from coterie.cli.terminal.streams import (
 )
 from coterie.errors import InvalidParameterError, OutputError
 from coterie.runtime.atomic_files import atomic_file, check_writable
-from coterie.runtime.missing_extras import require_extra
+from coterie.runtime.imports import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

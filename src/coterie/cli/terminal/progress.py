@@ -9,14 +9,14 @@ from typing import Any
 
 from coterie.cli.terminal.layout import one_line
 from coterie.cli.terminal.option_names import in_options
-from coterie.runtime import verbosity
+from coterie.runtime import messages
 
 __all__ = ["is_watched", "shown_bar", "shown_notes", "shown_stages"]
 
 
 def is_watched(quiet: bool) -> bool:
     """Return whether progress is visible: a terminal as standard error stream, and not quiet."""
-    return not quiet and verbosity.is_terminal()
+    return not quiet and messages.is_terminal()
 
 
 @contextlib.contextmanager
@@ -24,8 +24,8 @@ def shown_stages(quiet: bool) -> Iterator[None]:
     """Show the library's log messages beside a spinner, if progress is visible."""
     with contextlib.ExitStack() as displays:
         if quiet:
-            displays.enter_context(verbosity.silenced())
-        displays.enter_context(verbosity.shown_stages(is_watched(quiet)))
+            displays.enter_context(messages.silenced())
+        displays.enter_context(messages.shown_stages(is_watched(quiet)))
         yield
 
 

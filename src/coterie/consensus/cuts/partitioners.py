@@ -18,7 +18,7 @@ from scipy.sparse import csc_array, csr_array
 from sklearn.utils import check_random_state
 
 from coterie.consensus.parameters import check_choice
-from coterie.runtime.missing_extras import missing_packages, require_extra
+from coterie.runtime.imports import missing_packages, require_extra
 
 __all__ = [
     "choose_partitioner",

@@ -29,7 +29,7 @@ from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_row_blocks, on_one_thread
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
+from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
 
 __all__ = ["KLConsensus"]
 

@@ -32,8 +32,8 @@ from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
+from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
+from coterie.runtime.wording import short_repr
 
 __all__ = ["NMFConsensus", "NonnegativeFactor", "nonnegative_factor"]
 

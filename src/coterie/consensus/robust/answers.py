@@ -34,7 +34,7 @@ from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.rounding import round_by_kmeans
 from coterie.runtime.sampling import draw_weighted_subsample
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["Answer", "Sample", "choose_answer", "mean_agreement", "rand_index"]
 

@@ -25,7 +25,7 @@ from coterie.relaxation.divided import dispatch_relaxation
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.runtime.devices import check_device
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.messages import warn_user
 from coterie.search.median_search import SearchResult
 
 __all__ = ["RobustConsensus"]

@@ -21,7 +21,7 @@ from sklearn.metrics import (
     silhouette_score,
 )
 
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["FEATURE_INDICES", "FeatureSample", "indices_in_words"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.runtime.missing_extras import import_pandas
+from coterie.runtime.imports import import_pandas
 
 __all__ = ["KChoice"]
 

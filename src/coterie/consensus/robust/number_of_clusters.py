@@ -26,7 +26,7 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import WeakEvidenceWarning
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.messages import warn_user
 from coterie.search.median_search import SearchResult
 
 __all__ = ["choose_n_clusters", "default_ks", "measure_each_k", "recommend", "warn_if_weak"]

@@ -16,8 +16,8 @@ from coterie.counts.coassociation import check_partition_weights, pairwise_lower
 from coterie.counts.contingency import agreement_lower_bound, all_contingencies, count_pairs
 from coterie.errors import DissentWarning, InvalidParameterError
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.messages import warn_user
+from coterie.runtime.wording import short_repr
 from coterie.search.median_search import (
     SearchResult,
     Start,

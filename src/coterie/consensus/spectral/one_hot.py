@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning
+from coterie.runtime.messages import ignore_duplicate_points_warning
 
 __all__ = ["OneHotKMeans"]
 

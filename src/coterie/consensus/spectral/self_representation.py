@@ -23,7 +23,7 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral import spectral_labels
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["CorrelationConsensus", "SelfRepresentation", "code_affinity", "self_representation"]
 

@@ -26,7 +26,7 @@ from coterie.errors import InvalidLabelsError
 from coterie.labels.kernels import unpack_keys
 from coterie.labels.label_matrix import MISSING, LabelMatrix
 from coterie.runtime.devices import map_row_blocks
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

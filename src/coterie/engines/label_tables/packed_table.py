@@ -16,7 +16,7 @@ from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout
 from coterie.engines.label_tables.spark_frames import count_keys_of_low_hash
 from coterie.engines.queries import LocalTables, fetch, stream
 from coterie.errors import TableError
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

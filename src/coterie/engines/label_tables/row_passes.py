@@ -14,7 +14,7 @@ from coterie.engines.label_tables.executor_scoring import COUNT_COLUMN
 from coterie.engines.label_tables.packed_table import PackedTable
 from coterie.engines.label_tables.streamed_consensus import AssignmentRule, RowCoder, SweepCounts
 from coterie.engines.label_tables.table_outputs import PartWriter, TableOutput
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["BatchPasses"]
 

@@ -30,7 +30,7 @@ from coterie.engines.label_tables.streamed_consensus import AssignmentRule, RowC
 from coterie.engines.label_tables.table_outputs import TableOutput
 from coterie.engines.queries import engine_errors
 from coterie.errors import OutputError
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["SparkPasses", "row_scorer", "sweep_counts"]
 

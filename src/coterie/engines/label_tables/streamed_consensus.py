@@ -30,7 +30,7 @@ from coterie.engines.label_tables.table_outputs import TableOutput
 from coterie.errors import InvalidParameterError
 from coterie.labels.label_matrix import MISSING, LabelMatrix
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = [
     "AssignmentRule",

@@ -22,8 +22,13 @@ import pyarrow.parquet as pq
 from coterie.engines.postgres_dialect import in_postgres
 from coterie.engines.queries import engine_errors
 from coterie.errors import InvalidParameterError, OutputError
-from coterie.runtime.atomic_files import check_writable, output_errors, rename_durably
-from coterie.runtime.unfinished_paths import remove_stale, unfinished_path
+from coterie.runtime.atomic_files import (
+    check_writable,
+    output_errors,
+    remove_stale,
+    rename_durably,
+    unfinished_path,
+)
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -22,9 +22,9 @@ from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.stability import check_ks
 from coterie.labels.tuples import LabelTuples, as_label_tuples
-from coterie.runtime.missing_extras import require_extra
+from coterie.runtime.imports import require_extra
 from coterie.runtime.sampling import stratified_sample
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 BLUE, VERMILION = "#0072B2", "#D55E00"
 #: Colour of points without a label.

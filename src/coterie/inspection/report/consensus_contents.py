@@ -35,8 +35,7 @@ from coterie.inspection.report.cluster_words import cluster_words
 from coterie.inspection.report.feature_contents import FeaturesPart, features_part
 from coterie.inspection.report.k_contents import KPart, finite_or_none, k_part
 from coterie.labels.row_index import refuse_other_rows, row_index_of
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.wording import visible
+from coterie.runtime.wording import short_repr, visible
 
 __all__ = [
     "ClusterRow",

@@ -18,7 +18,7 @@ from coterie.inspection.report.feature_contrasts import (
     feature_contrasts,
     named_features,
 )
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = [
     "ClusterFeatures",

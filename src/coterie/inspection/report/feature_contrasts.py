@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from coterie.ensembles.input_checks import check_features
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import named_views
-from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.wording import visible
+from coterie.runtime.wording import short_repr, visible
 
 __all__ = ["FeatureContrasts", "feature_contrasts", "named_features"]
 

@@ -34,7 +34,7 @@ from coterie.ads.logs.simulation.simulated_traits import (
 )
 from coterie.errors import InvalidParameterError
 from coterie.runtime.atomic_files import atomic_folder
-from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.wording import short_repr
 
 __all__ = ["MarketDay", "SimulatedLogs", "auction_batches", "draw_day", "simulate_logs"]
 

@@ -1,7 +1,7 @@
-"""Progress on the standard error stream: the stages of a fit, bars of loops, announcements.
+"""Messages while something runs: stages of a fit, bars of loops, announcements, warnings.
 
-The stages are the log messages of this package at level INFO. The parameter ``verbose`` of the
-estimators shows them.
+Progress goes to the standard error stream. The stages are the log messages of this package at
+level INFO; the parameter ``verbose`` of the estimators shows them.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from coterie.errors import LabelWarning
 from coterie.runtime.wording import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.status import Status
-
-__all__ = ["announce", "is_terminal", "shown_stages", "shows_stages", "silenced", "track"]
 
 Item = TypeVar("Item")
 Parameters = ParamSpec("Parameters")
@@ -28,9 +30,13 @@ Result = TypeVar("Result")
 
 _log = logging.getLogger(__name__)
 _package = logging.getLogger("coterie")
+_PACKAGE_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
 
 #: A loop without a bar is reported this many times.
 _LINES_PER_LOOP = 10
+
+#: One entry for each :func:`silenced` block that is active.
+_silences: list[bool] = []
 
 
 def is_terminal() -> bool:
@@ -42,10 +48,8 @@ def is_terminal() -> bool:
 def shown_stages(verbose: bool = True) -> Iterator[None]:
     """Show the log messages of this package on the standard error stream.
 
-    A terminal shows the last message beside a spinner, which is removed at the end. The spinner
-    starts with the first message, so that another display can use the terminal until then.
-    Elsewhere, as in a file or a notebook, each message is a line. A block inside another one
-    changes nothing.
+    A terminal shows the last message next to a spinner, which is removed at the end. Elsewhere, as
+    in a file or a notebook, each message is a line. A block inside another one changes nothing.
 
     >>> with shown_stages(verbose=False):
     ...     logging.getLogger("coterie").info("comparing 10 partitions")
@@ -53,7 +57,7 @@ def shown_stages(verbose: bool = True) -> Iterator[None]:
     if not verbose or _active_stages() is not None:
         yield
         return
-    stages = _Spinner() if is_terminal() else _Lines()
+    stages = _Stages()
     level, propagate = _package.level, _package.propagate
     if not _package.isEnabledFor(logging.INFO):
         _package.setLevel(logging.INFO)
@@ -81,23 +85,11 @@ def shows_stages(fit: Callable[Parameters, Result]) -> Callable[Parameters, Resu
 
 
 def track(items: Iterable[Item], title: str, total: int, verbose: bool = True) -> Iterator[Item]:
-    """Yield the items, and show on the standard error stream how many were used.
+    """Yield the items; if ``verbose``, show how many of the ``total`` were used.
 
     A terminal, or a notebook that has ipywidgets, shows a bar, which is removed at the end.
     Elsewhere some lines are printed. Stages that are logged meanwhile are not shown.
 
-    Parameters
-    ----------
-    items : iterable
-    title : str
-        What is counted, for example "partitions".
-    total : int
-        Number of items.
-    verbose : bool
-        False only yields the items.
-
-    Examples
-    --------
     >>> list(track(range(3), "partitions", 3, verbose=False))
     [0, 1, 2]
     """
@@ -105,15 +97,20 @@ def track(items: Iterable[Item], title: str, total: int, verbose: bool = True) -
         yield from items
         return
     from rich.console import Console
+    from rich.progress import track as with_bar
 
     console, stages = Console(stderr=True), _active_stages()
+    # without ipywidgets rich would warn in a notebook
+    draws = find_spec("ipywidgets") if console.is_jupyter else console.is_terminal
     with stages.paused() if stages else contextlib.nullcontext():
-        if _can_draw(console):
-            from rich.progress import track as with_bar
-
+        if draws:
             yield from with_bar(items, title, total=total, console=console, transient=True)
-        else:
-            yield from _with_lines(items, title, total)
+            return
+        for number, item in enumerate(items, start=1):
+            yield item
+            # the whole part grows by one at every tenth of the total
+            if number * _LINES_PER_LOOP // total > (number - 1) * _LINES_PER_LOOP // total:
+                _write_line(f"{title}: {number:,} of {total:,}")
 
 
 def announce(message: str) -> bool:
@@ -141,58 +138,67 @@ def silenced() -> Iterator[None]:
         _silences.pop()
 
 
-#: One entry for each :func:`silenced` block that is active.
-_silences: list[bool] = []
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Give a warning that points at the code that called this package."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE_FOLDER):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+@contextlib.contextmanager
+def ignore_duplicate_points_warning() -> Iterator[None]:
+    """Ignore the warning of k-means that there are fewer distinct points than clusters.
+
+    Callers drop the empty clusters, so the result is valid. Other warnings pass.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Number of distinct clusters")
+        yield
+
+
+@contextlib.contextmanager
+def ignore_label_warnings() -> Iterator[None]:
+    """Ignore warnings about the shape of label matrices that this package made itself.
+
+    There many partitions of few points are no sign of a transposed table, and equal ones are the
+    best case.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        yield
+
+
+@contextlib.contextmanager
+def ignore_unfinished_tasks_warning() -> Iterator[None]:
+    """Ignore the warning of joblib about unfinished tasks after an error or an interrupt."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"\d+ tasks (have been|which were)")
+        yield
 
 
 class _Stages(logging.Handler):
-    """Display of log messages."""
+    """Show the last message next to a spinner on a terminal, elsewhere each on a line.
+
+    The spinner starts with the first message, so that another display can use the terminal until
+    then.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
+        self._spins = is_terminal()
         self._is_paused = False
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if not self._is_paused:
-            self.show(" ".join(visible(record.getMessage()).split()))
-
-    def show(self, text: str) -> None:
-        """Show one line of text."""
-        raise NotImplementedError
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the stream to another display."""
-        self.clear()
-        self._is_paused = True
-        try:
-            yield
-        finally:
-            self._is_paused = False
-
-    def clear(self) -> None:
-        """Remove what is shown."""
-
-    def close(self) -> None:
-        self.clear()
-        super().close()
-
-
-class _Lines(_Stages):
-    """Each message is a line."""
-
-    def show(self, text: str) -> None:
-        _write_line(text)
-
-
-class _Spinner(_Stages):
-    """The last message is beside a spinner."""
-
-    def __init__(self) -> None:
-        super().__init__()
         self._status: Status | None = None
 
-    def show(self, text: str) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._is_paused:
+            return
+        text = " ".join(visible(record.getMessage()).split())
+        if not self._spins:
+            _write_line(text)
+            return
         from rich.console import Console
         from rich.markup import escape
 
@@ -202,7 +208,21 @@ class _Spinner(_Stages):
         else:
             self._status.update(escape(text))
 
-    def clear(self) -> None:
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the stream to another display."""
+        self._stop()
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
+
+    def close(self) -> None:
+        self._stop()
+        super().close()
+
+    def _stop(self) -> None:
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -210,21 +230,6 @@ class _Spinner(_Stages):
 
 def _active_stages() -> _Stages | None:
     return next((one for one in _package.handlers if isinstance(one, _Stages)), None)
-
-
-def _can_draw(console: Console) -> bool:
-    """Return whether a bar can be drawn; in a notebook rich needs ipywidgets, or it warns."""
-    if console.is_jupyter:
-        return find_spec("ipywidgets") is not None
-    return console.is_terminal
-
-
-def _with_lines(items: Iterable[Item], title: str, total: int) -> Iterator[Item]:
-    for number, item in enumerate(items, start=1):
-        yield item
-        # the whole part grows by one at every tenth of the total
-        if number * _LINES_PER_LOOP // total > (number - 1) * _LINES_PER_LOOP // total:
-            _write_line(f"{title}: {number:,} of {total:,}")
 
 
 def _write_line(text: str) -> None:
