@@ -33,7 +33,7 @@ from benchmarks.ads import simulate
 from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, sizes_text
 from coterie.datasets import load_dataset, load_views
 from coterie.datasets.dataset_files import data_folders
-from coterie.ensembles.making import make_partitions
+from coterie.ensembles.generate import make_partitions
 from coterie.errors import DatasetUnavailableError
 
 _RUNS, _RUNS_A_VIEW = 40, 10

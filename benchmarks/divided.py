@@ -28,8 +28,7 @@ from benchmarks.results import (
 )
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.coassociation import tuple_coassociation
-from coterie.ensembles.making import make_partitions
-from coterie.ensembles.planted import planted_partitions
+from coterie.ensembles.generate import make_partitions, planted_partitions
 from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.admm import robust_factor

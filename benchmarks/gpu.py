@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.harness import Context
 from benchmarks.results import Marks, Result, Table, add_legend, item, line_plot
 from coterie.counts.coassociation import tuple_coassociation
-from coterie.ensembles.planted import planted_partitions
+from coterie.ensembles.generate import planted_partitions
 from coterie.errors import MissingExtraError
 from coterie.inspection.scores import clustering_accuracy
 from coterie.labels.tuples import LabelTuples, as_label_tuples

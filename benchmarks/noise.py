@@ -32,7 +32,7 @@ from benchmarks.results import (
 from coterie.consensus import OneHotKMeans
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.counts.contingency import all_contingencies, count_pairs
-from coterie.ensembles.planted import planted_partitions
+from coterie.ensembles.generate import planted_partitions
 from coterie.errors import CoterieError
 from coterie.inspection.scores import clustering_accuracy
 from coterie.labels.tuples import as_label_tuples

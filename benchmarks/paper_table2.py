@@ -32,7 +32,7 @@ from benchmarks.paper_tables import BASE_RUNS, PaperTable, run_table
 from benchmarks.results import Result
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
 from coterie.datasets import load_dataset
-from coterie.ensembles.making import make_partitions
+from coterie.ensembles.generate import make_partitions
 from coterie.ensembles.scalings import standard_and_min_max
 from coterie.inspection.scores import clustering_accuracy
 

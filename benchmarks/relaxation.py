@@ -19,7 +19,7 @@ from benchmarks.harness import Context
 from benchmarks.measuring import Measurement, Stopwatch, measure
 from benchmarks.results import Result, Table, item, seconds_text
 from coterie.counts.coassociation import TupleCoassociation, tuple_coassociation
-from coterie.ensembles.planted import planted_partitions
+from coterie.ensembles.generate import planted_partitions
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.admm import required_bytes, robust_factor
 from coterie.relaxation.least_squares import least_squares_factor

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.harness import Context
 from benchmarks.measuring import Stopwatch, Work, measure_side_by_side
 from benchmarks.results import Result, Table, item, seconds_text
-from coterie.ensembles.making import make_partitions
-from coterie.ensembles.planted import planted_partitions
+from coterie.ensembles.generate import make_partitions, planted_partitions
 from coterie.runtime.devices import readable_bytes
 
 #: Name of the library among the contenders of a cell.

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.trials import Material
 from coterie.datasets import load_views
-from coterie.ensembles.making import make_partitions
-from coterie.ensembles.planted import planted_partitions
+from coterie.ensembles.generate import make_partitions, planted_partitions
 
 N_RUNS, RUNS_PER_VIEW = 40, 10
 #: Shares of the planted clusters, in percent.

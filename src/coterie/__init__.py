@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from coterie.datasets.loading import load_views as load_views
     from coterie.engines.label_tables import TableConsensus as TableConsensus
     from coterie.engines.label_tables import consensus_table as consensus_table
-    from coterie.ensembles.making import make_partitions as make_partitions
-    from coterie.ensembles.planted import planted_partitions as planted_partitions
+    from coterie.ensembles.generate import make_partitions as make_partitions
+    from coterie.ensembles.generate import planted_partitions as planted_partitions
     from coterie.estimators.clusterer import ConsensusClusterer as ConsensusClusterer
     from coterie.estimators.robust_spectral import RobustSpectral as RobustSpectral
     from coterie.estimators.view_clusterer import MultiViewClusterer as MultiViewClusterer

@@ -17,7 +17,7 @@ from benchmarks.harness import Context
 from benchmarks.peers import KINDS, accuracy_by_wrong_votes, runner, trials
 from benchmarks.peers.tasks import WRONG_OF_20, Task, growing_task, write_task, wrong_vote_tasks
 from benchmarks.peers.trials import Limits, Material, find_or_make, run_trial
-from coterie.ensembles.planted import planted_partitions
+from coterie.ensembles.generate import planted_partitions
 from coterie.inspection.scores import clustering_accuracy, mirkin_objective
 
 FAKE = Path(__file__).with_name("fake_peer.py")

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import pairwise_distances
 
-from coterie.ensembles import distance_embedding
-from coterie.ensembles.distance_embedding import DistanceEmbedding, check_distances
+from coterie.ensembles import scalings
+from coterie.ensembles.scalings import DistanceEmbedding, check_distances
 from coterie.errors import InvalidParameterError
 
 
@@ -38,7 +38,7 @@ def test_euclidean_distances_are_kept(n, p, seed):
 
 def test_landmarks_keep_euclidean_distances(monkeypatch):
     """More landmarks than columns are enough; rows that are not allowed are no landmarks."""
-    monkeypatch.setattr(distance_embedding, "MOST_LANDMARKS", 10)
+    monkeypatch.setattr(scalings, "MOST_LANDMARKS", 10)
     X = np.random.default_rng(0).normal(size=(60, 3))
     D, allowed = distances(X), np.arange(60) % 2 == 0
     embedding = DistanceEmbedding.fit(D, np.random.RandomState(0), allowed)

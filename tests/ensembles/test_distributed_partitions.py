@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import make_blobs
 
 from coterie import ConsensusClusterer, make_partitions
-from coterie.ensembles.making import fit_ensemble
+from coterie.ensembles.generate import fit_ensemble
 from coterie.ensembles.plans import KINDS
 from coterie.errors import CoterieError
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_blobs
 
-from coterie.ensembles import execution, landmark_spectral, runs
-from coterie.ensembles.making import fit_ensemble
-from coterie.ensembles.members import label_rows
-from coterie.ensembles.nearest_rows import MOST_LLOYD
+from coterie.ensembles import execution, landmark_spectral, plans
+from coterie.ensembles.generate import fit_ensemble
+from coterie.ensembles.members import MOST_LLOYD, label_rows
 from coterie.ensembles.plans import KINDS
 
 IRIS = load_iris().data
@@ -18,8 +17,8 @@ IRIS = load_iris().data
 @pytest.fixture
 def few_fitted(monkeypatch):
     """Runs are fitted to 90 rows, and a task labels 40 rows."""
-    for kind in runs.MOST_FITTED:
-        monkeypatch.setitem(runs.MOST_FITTED, kind, 90)
+    for kind in plans.MOST_FITTED:
+        monkeypatch.setitem(plans.MOST_FITTED, kind, 90)
     monkeypatch.setattr(execution, "_ROWS_PER_TASK", 40)
     monkeypatch.setattr(landmark_spectral, "SHARED_LANDMARKS", 20)
 

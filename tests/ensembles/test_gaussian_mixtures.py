@@ -7,8 +7,9 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
+from coterie.ensembles.execution import fit_run
 from coterie.ensembles.gaussian_mixtures import fit_mixture, principal_axes
-from coterie.ensembles.runs import Run, fit_run
+from coterie.ensembles.plans import Run
 from coterie.ensembles.scalings import Scaling, centring
 
 IRIS = load_iris().data

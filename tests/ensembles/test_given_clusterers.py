@@ -10,9 +10,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from coterie.ensembles.given_clusterers import EstimatorMember, run_parameters, takes_weights
-from coterie.ensembles.nearest_rows import NearestRowMember
-from coterie.ensembles.runs import Run, fit_run
+from coterie.ensembles.execution import fit_run
+from coterie.ensembles.members import (
+    EstimatorMember,
+    NearestRowMember,
+    run_parameters,
+    takes_weights,
+)
+from coterie.ensembles.plans import Run
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
 

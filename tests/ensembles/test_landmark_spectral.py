@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris, make_circles, make_moons
 
 from coterie.ensembles import landmark_spectral
+from coterie.ensembles.execution import fit_run
 from coterie.ensembles.landmark_spectral import _embedding, _leading_axes, _links
-from coterie.ensembles.runs import Run, fit_run
+from coterie.ensembles.plans import Run
 from coterie.ensembles.scalings import centring
 
 IRIS = load_iris().data

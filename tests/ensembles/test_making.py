@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris, make_blobs
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_info
 
-from coterie.ensembles.making import fit_ensemble, make_partitions
+from coterie.ensembles.generate import fit_ensemble, make_partitions
 from coterie.ensembles.plans import KINDS
 from coterie.errors import InvalidParameterError, LabelWarning
 

@@ -10,8 +10,9 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier
 
-from coterie.ensembles.nearest_rows import NearestRowMember, fit_centroids, fit_ward
-from coterie.ensembles.runs import Run, fit_run
+from coterie.ensembles.execution import fit_run
+from coterie.ensembles.members import NearestRowMember, fit_centroids, fit_ward
+from coterie.ensembles.plans import Run
 from coterie.ensembles.scalings import Scaling, centring
 
 FLOWERS = load_iris().data

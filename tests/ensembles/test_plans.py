@@ -26,7 +26,7 @@ def planned_runs(ensemble, n_runs, n_rows=400, n_clusters=3, **shares):
         kinds=check_ensemble(ensemble),
         **shares,
     )
-    plan.check_every_row_is_drawn(n_runs)
+    plan.check_draws(n_runs)
     return list(plan.runs(SCALINGS, np.random.SeedSequence(0).spawn(n_runs)))
 
 

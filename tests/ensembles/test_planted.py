@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from coterie.ensembles.planted import planted_partitions
+from coterie.ensembles.generate import planted_partitions
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 

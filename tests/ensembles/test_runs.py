@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 from coterie.ensembles import scalings
-from coterie.ensembles.runs import MOST_FITTED, Run, fit_run, fitted_rows
+from coterie.ensembles.execution import fit_run, fitted_rows
+from coterie.ensembles.plans import MOST_FITTED, Run
 from coterie.ensembles.scalings import centring
 from coterie.errors import InvalidParameterError
 

@@ -1,7 +1,8 @@
-"""Execution of the runs by joblib: in this process, in others, or on other machines.
+"""Execution of runs: each clusters some rows and keeps what is needed to label new rows.
 
-A run that is fitted to a sample gets only the rows of the sample. The members of these runs then
-label all rows together, by blocks of rows. So X is neither copied nor read once for each run.
+joblib sends the runs to this process, to others, or to other machines. A run that is fitted to a
+sample gets only the rows of the sample. The members of these runs then label all rows together, by
+blocks of rows. So X is neither copied nor read once for each run.
 """
 
 from __future__ import annotations
@@ -15,11 +16,22 @@ from typing import Any
 
 import joblib
 import numpy as np
-import numpy.typing as npt
 
-from coterie.ensembles.members import Member, label_rows
-from coterie.ensembles.runs import MOST_FITTED, Run, fit_rows, fit_run, fitted_rows
-from coterie.errors import CoterieError
+from coterie.arrays import AnyArray, Bools
+from coterie.ensembles.gaussian_mixtures import MixtureMember, fit_mixture, principal_axes
+from coterie.ensembles.landmark_spectral import SpectralMember, fit_landmark_spectral
+from coterie.ensembles.members import (
+    CentroidMember,
+    Member,
+    NearestRowMember,
+    fit_centroids,
+    fit_clusterer,
+    fit_ward,
+    label_rows,
+    takes_weights,
+)
+from coterie.ensembles.plans import MOST_FITTED, Run
+from coterie.errors import CoterieError, InvalidParameterError
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import (
     ignore_duplicate_points_warning,
@@ -27,10 +39,116 @@ from coterie.runtime.messages import (
     track,
 )
 
-__all__ = ["execute_runs", "is_sampled"]
-
 #: Rows that one task labels.
 _ROWS_PER_TASK = 1 << 18
+
+
+def fit_run(X: Any, run: Run, sample_weight: Any = None) -> tuple[Member, AnyArray]:
+    """Cluster the rows of ``X`` once.
+
+    The labels (n,) are those of ``member.predict(X)``, with −1 for rows that were not drawn and
+    for noise. Rows have weights in k-means, and in clusterers that know them. Elsewhere rows are
+    drawn with probabilities proportional to their weights.
+
+    >>> from coterie.ensembles.scalings import Scaling
+    >>> X = np.array([[0.0], [1.0], [9.0]])
+    >>> run = Run(kind="kmeans", n_clusters=2, scaling=Scaling(), drawn=None, seed=0)
+    >>> member, labels = fit_run(X, run)
+    >>> member.centres.shape, bool(labels[0] == labels[1] != labels[2])
+    ((2, 1), True)
+    """
+    rows, weights = fitted_rows(X.shape[0], run, sample_weight)
+    member: Member
+    with on_one_thread(), ignore_duplicate_points_warning():
+        if run.kind == "clusterer":
+            try:
+                member, labels = fit_clusterer(
+                    X, run.clusterer, run.n_clusters, run.seed, run.scaling, rows, weights
+                )
+            except ValueError as error:
+                raise InvalidParameterError(
+                    f"ensemble: {run.clusterer!r} failed with n_clusters={run.n_clusters}: {error}"
+                ) from error
+        else:
+            member, labels = _fit_rows(X if rows is None else X[rows], run, weights)
+            if rows is not None:
+                labels = member.predict(X)
+        if run.drawn is not None:
+            labels[~run.drawn] = -1
+        return member, labels
+
+
+def _fit_rows(rows: Any, run: Run, weights: Any) -> tuple[Member, AnyArray]:
+    """Fit a run of a kind of this package to all given rows; return it and their labels.
+
+    The member has only clusters that the rows have.
+    """
+    Z = run.scaling.transform(rows)
+    K = min(run.n_clusters or 1, Z.shape[0])
+    member: CentroidMember | NearestRowMember | SpectralMember | MixtureMember
+    # One cluster is the same for every kind, and other kinds need two rows.
+    if run.kind == "kmeans" or K == 1:
+        # k-means centres a dense array in place; it must not change the user's X
+        Z = Z.copy() if Z is rows else Z
+        member = fit_centroids(Z, K, run.seed, run.scaling, weights)
+    elif run.kind == "spectral":
+        member = fit_landmark_spectral(Z, K, run.seed, run.scaling, run.graph)
+    elif run.kind == "ward":
+        member = fit_ward(Z, K, run.scaling)
+    else:
+        covariance = "full" if run.kind == "mixture" else "diag"
+        axes = principal_axes(Z, run.seed) if run.axes is None else run.axes
+        member = fit_mixture(Z, K, run.seed, run.scaling, axes, covariance)
+    # Labels come from predict, so that fit and predict agree on ties.
+    labels = member.predict(rows)
+    used = np.unique(labels)
+    if len(used) < (run.n_clusters or 1):  # some clusters have no fitted row
+        member = member.with_clusters(used)
+        labels = member.predict(rows)
+    return member, labels
+
+
+def fitted_rows(n: int, run: Run, sample_weight: Any) -> tuple[AnyArray | None, Any]:
+    """Return the rows to fit (None: all), and their weights if the run can use weights."""
+    weighs = run.kind == "kmeans" or (run.kind == "clusterer" and takes_weights(run.clusterer))
+    allowed = None if run.drawn is None else np.flatnonzero(run.drawn)
+    weights = sample_weight if allowed is None or sample_weight is None else sample_weight[allowed]
+    if weights is not None and not weights.any():
+        raise InvalidParameterError(
+            f"sample_weight is 0 for all {len(weights)} rows of a sample; raise subsample, or "
+            "leave out rows of weight 0"
+        )
+    if weights is not None and weighs:
+        places = np.flatnonzero(weights)
+        allowed, weights = (places if allowed is None else allowed[places]), weights[places]
+    count = n if allowed is None else len(allowed)
+    most, rng = MOST_FITTED.get(run.kind, count), np.random.default_rng(run.seed)
+    places_or_all = draw_rows(count, most, None if weighs else weights, rng)
+    kept = weights if weighs else None
+    if places_or_all is None:
+        return allowed, kept
+    rows = places_or_all if allowed is None else allowed[places_or_all]
+    return rows, None if kept is None else kept[places_or_all]
+
+
+def draw_rows(n: int, most: int, weights: Any, rng: np.random.Generator) -> AnyArray | None:
+    """Draw at most ``most`` of n rows, increasing; None is each row once.
+
+    Without weights rows are different. With weights, row i is drawn most · w_i / Σw times, ± 1.
+    """
+    most = min(most, n)
+    if weights is not None:
+        # equal steps through the cumulative weights
+        steps = (np.arange(most) + rng.random()) / most * weights.sum()
+        return np.minimum(np.searchsorted(np.cumsum(weights), steps, "right"), n - 1)
+    if most == n:
+        return None
+    return np.sort(rng.choice(n, most, replace=False, shuffle=False))
+
+
+def is_sampled(method: str, n_rows: int) -> bool:
+    """Return whether runs of a kind are fitted to a sample of the rows."""
+    return n_rows > MOST_FITTED.get(method, n_rows)
 
 
 def execute_runs(
@@ -40,7 +158,7 @@ def execute_runs(
     weights: Any = None,
     n_jobs: int | None = None,
     verbose: bool = False,
-) -> tuple[npt.NDArray[Any], list[Member]]:
+) -> tuple[AnyArray, list[Member]]:
     """Return the labels (n, V) of the runs in the smallest integer type, and the members."""
     queue, table = CallQueue(), _LabelTable(X.shape[0], n_runs)
     tasks = (joblib.delayed(queue)(*_task(X, run, weights, table, v)) for v, run in enumerate(runs))
@@ -63,11 +181,6 @@ def execute_runs(
         if sampled:
             _label_all_rows(X, members, sampled, table, queue, n_jobs, verbose)
     return table.labels, members
-
-
-def is_sampled(method: str, n_rows: int) -> bool:
-    """Return whether runs of a kind are fitted to a sample of the rows."""
-    return n_rows > MOST_FITTED.get(method, n_rows)
 
 
 class CallQueue:
@@ -110,16 +223,16 @@ class _LabelTable:
     """Labels (n, V) in the smallest integer type that holds them; −1 is missing."""
 
     def __init__(self, n_rows: int, n_runs: int) -> None:
-        self.labels: npt.NDArray[Any] = np.zeros((n_rows, n_runs), dtype=np.int8)
+        self.labels: AnyArray = np.zeros((n_rows, n_runs), dtype=np.int8)
         # joblib prepares further runs in other threads while labels are stored
         self._changing = threading.Lock()
 
-    def leave_out(self, rows: npt.NDArray[np.bool_], v: int) -> None:
+    def leave_out(self, rows: Bools, v: int) -> None:
         """Mark rows as left out by run v."""
         with self._changing:
             self.labels[rows, v] = -1
 
-    def put(self, rows: slice, runs: Sequence[int], labels: npt.NDArray[Any]) -> None:
+    def put(self, rows: slice, runs: Sequence[int], labels: AnyArray) -> None:
         """Store labels (n', V'), except for rows that a run left out."""
         needed = _smallest_type(labels)
         with self._changing:
@@ -140,7 +253,8 @@ def _task(X: Any, run: Run, weights: Any, table: _LabelTable, v: int) -> tuple[A
 
 
 def _fit_sample(rows: Any, run: Run, weights: Any) -> tuple[Member, None]:
-    return fit_rows(rows, run, weights)[0], None
+    with on_one_thread(), ignore_duplicate_points_warning():
+        return _fit_rows(rows, run, weights)[0], None
 
 
 def _label_all_rows(
@@ -167,13 +281,13 @@ def _label_all_rows(
             table.put(slice(a, a + _ROWS_PER_TASK), sampled, labels)
 
 
-def _label_on_one_thread(members: Sequence[Member], X: Any) -> npt.NDArray[Any]:
+def _label_on_one_thread(members: Sequence[Member], X: Any) -> AnyArray:
     with on_one_thread():
         labels = label_rows(members, X)
     return labels.astype(_smallest_type(labels))
 
 
-def _smallest_type(labels: npt.NDArray[Any]) -> np.dtype[Any]:
+def _smallest_type(labels: AnyArray) -> np.dtype[Any]:
     """Return the smallest integer type that holds labels and −1."""
     return np.min_scalar_type(-int(labels.max(initial=0)) - 1)
 

@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from coterie.arrays import AnyArray, Floats
 from coterie.ensembles.members import Member, RowBlock
-from coterie.ensembles.scalings import Floats, Labels, Scaling
-from coterie.runtime.wording import short_repr
-
-__all__ = ["MixtureMember", "fit_mixture", "principal_axes"]
+from coterie.ensembles.scalings import Scaling
 
 _MOST_AXES = 10
 #: Added to all variances, as a share of the mean variance of the principal components.
@@ -29,7 +26,7 @@ _FAR = 1e3
 _TINY = float(np.finfo(np.float64).tiny) ** 0.5
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MixtureMember(Member):
     """A fitted mixture of K_v Gaussians of y = axesᵀ z, for axes (q, r).
 
@@ -43,41 +40,34 @@ class MixtureMember(Member):
     factors: Floats
     offsets: Floats
 
-    __repr__ = short_repr
-
-    def labels_of(self, block: RowBlock) -> Labels:
+    def labels_of(self, block: RowBlock) -> AnyArray:
         """Return the most likely component of each row.
 
         The scores are quadratic in y: one product of the matrix of all y_a and y_a y_b, which
         mixtures with the same axes share, and the coefficients.
         """
         Z = self.coordinates(block, self.axes.dtype)
-        centre = self._centre()
+        # 0, which mixtures share, or the mean of means that are far from 0, where the digits of
+        # squares would cancel: features without a shift can be far from 0, and an outlier that
+        # was not fitted can shift all others
+        centre = self.means.mean(axis=0)
+        if np.abs(centre).max() * np.abs(self.factors).max() <= _FAR:
+            centre = np.zeros_like(centre)
         powers = block.once(_powers, Z, self.axes, centre)
         precisions = self.factors @ self.factors.transpose(0, 2, 1)
         means = self.means - centre
         slopes = np.einsum("kab,kb->ka", precisions, means)
         first, second = np.triu_indices(len(centre))
-        # the entries beside the diagonal count twice in yᵀ Σ⁻¹ y
+        # the entries off the diagonal count twice in yᵀ Σ⁻¹ y
         squares = np.where(first == second, -0.5, -1.0) * precisions[:, first, second]
         scores = powers.T @ np.hstack([slopes, squares]).T
         scores += self.offsets - 0.5 * np.einsum("ka,ka->k", means, slopes)
         return scores.argmax(axis=1).astype(np.int32)
 
-    def with_clusters(self, kept: npt.NDArray[Any]) -> Self:
+    def with_clusters(self, kept: AnyArray) -> Self:
         """Return the same run with some of its clusters only."""
         parts = {name: getattr(self, name)[kept] for name in ("means", "factors", "offsets")}
         return replace(self, **parts)
-
-    def _centre(self) -> Floats:
-        """Return 0, which mixtures share, or the mean of means that are far from 0.
-
-        There the digits of squares would cancel. Features without a shift can be far from 0, and
-        an outlier that was not fitted can shift all others.
-        """
-        centre: Floats = self.means.mean(axis=0)
-        is_far = np.abs(centre).max() * np.abs(self.factors).max() > _FAR
-        return centre if is_far else np.zeros_like(centre)
 
 
 def principal_axes(Z: Any, seed: int) -> Floats:
@@ -131,7 +121,7 @@ def fit_mixture(
     )
 
 
-def _powers(_X: Any, Z: Any, axes: Floats, centre: Floats) -> Floats:
+def _powers(Z: Any, axes: Floats, centre: Floats) -> Floats:
     """Return all y_a, then all y_a y_b with a ≤ b, for y = axesᵀ z − centre; one column a row."""
     r = len(centre)
     first, second = np.triu_indices(r)

@@ -18,17 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
+from coterie.arrays import AnyArray, Floats
 from coterie.ensembles.members import Member, RowBlock
-from coterie.ensembles.scalings import Floats, Labels, Scaling
-from coterie.runtime.wording import short_repr
-
-__all__ = ["LandmarkGraph", "SpectralMember", "fit_landmark_spectral", "share_graph"]
+from coterie.ensembles.scalings import Scaling
 
 _LANDMARKS = 300
 #: Number of landmarks that the runs on large data share.
@@ -41,7 +38,7 @@ _LANDMARK_STEPS = 5
 _DISTINCT = 1e-11
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SpectralMember(Member):
     """A fitted landmark-spectral run, for landmarks (p, q), axes (p, r) and centres (K_v, r).
 
@@ -55,17 +52,15 @@ class SpectralMember(Member):
     axes: Floats
     centres: Floats
 
-    __repr__ = short_repr
-
-    def labels_of(self, block: RowBlock) -> Labels:
+    def labels_of(self, block: RowBlock) -> AnyArray:
         """Return the index of the nearest centre of each embedded row."""
         Z = self.coordinates(block, self.landmarks.dtype)
-        links = block.once(_links_of_block, Z, self.landmarks, self.n_neighbors, self.width)
+        links, _ = block.once(_links, Z, self.landmarks, self.n_neighbors, self.width)
         return pairwise_distances_argmin(_embedding(links, self.axes), self.centres).astype(
             np.int32
         )
 
-    def with_clusters(self, kept: npt.NDArray[Any]) -> Self:
+    def with_clusters(self, kept: AnyArray) -> Self:
         """Return the same run with some of its clusters only."""
         return replace(self, centres=self.centres[kept])
 
@@ -90,7 +85,12 @@ def _link_to_landmarks(
     """Choose landmarks of the rows Z (n, q); return their graph, and the links of the rows."""
     n = Z.shape[0]
     p = max(min(n_landmarks, n // 2), min(n_axes + 2, n))
-    landmarks = _choose_landmarks(Z, p, rng)
+    if sp.issparse(Z) or p >= n:  # centres of sparse rows would be dense
+        landmarks = Z[rng.permutation(n)[:p]]
+    else:
+        candidates = Z[rng.permutation(n)[: _ROWS_PER_LANDMARK * p]]
+        model = KMeans(p, init="random", n_init=1, max_iter=_LANDMARK_STEPS, random_state=rng)
+        landmarks = model.fit(candidates).cluster_centers_
     n_neighbors = min(_NEIGHBOURS, max(1, p // 2))
     links, width = _links(Z, landmarks, n_neighbors)
     used = np.flatnonzero(links.sum(axis=0))
@@ -117,16 +117,6 @@ def fit_landmark_spectral(
     return SpectralMember(centres=model.cluster_centers_, **graph._asdict(), **vars(scaling))
 
 
-def _choose_landmarks(Z: Any, p: int, rng: np.random.RandomState) -> Any:
-    """Return p centres of the rows; for sparse rows p of them, because centres are dense."""
-    n = Z.shape[0]
-    if sp.issparse(Z) or p >= n:
-        return Z[rng.permutation(n)[:p]]
-    candidates = Z[rng.permutation(n)[: _ROWS_PER_LANDMARK * p]]
-    model = KMeans(p, init="random", n_init=1, max_iter=_LANDMARK_STEPS, random_state=rng)
-    return model.fit(candidates).cluster_centers_
-
-
 def _links(
     Z: Any, landmarks: Any, n_neighbors: int, width: float | None = None
 ) -> tuple[sp.csr_array, float]:
@@ -135,36 +125,23 @@ def _links(
     The nearest landmark of each row has link 1, so that no row is without links. The scale of a
     row does not matter: D⁻¹ and the unit length of the embedding remove it.
     """
-    rows, ends = _with_distinct_distances(Z, landmarks)
-    near = NearestNeighbors(n_neighbors=n_neighbors).fit(ends)
-    distances, columns = near.kneighbors(rows)
+    # A column that adds j δ to the squared distances to landmark j, for a tiny δ: rows of few
+    # different values, such as 0 and 1, are equally far from many landmarks. Without δ, rounding
+    # would choose between them, and it depends on the other rows of the batch.
+    p = landmarks.shape[0]
+    squares = landmarks.multiply(landmarks) if sp.issparse(landmarks) else landmarks**2
+    step = _DISTINCT * float(squares.sum()) / p
+    added = np.sqrt(step * np.arange(p, dtype=np.float64)).astype(landmarks.dtype)[:, None]
+    near = NearestNeighbors(n_neighbors=n_neighbors).fit(_appended(landmarks, added))
+    zeros = np.zeros((Z.shape[0], 1), dtype=Z.dtype)
+    distances, columns = near.kneighbors(_appended(Z, zeros))
     if width is None:
         width = float(distances.mean()) or 1.0
     squares = distances**2
     strength = np.exp((squares[:, :1] - squares) / (2 * width**2))
     starts = np.arange(0, strength.size + 1, n_neighbors)
-    shape = (strength.shape[0], landmarks.shape[0])
-    return sp.csr_array((strength.ravel(), columns.ravel(), starts), shape=shape), width
-
-
-def _links_of_block(
-    _X: Any, Z: Any, landmarks: Any, n_neighbors: int, width: float
-) -> sp.csr_array:
-    return _links(Z, landmarks, n_neighbors, width)[0]
-
-
-def _with_distinct_distances(Z: Any, landmarks: Any) -> tuple[Any, Any]:
-    """Append a column that adds j δ to the squared distances to landmark j, for a tiny δ.
-
-    Rows of few different values, such as 0 and 1, are equally far from many landmarks. Without δ,
-    rounding would choose between them, and it depends on the other rows of the batch.
-    """
-    squares = landmarks.multiply(landmarks) if sp.issparse(landmarks) else landmarks**2
-    p = landmarks.shape[0]
-    step = _DISTINCT * float(squares.sum()) / p
-    added = np.sqrt(step * np.arange(p, dtype=np.float64)).astype(landmarks.dtype)[:, None]
-    zeros = np.zeros((Z.shape[0], 1), dtype=Z.dtype)
-    return _appended(Z, zeros), _appended(landmarks, added)
+    links = sp.csr_array((strength.ravel(), columns.ravel(), starts), shape=(Z.shape[0], p))
+    return links, width
 
 
 def _appended(Z: Any, column: Floats) -> Any:

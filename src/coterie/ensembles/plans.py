@@ -1,4 +1,8 @@
-"""Plans of ensembles: which kind of clustering each run is, and what varies between the runs."""
+"""Plans of ensembles: which kind of clustering each run is, and what varies between the runs.
+
+A :class:`Kind` says what the runs of a name have in common, a :class:`Plan` draws what varies, and
+a :class:`Run` holds the settings of one run.
+"""
 
 from __future__ import annotations
 
@@ -8,44 +12,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from coterie.ensembles.input_checks import check_number, check_whole
+from coterie.arrays import AnyArray, Bools, Floats
+from coterie.ensembles.input_checks import check_whole
 from coterie.ensembles.landmark_spectral import LandmarkGraph
-from coterie.ensembles.nearest_rows import MOST_LLOYD
-from coterie.ensembles.runs import MOST_FITTED, Run
-from coterie.ensembles.scalings import Floats, Scaling
+from coterie.ensembles.members import MOST_LLOYD
+from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import short_repr
 
-__all__ = ["ENSEMBLES", "MIXED", "Kind", "Plan", "check_ensemble", "check_share", "check_sizes"]
+#: A run of these kinds is fitted to a random sample of at most this many rows.
+MOST_FITTED = {
+    "kmeans": 200_000,
+    "spectral": 10_000,
+    "mixture": 4_000,
+    "diagonal mixture": 4_000,
+    "ward": 2_000,
+}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of run.
+    """One kind of run."""
 
-    Attributes
-    ----------
-    name : str
-        The first word of the names of its partitions.
-    method : str
-        ``kind`` of :class:`~coterie.ensembles.runs.Run`.
-    sizes : {"given", "diverse", "coarse", "fine"}
-        How K_v is drawn, see :func:`~coterie.ensembles.making.fit_ensemble`.
-    subsample, subspace : float or None
-        The shares of the rows and columns that a run uses; None is all.
-    scalings : bool
-        Whether its runs use three scalings in turn.
-    clusterer : scikit-learn clusterer, if ``method`` is "clusterer"
-    """
-
-    name: str
-    method: str = "kmeans"
-    sizes: str = "given"
-    subsample: float | None = None
-    subspace: float | None = None
-    scalings: bool = False
-    clusterer: Any = None
+    name: str  # the first word of the names of its partitions
+    method: str = "kmeans"  # ``kind`` of its runs
+    sizes: str = "given"  # how K_v is drawn: "given", "diverse", "coarse" or "fine"
+    subsample: float | None = None  # the share of the rows that a run uses; None is all
+    subspace: float | None = None  # the share of the columns
+    scalings: bool = False  # whether its runs use three scalings in turn
+    clusterer: Any = None  # of scikit-learn, if the method is "clusterer"
 
 
 #: The kinds of runs by name.
@@ -71,6 +67,22 @@ ENSEMBLES = ("mixed", *KINDS)
 _MOST_DIVERSE = 50
 _MOST_FINE = 60
 _ROWS_PER_COMPONENT = 30
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """Settings of one run."""
+
+    kind: str  # a key of ``MOST_FITTED``, or "clusterer"
+    n_clusters: int | None  # K_v; None leaves it to the clusterer
+    scaling: Scaling
+    drawn: Bools | None  # (n,) rows that may be fitted; None is all
+    seed: int
+    clusterer: Any = None
+    axes: Floats | None = None  # principal axes for mixtures; None leaves them to the run
+    graph: LandmarkGraph | None = None  # landmarks for spectral runs, in the same way
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,10 +175,19 @@ class Plan:
             counts[name] += 1
         return tuple(names)
 
-    def check_every_row_is_drawn(self, n_partitions: int) -> None:
-        """Refuse samples that leave out rows, or that share no row, so that nothing links them."""
+    def check_draws(self, n_partitions: int) -> None:
+        """Refuse samples that leave out rows or share none, and odds of what is not drawn."""
         shares = [self._share(kind) for kind in self.kinds]
-        self._check_odds(shares)
+        columns = [kind.subspace if self.subspace is None else self.subspace for kind in self.kinds]
+        for name, odds, used in (
+            ("subsample", self.row_odds, shares),
+            ("subspace", self.column_odds, columns),
+        ):
+            if odds is not None and all(share is None for share in used):
+                raise InvalidParameterError(
+                    f"{name}_weight is given, but the runs draw no {name}; set {name}, such as "
+                    f"{name}=0.8"
+                )
         if n_partitions == 1 or any(share is None for share in shares):
             return
         n_samples = n_partitions
@@ -186,19 +207,6 @@ class Plan:
                 raise InvalidParameterError(
                     f"subsample_weight[{row}] is so small that {n_samples} samples draw the row "
                     f"{expected:.2g} times on average; raise it, subsample or n_partitions"
-                )
-
-    def _check_odds(self, shares: list[float | None]) -> None:
-        """Refuse weights for drawing if nothing is drawn."""
-        columns = [kind.subspace if self.subspace is None else self.subspace for kind in self.kinds]
-        for name, odds, drawn in (
-            ("subsample", self.row_odds, shares),
-            ("subspace", self.column_odds, columns),
-        ):
-            if odds is not None and all(share is None for share in drawn):
-                raise InvalidParameterError(
-                    f"{name}_weight is given, but the runs draw no {name}; set {name}, such as "
-                    f"{name}=0.8"
                 )
 
     def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
@@ -226,8 +234,8 @@ class Plan:
         return min(max(round(share * self.n_rows), least), self.n_rows)
 
     def _draw_rows(
-        self, kind: Kind, times_drawn: npt.NDArray[np.int32], random: np.random.Generator
-    ) -> npt.NDArray[np.bool_] | None:
+        self, kind: Kind, times_drawn: AnyArray, random: np.random.Generator
+    ) -> Bools | None:
         """Draw the rows that were drawn least often, and count them; None is all rows."""
         share = self._share(kind)
         if share is None:
@@ -243,7 +251,7 @@ class Plan:
         times_drawn += drawn
         return drawn
 
-    def _draw_columns(self, share: float, random: np.random.Generator) -> npt.NDArray[np.intp]:
+    def _draw_columns(self, share: float, random: np.random.Generator) -> AnyArray:
         """Draw different columns, in rising order."""
         count = max(1, round(share * self.n_features))
         if self.column_odds is None:
@@ -267,7 +275,11 @@ def check_ensemble(ensemble: Any) -> tuple[Kind, ...]:
             kinds += [KINDS[name] for name in MIXED]
         elif isinstance(entry, str) and entry in KINDS:
             kinds.append(KINDS[entry])
-        elif _is_clusterer(entry):
+        elif (
+            hasattr(entry, "get_params")
+            and hasattr(entry, "fit_predict")
+            and not isinstance(entry, type)
+        ):
             name = type(entry).__name__
             kinds.append(Kind(name, method="clusterer", clusterer=entry))
         else:
@@ -297,13 +309,3 @@ def check_sizes(n_clusters: Any, n_rows: int) -> tuple[int | None, ...]:
                 f"n_clusters={size} is more than the {n_rows} rows of X; give {n_rows} or fewer"
             )
     return tuple(int(size) for size in sizes)
-
-
-def check_share(name: str, share: Any) -> float | None:
-    """Return a share in (0, 1], or None."""
-    return None if share is None else check_number(name, share, 0.0, most=1.0)
-
-
-def _is_clusterer(entry: Any) -> bool:
-    usable = hasattr(entry, "get_params") and hasattr(entry, "fit_predict")
-    return usable and not isinstance(entry, type)

@@ -14,9 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from coterie.consensus.diagnostics import partition_names
 from coterie.consensus.parameters import check_choice
 from coterie.consensus.robust.feature_indices import FeatureSample
-from coterie.ensembles.distance_embedding import DistanceEmbedding, check_distances
 from coterie.ensembles.input_checks import check_finite, check_row_weights
-from coterie.ensembles.scalings import Scaling, standard_and_min_max, unequal_spread
+from coterie.ensembles.scalings import (
+    DistanceEmbedding,
+    Scaling,
+    check_distances,
+    standard_and_min_max,
+    unequal_spread,
+)
 from coterie.errors import InvalidParameterError
 from coterie.estimators.combining import RunsClusterer, rows_with_weight
 from coterie.labels.row_index import row_index_of
@@ -49,7 +54,7 @@ class ConsensusClusterer(RunsClusterer):
         The kinds of runs, used in turn. "mixed": one spectral run and three mixtures, one of them
         with diagonal covariances. "kmeans" are the runs of the paper, with K clusters each. The
         other names are "spectral", "mixture", "diagonal mixture", "ward", "diverse", "subspaces",
-        "subsample" and "scalings"; :func:`~coterie.ensembles.making.fit_ensemble` describes them.
+        "subsample" and "scalings"; :func:`~coterie.ensembles.generate.fit_ensemble` describes them.
         A clusterer is cloned for each run. Its seed is set, and its number of clusters, if that
         has its default value. The label −1 is noise: a missing label.
     consensus : consensus function, str or None, default=None
@@ -92,7 +97,7 @@ class ConsensusClusterer(RunsClusterer):
         columns, as in scikit-learn; above 5,000 rows on a sample of 5,000. nan if there is one
         cluster; of sparse X only the silhouette is known. ``k_choice_`` has them for each K.
     consensus_ : the fitted consensus function
-    ensemble_ : :class:`~coterie.ensembles.making.Ensemble`
+    ensemble_ : :class:`~coterie.ensembles.generate.Ensemble`
         The fitted runs.
     shortcuts_ : tuple of str
         What was done differently because there are many rows, in words. Empty for few rows.

@@ -16,8 +16,8 @@ from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.consensus.robust.feature_indices import FeatureSample
+from coterie.ensembles.generate import Ensemble, fit_ensemble
 from coterie.ensembles.input_checks import check_row_weights
-from coterie.ensembles.making import Ensemble, fit_ensemble
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.runtime.messages import ignore_label_warnings
 

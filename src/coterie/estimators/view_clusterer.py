@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.robust.estimator import RobustConsensus
-from coterie.ensembles.making import Ensemble
+from coterie.ensembles.generate import Ensemble
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
 from coterie.estimators.combining import RunsClusterer, rows_with_weight
@@ -51,7 +51,7 @@ class MultiViewClusterer(RunsClusterer):
     labels_, n_clusters_, confidence_, k_choice_, shortcuts_, index_
         As in :class:`ConsensusClusterer`.
     consensus_ : the fitted consensus function
-    ensembles_ : dict of str to :class:`~coterie.ensembles.making.Ensemble`
+    ensembles_ : dict of str to :class:`~coterie.ensembles.generate.Ensemble`
         Fitted runs, by the name of the view.
     view_names_ : list of str
     view_agreement_ : dict of str to float

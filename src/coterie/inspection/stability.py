@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
+from coterie.ensembles.generate import make_partitions
 from coterie.ensembles.input_checks import check_whole
-from coterie.ensembles.making import make_partitions
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities

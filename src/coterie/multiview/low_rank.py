@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import tuple_coassociation
+from coterie.ensembles.generate import fit_ensemble
 from coterie.ensembles.input_checks import check_number, check_whole
-from coterie.ensembles.making import fit_ensemble
 from coterie.errors import InvalidParameterError
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import LabelTuples, compress_labels

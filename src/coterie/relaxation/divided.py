@@ -179,7 +179,7 @@ def divided_factor(
     ``max_iter`` and ``tol``. ``random_state`` seeds the distribution of similar tuples over parts.
 
     >>> from coterie.labels.tuples import as_label_tuples
-    >>> from coterie.ensembles.planted import planted_partitions
+    >>> from coterie.ensembles.generate import planted_partitions
     >>> from coterie.relaxation.least_squares import least_squares_factor
     >>> P, _ = planted_partitions([60, 40], 8, n_bad=0, noise=0.5, random_state=0)
     >>> tuples, equal = as_label_tuples(P), np.ones(8)

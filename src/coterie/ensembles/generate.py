@@ -1,4 +1,4 @@
-"""Base partitions: many different clusterings of the same rows."""
+"""Partitions of the same rows: many different clusterings of features, or planted ones."""
 
 from __future__ import annotations
 
@@ -9,28 +9,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from coterie.ensembles.execution import execute_runs, is_sampled
+from coterie.arrays import AnyArray
+from coterie.ensembles.execution import draw_rows, execute_runs, is_sampled
 from coterie.ensembles.gaussian_mixtures import principal_axes
 from coterie.ensembles.input_checks import (
     check_features,
+    check_number,
     check_odds,
     check_row_weights,
     check_whole,
 )
 from coterie.ensembles.landmark_spectral import share_graph
 from coterie.ensembles.members import Member, label_rows
-from coterie.ensembles.plans import Plan, check_ensemble, check_share, check_sizes
-from coterie.ensembles.runs import MOST_FITTED, draw_rows
+from coterie.ensembles.plans import MOST_FITTED, Plan, check_ensemble, check_sizes
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
 from coterie.runtime.wording import short_repr
-
-__all__ = ["Ensemble", "fit_ensemble", "make_partitions"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +54,7 @@ class Ensemble:
     True
     """
 
-    labels: npt.NDArray[np.signedinteger[Any]]
+    labels: AnyArray
     members: list[Member]
     n_features: int
     names: tuple[str, ...]
@@ -69,7 +67,7 @@ class Ensemble:
         """The kind of each partition."""
         return tuple(name.rpartition(" ")[0] for name in self.names)
 
-    def predict(self, X_new: Any) -> npt.NDArray[np.signedinteger[Any]]:
+    def predict(self, X_new: Any) -> AnyArray:
         """Return labels (m, V) of rows (m, p), dense or sparse, one column for each member.
 
         A row that was fitted gets its labels in ``labels``. If that label is −1, because the row
@@ -101,7 +99,7 @@ def make_partitions(
     n_jobs: int | None = None,
     verbose: bool = False,
     random_state: RandomState = None,
-) -> npt.NDArray[np.signedinteger[Any]]:
+) -> AnyArray:
     """Cluster the rows of ``X`` V times.
 
     Parameters
@@ -116,7 +114,7 @@ def make_partitions(
         The kind of clustering: ``"mixed"``, ``"spectral"``, ``"mixture"``,
         ``"diagonal mixture"``, ``"ward"``, ``"diverse"``, ``"kmeans"``, ``"subspaces"``,
         ``"subsample"`` or ``"scalings"``, which
-        :func:`~coterie.ensembles.making.fit_ensemble` describes, or a clusterer. Several are used
+        :func:`~coterie.ensembles.generate.fit_ensemble` describes, or a clusterer. Several are used
         in turn. A clusterer is cloned for each run. Its ``random_state`` is set, and its
         ``n_clusters``, or ``n_components`` of a mixture, unless it differs from the default (in a
         pipeline, those of the last step). The label −1 is noise. A deterministic clusterer gives
@@ -242,19 +240,27 @@ def fit_ensemble(
     if weights is not None and used is not None:
         X, weights = X[used], weights[used]
         row_odds = None if row_odds is None else row_odds[used]
+    shares = {
+        name: None if share is None else check_number(name, share, 0.0, most=1.0)
+        for name, share in (("subsample", subsample), ("subspace", subspace))
+    }
     plan = Plan(
         n_rows=X.shape[0],
         n_features=X.shape[1],
         sizes=check_sizes(n_clusters, X.shape[0]),
         kinds=check_ensemble(ensemble),
-        subsample=check_share("subsample", subsample),
-        subspace=check_share("subspace", subspace),
+        subsample=shares["subsample"],
+        subspace=shares["subspace"],
         row_odds=row_odds,
         column_odds=check_odds("subspace_weight", subspace_weight, X.shape[1], "column"),
     )
-    plan.check_every_row_is_drawn(n_partitions)
+    plan.check_draws(n_partitions)
     seeds = _spawn_seeds(random_state, n_partitions)
-    scalings = _scalings(X, plan)
+    scalings = []
+    if any(kind.method != "clusterer" for kind in plan.kinds):
+        scalings.append(centring(X))
+        if any(kind.scalings for kind in plan.kinds):
+            scalings += standard_and_min_max(X)
     plan = _with_shared_parts(X, plan, scalings, weights, seeds[0])
     shortcuts = plan.shortcuts()
     for shortcut in shortcuts:
@@ -262,25 +268,20 @@ def fit_ensemble(
     runs = plan.runs(scalings, seeds)
     labels, members = execute_runs(X, runs, n_partitions, weights, n_jobs, verbose)
     names = plan.names(n_partitions)
-    _warn_about_empty_partitions(labels, names)
+    empty = np.flatnonzero((labels < 0).all(axis=0))
+    if empty.size:
+        warn_user(
+            f"partitions {', '.join(names[v] for v in empty)} label no row, because the clusterer "
+            "classified every row as noise; change its parameters",
+            LabelWarning,
+        )
     fitted = Ensemble(labels, members, X.shape[1], names, shortcuts)
-    return fitted if used is None else _with_other_rows(fitted, every_row, used)
-
-
-def _with_other_rows(fitted: Ensemble, X: Any, used: npt.NDArray[np.bool_]) -> Ensemble:
-    """Return an ensemble fitted to some rows of X, with labels of the others as of new rows."""
-    labels = np.empty((X.shape[0], len(fitted.members)), dtype=fitted.labels.dtype)
-    labels[used], labels[~used] = fitted.labels, fitted.predict(X[~used])
-    return replace(fitted, labels=labels)
-
-
-def _scalings(X: Any, plan: Plan) -> list[Scaling]:
-    if all(kind.method == "clusterer" for kind in plan.kinds):
-        return []
-    scalings = [centring(X)]
-    if any(kind.scalings for kind in plan.kinds):
-        scalings += standard_and_min_max(X)
-    return scalings
+    if used is None:
+        return fitted
+    # rows of weight 0 are labelled like new rows
+    of_all = np.empty((every_row.shape[0], n_partitions), dtype=labels.dtype)
+    of_all[used], of_all[~used] = labels, fitted.predict(every_row[~used])
+    return replace(fitted, labels=of_all)
 
 
 def _with_shared_parts(
@@ -319,12 +320,79 @@ def _spawn_seeds(random_state: RandomState, count: int) -> list[np.random.SeedSe
     return np.random.SeedSequence([int(word) for word in entropy]).spawn(count)
 
 
-def _warn_about_empty_partitions(labels: npt.NDArray[Any], names: Sequence[str]) -> None:
-    empty = np.flatnonzero((labels < 0).all(axis=0))
-    if empty.size:
-        shown = ", ".join(names[v] for v in empty.tolist())
-        warn_user(
-            f"partitions {shown} label no row, because the clusterer classified every row as "
-            "noise; change its parameters",
-            LabelWarning,
-        )
+def planted_partitions(
+    sizes: Sequence[int],
+    n_partitions: int,
+    n_bad: int,
+    noise: float,
+    bad_clusters: int | None = None,
+    correlated: bool = True,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[AnyArray, AnyArray]:
+    """Draw a random partition y of n = Σ sizes points and V partitions, good and wrong ones.
+
+    A good partition is a noisy copy of y: with probability ``noise`` a label is redrawn uniformly
+    from the K = len(sizes) labels. The last ``n_bad`` columns are wrong, that is, independent of y:
+
+    * ``correlated=True``: noisy copies of one wrong partition, whose labels are drawn uniformly
+      from ``bad_clusters`` labels. They agree with each other, but not with y.
+    * ``correlated=False``: labels drawn uniformly from ``bad_clusters``, anew for each column.
+
+    The labels of each column are renamed at random, and the points are in random order.
+
+    Parameters
+    ----------
+    sizes : sequence of K positive ints
+        Cluster sizes of the planted partition.
+    n_partitions : int
+        V, the number of good and wrong partitions together.
+    n_bad : int
+        Number of wrong partitions, 0 to V.
+    noise : float
+        Probability that a label is redrawn, 0 to 1. A redrawn label equals the old one with
+        probability 1/K, so a share ``noise``·(1 − 1/K) of the labels changes.
+    bad_clusters : int, optional
+        Number of labels of the wrong partitions; K by default.
+    correlated : bool
+        Whether the wrong partitions agree with each other.
+    random_state : int, RandomState or None
+        Seed of all draws.
+
+    Returns
+    -------
+    P : (n, V) array of int32
+        The partitions, wrong ones last.
+    y : (n,) array of int32
+        The planted partition, labels 0..K−1; ``sizes[k]`` points have label k.
+
+    Examples
+    --------
+    >>> from coterie.inspection.scores import adjusted_rand_index
+    >>> P, y = planted_partitions([40, 20], 3, n_bad=1, noise=0.0, random_state=0)
+    >>> P.shape, [round(adjusted_rand_index(y, column), 1) for column in P.T]
+    ((60, 3), [1.0, 1.0, 0.0])
+    """
+    sizes = [check_whole(f"sizes[{k}]", size) for k, size in enumerate(sizes)]
+    if not sizes:
+        raise InvalidParameterError("sizes is empty; give the size of at least one cluster")
+    check_whole("n_partitions", n_partitions)
+    check_whole("n_bad", n_bad, 0, n_partitions)
+    check_number("noise", noise, 0.0, or_equal=True, most=1.0)
+    if bad_clusters is None:
+        bad_clusters = len(sizes)
+    check_whole("bad_clusters", bad_clusters)
+
+    rng = check_random_state(random_state)
+    y = rng.permutation(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
+    wrong = rng.randint(bad_clusters, size=len(y), dtype=np.int32)
+    P = np.empty((len(y), n_partitions), dtype=np.int32)
+    for v in range(n_partitions):
+        if v < n_partitions - n_bad:
+            column, n_labels, rate = y, len(sizes), noise
+        else:
+            # Redrawing every label makes the wrong partitions independent of each other.
+            column, n_labels, rate = wrong, bad_clusters, noise if correlated else 1.0
+        redrawn = rng.randint(n_labels, size=len(y), dtype=np.int32)
+        labels = np.where(rng.random_sample(len(y)) < rate, redrawn, column)
+        P[:, v] = rng.permutation(n_labels).astype(np.int32)[labels]
+    return P, y
