@@ -19,7 +19,7 @@ N_TUPLES = 5_000
 #: Memory limit of DuckDB, here and in the program.
 MEMORY_LIMIT = "2GB"
 #: Confidences that differ by at most this are equal.
-SAME_CONFIDENCE = 1e-12
+SAME_MARGIN = 1e-12
 
 _PRIME = 2**31 - 1
 _ROW_GROUP = 250_000
@@ -103,11 +103,11 @@ class PlantedTables:
         return float(table[linear_sum_assignment(table, maximize=True)].sum() / n_rows)
 
     def n_different(self, one: Path, other: Path) -> int:
-        """Return how many ids differ in label or confidence, or are in one table only."""
+        """Return how many ids differ in label or margin, or are in one table only."""
         return self.count(
             "SELECT count(*) FROM {} a FULL JOIN {} b ON a.id = b.id WHERE a.label IS DISTINCT "
             "FROM b.label OR NOT coalesce("
-            f"abs(a.confidence - b.confidence) <= {SAME_CONFIDENCE}, false)",
+            f"abs(a.margin - b.margin) <= {SAME_MARGIN}, false)",
             one,
             other,
         )

@@ -64,7 +64,7 @@ ax.legend(frameon=False, loc="lower left")
 # %%
 # Which points are wrong
 # ----------------------
-# Most points in a wrong cluster have a low confidence.
+# Most points in a wrong cluster have a low margin.
 
 share = 0.85
 est = default.fit(with_blanks(P, share))
@@ -73,19 +73,19 @@ right = np.array(majority)[est.labels_] == y
 
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 ax.hist(
-    [est.confidence_[right], est.confidence_[~right]],
+    [est.margin_[right], est.margin_[~right]],
     np.linspace(0, 1, 21),
     stacked=True,
     label=["in the right cluster", "in a wrong one"],
     color=["#0072B2", "#D55E00"],
 )
-ax.set(xlabel=f"confidence, {share:.0%} of the labels missing", ylabel="points")
+ax.set(xlabel=f"margin of the votes, {share:.0%} of the labels missing", ylabel="points")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="upper left")
 for name, chosen in {"right": right, "wrong": ~right}.items():
-    print(f"{name}: {chosen.sum()} points, mean confidence {est.confidence_[chosen].mean():.2f}")
+    print(f"{name}: {chosen.sum()} points, mean margin {est.margin_[chosen].mean():.2f}")
 
 # %%
-# Confidence is a share of the votes. It does not say how many votes there are: a point with a
-# single label may have a high confidence. If labels are this rare, check the number of labels of a
+# The margin is a share of the votes. It does not say how many votes there are: a point with a
+# single label may have a high margin. If labels are this rare, check the number of labels of a
 # point, too.

@@ -64,11 +64,11 @@ def expected():
     return np.array([found[votes] for votes in tuples])[of_row], np.array(tuples)[of_row]
 
 
-def write(path: Path, labels, confidence=0.5, ids=None) -> Path:
+def write(path: Path, labels, margin=0.5, ids=None) -> Path:
     """Write a table as the program does."""
     ids = np.arange(len(labels)) if ids is None else np.asarray(ids)
-    confidence = np.broadcast_to(np.asarray(confidence, dtype=float), len(ids))
-    columns = {"id": ids, "label": np.asarray(labels, dtype=np.int32), "confidence": confidence}
+    margin = np.broadcast_to(np.asarray(margin, dtype=float), len(ids))
+    columns = {"id": ids, "label": np.asarray(labels, dtype=np.int32), "margin": margin}
     pq.write_table(pa.table(columns), path)
     return path
 
@@ -112,9 +112,9 @@ def test_lost_or_repeated_ids_are_no_answer(tables, tmp_path, ids):
 @pytest.mark.parametrize(
     ("change", "n_different"),
     [
-        ({"confidence": [0.5 + 1e-13, 0.5, 0.5]}, 0),
-        ({"confidence": [0.5 + 1e-11, 0.5, 0.5]}, 1),
-        ({"confidence": [np.nan, 0.5, 0.5]}, 1),
+        ({"margin": [0.5 + 1e-13, 0.5, 0.5]}, 0),
+        ({"margin": [0.5 + 1e-11, 0.5, 0.5]}, 1),
+        ({"margin": [np.nan, 0.5, 0.5]}, 1),
         ({"labels": [0, 1, 1]}, 1),
         ({"ids": [2, 1, 0], "labels": [2, 1, 0]}, 0),
         ({"ids": [0, 1, 7]}, 2),

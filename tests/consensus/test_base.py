@@ -191,7 +191,7 @@ def test_points_with_labels_of_weight_zero_only(key):
     labels = np.array([[0, 0, 0]] * 6 + [[1, 1, 1]] * 6 + [[-1, -1, 0], [-1, -1, 1]])
     est = weighted(key, [1, 1, 0], labels, n_clusters=2)
     assert est.labels_[12] == est.labels_[0] != est.labels_[6] == est.labels_[13]
-    assert est.n_clusters_ == 2 and (est.confidence_[12:] == 0).all()
+    assert est.n_clusters_ == 2 and (est.margin_[12:] == 0).all()
     assert getattr(est, "loss_", 0) == pytest.approx(
         getattr(make(key, 2).fit(labels[:12]), "loss_", 0), abs=1e-4
     )

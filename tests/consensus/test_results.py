@@ -91,15 +91,15 @@ def test_the_frame_of_points_has_the_index(fitted):
     """Labels, confidences and runner-ups are by the names of the rows."""
     frame = fitted.to_frame()
     pd.testing.assert_index_equal(frame.index, ROWS)
-    assert list(frame.columns) == ["label", "confidence", "runner_up"]
+    assert list(frame.columns) == ["label", "confidence", "margin", "runner_up"]
     np.testing.assert_array_equal(frame["label"], fitted.labels_)
     np.testing.assert_array_equal(frame["confidence"], fitted.confidence_)
     assert (frame["runner_up"] != frame["label"]).all()
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_the_confidence_is_the_lead_over_the_runner_up(table, missing):
-    """The share of votes for the own cluster minus that for the runner-up is the confidence."""
+def test_the_margin_is_the_lead_over_the_runner_up(table, missing):
+    """The share of votes for the own cluster minus that for the runner-up is the margin."""
     P = np.where(np.random.default_rng(0).random(table.shape) < missing, -1, table.to_numpy())
     est = ct.RobustConsensus(3, random_state=0).fit(P)
     frame, votes = est.to_frame(), P[:, est.partition_weights_ > 0]
@@ -110,7 +110,7 @@ def test_the_confidence_is_the_lead_over_the_runner_up(table, missing):
             same[est.labels_ == cluster].sum() / both[est.labels_ == cluster].sum()
             for cluster in frame.loc[i, ["label", "runner_up"]].astype(int)
         )
-        assert frame.loc[i, "confidence"] == pytest.approx(max(own - other, 0))
+        assert frame.loc[i, "margin"] == pytest.approx(max(own - other, 0))
 
 
 def test_runner_ups_need_two_clusters_and_a_vote(table):

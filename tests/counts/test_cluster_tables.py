@@ -190,33 +190,33 @@ def test_rows_join_the_cluster_of_largest_gain(case, threshold):
     tuples, labels, alpha, codes, tables = case
     given_codes, expanded = tuples.expand(tuples.codes), tuples.expand(labels)
     gains, shares = brute_gains(given_codes, expanded, alpha, threshold, codes, len(tables.size))
-    found, confidence = tables.assign(codes, threshold)
+    found, margin = tables.assign(codes, threshold)
     blank = (codes < 0).all(axis=1)
     assert_array_equal(found == -1, blank)
-    assert_array_equal(confidence[blank], 0.0)
-    assert ((confidence >= 0) & (confidence <= 1)).all()
+    assert_array_equal(margin[blank], 0.0)
+    assert ((margin >= 0) & (margin <= 1)).all()
     for i in np.flatnonzero(~blank):
         assert gains[i, found[i]] >= gains[i].max() - 1e-9
         others = np.delete(shares[i], found[i]).max(initial=0.0)
-        assert_allclose(confidence[i], max(shares[i, found[i]] - others, 0.0), atol=1e-9)
+        assert_allclose(margin[i], max(shares[i, found[i]] - others, 0.0), atol=1e-9)
 
 
 @properties
 @given(clusterings_and_new_rows(), thresholds, st.data())
 def test_given_labels_are_kept(case, threshold, data):
-    """A given label is kept, and the confidence is that of this label."""
+    """A given label is kept, and the margin is that of this label."""
     tuples, labels, alpha, codes, tables = case
     K = len(tables.size)
     fixed = data.draw(arrays(np.int64, len(codes), elements=st.integers(-1, K - 1)))
-    found, confidence = tables.assign(codes, threshold, fixed)
+    found, margin = tables.assign(codes, threshold, fixed)
     free, _ = tables.assign(codes, threshold)
     assert_array_equal(found, np.where(fixed >= 0, fixed, free))
     given_codes, expanded = tuples.expand(tuples.codes), tuples.expand(labels)
     _, shares = brute_gains(given_codes, expanded, alpha, threshold, codes, K)
     for i in np.flatnonzero((codes >= 0).any(axis=1)):
         others = np.delete(shares[i], found[i]).max(initial=0.0)
-        assert_allclose(confidence[i], max(shares[i, found[i]] - others, 0.0), atol=1e-9)
-    assert (confidence[(codes < 0).all(axis=1)] == 0).all()
+        assert_allclose(margin[i], max(shares[i, found[i]] - others, 0.0), atol=1e-9)
+    assert (margin[(codes < 0).all(axis=1)] == 0).all()
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.6])
@@ -362,13 +362,13 @@ def test_soft_tables_give_agreement_and_means(P, seed):
 
 @given(P=soft_partitions(), seed=st.integers(0, 99))
 @properties
-def test_silhouettes_and_confidence_of_memberships(P, seed):
-    """Silhouettes exclude the point itself, confidence includes it."""
+def test_silhouettes_and_margin_of_memberships(P, seed):
+    """Silhouettes exclude the point itself, margin includes it."""
     tuples, alpha, labels = clustered(P, seed)
     tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
     together, both = (np.tensordot(alpha, x, 1) for x in pair_matrices(P))
     points = tuples.expand(labels)
-    confidence = tables.assign(tuples.codes, 0.5, labels, tuples.memberships)[1]
+    margin = tables.assign(tuples.codes, 0.5, labels, tuples.memberships)[1]
     silhouettes = tables.silhouettes(tuples, labels)
     for i, own in enumerate(points):
         shares, others = np.zeros((2, 3))
@@ -378,7 +378,7 @@ def test_silhouettes_and_confidence_of_memberships(P, seed):
             members[i] = False
             others[b] = together[i][members].sum() / max(both[i][members].sum(), 1e-300)
         rest = np.delete(shares, own).max(initial=0)
-        assert tuples.expand(confidence)[i] == pytest.approx(max(shares[own] - rest, 0))
+        assert tuples.expand(margin)[i] == pytest.approx(max(shares[own] - rest, 0))
         alone = both[i][(points == own) & (np.arange(len(points)) != i)].sum() < 1e-9
         a, b = 1 - others[own], 1 - rest
         expected = 0.0 if alone or max(a, b) == 0 else (b - a) / max(a, b)

@@ -121,7 +121,7 @@ def test_counts_are_those_of_labels(case):
 @properties
 @given(clusterings(), st.floats(0.1, 0.9))
 def test_rows_are_those_of_labels(case, threshold):
-    """Labels, confidences, shares and silhouettes of a block are equal; other rows stay."""
+    """Labels, margins, shares and silhouettes of a block are equal; other rows stay."""
     tuples, labels, tables, block = case
     u, given_labels = tuples.n_tuples, labels.copy()
     rest = (tuples.partition_of, tables.alpha, tables.complete, tables.table, tables.present)
@@ -171,15 +171,15 @@ for K in (1, 3, 4, 7, 50):
     shares = np.ascontiguousarray(codes.T), alpha, 0, n
     found = []
     for kernels in (generic, wide):
-        labels, confidence, M = np.empty(n, np.int64), np.empty(n), np.empty((n, n))
+        labels, margin, M = np.empty(n, np.int64), np.empty(n), np.empty((n, n))
         tables = part, alpha, K % 2 == 0, table, present, size
         kernels.assign_rows(
-            codes, None, *tables, 0.5, np.full(n, -1), 0, n, labels, confidence
+            codes, None, *tables, 0.5, np.full(n, -1), 0, n, labels, margin
         )
         kernels.share_rows(*shares, np.empty(n), np.empty(n), M)
         counts = np.zeros((m, m))
         kernels.add_contingencies(codes, rng.permutation(n) * 0.0 + 0.1, 0, n, counts)
-        found.append((labels, confidence, M, counts))
+        found.append((labels, margin, M, counts))
     for one, other in zip(*found):
         assert np.array_equal(one, other)
 """

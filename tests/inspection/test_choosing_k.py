@@ -112,7 +112,7 @@ def test_margin_and_information_are_those_of_a_fit() -> None:
     P, y = planted_partitions([40, 30, 20], 9, 0, 0.1, random_state=0)
     est = RobustConsensus(3, refine=True, random_state=0).fit(P)
     found = choose_k(P, [3], random_state=0)
-    assert found.margin[0] == pytest.approx(est.confidence_.mean())
+    assert found.margin[0] == pytest.approx(est.margin_.mean())
     perfect = choose_k(np.column_stack([y, y, y]), [3], random_state=0)
     shares = np.array([40, 30, 20]) / 90
     assert perfect.information[0] == pytest.approx(-(shares * np.log(shares)).sum())

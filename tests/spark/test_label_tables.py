@@ -48,7 +48,7 @@ def views_of(spark) -> set[str]:
 
 
 def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
-    """All three give every row the same label and confidence; Spark writes a folder."""
+    """All three give every row the same label and margin; Spark writes a folder."""
     how = {"n_clusters": 3, "ids": "id"}
     there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **how)
     here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb.parquet", **how)
@@ -56,7 +56,7 @@ def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
     for found in (there, here):
         rows = pq.read_table(found.out).sort_by("id")
         assert rows["label"].to_pylist() == expected.labels_.tolist()
-        np.testing.assert_allclose(rows["confidence"].to_numpy(), expected.confidence_)
+        np.testing.assert_allclose(rows["margin"].to_numpy(), expected.margin_)
         assert (found.path, found.n_tuples) == ("tuples", expected.n_tuples_)
     assert there.engine == "pyspark" and there.bytes_written > 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["duckdb.parquet", "in", "spark"]
@@ -71,7 +71,7 @@ def test_sweeps_equal_those_of_duckdb(spark, table, tmp_path, monkeypatch, path,
     here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **STREAMED)
     assert there.path == here.path == path
     assert there.n_fitted == here.n_fitted and there.sweeps == here.sweeps
-    assert there.mean_confidence == pytest.approx(here.mean_confidence, rel=1e-12)
+    assert there.mean_margin == pytest.approx(here.mean_margin, rel=1e-12)
     rows = [pq.read_table(found.out).sort_by("id") for found in (there, here)]
     assert rows[0].to_pydict() == rows[1].to_pydict()
     assert views_of(spark) == views
@@ -181,7 +181,7 @@ def test_ids_of_any_type_are_copied(spark, tmp_path):
     how = {"n_clusters": 2, "ids": list(ids), "max_tuples": 5, "sample_size": 50}
     found = consensus_table(tmp_path / "t.parquet", engine=spark, out=tmp_path / "out", **how)
     out = pq.read_table(found.out).sort_by("id")
-    assert out.column_names == [*ids, "label", "confidence"]
+    assert out.column_names == [*ids, "label", "margin"]
     for name in ids:
         assert out[name].cast(rows[name].type).equals(rows[name]), name
 

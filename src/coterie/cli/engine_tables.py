@@ -127,12 +127,13 @@ def _facts(result: TableConsensus, method: str) -> dict[str, Any]:
     if facts.get("gap") != facts.get("gap"):  # NaN: a sample gives no bound
         del facts["gap"], facts["lower_bound"]
     n = result.n_rows
+    # a table has the margins of its rows, and only the fitted ones have a confidence
+    del facts["mean_confidence"]
     return facts | {
         "points": n,
         "tuples": result.n_tuples,
         "clusters": len(result.sizes),
         "sizes": result.sizes.tolist(),
-        "mean_confidence": result.mean_confidence,
-        "confidence": "0 undecided, 1 certain",
+        "mean_margin": float(result.mean_margin),
         "share_of_pairs": result.objective / max(n * (n - 1), 1),
     }

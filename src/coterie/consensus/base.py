@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.link_constraints import Links, check_links, hold_links
 from coterie.consensus.parameters import check_n_clusters
-from coterie.consensus.probabilities import cluster_probabilities
+from coterie.consensus.probabilities import cluster_probabilities, label_probabilities
 from coterie.consensus.results import ConsensusResults
 from coterie.consensus.undecided_rows import assign_by_equal_votes, label_undecided_tuples
 from coterie.counts.cluster_tables import ClusterTables
@@ -78,6 +78,12 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
     Attributes
     ----------
+    confidence_ : (n,) in [0, 1]
+        Estimated probability that the label is right, see ``predict_proba``; 0 for the label −1.
+    margin_ : (n,) in [0, 1]
+        Mean share of votes that put the point together with the members of its cluster, minus the
+        same for the next best cluster. It is 1 only if every vote puts the point with all members
+        of its cluster and with no other points.
     index_ : pandas Index or None
         The index of the fitted table, if it has one besides the numbers of the rows.
     constraints_ : dict
@@ -162,10 +168,12 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             self._finish(tuples, labelling)
             self.n_tuples_ = u
             if not used.all():
-                fitted = self.labels_, self.confidence_
-                self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
+                fitted = self.labels_, self.margin_, self.confidence_
+                rows = self._encode_rows(P)
+                self.labels_, self.margin_ = self._assign(*rows)
+                self.confidence_ = label_probabilities(self._tables, *rows, self.labels_)
                 # predict does not know constraints
-                self.labels_[used], self.confidence_[used] = fitted
+                self.labels_[used], self.margin_[used], self.confidence_[used] = fitted
         return self
 
     @shows_stages
@@ -221,17 +229,21 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         A row that occurred in ``fit`` keeps its label. Another row joins the cluster that improves
         the objective most, in time O(V·K). Labels that did not occur in ``fit`` count as missing; a
         row without a known label gets −1. A row with labels only in partitions of weight 0 is
-        labelled by these, with confidence 0.
+        labelled by these.
 
         Parameters
         ----------
         P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
         return_confidence : bool
-            Also return the confidence of each label, see ``confidence_``.
+            Also return the estimated probability that each label is right: its entry of
+            ``predict_proba``, and 0 for the label −1.
         """
         check_is_fitted(self)
-        labels, confidence = self._assign(*self._encode_rows(P))
-        return (labels, confidence) if return_confidence else labels
+        rows = self._encode_rows(P)
+        labels = self._assign(*rows)[0]
+        if not return_confidence:
+            return labels
+        return labels, label_probabilities(self._tables, *rows, labels)
 
     def predict_proba(self, P: Any) -> Array:
         """Return the estimated probability of each cluster for points, (n', K).
@@ -309,9 +321,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             labels = label_undecided_tuples(tuples, labels, weights, labelling.threshold)
         labels = renumber_by_size(labels, tuples.weights)
         tables = ClusterTables.of(tuples, labels, weights)
-        _, confidence = tables.assign(tuples.codes, labelling.threshold, labels, tuples.memberships)
+        codes, memberships = tuples.codes, tuples.memberships
+        _, margin = tables.assign(codes, labelling.threshold, labels, memberships)
+        confidence = label_probabilities(tables, codes, memberships, labels)
         self.labels_ = tuples.expand(labels).astype(np.int32)
-        self.confidence_ = tuples.expand(confidence)
+        self.margin_, self.confidence_ = tuples.expand(margin), tuples.expand(confidence)
         self.n_clusters_ = tables.n_clusters
         self.n_tuples_ = tuples.n_tuples
         self.n_features_in_ = tuples.n_partitions + len(getattr(self._vocabulary, "empty", ()))
@@ -325,15 +339,15 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     def _assign(
         self, codes: NDArray[Any], memberships: Array | None
     ) -> tuple[NDArray[np.int32], Array]:
-        """Return labels and confidence of encoded rows, see ``predict``."""
+        """Return labels and margins of encoded rows, see ``predict``."""
         known = np.append(self._tuple_labels, -1)[known_tuples(codes, memberships, self._tuples)]
-        labels, confidence = self._tables.assign(codes, self.threshold_, known, memberships)
+        labels, margin = self._tables.assign(codes, self.threshold_, known, memberships)
         undecided = (labels < 0) & (codes >= 0).any(axis=1)
         if undecided.any():
             labels[undecided] = assign_by_equal_votes(
                 self._tables, codes, memberships, undecided, self.threshold_
             )
-        return labels.astype(np.int32), confidence
+        return labels.astype(np.int32), margin
 
     def _encode_rows(self, P: Any) -> tuple[NDArray[Any], Array | None]:
         """Return the indicator columns of new rows, and their memberships if they are soft."""

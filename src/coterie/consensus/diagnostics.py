@@ -16,6 +16,7 @@ from coterie.consensus.robust.feature_indices import indices_in_words
 from coterie.consensus.summary_sentences import (
     bound_in_words,
     clusters_in_words,
+    confidence_in_words,
     dissent_in_words,
     objective_in_words,
     unlabelled_in_words,
@@ -32,7 +33,6 @@ __all__ = [
     "dissent_of",
     "fitted_consensus",
     "k_choice_of",
-    "meaning_of_confidence",
     "partition_names",
     "partition_report",
     "point_report",
@@ -95,7 +95,7 @@ class PointRow:
         Its row in the input.
     cluster : int
     confidence : float
-        Of the consensus in the cluster.
+        Estimated probability that the cluster is right.
     name : object
         Its name in the index of the fitted table; without an index, its row.
     """
@@ -221,7 +221,7 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> Summary:
     >>> print(summary(RobustConsensus(2, random_state=0).fit(P)))
     100 points in 5 partitions, 4 distinct label tuples
     clusters    2, of 60 and 40 points
-    confidence  1.00 on average (0 undecided, 1 certain)
+    confidence  0.97 on average (estimated probability that a label is right)
     objective   J = 0.0: on average a voting partition differs on 0.0% of the pairs
     bound       no partition has a lower J
     partitions  3 of 5 partitions agree; 2 dissent (3, 4): they agree with each other; with...
@@ -296,13 +296,6 @@ def k_choice_of(estimator: Any) -> Any:
     return getattr(estimator, "k_choice_", chosen)
 
 
-def meaning_of_confidence(estimator: Any) -> str:
-    """Say what ``confidence_`` is: a probability for clusterers of features, else a margin."""
-    if hasattr(estimator, "consensus_"):
-        return "estimated probability that a label is right"
-    return "0 undecided, 1 certain"
-
-
 def row_index(estimator: Any) -> Any:
     """Return the index of the fitted table, or None if it has none."""
     index = getattr(estimator, "index_", None)
@@ -312,7 +305,7 @@ def row_index(estimator: Any) -> Any:
 def runner_up_clusters(estimator: Any) -> NDArray[np.int64]:
     """Return for each point the cluster, besides its own, with the largest share of votes, (n,).
 
-    The confidence is the share of votes for its cluster minus the share for this one. It is
+    The margin is the share of votes for its cluster minus the share for this one. It is
     −1 if there is one cluster, for points without a label, and for points of weight 0.
 
     >>> from coterie import EvidenceAccumulation
@@ -354,8 +347,7 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
             f"{number_of(len(links['moved']), 'point')} moved"
             + ("" if links["exact"] else "; another choice may have more votes")
         )
-    mean = estimator.confidence_.mean()
-    lines["confidence"] = f"{mean:.2f} on average ({meaning_of_confidence(estimator)})"
+    lines["confidence"] = confidence_in_words(estimator.confidence_.mean())
     if uncertain := _uncertain_points(estimator, consensus):
         lines["uncertain"] = uncertain
     if indices := getattr(estimator, "feature_indices_", None):

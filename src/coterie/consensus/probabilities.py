@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cluster_probabilities"]
+from coterie.counts.cluster_tables import ClusterTables
+
+__all__ = ["cluster_probabilities", "label_probabilities"]
 
 Array = NDArray[np.float64]
 
 #: Probability of errors that all partitions share. Chosen so that the probability of the label is
 #: calibrated over datasets with known classes.
 SHARED_ERRORS = 0.05
+_CELLS_A_BLOCK = 1 << 22  # of the shares of votes that are in memory together
 
 
 def cluster_probabilities(shares: Array, labels: NDArray[Any]) -> Array:
@@ -33,6 +36,21 @@ def cluster_probabilities(shares: Array, labels: NDArray[Any]) -> Array:
     probabilities += SHARED_ERRORS / K
     outvoted = np.flatnonzero((labels >= 0) & (probabilities.argmax(axis=1) != labels))
     probabilities[outvoted] = _level(probabilities[outvoted], labels[outvoted])
+    return probabilities
+
+
+def label_probabilities(
+    tables: ClusterTables, codes: NDArray[Any], memberships: Array | None, labels: NDArray[Any]
+) -> Array:
+    """Return the probability of the label of each row, (n,); 0 for the label −1."""
+    probabilities = np.zeros(len(labels))
+    step = max(_CELLS_A_BLOCK // max(len(tables.size), codes.shape[1]), 1)
+    for start in range(0, len(labels), step):
+        rows = slice(start, start + step)
+        soft = None if memberships is None else memberships[rows]
+        each = cluster_probabilities(tables.vote_shares(codes[rows], soft), labels[rows])
+        own = each[np.arange(len(each)), np.maximum(labels[rows], 0)]
+        probabilities[rows] = np.where(labels[rows] >= 0, own, 0.0)
     return probabilities
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from coterie.consensus.cluster_consensus import cluster_consensus
 from coterie.consensus.diagnostics import (
     Summary,
+    fitted_consensus,
     k_choice_of,
     partition_report,
     row_index,
@@ -32,6 +33,7 @@ class ConsensusResults:
 
     labels_: NDArray[np.int32]
     confidence_: NDArray[np.float64]
+    margin_: NDArray[np.float64]
 
     def summary(self) -> Summary:
         """Describe the fitted consensus in a few lines of text.
@@ -47,7 +49,7 @@ class ConsensusResults:
         >>> print(EvidenceAccumulation(2).fit(P).summary())
         5 points in 3 partitions, 3 distinct label tuples
         clusters    2, of 3 and 2 points
-        confidence  ... on average (0 undecided, 1 certain)
+        confidence  ... on average (estimated probability that a label is right)
         uncertain   rows 2 ...
         """
         return summary(self)
@@ -58,9 +60,9 @@ class ConsensusResults:
         Parameters
         ----------
         what : {"points", "partitions", "clusters", "k"}, default="points"
-            "points": ``label``, ``confidence`` and ``runner_up`` of each point, the cluster with
-            the largest share of votes besides its own (−1 if there is none). The index is that of
-            the fitted table. "partitions": the fields of
+            "points": ``label``, ``confidence``, ``margin`` and ``runner_up`` of each point, the
+            cluster with the largest share of votes besides its own (−1 if there is none). The
+            index is that of the fitted table. "partitions": the fields of
             :class:`~coterie.consensus.diagnostics.PartitionRow`, by falling agreement. "clusters":
             ``size``, mean ``confidence`` and ``consensus`` of each cluster, the mean
             co-association of its points. "k": the criteria for each number of clusters, if the
@@ -78,8 +80,8 @@ class ConsensusResults:
         >>> EvidenceAccumulation(2).fit(P).to_frame("clusters").round(2)
                  size  confidence  consensus
         cluster
-        0           3        0.74       0.78
-        1           2        0.89       1.00
+        0           3        0.88       0.78
+        1           2        0.88       1.00
         """
         check_choice("what", what, tuple(_FRAMES))
         check_is_fitted(self)
@@ -102,6 +104,7 @@ def _points(pandas: Any, estimator: Any) -> Any:
     columns = {
         "label": estimator.labels_,
         "confidence": estimator.confidence_,
+        "margin": fitted_consensus(estimator).margin_,
         "runner_up": runner_up_clusters(estimator),
     }
     return pandas.DataFrame(columns, index=row_index(estimator))

@@ -11,6 +11,7 @@ from coterie.runtime.wording import in_words, number_of
 __all__ = [
     "bound_in_words",
     "clusters_in_words",
+    "confidence_in_words",
     "dissent_in_words",
     "objective_in_words",
     "unlabelled_in_words",
@@ -32,6 +33,15 @@ def clusters_in_words(sizes: Iterable[int]) -> str:
     shown = texts[:_MOST_SIZES]
     listed = in_words(shown) if len(texts) == len(shown) else ", ".join(shown) + ", …"
     return f"{len(texts)}, of {listed} points"
+
+
+def confidence_in_words(mean: float) -> str:
+    """Say how sure the labels are.
+
+    >>> confidence_in_words(0.934)
+    '0.93 on average (estimated probability that a label is right)'
+    """
+    return f"{mean:.2f} on average (estimated probability that a label is right)"
 
 
 def unlabelled_in_words(n_points: int) -> str:

@@ -183,20 +183,20 @@ class ClusterTables:
         given: NDArray[np.int64] | None = None,
         memberships: Array | None = None,
     ) -> tuple[NDArray[np.int64], Array]:
-        """Return labels (n',) and confidences (n',) of rows; the tables do not change.
+        """Return labels (n',) and margins (n',) of rows; the tables do not change.
 
         ``codes`` (n', V) are columns of Z. With ``memberships``, both arrays are (n', S). A row
         joins the cluster b of largest gain Σ_v α_v (N[codes_v, b] − τ present_v[b]). A label
-        ``given`` ≥ 0 is kept, and only its confidence is computed.
+        ``given`` ≥ 0 is kept, and only its margin is computed.
         """
         n = len(codes)
-        labels, confidence = np.empty(n, dtype=np.int64), np.empty(n)
+        labels, margin = np.empty(n, dtype=np.int64), np.empty(n)
         fixed = np.full(n, -1, dtype=np.int64) if given is None else given
         arrays = codes, memberships, *self._arrays()
         map_row_blocks(
-            lambda a, b: kernels.assign_rows(*arrays, threshold, fixed, a, b, labels, confidence), n
+            lambda a, b: kernels.assign_rows(*arrays, threshold, fixed, a, b, labels, margin), n
         )
-        return labels, confidence
+        return labels, margin
 
     def vote_shares(self, codes: NDArray[Any], memberships: Array | None = None) -> Array:
         """Return the mean share of votes that put rows together with points of a cluster, (n', K).

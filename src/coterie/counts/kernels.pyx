@@ -85,12 +85,12 @@ def assign_rows(
     const double[::1] alpha, bint complete, const double[:, ::1] table,
     const double[:, ::1] present, const double[::1] size, double threshold,
     const int64_t[::1] given, Py_ssize_t start, Py_ssize_t stop, int64_t[::1] labels,
-    double[::1] confidence,
+    double[::1] margin,
 ):
-    """Write label and confidence of rows start..stop.
+    """Write label and margin of rows start..stop.
 
     A row gets the cluster of the largest gain same[b] − τ both[b]; a label ``given`` ≥ 0 is kept.
-    The confidence is the share same / both of the cluster minus the largest share of another
+    The margin is the share same / both of the cluster minus the largest share of another
     cluster, at least 0. A row without votes gets ``given`` and 0.
     """
     cdef Tables tables = tables_of(partition_of, alpha, complete, table, present, size)
@@ -103,7 +103,7 @@ def assign_rows(
     cdef double share
     with nogil:
         for i in range(start, stop):
-            labels[i], confidence[i] = given[i], 0.0
+            labels[i], margin[i] = given[i], 0.0
             if votes_of_row(codes, memberships, i, &tables, same, both).total == 0.0:
                 continue
             label = given[i]
@@ -112,7 +112,7 @@ def assign_rows(
                     gains[b] = same[b] - threshold * both[b]
                 labels[i] = label = first_largest(gains, tables.K)
             share = to_shares(same, both, tables.K, label)
-            confidence[i] = max(share - largest(same, tables.K), 0.0)
+            margin[i] = max(share - largest(same, tables.K), 0.0)
 
 
 def vote_share_rows(

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 
-from coterie.consensus.probabilities import cluster_probabilities
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults
 from coterie.consensus.robust.estimator import RobustConsensus
@@ -22,8 +21,6 @@ from coterie.labels.label_matrix import as_label_matrix
 from coterie.runtime.messages import ignore_label_warnings
 
 __all__ = ["RunsClusterer", "fit_consensus", "rows_with_weight"]
-
-_CELLS_A_BLOCK = 1 << 22
 
 
 @dataclass(eq=False, repr=False)
@@ -106,7 +103,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         )
         self.labels_ = self.consensus_.labels_
         self.n_clusters_ = self.consensus_.n_clusters_
-        self.confidence_ = _probability_of_labels(self.consensus_, labels)
+        self.confidence_ = self.consensus_.confidence_
         for name in ("k_choice_", "constraints_"):
             self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(self.consensus_, name):
@@ -171,19 +168,3 @@ def rows_with_weight(X: Any, sample_weight: Any) -> Any:
     """
     weights = check_row_weights(sample_weight, X.shape[0])
     return X if weights is None or weights.all() else X[weights > 0]
-
-
-def _probability_of_labels(consensus: Any, P: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the estimated probability of each label, (n,); 0 for points without one.
-
-    It is that of ``predict_proba``, which would look for every block of rows in all fitted tuples.
-    """
-    confidence = np.zeros(len(P))
-    step = max(_CELLS_A_BLOCK // max(consensus.n_clusters_, P.shape[1]), 1)
-    for start in range(0, len(P), step):
-        labels = consensus.labels_[start : start + step]
-        shares = consensus._tables.vote_shares(*consensus._encode_rows(P[start : start + step]))
-        probabilities = cluster_probabilities(shares, labels)
-        own = probabilities[np.arange(len(labels)), np.maximum(labels, 0)]
-        confidence[start : start + step] = np.where(labels >= 0, own, 0.0)
-    return confidence

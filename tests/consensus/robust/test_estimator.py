@@ -115,12 +115,12 @@ def test_bound_from_distances_takes_over_when_tuples_are_many(spoiled, fitted, m
 
 
 def test_unanimous_partitions_are_returned_exactly():
-    """Equal partitions are returned with gap 0 and full confidence, and with a warning."""
+    """Equal partitions are returned with gap 0 and full margin, and with a warning."""
     y = np.random.default_rng(5).integers(0, 5, 60)
     with pytest.warns(LabelWarning, match="all 3 partitions are the same"):
         est = ct.RobustConsensus(5, random_state=0).fit(np.column_stack([y, (y + 1) % 5, 9 - y]))
     assert est.objective_ == est.gap_ == 0
-    assert est.confidence_.min() == 1
+    assert est.margin_.min() == 1
 
 
 def test_no_k_means_choose_k():
@@ -157,10 +157,10 @@ def test_points_only_dissenters_label_still_get_a_cluster():
     P[0, :4] = -1
     est = ct.RobustConsensus(2, random_state=0).fit(P)
     assert est.partition_weights_.tolist() == [1.0] * 4 + [0.0] * 2
-    assert est.labels_.min() == 0 and est.confidence_[0] == 0
+    assert est.labels_.min() == 0 and est.margin_[0] == 0
     row = np.array([[-1, -1, -1, -1, P[1, 4], P[1, 5]]])
     labels, confidence = est.predict(row, return_confidence=True)
-    assert labels[0] >= 0 and confidence[0] == 0
+    assert labels[0] >= 0 and confidence[0] == pytest.approx(0.5)
 
 
 def test_partitions_of_different_points_are_no_dissenters():

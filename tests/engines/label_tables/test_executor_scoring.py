@@ -81,17 +81,17 @@ cases = {
 
 @settings(deadline=None, max_examples=150)
 @given(**cases, complete=st.booleans())
-def test_labels_and_confidences_are_those_of_the_kernels(seed, V, missing, weights, complete):
+def test_labels_and_margins_are_those_of_the_kernels(seed, V, missing, weights, complete):
     """Also with missing labels, partitions of weight 0, rows without a vote, and ties."""
     coder, rule, batch = rule_and_rows(seed, V, missing, weights)
     if complete:  # a complete table may place rows with gaps
         present = np.broadcast_to(rule.tables.size, rule.tables.present.shape).copy()
         rule = replace(rule, tables=replace(rule.tables, present=present, complete=True))
     codes = coder.codes_of_keys([batch[name].to_numpy() for name in coder.layout.key_names])
-    labels, confidence = rule.assign(codes)
+    labels, margin = rule.assign(codes)
     (found,) = label_batches(row_scorer(coder, rule), (), [batch])
     assert found["label"].to_pylist() == labels.tolist()
-    assert found["confidence"].to_pylist() == confidence.tolist()
+    assert found["margin"].to_pylist() == margin.tolist()
 
 
 @settings(deadline=None, max_examples=100)
@@ -114,7 +114,7 @@ def test_counts_are_those_of_the_kernels(seed, V, missing, weights, is_grouped, 
     for name in ("table", "present", "size"):
         assert np.array_equal(getattr(found.tables, name), getattr(expected.tables, name))
     assert found.n_rows == expected.n_rows == times.sum()
-    assert found.confidence == pytest.approx(expected.confidence, rel=1e-12)
+    assert found.margin == pytest.approx(expected.margin, rel=1e-12)
 
 
 def test_hashes_are_those_of_the_engine():

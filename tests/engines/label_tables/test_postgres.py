@@ -27,7 +27,7 @@ def rows() -> pa.Table:
 
 @pytest.mark.parametrize("how", [{}, {"max_tuples": 40, "sample_size": 100}])
 def test_both_paths_equal_duckdb(database, rows, tmp_path, how):
-    """Labels, confidences and counts are equal; nothing stays in the database."""
+    """Labels, margins and counts are equal; nothing stays in the database."""
     pq.write_table(rows, tmp_path / "labels.parquet")
     how = {"n_clusters": 3, "ids": "id", **how}
     here = consensus_table(tmp_path / "labels.parquet", out=tmp_path / "here.parquet", **how)

@@ -57,22 +57,22 @@ def test_a_sweep_counts_every_row_once(case):
             counted = BatchPasses(table).count(found.coder, found.rule)
             assert np.array_equal(counted.tables.table, expected.tables.table)
             assert counted.n_rows == N_ROWS
-            assert counted.confidence == pytest.approx(expected.confidence)
+            assert counted.margin == pytest.approx(expected.margin)
         with pytest.raises(TableError, match="had 599 rows"):
             BatchPasses(replace(grouped, n_rows=599)).count(found.coder, found.rule)
 
 
 def test_labelled_rows_are_what_the_model_predicts(case, tmp_path):
-    """Carried columns, label and confidence of every row are written."""
+    """Carried columns, label and margin of every row are written."""
     packed, found, rows, _ = case
     output = TableOutput(tmp_path / "out.parquet", is_folder=False)
     with output.unfinished() as folder:
         BatchPasses(packed).write(found.coder, found.rule, output, folder)
     out = pq.read_table(output.path).sort_by("id")
-    labels, confidence = found.estimator.predict(rows, return_confidence=True)
-    assert out.schema.names == ["id", "label", "confidence"]
+    labels, margin = found.estimator._assign(*found.estimator._encode_rows(rows))
+    assert out.schema.names == ["id", "label", "margin"]
     assert out["label"].to_pylist() == labels.tolist()
-    np.testing.assert_allclose(out["confidence"].to_numpy(), confidence)
+    np.testing.assert_allclose(out["margin"].to_numpy(), margin)
 
 
 def test_a_table_that_changes_is_refused(case, tmp_path):

@@ -67,7 +67,7 @@ def test_batches_count_what_one_batch_counts(seed, edges, with_gaps):
     for found in (counted(rule, batches), counted(rule, batches[::-1])):
         assert same(found.tables, whole.tables)
         assert found.n_rows == whole.n_rows == 300
-        assert found.confidence == pytest.approx(whole.confidence)
+        assert found.margin == pytest.approx(whole.margin)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -80,7 +80,7 @@ def test_weighted_tuples_count_what_their_rows_count(missing):
         rule.count(codes.repeat(times, axis=0)),
     )
     assert same(found.tables, expected.tables) and found.n_rows == expected.n_rows == times.sum()
-    assert found.confidence == pytest.approx(expected.confidence)
+    assert found.margin == pytest.approx(expected.margin)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -137,13 +137,13 @@ def test_sweeps_stop_when_little_is_gained_or_there_were_enough():
 
 
 def test_rows_that_no_vote_labels_follow_the_other_partitions():
-    """Such rows have confidence 0; a row without any label is in no cluster."""
+    """Such rows have margin 0; a row without any label is in no cluster."""
     tuples = compress_labels(as_label_matrix([[0, 0], [0, 0], [1, 1], [1, 1]]))
     codes = tuples.expand(tuples.codes)
     tables = ClusterTables.of(tuples, tuples.labels_of_partition(0), np.array([1.0, 0.0]), 2)
     rule = AssignmentRule(tuples, replace(tables, complete=False), 0.5)
     rows = codes[[0, 2, 0]].copy()
     rows[1:, 0], rows[2, 1] = -1, -1
-    labels, confidence = rule.assign(rows)
+    labels, margin = rule.assign(rows)
     assert labels[1] == rule.assign(codes)[0][2] != labels[0]
-    assert (labels[2], confidence.tolist()) == (-1, [1.0, 0.0, 0.0])
+    assert (labels[2], margin.tolist()) == (-1, [1.0, 0.0, 0.0])

@@ -54,9 +54,9 @@ def written(path) -> pa.Table:
 
 
 def assert_same(out: pa.Table, expected: RobustConsensus) -> None:
-    """Compare labels and confidences."""
+    """Compare labels and margins."""
     assert out["label"].to_pylist() == expected.labels_.tolist()
-    np.testing.assert_allclose(out["confidence"].to_numpy(), expected.confidence_, rtol=1e-12)
+    np.testing.assert_allclose(out["margin"].to_numpy(), expected.margin_, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("missing", "text"), [(0.0, False), (0.15, True)])
@@ -73,7 +73,7 @@ def test_labels_are_those_of_all_rows_in_memory(missing, text, tmp_path):
     assert found.n_tuples_exact and found.n_unplaced == 0
     assert found.objective == pytest.approx(expected.objective_)
     assert found.sizes.tolist() == np.bincount(expected.labels_).tolist()
-    assert found.mean_confidence == pytest.approx(expected.confidence_.mean())
+    assert found.mean_margin == pytest.approx(expected.margin_.mean())
     assert found.estimator.predict(table.drop_columns("id")).tolist() == expected.labels_.tolist()
 
 
@@ -139,7 +139,7 @@ def test_chosen_columns_and_several_ids(source, tmp_path):
     out = tmp_path / "out.parquet"
     found = consensus_table(source, columns, 3, ids=["day", "id"], out=out)
     expected = RobustConsensus(3, random_state=0).fit(table.select(columns))
-    assert pq.read_table(out).column_names == ["day", "id", "label", "confidence"]
+    assert pq.read_table(out).column_names == ["day", "id", "label", "margin"]
     assert written(out).select(["day", "id"]).to_pydict() == table.select(["day", "id"]).to_pydict()
     assert_same(written(out), expected)
     assert found.partitions == ("p5", "p0", "p1")
@@ -155,10 +155,10 @@ def test_more_tuples_than_allowed_are_streamed(source, tmp_path):
     assert found.n_fitted < exact.n_tuples
     assert abs(found.n_tuples - exact.n_tuples) < 0.5 * exact.n_tuples
     P = table.drop_columns("id")
-    labels, confidence = found.estimator.predict(P, return_confidence=True)
+    labels, margin = found.estimator._assign(*found.estimator._encode_rows(P))
     assert written(out)["label"].to_pylist() == labels.tolist()
-    np.testing.assert_allclose(written(out)["confidence"].to_numpy(), confidence)
-    assert found.mean_confidence == pytest.approx(confidence.mean())
+    np.testing.assert_allclose(written(out)["margin"].to_numpy(), margin)
+    assert found.mean_margin == pytest.approx(margin.mean())
     assert found.sizes.tolist() == np.bincount(labels).tolist() == sorted(found.sizes)[::-1]
     believed = np.flatnonzero(found.estimator.partition_weights_)
     J = mirkin_objective(P.to_pandas().to_numpy()[:, believed], labels)
@@ -179,7 +179,7 @@ def test_an_estimate_that_was_too_low_switches_over(source, monkeypatch):
 
 @pytest.mark.parametrize(("missing", "text"), [(0.0, False), (0.15, True)])
 def test_sweeps_over_tuples_are_sweeps_over_their_rows(missing, text, tmp_path, monkeypatch):
-    """Both paths give the same labels, confidences, costs and sizes for the same sample."""
+    """Both paths give the same labels, margins, costs and sizes for the same sample."""
     table = labels_table(4, missing, text)
     pq.write_table(pa.concat_tables([table] * 3), tmp_path / "labels.parquet")
     how = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
@@ -194,9 +194,9 @@ def test_sweeps_over_tuples_are_sweeps_over_their_rows(missing, text, tmp_path, 
     assert pq.read_table(one.out).sort_by(by).equals(pq.read_table(other.out).sort_by(by))
     assert one.sweeps == other.sweeps and one.objective == other.objective
     assert one.sizes.tolist() == other.sizes.tolist() and one.n_unplaced == other.n_unplaced
-    assert one.mean_confidence == pytest.approx(other.mean_confidence)
-    written_mean = pq.read_table(one.out)["confidence"].to_numpy().mean()
-    assert one.mean_confidence == pytest.approx(written_mean)
+    assert one.mean_margin == pytest.approx(other.mean_margin)
+    written_mean = pq.read_table(one.out)["margin"].to_numpy().mean()
+    assert one.mean_margin == pytest.approx(written_mean)
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_an_engine_that_keeps_no_tables_is_swept_by_rows(source, monkeypatch):
 
 
 def test_labels_that_the_sample_lacks_count_as_missing(tmp_path):
-    """A row with only such labels gets -1 and confidence 0, and is counted."""
+    """A row with only such labels gets -1 and margin 0, and is counted."""
     P = labels_table().drop_columns("id").to_pandas().to_numpy(copy=True)
     P[7] = 9
     pq.write_table(pa.table({f"p{v}": P[:, v] for v in range(8)}), tmp_path / "t.parquet")
@@ -241,7 +241,7 @@ def test_labels_that_the_sample_lacks_count_as_missing(tmp_path):
     )
     assert found.n_unplaced == 1 and "1 row has only" in found.in_words()
     (row,) = (row for row in pq.read_table(out).to_pylist() if row["p0"] == 9)
-    assert (row["label"], row["confidence"]) == (-1, 0.0)
+    assert (row["label"], row["margin"]) == (-1, 0.0)
 
 
 def test_a_model_of_a_table_is_kept(source, tmp_path):
@@ -310,7 +310,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(how, error, message,
     assert [path.name for path in source.parent.iterdir()] == ["labels.parquet"]
 
 
-@pytest.mark.parametrize("name", ["label", "Confidence", "coterie_value_0", "COTERIE_KEY_0"])
+@pytest.mark.parametrize("name", ["label", "Margin", "coterie_value_0", "COTERIE_KEY_0"])
 def test_columns_named_as_those_of_the_result_or_of_packing_are_refused(name, tmp_path):
     """Ids, and partitions if they are copied, are checked in any letter case."""
     pq.write_table(pa.table({name: [0, 1, 1], "p": [0, 1, 1]}), tmp_path / "t.parquet")

@@ -106,13 +106,13 @@ def test_many_partitions_are_compared_by_some(case, monkeypatch):
 
 
 def test_doubtful_points_are_the_least_certain(case):
-    """Points below 0.5 are listed by rising confidence, with their cluster and the next best."""
+    """Points below the limit are listed by rising confidence, with their cluster and the next best."""
     _, _, est = case
     report = consensus_contents(est)
     assert report.n_doubtful == (est.confidence_ < report.doubtful_below).sum() > 0
     runner_up = runner_up_clusters(est)
     shown = [one.confidence for one in report.points]
-    assert shown == sorted(est.confidence_[est.confidence_ < 0.5].tolist())[:100]
+    assert shown == sorted(est.confidence_[est.confidence_ < report.doubtful_below].tolist())[:100]
     for one in report.points:
         assert one.cluster == est.labels_[one.row]
         assert one.runner_up == runner_up[one.row]
@@ -132,7 +132,7 @@ def test_certain_points_are_not_doubtful():
 def test_a_few_least_certain_points_are_listed_if_none_is_doubtful(case, monkeypatch):
     """Points above the limit are not counted as doubtful."""
     _, _, est = case
-    monkeypatch.setattr(module, "_DOUBTFUL_MARGIN", 0.0)
+    monkeypatch.setattr(module, "_DOUBTFUL_BELOW", 0.0)
     report = consensus_contents(est)
     assert report.n_doubtful == 0
     assert [one.confidence for one in report.points] == np.sort(est.confidence_)[:10].tolist()
@@ -216,7 +216,6 @@ def test_clusterers_name_their_runs_and_kinds(case):
     assert deciding == report.partitions.n_deciding
     assert report.estimator == "ConsensusClusterer"
     assert report.confidence == pytest.approx(est.confidence_.mean())
-    assert report.is_probability
     np.testing.assert_array_equal(report.features.map.confidence, est.confidence_)
     for row in report.clusters:
         own = est.confidence_[est.labels_ == row.cluster]

@@ -87,23 +87,12 @@ def test_sentences_have_the_numbers_of_the_estimator(case, page):
 
 
 @pytest.mark.parametrize(
-    ("confidence", "is_probability", "word"),
-    [
-        (0.9, False, "clear"),
-        (0.5, False, "mostly clear"),
-        (0.4, False, "mixed"),
-        (0.1, False, "weak"),
-        (0.9, True, "clear"),
-        (0.7, True, "mixed"),
-        (0.3, True, "weak"),
-    ],
+    ("confidence", "word"), [(0.9, "clear"), (0.75, "mostly clear"), (0.7, "mixed"), (0.3, "weak")]
 )
-def test_confidence_is_put_into_words(case, confidence, is_probability, word):
-    """The same word needs a higher probability than margin of votes."""
+def test_confidence_is_put_into_words(case, confidence, word):
+    """The words follow p − (1 − p), the margin of a probability p between two clusters."""
     _, est = case
-    contents = replace(
-        consensus_contents(est), confidence=confidence, is_probability=is_probability
-    )
+    contents = replace(consensus_contents(est), confidence=confidence)
     text = " ".join(read_page(render_report(contents)).text.split())
     assert f"The votes are {word}: mean confidence {confidence:.2f}" in text
 

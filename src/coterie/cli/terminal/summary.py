@@ -46,8 +46,6 @@ def consensus_facts(estimator: Any, names: Sequence[str], method: str = FLAGSHIP
     """
     import numpy as np
 
-    from coterie.consensus.diagnostics import meaning_of_confidence
-
     consensus = getattr(estimator, "consensus_", estimator)
     labelled = consensus.labels_[consensus.labels_ >= 0]
     n, n_points = len(labelled), len(consensus.labels_)
@@ -60,7 +58,6 @@ def consensus_facts(estimator: Any, names: Sequence[str], method: str = FLAGSHIP
         "clusters": int(consensus.n_clusters_),
         "sizes": np.bincount(labelled).tolist(),
         "mean_confidence": float(estimator.confidence_.mean()),
-        "confidence": meaning_of_confidence(estimator),
         "objective": float(consensus.objective_),
         "share_of_pairs": float(consensus.objective_ / max(n * (n - 1), 1)),
         **_feature_facts(estimator),
@@ -157,11 +154,13 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     from coterie.consensus import summary_sentences as sentences
     from coterie.consensus.robust.feature_indices import indices_in_words
 
-    lines = {
-        "clusters": sentences.clusters_in_words(facts["sizes"]),
-        "confidence": f"{facts['mean_confidence']:.2f} on average ({facts['confidence']})",
-        "objective": sentences.objective_in_words(facts["objective"], facts["share_of_pairs"]),
-    }
+    lines = {"clusters": sentences.clusters_in_words(facts["sizes"])}
+    if "mean_margin" in facts:
+        lines["margin"] = f"{facts['mean_margin']:.2f} on average (0 undecided, 1 certain)"
+    else:
+        lines["confidence"] = sentences.confidence_in_words(facts["mean_confidence"])
+    share = facts["share_of_pairs"]
+    lines["objective"] = sentences.objective_in_words(facts["objective"], share)
     if "feature_indices" in facts:
         lines["features"] = indices_in_words(facts["feature_indices"])
     if "chosen_k" in facts:

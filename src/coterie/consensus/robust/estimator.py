@@ -109,6 +109,8 @@ class RobustConsensus(ConsensusFunction):
     objective_, lower_bound_, gap_ : float
         J of the result, a lower bound on J of any partition, and (J − bound)/J.
     confidence_ : (n,) in [0, 1]
+        Estimated probability that the label is right: its entry of ``predict_proba``.
+    margin_ : (n,) in [0, 1]
         Mean share of votes that put the point together with the members of its cluster, minus the
         same for the next best cluster. It is 1 only if every vote puts the point with all members
         of its cluster and with no other points.

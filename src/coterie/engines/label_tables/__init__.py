@@ -1,7 +1,7 @@
 """Consensus of a label table that stays in its engine, DuckDB or Spark.
 
 ========  ==============================================================================
-function  :func:`consensus_table`: label columns in, ids with label and confidence out
+function  :func:`consensus_table`: label columns in, ids with label and margin out
 result    :class:`TableConsensus`: the fitted consensus, the path taken and its cost
 ========  ==============================================================================
 """

@@ -1,7 +1,7 @@
 """Hashes and clusters of packed rows by NumPy, for the executors of Spark.
 
 Spark sends the functions of this module to the executors by value, so coterie need not be installed
-there: the module imports NumPy and PyArrow only. Labels and confidences equal those of the
+there: the module imports NumPy and PyArrow only. Labels and margins equal those of the
 compiled kernels in :mod:`coterie.counts.kernels` bit by bit, because every sum has the same
 order of terms.
 """
@@ -70,18 +70,18 @@ class RowScorer:
         return codes
 
     def place(self, codes: Array) -> tuple[Array, Array]:
-        """Return labels (n,) and confidences (n,) of rows; −1 and 0 without any vote."""
+        """Return labels (n,) and margins (n,) of rows; −1 and 0 without any vote."""
         n = codes.shape[1]
-        labels, confidence = np.full(n, -1, dtype=np.int64), np.zeros(n)
+        labels, margin = np.full(n, -1, dtype=np.int64), np.zeros(n)
         step = max(64, _CELLS_AT_ONCE // len(self.size))
         for start in range(0, n, step):
             rows = slice(start, start + step)
-            labels[rows], confidence[rows] = self._place(codes[:, rows])
+            labels[rows], margin[rows] = self._place(codes[:, rows])
         if self.unweighted is not None:
             rest = np.flatnonzero((labels < 0) & (codes < len(self.votes) - 1).any(axis=0))
             if len(rest):
                 labels[rest] = self.unweighted.place(codes[:, rest])[0]
-        return labels, confidence
+        return labels, margin
 
     def _place(self, codes: Array) -> tuple[Array, Array]:
         if not self.complete:
@@ -89,11 +89,11 @@ class RowScorer:
         has_gaps = (codes == len(self.votes) - 1).any(axis=0)
         if not has_gaps.any():
             return self._best(*self._sums_without_gaps(codes))
-        labels, confidence = np.empty(len(has_gaps), dtype=np.int64), np.empty(len(has_gaps))
+        labels, margin = np.empty(len(has_gaps), dtype=np.int64), np.empty(len(has_gaps))
         parts = ((has_gaps, self._sums), (~has_gaps, self._sums_without_gaps))
         for rows, sums in parts:
-            labels[rows], confidence[rows] = self._best(*sums(codes[:, rows]))
-        return labels, confidence
+            labels[rows], margin[rows] = self._best(*sums(codes[:, rows]))
+        return labels, margin
 
     def _sums(self, codes: Array) -> tuple[Array, Array, Array]:
         """Return votes together (n, K), all votes on pairs (n, K), and the weight of each row."""
@@ -132,15 +132,15 @@ class RowScorer:
         rows = np.arange(len(labels))
         share = shares[rows, labels]
         shares[rows, labels] = 0.0
-        confidence = np.maximum(share - shares.max(axis=1), 0.0)
+        margin = np.maximum(share - shares.max(axis=1), 0.0)
         voted = total != 0.0
-        return np.where(voted, labels, -1), np.where(voted, confidence, 0.0)
+        return np.where(voted, labels, -1), np.where(voted, margin, 0.0)
 
 
 def n_counts(scorer: RowScorer) -> int:
     """Return the number of places in the result of :func:`count_batches`: m·K + K + 2.
 
-    They are the table N (m, K), the sizes (K,), the number of rows and the sum of confidences.
+    They are the table N (m, K), the sizes (K,), the number of rows and the sum of margins.
     """
     return scorer.votes.size + 2
 
@@ -151,12 +151,12 @@ def count_batches(scorer: RowScorer, batches: Iterable[pa.RecordBatch]) -> Itera
     counts = np.zeros(n_counts(scorer))
     for batch in batches:
         codes = scorer.codes(batch)
-        labels, confidence = scorer.place(codes)
+        labels, margin = scorer.place(codes)
         weights = None
         if COUNT_COLUMN in batch.schema.names:
             weights = batch[COUNT_COLUMN].to_numpy(zero_copy_only=False).astype(np.float64)
         counts[-2] += len(labels) if weights is None else weights.sum()
-        counts[-1] += confidence.sum() if weights is None else confidence @ weights
+        counts[-1] += margin.sum() if weights is None else margin @ weights
         if (labels < 0).any():
             placed = np.flatnonzero(labels >= 0)
             codes, labels = codes[:, placed], labels[placed]
@@ -177,12 +177,12 @@ def count_batches(scorer: RowScorer, batches: Iterable[pa.RecordBatch]) -> Itera
 def label_batches(
     scorer: RowScorer, carried: tuple[str, ...], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the carried columns, label and confidence of every row."""
+    """Yield the carried columns, label and margin of every row."""
     for batch in batches:
-        labels, confidence = scorer.place(scorer.codes(batch))
+        labels, margin = scorer.place(scorer.codes(batch))
         columns = [batch[name] for name in carried]
-        columns += [pa.array(labels.astype(np.int32)), pa.array(confidence)]
-        yield pa.RecordBatch.from_arrays(columns, [*carried, "label", "confidence"])
+        columns += [pa.array(labels.astype(np.int32)), pa.array(margin)]
+        yield pa.RecordBatch.from_arrays(columns, [*carried, "label", "margin"])
 
 
 def batches_of_low_hash(

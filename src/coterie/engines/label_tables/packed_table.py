@@ -94,13 +94,13 @@ class PackedTable:
         return bool(numbers["tuples"] <= numbers["rows"] / 2)
 
     def labelled(self, tuples: TupleCounts, fitted: Any) -> ir.Table:
-        """Join the labels and confidences of the tuples to the carried columns of every row."""
+        """Join the labels and margins of the tuples to the carried columns of every row."""
         names = [f"{name}_of_tuple" for name in self.layout.key_names]
         columns = dict(zip(names, tuples.keys, strict=True))
-        columns |= {"label": fitted.labels_.astype(np.int32), "confidence": fitted.confidence_}
+        columns |= {"label": fitted.labels_.astype(np.int32), "margin": fitted.margin_}
         same = list(zip(self.layout.key_names, names, strict=True))
         joined = self.rows.inner_join(self.put(pa.table(columns)), same)
-        return joined.select(*self.carried, "label", "confidence")
+        return joined.select(*self.carried, "label", "margin")
 
     @contextlib.contextmanager
     def grouped(self, local: LocalTables) -> Iterator[PackedTable]:

@@ -43,14 +43,14 @@ class BatchPasses:
     def write(
         self, coder: RowCoder, rule: AssignmentRule, output: TableOutput, folder: Path
     ) -> None:
-        """Write carried columns, label and confidence of all rows."""
+        """Write carried columns, label and margin of all rows."""
         n_written, carried = 0, self.table.carried
         writer = PartWriter(output, folder)
         for batch in self.table.batches(carried):
-            labels, confidence = rule.assign(self._codes(coder, batch))
+            labels, margin = rule.assign(self._codes(coder, batch))
             columns = {name: batch[name] for name in carried}
             columns["label"] = pa.array(labels.astype(np.int32))
-            columns["confidence"] = pa.array(confidence)
+            columns["margin"] = pa.array(margin)
             writer.write(pa.RecordBatch.from_pydict(columns))
             n_written += len(labels)
         writer.close()

@@ -61,7 +61,7 @@ class SparkPasses:
     def write(
         self, coder: RowCoder, rule: AssignmentRule, output: TableOutput, folder: Path
     ) -> None:
-        """Let Spark write carried columns, label and confidence of all rows."""
+        """Let Spark write carried columns, label and margin of all rows."""
         from pyspark.sql.types import DoubleType, IntegerType, StructType
 
         carried, place = self.table.carried, output.rows_in(folder).absolute()
@@ -69,10 +69,10 @@ class SparkPasses:
         safe = tuple(f"carried_{i}" for i in range(len(carried)))
         frame = spark_frame(self.table.read(carried)).toDF(*safe, *self.table.layout.key_names)
         schema = StructType([frame.schema[name] for name in safe])
-        schema = schema.add("label", IntegerType()).add("confidence", DoubleType())
+        schema = schema.add("label", IntegerType()).add("margin", DoubleType())
         label = partial(label_batches, row_scorer(coder, rule), safe)
         with engine_errors(f"cannot write {output.path}", OutputError):
-            rows = mapped(frame, label, schema).toDF(*carried, "label", "confidence")
+            rows = mapped(frame, label, schema).toDF(*carried, "label", "margin")
             rows.write.parquet(place.as_uri())
         parts = place.rglob("*.parquet")
         self.table.check_row_count(sum(pq.read_metadata(part).num_rows for part in parts))

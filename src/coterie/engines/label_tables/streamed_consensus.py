@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.consensus.probabilities import label_probabilities
 from coterie.consensus.undecided_rows import assign_by_equal_votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.engines.label_tables.packed_keys import KeyLayout
@@ -88,7 +89,7 @@ class RowPasses(Protocol):
     def write(
         self, coder: RowCoder, rule: AssignmentRule, output: TableOutput, folder: Path
     ) -> None:
-        """Write carried columns, label and confidence of all rows."""
+        """Write carried columns, label and margin of all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,37 +135,37 @@ class AssignmentRule:
     threshold: float  # τ, the share of votes above which two points should be together
 
     def assign(self, codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return labels and confidences of rows of indicator columns (n, V).
+        """Return labels and margins of rows of indicator columns (n, V).
 
-        A row that only partitions of weight 0 label follows those partitions, with confidence 0.
+        A row that only partitions of weight 0 label follows those partitions, with margin 0.
         A row without any label gets −1.
         """
-        labels, confidence = self.tables.assign(codes, self.threshold)
+        labels, margin = self.tables.assign(codes, self.threshold)
         unweighted = (labels < 0) & (codes >= 0).any(axis=1)
         if unweighted.any():
             labels[unweighted] = assign_by_equal_votes(
                 self.tables, codes, None, unweighted, self.threshold
             )
-        return labels, confidence
+        return labels, margin
 
     def count(self, codes: NDArray[Any], weights: NDArray[np.float64] | None = None) -> SweepCounts:
         """Assign distinct rows, each with a weight, and count them."""
-        labels, confidence = self.assign(codes)
+        labels, margin = self.assign(codes)
         weights = np.ones(len(codes)) if weights is None else weights
         rows = replace(self.tuples, codes=codes, weights=weights)
         tables = ClusterTables.of(rows, labels, self.tables.alpha, len(self.tables.size))
         # rows of other batches may have missing labels even if these have none
         tables = replace(tables, complete=self.tables.complete)
-        return SweepCounts(tables, int(weights.sum()), float(confidence @ weights))
+        return SweepCounts(tables, int(weights.sum()), float(margin @ weights))
 
 
 @dataclass(frozen=True, eq=False)
 class SweepCounts:
-    """The tables of rows in their clusters, the number of rows, and their summed confidence."""
+    """The tables of rows in their clusters, the number of rows, and their summed margin."""
 
     tables: ClusterTables
     n_rows: int
-    confidence: float
+    margin: float
 
     __repr__ = short_repr
 
@@ -176,8 +177,8 @@ class SweepCounts:
             present=self.tables.present + other.tables.present,
             size=self.tables.size + other.tables.size,
         )
-        n_rows, confidence = self.n_rows + other.n_rows, self.confidence + other.confidence
-        return SweepCounts(tables, n_rows, confidence)
+        n_rows, margin = self.n_rows + other.n_rows, self.margin + other.margin
+        return SweepCounts(tables, n_rows, margin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,10 +257,12 @@ def _columns(tables: ClusterTables, order: NDArray[np.int64]) -> ClusterTables:
 def _store(estimator: Any, result: SweepResult, fitted: NDArray[Any]) -> None:
     """Store the clusters of all rows in the estimator, so that it predicts what is written."""
     tuples, counted = estimator._tuples, result.counted.tables
-    labels, estimator.confidence_ = result.rule.assign(fitted)
+    tables = result.rule.tables
+    labels, estimator.margin_ = result.rule.assign(fitted)
+    estimator.confidence_ = label_probabilities(tables, fitted, None, labels)
     estimator.labels_ = labels.astype(np.int32)
     estimator._tuple_labels = result.rule.assign(tuples.codes)[0]
-    estimator._tables = result.rule.tables
+    estimator._tables = tables
     estimator.n_clusters_ = len(counted.size)
     estimator.objective_ = counted.objective()
     estimator.partition_agreement_ = tuples.in_given_order(counted.agreement())

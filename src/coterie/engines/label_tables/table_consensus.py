@@ -74,7 +74,7 @@ def consensus_table(
 
     The engine counts the u distinct label tuples of the n rows (``GROUP BY``). The consensus of
     the tuples, weighted by their counts, equals that of all rows. A join writes label and
-    confidence of every row. Only the tuples are held in memory: O(uV). If u exceeds
+    margin of every row. Only the tuples are held in memory: O(uV). If u exceeds
     ``max_tuples``, a sample of tuples is fitted instead and improved by sweeps over all rows.
     These run on the executors of Spark; from other engines rows are streamed in batches. If
     u ≤ n/4, the sweeps read the distinct tuples, kept in the engine, instead of the rows.
@@ -134,7 +134,7 @@ def consensus_table(
     >>> found.path, found.n_tuples, found.sizes.tolist()
     ('tuples', 3, [2, 2])
     >>> pq.read_table(out).column_names
-    ['user', 'label', 'confidence']
+    ['user', 'label', 'margin']
     """
     check_source(source)
     estimator = _estimator(method, n_clusters, random_state, settings)
@@ -258,8 +258,8 @@ class TableRun:
         if folder is not None and self.output is not None:
             with self.stage("write", "writing %d rows", table.n_rows):
                 passes(table).write(consensus.coder, consensus.rule, self.output, folder)
-        confidence = counted.confidence / table.n_rows
-        return replace(result, sweeps=tuple(costs), mean_confidence=confidence)
+        margin = counted.margin / table.n_rows
+        return replace(result, sweeps=tuple(costs), mean_margin=margin)
 
     def _swept_rows(
         self, table: PackedTable, sample: TupleCounts, stack: contextlib.ExitStack
@@ -297,7 +297,7 @@ class TableRun:
             n_fitted=tuples.n_tuples,
             sizes=sizes.astype(np.int64),
             n_unplaced=table.n_rows - int(sizes.sum()),
-            mean_confidence=float(np.average(fitted.confidence_, weights=tuples.counts)),
+            mean_margin=float(np.average(fitted.margin_, weights=tuples.counts)),
             objective=float(fitted.objective_),
             partition_agreement=fitted.partition_agreement_,
             seconds=self.seconds,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PartWriter", "TableOutput", "check_carried", "plan_output"]
 
-_RESULT_COLUMNS = ("label", "confidence")
+_RESULT_COLUMNS = ("label", "margin")
 #: Names that are used while labels are packed.
 _OWN_COLUMNS = re.compile(r"coterie_(value|label|digit|key)_\d+", re.IGNORECASE)
 _ROWS_A_PART = 1 << 23

@@ -50,7 +50,7 @@ class TableConsensus:
         Number of rows in each cluster.
     n_unplaced : int
         Number of rows without a label that the estimator knows; their label is −1.
-    mean_confidence : float
+    mean_margin : float
         Mean over all rows.
     objective : float
         J over the rows in clusters and the labels that the estimator knows. On the tuples path
@@ -83,7 +83,7 @@ class TableConsensus:
     n_fitted: int
     sizes: NDArray[np.int64]
     n_unplaced: int
-    mean_confidence: float
+    mean_margin: float
     objective: float
     partition_agreement: NDArray[np.float64]
     sweeps: tuple[float, ...] = ()
@@ -109,7 +109,7 @@ class TableConsensus:
             "clusters": len(self.sizes),
             "sizes": self.sizes.tolist(),
             "unplaced": self.n_unplaced,
-            "mean_confidence": float(self.mean_confidence),
+            "mean_margin": float(self.mean_margin),
             "objective": float(self.objective),
             "partition_agreement": self.partition_agreement.tolist(),
             "sweeps": list(self.sweeps),

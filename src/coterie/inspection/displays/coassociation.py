@@ -13,6 +13,7 @@ from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.cluster_consensus import cluster_consensus, fitted_rows, item_consensus
 from coterie.consensus.diagnostics import fitted_consensus
 from coterie.consensus.linkage import weighted_linkage
+from coterie.consensus.probabilities import label_probabilities
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.errors import InvalidLabelsError
@@ -155,7 +156,7 @@ class CoassociationDisplay(Display):
         if confidence is None:
             separate = tuples.without_compression()
             tables = ClusterTables.of(separate, codes, alpha)
-            confidence = tables.assign(separate.codes, 0.5, codes, separate.memberships)[1]
+            confidence = label_probabilities(tables, separate.codes, separate.memberships, codes)
         confidence = _one_per_point("confidence", confidence, n)
         points = sample_points(codes, max_points, random_state)
         points = points[np.lexsort((points, -confidence[points], codes[points]))]

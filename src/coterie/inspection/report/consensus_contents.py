@@ -50,7 +50,7 @@ __all__ = [
 #: The most points of the co-association, partitions of the agreement, and doubtful points.
 _MOST_COASSOCIATED, _MOST_COMPARED, _MOST_DOUBTFUL = 300, 200, 100
 #: Points are doubtful below this margin of votes or probability. If none is, ten are listed.
-_DOUBTFUL_MARGIN, _DOUBTFUL_PROBABILITY, _LEAST_CERTAIN = 0.5, 0.75, 10
+_DOUBTFUL_BELOW, _LEAST_CERTAIN = 0.75, 10
 _ROUNDING = 1e-9
 _CONFIDENCE_BINS, _ROUNDING = 10, 1e-9
 
@@ -129,10 +129,6 @@ class ConsensusReport:
     ----------
     method, reason : str
         The method whose answer was returned, and why; the reason is empty if there was no choice.
-    is_probability : bool
-        Whether the confidence is the estimated probability of a label, as clusterers of features
-        have it; else it is the mean share of votes that put the point with the members of its
-        cluster, minus the same for the next best cluster.
     n_unlabelled : int
         Points without a label in any partition.
     share_of_pairs : float
@@ -163,7 +159,6 @@ class ConsensusReport:
     n_points: int
     n_tuples: int
     n_unlabelled: int
-    is_probability: bool
     confidence: float
     objective: float
     share_of_pairs: float
@@ -198,7 +193,7 @@ def consensus_contents(
     >>> from coterie import EvidenceAccumulation
     >>> est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [0, 1], [1, 1], [1, 1]])
     >>> [(row.size, row.histogram[-1]) for row in consensus_contents(est).clusters]
-    [(3, 0), (2, 0)]
+    [(3, 2), (2, 0)]
     """
     consensus = fitted_consensus(estimator)
     n = len(consensus.labels_)
@@ -208,8 +203,7 @@ def consensus_contents(
     rows = _row_names(estimator, X, index, n)
     selected = getattr(consensus, "selected_", {})
     partitions = _partitions(estimator, names)
-    doubtful_below = _DOUBTFUL_MARGIN if estimator is consensus else _DOUBTFUL_PROBABILITY
-    n_doubtful = int((estimator.confidence_[labelled] < doubtful_below).sum())
+    n_doubtful = int((estimator.confidence_[labelled] < _DOUBTFUL_BELOW).sum())
     return ConsensusReport(
         title=f"Consensus of {len(names)} partitions" if title is None else visible(str(title)),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -220,7 +214,6 @@ def consensus_contents(
         n_points=n,
         n_tuples=int(consensus.n_tuples_),
         n_unlabelled=n - n_labelled,
-        is_probability=estimator is not consensus,
         confidence=float(estimator.confidence_[labelled].mean()),
         objective=float(consensus.objective_),
         share_of_pairs=float(consensus.objective_) / max(n_labelled * (n_labelled - 1), 1),
@@ -232,11 +225,11 @@ def consensus_contents(
         coassociation=_coassociation(consensus, rows),
         k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
         k_choice=k_part(estimator),
-        doubtful_below=doubtful_below,
+        doubtful_below=_DOUBTFUL_BELOW,
         n_doubtful=n_doubtful,
         has_index=rows is not None,
         points=_least_certain(
-            estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, doubtful_below
+            estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, _DOUBTFUL_BELOW
         ),
         features=None if X is None else features_part(estimator, X, feature_names, rows),
     )

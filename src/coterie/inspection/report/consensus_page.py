@@ -169,7 +169,7 @@ def _figure(number: float | None) -> str:
 def _certainty(contents: ConsensusReport) -> str:
     """Return the mean confidence in words."""
     # between two clusters, a probability p is a margin of p − (1 − p)
-    margin = 2 * contents.confidence - 1 if contents.is_probability else contents.confidence
+    margin = 2 * contents.confidence - 1
     return next((word for least, word in _CONFIDENCE_WORDS if margin >= least), "weak")
 
 
