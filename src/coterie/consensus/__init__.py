@@ -11,25 +11,19 @@ from coterie.runtime.imports import lazy_names
 
 # lazy_names reads this list, so each public name is written once
 if TYPE_CHECKING:
-    from coterie.consensus.cuts.graph_cuts import CSPA as CSPA
-    from coterie.consensus.cuts.graph_cuts import HBGF as HBGF
-    from coterie.consensus.cuts.hypergraph_cut import HGPA as HGPA
-    from coterie.consensus.cuts.meta_clusters import MCLA as MCLA
-    from coterie.consensus.factors.divergence_fit import KLConsensus as KLConsensus
-    from coterie.consensus.factors.nonnegative_factor import NMFConsensus as NMFConsensus
-    from coterie.consensus.factors.weighted_factor import WeightedConsensus as WeightedConsensus
-    from coterie.consensus.linkage import (
-        EvidenceAccumulation as EvidenceAccumulation,
-    )
-    from coterie.consensus.linkage import (
-        LocallyWeightedConsensus as LocallyWeightedConsensus,
-    )
+    from coterie.consensus.cuts import CSPA as CSPA
+    from coterie.consensus.cuts import HBGF as HBGF
+    from coterie.consensus.cuts import HGPA as HGPA
+    from coterie.consensus.cuts import MCLA as MCLA
+    from coterie.consensus.factors import KLConsensus as KLConsensus
+    from coterie.consensus.factors import NMFConsensus as NMFConsensus
+    from coterie.consensus.factors import WeightedConsensus as WeightedConsensus
+    from coterie.consensus.linkage import EvidenceAccumulation as EvidenceAccumulation
+    from coterie.consensus.linkage import LocallyWeightedConsensus as LocallyWeightedConsensus
     from coterie.consensus.linkage import PropagatedConsensus as PropagatedConsensus
-    from coterie.consensus.spectral.coassociation_profiles import KMeansConsensus as KMeansConsensus
-    from coterie.consensus.spectral.l2 import L2Consensus as L2Consensus
-    from coterie.consensus.spectral.one_hot import OneHotKMeans as OneHotKMeans
-    from coterie.consensus.spectral.self_representation import (
-        CorrelationConsensus as CorrelationConsensus,
-    )
+    from coterie.consensus.spectral import CorrelationConsensus as CorrelationConsensus
+    from coterie.consensus.spectral import KMeansConsensus as KMeansConsensus
+    from coterie.consensus.spectral import L2Consensus as L2Consensus
+    from coterie.consensus.spectral import OneHotKMeans as OneHotKMeans
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

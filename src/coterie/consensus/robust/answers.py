@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.consensus.cuts.meta_clusters import meta_cluster_labels
+from coterie.consensus.cuts import meta_cluster_labels
 from coterie.consensus.linkage import (
     cluster_weights,
     cut_into,
@@ -28,7 +28,7 @@ from coterie.consensus.linkage import (
     weighted_linkage,
 )
 from coterie.consensus.robust.votes import Votes
-from coterie.consensus.spectral.coassociation_profiles import profile_labels
+from coterie.consensus.spectral import profile_labels
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.labels.tuples import LabelTuples
@@ -193,7 +193,7 @@ def _other_answers(
         return answers | profiles
     jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
     answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
-    meta = meta_cluster_labels(tuples, weights, K, jaccard, rng)
+    meta = meta_cluster_labels(tuples, weights, K, jaccard, rng)[0]
     return answers | profiles | {"meta-clusters": meta}
 
 

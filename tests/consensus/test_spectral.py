@@ -1,23 +1,113 @@
-"""CorrelationConsensus and its steps."""
+"""L2Consensus, KMeansConsensus, OneHotKMeans and CorrelationConsensus, from dense formulas."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
+from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
+from sklearn.preprocessing import OneHotEncoder
 
 import coterie as ct
-from coterie.consensus.spectral import self_representation as module
-from coterie.consensus.spectral.self_representation import (
+from all_partitions import all_partitions
+from coterie.consensus import spectral
+from coterie.consensus.spectral import (
     CorrelationConsensus,
+    KMeansConsensus,
+    bundle_partitions,
     code_affinity,
+    profile_coordinates,
     self_representation,
 )
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.spectral import spectral_labels
 from label_matrices import label_matrices
+
+
+def test_l2_is_kmeans_on_the_leading_eigenvectors():
+    """Labels equal those of k-means on H√D computed from the dense co-association matrix."""
+    P, _ = ct.planted_partitions([60, 40, 20], 10, 2, 0.3, random_state=0)
+    values, vectors = np.linalg.eigh(ct.coassociation(P))
+    embedding = vectors[:, -3:] * np.sqrt(values[-3:])
+    dense = KMeans(3, n_init=20, random_state=0).fit_predict(embedding)
+    assert ct.clustering_accuracy(dense, ct.L2Consensus(3, random_state=0).fit(P).labels_) == 1
+
+
+def random_labels(seed: int, n: int = 30, V: int = 4, missing: float = 0.0) -> np.ndarray:
+    """Labels 0..2 at random, repeated rows among them, no row or column wholly missing."""
+    rng = np.random.default_rng(seed)
+    P = rng.integers(0, 3, (n, V))[rng.integers(0, n, n)]
+    P[rng.random(P.shape) < missing] = -1
+    P[0] = 0
+    return P[(P >= 0).any(axis=1)]
+
+
+def sum_of_squares(rows: np.ndarray, labels: np.ndarray) -> float:
+    """Squared distances to the cluster means, from the definition."""
+    clusters = [rows[labels == k] for k in np.unique(labels)]
+    return float(sum(((own - own.mean(axis=0)) ** 2).sum() for own in clusters))
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.3]), dense=st.booleans())
+def test_coordinates_have_the_distances_of_the_rows(seed, missing, dense):
+    """Distances between tuples are those between their points' rows of the dense matrix."""
+    P = random_labels(seed, missing=missing)
+    weights = np.random.default_rng(seed).choice([0.0, 1.0, 2.5], 4)
+    weights[0] += 1
+    tuples = as_label_tuples(P)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spectral, "_DENSE_UP_TO", 10_000 if dense else 0)
+        E = profile_coordinates(tuples, weights[tuples.partition_order])[tuples.inverse]
+    labelled = ((P >= 0) & (weights > 0)).any(axis=1)
+    M = ct.coassociation(P, weights)[labelled]
+    assert cdist(E[labelled], E[labelled], "sqeuclidean") == pytest.approx(
+        cdist(M, M, "sqeuclidean"), abs=1e-9
+    )
+    assert not E[~labelled].any()
+
+
+def test_profiles_are_the_rows_of_the_matrix(labels):
+    """Loss and labels equal those of scikit-learn's k-means on the dense rows."""
+    P, _ = labels
+    M = ct.coassociation(P)
+    est = KMeansConsensus(3, random_state=0).fit(P)
+    full = KMeans(3, n_init=20, random_state=0).fit(M)
+    assert est.loss_ == pytest.approx(sum_of_squares(M, est.labels_))
+    assert est.loss_ == pytest.approx(full.inertia_)
+    assert ct.clustering_accuracy(full.labels_, est.labels_) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_least_over_all_partitions_of_few_points(seed, missing):
+    """On eight points no partition into at most three clusters has a smaller loss."""
+    P = random_labels(seed, n=8, missing=missing)
+    M = ct.coassociation(P)
+    K = min(3, len(np.unique(P, axis=0)))
+    least = min(sum_of_squares(M, z) for z in all_partitions(len(P), K))
+    assert KMeansConsensus(K, random_state=0).fit(P).loss_ == pytest.approx(least, abs=1e-9)
+
+
+def test_compressed_equals_kmeans_on_all_points():
+    """The sum of squares reached equals that of scikit-learn's k-means on the one-hot labels."""
+    P, _ = ct.planted_partitions([60, 40, 20], 6, 0, 0.2, random_state=0)
+    Z = OneHotEncoder(sparse_output=False).fit_transform(P)
+    full = KMeans(3, n_init=20, random_state=0).fit(Z)
+    ours = ct.OneHotKMeans(3, n_init=20, random_state=0).fit(P)
+    assert ours.inertia_ == pytest.approx(full.inertia_)
+    assert ct.clustering_accuracy(full.labels_, ours.labels_) == 1
+
+
+def test_missing_labels_are_zeros():
+    """A missing label is a block of zeros in the encoding."""
+    P = np.array([[0, 0], [0, -1], [1, 1], [1, 1]])
+    est = ct.OneHotKMeans(2, random_state=0).fit(P)
+    assert est.labels_[0] == est.labels_[1] != est.labels_[2] == est.labels_[3]
+    assert est.inertia_ == pytest.approx(0.5)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +158,7 @@ def test_tuples_with_multiplicities_equal_single_points():
     P, _ = ct.planted_partitions([25, 15, 10], 6, 0, 0.15, random_state=1)
     tuples = as_label_tuples(P)
     assert tuples.n_tuples < 50
-    views, weights = module._bundles(tuples, np.ones(6), np.ones(tuples.n_tuples, bool), 3)
+    views, weights = bundle_partitions(tuples, np.ones(6), np.ones(tuples.n_tuples, bool), 3)
     found = self_representation(
         views, tuples.weights, penalty=0.03, angle_penalty=0.02, view_weights=weights
     )
@@ -92,7 +182,7 @@ def test_tuples_with_multiplicities_equal_single_points():
 
 def test_many_steps_reach_the_nonnegative_lasso(monkeypatch):
     """Without the angle each code is a nonnegative lasso, which NNLS solves too."""
-    monkeypatch.setattr(module, "_STEPS", 4000)
+    monkeypatch.setattr(spectral, "_STEPS", 4000)
     X = np.abs(np.random.default_rng(0).standard_normal((7, 4)))
     found = self_representation([X], np.ones(7), penalty=0.1, angle_penalty=0.0, n_rounds=1)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -106,13 +196,13 @@ def test_many_steps_reach_the_nonnegative_lasso(monkeypatch):
     assert found.losses[-1] == pytest.approx(total, rel=1e-5)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(label_matrices(), st.floats(0.01, 0.5), st.floats(0, 1), st.integers(1, 4))
 def test_loss_never_rises_and_affinities_are_cosines(P, penalty, share, n_bundles):
     """Rounds lower the loss, bounded below by 0; affinities are symmetric and within [0, 1]."""
     tuples = as_label_tuples(P)
     everyone = np.ones(tuples.n_tuples, bool)
-    views, weights = module._bundles(tuples, np.ones(P.shape[1]), everyone, n_bundles)
+    views, weights = bundle_partitions(tuples, np.ones(P.shape[1]), everyone, n_bundles)
     found = self_representation(
         views,
         tuples.weights,
@@ -130,7 +220,7 @@ def test_loss_never_rises_and_affinities_are_cosines(P, penalty, share, n_bundle
 def test_no_point_represents_itself(labels):
     """The diagonal of codes is 0 for a tuple of one point and may be positive for several."""
     tuples = as_label_tuples(labels[0])
-    views, weights = module._bundles(tuples, np.ones(10), np.ones(tuples.n_tuples, bool), 2)
+    views, weights = bundle_partitions(tuples, np.ones(10), np.ones(tuples.n_tuples, bool), 2)
     found = self_representation(views, tuples.weights, penalty=0.02, angle_penalty=0.02)
     own = np.array([C.diagonal() for C in found.codes])
     assert (own[:, tuples.weights == 1] == 0).all() and (own[:, tuples.weights > 1] > 0).any()
@@ -163,16 +253,10 @@ def test_bundles_take_neighbouring_partitions_with_a_vote(labels):
     tuples = as_label_tuples(labels[0])
     weights = np.array([4.0, 1, 1, 0, 1, 1, 1, 1, 1, 1])
     rows = np.ones(tuples.n_tuples, bool)
-    views, totals = module._bundles(tuples, weights, rows, 4)
+    views, totals = bundle_partitions(tuples, weights, rows, 4)
     assert totals.tolist() == [6.0, 2.0, 2.0, 2.0]
     np.testing.assert_allclose((views[0] ** 2).sum(axis=1), 6.0)
-    assert len(module._bundles(tuples, weights, rows, 20)[0]) == 9
-
-
-def test_one_hot_rows_have_no_entry_for_a_missing_label():
-    """−1 is not a cluster, and the columns of a partition are scaled."""
-    rows = module._one_hot(np.array([[0, 2], [1, -1], [-1, -1]]), np.array([1.0, 3.0]))
-    np.testing.assert_array_equal(rows, [[1, 0, 3], [0, 1, 0], [0, 0, 0]])
+    assert len(bundle_partitions(tuples, weights, rows, 20)[0]) == 9
 
 
 def test_planted_clusters_are_found_and_reported(labels):
@@ -181,16 +265,6 @@ def test_planted_clusters_are_found_and_reported(labels):
     est = CorrelationConsensus(3, n_rounds=4, random_state=0).fit(P)
     assert ct.clustering_accuracy(y, est.labels_) == 1
     assert est.history_["loss"][-1] == est.loss_ and len(est.history_["loss"]) == est.n_iter_ == 4
-
-
-def test_scale_of_the_weights_does_not_matter(labels):
-    """Weights three times as large give the same loss and labels."""
-    weights = np.arange(1.0, 11)
-    a, b = (
-        CorrelationConsensus(3, partition_weights=w, random_state=0).fit(labels[0])
-        for w in (weights, 3 * weights)
-    )
-    assert (a.labels_ == b.labels_).all() and a.loss_ == pytest.approx(b.loss_)
 
 
 @pytest.mark.parametrize(

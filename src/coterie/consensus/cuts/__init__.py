@@ -1,1 +1,0 @@
-"""Consensus by cutting a graph or hypergraph of points and base clusters."""

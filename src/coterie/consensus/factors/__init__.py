@@ -1,1 +1,0 @@
-"""Consensus by factorising the co-association matrix."""

@@ -1,1 +1,0 @@
-"""Consensus by the rows or the spectrum of the co-association matrix."""
