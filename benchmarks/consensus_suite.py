@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from benchmarks.ads import simulate
 from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, sizes_text
 from coterie.datasets import load_dataset, load_views
-from coterie.datasets.dataset_files import data_folders
+from coterie.datasets.loading import data_folders
 from coterie.ensembles.generate import make_partitions
 from coterie.errors import DatasetUnavailableError
 

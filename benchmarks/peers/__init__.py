@@ -30,7 +30,7 @@ from benchmarks.peers.tasks import (
 from benchmarks.peers.trials import Environment, Limits, Material, find_or_make, run_trial
 from benchmarks.program_runs import busy_notes
 from benchmarks.results import Marks, Result, Table, best_cells, item, line_plot, seconds_text
-from coterie.datasets.dataset_files import cache_folder
+from coterie.datasets.loading import cache_folder
 from coterie.errors import DatasetUnavailableError
 from coterie.runtime.devices import readable_bytes
 

@@ -1,9 +1,14 @@
-"""Loading datasets: sizes, bundled values, folders, downloads, wrong files."""
+"""Loading datasets: sizes, bundled values, folders, checksums, downloads, wrong files."""
 
+import hashlib
 import io
 import os
+import re
 from dataclasses import replace
+from email.message import Message
+from importlib import resources
 from pathlib import Path
+from urllib.error import HTTPError, URLError
 
 import numpy as np
 import pytest
@@ -12,14 +17,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from coterie.datasets import dataset_files
-from coterie.datasets import loading as datasets
-from coterie.datasets.loading import dataset_info, dataset_names, load_dataset, load_views
-from coterie.errors import DatasetUnavailableError, InvalidParameterError
+from coterie.datasets import dataset_info, dataset_names, load_dataset, load_views, loading
+from coterie.datasets.catalogue import DATASETS, SHA256, DatasetInfo, Edition
+from coterie.datasets.loading import cache_folder, data_folders
+from coterie.datasets.readers import READERS
+from coterie.errors import DatasetUnavailableError, InvalidParameterError, OutputError
 
-REAL_DATA = os.environ.get("COTERIE_DATA")
-
-# n, features of each view, points of each class
+REAL_DATA = Path(os.environ.get("COTERIE_DATA", "no folder"))
+#: n, features of each view, points of each class
 FACTS = {
     "iris": (150, [4], [50, 50, 50]),
     "wine": (178, [13], [59, 71, 48]),
@@ -35,21 +40,73 @@ FACTS = {
     "uci_mfeat": (2000, [216, 76, 64, 6, 240, 47], [200] * 10),
 }
 ALWAYS_THERE = ["iris", "wine", "glass", "ionosphere", "zoo"]
-ELSEWHERE = [name for name in FACTS if name not in ALWAYS_THERE]
+
+TABLE = b"0,1,b\n1,0,a\n2,2,b\n"
+HALVES = {"left": b"0 1\n" * 10, "right": b"5\n" * 10}
+URL = "https://example.org/toy.data"
+
+
+class FakeResponse(io.BytesIO):
+    """A response of urlopen: bytes to read, and headers."""
+
+    def __init__(self, content: bytes, announced: int | None = None) -> None:
+        super().__init__(content)
+        self.headers = {} if announced is None else {"Content-Length": str(announced)}
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    """Set an empty folder for COTERIE_DATA, an empty cache, and no network."""
+def cache(tmp_path, monkeypatch):
+    """Set an empty cache, no COTERIE_DATA, no network, and two small datasets of our own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("COTERIE_DATA", raising=False)
+    serve(monkeypatch, URLError("no network"))
+    table = Edition("headless table", ("toy.data",), "https://example.org")
+    toy = DatasetInfo(
+        name="toy",
+        view_sizes={"features": 2},
+        class_sizes={"a": 1, "b": 2},
+        source="",
+        licence="",
+        how_to_get="ask the author",
+        editions=(Edition("table", ("toy.csv",)), table),
+    )
+    halves = Edition("mfeat", ("left", "right"), "https://example.org")
+    monkeypatch.setitem(DATASETS, "toy", toy)
+    monkeypatch.setitem(
+        DATASETS,
+        "halves",
+        replace(
+            toy,
+            name="halves",
+            view_sizes={"left": 2, "right": 1},
+            class_sizes={str(digit): 1 for digit in range(10)},
+            editions=(halves,),
+        ),
+    )
+    monkeypatch.setitem(SHA256, "toy.data", hashlib.sha256(TABLE).hexdigest())
+    return tmp_path / "xdg" / "coterie"
 
-    def no_network(url, timeout):
-        raise OSError("no network in tests")
 
-    monkeypatch.setattr(dataset_files, "urlopen", no_network)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "data").mkdir()
-    monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "data"))
-    return tmp_path / "data"
+def serve(monkeypatch, answers, asked=None):
+    """Replace the network: every address, or each its own, gives bytes, a response or an error."""
+
+    def urlopen(url, timeout):
+        assert timeout > 0
+        if asked is not None:
+            asked.append(url)
+        answer = answers[url.rpartition("/")[2]] if isinstance(answers, dict) else answers
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, FakeResponse) else FakeResponse(answer, len(answer))
+
+    monkeypatch.setattr(loading, "urlopen", urlopen)
+
+
+def put(folder: Path, name: str, content: bytes = TABLE, dataset: str = "toy") -> Path:
+    """Write a file of a dataset into a folder of datasets."""
+    (folder / dataset).mkdir(parents=True, exist_ok=True)
+    (folder / dataset / name).write_bytes(content)
+    return folder
 
 
 def assert_facts(name, views, y):
@@ -57,34 +114,33 @@ def assert_facts(name, views, y):
     n, widths, sizes = FACTS[name]
     assert [view.shape for view in views] == [(n, width) for width in widths]
     assert all(view.dtype == np.float64 for view in views)
-    assert y.dtype == np.int64
-    assert y.shape == (n,)
-    found = np.bincount(y).tolist()
-    assert found == (sizes if sizes is not None else list(dataset_info(name).class_sizes.values()))
+    assert y.dtype == np.int64 and y.shape == (n,)
+    assert np.bincount(y).tolist() == (sizes or list(dataset_info(name).class_sizes.values()))
 
 
-def soybean_rows(change=lambda rows: rows):
-    """Return the text of an artificial file with the shape and classes of soybean-small.data."""
-    rng = np.random.default_rng(0)
-    names = np.repeat(["D1", "D2", "D3", "D4"], [10, 10, 10, 17])
-    rows = [[*rng.integers(0, 5, 35).astype(str), name] for name in names]
-    return "".join(",".join(row) + "\n" for row in change(rows))
-
-
-def put_soybean(folder: Path, text: str) -> None:
-    """Write soybean-small.data into a folder of datasets."""
-    (folder / "soybean_small").mkdir()
-    (folder / "soybean_small" / "soybean-small.data").write_text(text)
-
-
-def test_info_agrees_with_the_table():
-    """The catalogue has the names and sizes of the table."""
-    assert dataset_names() == list(FACTS)
+def test_the_catalogue_is_complete():
+    """It has the names and sizes of the table, sources and licences, known formats, addresses."""
+    assert dataset_names() == [*FACTS, "toy", "halves"]
     for name, (n, widths, sizes) in FACTS.items():
         info = dataset_info(name)
-        assert info.n_samples == n
-        assert info.n_features == sum(widths)
+        assert (info.n_samples, info.n_features) == (n, sum(widths))
         assert sizes is None or len(info.class_names) == len(sizes)
+        assert info.source and info.licence and info.how_to_get
+        assert all(edition.format in READERS for edition in info.editions)
+        assert all(url.startswith("https://") for e in info.editions for url in e.urls)
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for value in SHA256.values())
+    seven, twenty = DATASETS["caltech101_7"], DATASETS["caltech101_20"]
+    assert seven.class_sizes.items() <= twenty.class_sizes.items()
+    assert seven.view_sizes == twenty.view_sizes
+
+
+def test_bundled_files_have_the_checksums():
+    """The files in the package have the checksums of the catalogue; the README names them."""
+    folder = resources.files("coterie.datasets") / "data"
+    for info in DATASETS.values():
+        for name in info.editions[0].files if info.bundled else ():
+            assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == SHA256[name]
+            assert f"`{name}`" in (folder / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ALWAYS_THERE)
@@ -104,137 +160,188 @@ def test_bundled_values():
     assert X[0].tolist() == [1.52101, 13.64, 4.49, 1.1, 71.78, 0.06, 8.75, 0, 0]
     assert info.class_names[y[-1]] == "7"
     X, y, info = load_dataset("ionosphere", return_info=True)
-    assert_array_equal(X[:, 1], 0)
-    assert np.abs(X).max() == 1
+    assert np.abs(X).max() == 1 and not X[:, 1].any()
     assert [info.class_names[c] for c in y[:2]] == ["good", "bad"]
     X, y, info = load_dataset("zoo", return_info=True)
     assert sorted(np.unique(X[:, 12])) == [0, 2, 4, 5, 6, 8]
-    assert np.isin(np.delete(X, 12, axis=1), [0, 1]).all()
     # All birds have feathers, and no other animal has.
     assert_array_equal(X[:, 1] == 1, y == info.class_names.index("bird"))
 
 
-def test_download(monkeypatch, tmp_path):
-    """A dataset that is not found is downloaded, read and stored in the cache."""
-    response = io.BytesIO(soybean_rows().encode())
-    response.headers = {}
-    with monkeypatch.context() as network:
-        network.setattr(dataset_files, "urlopen", lambda *_, **__: response)
-        first = load_dataset("soybean_small")
-    assert (tmp_path / "cache/coterie/soybean_small/soybean-small.data").is_file()
-    again = load_dataset("soybean_small")
-    assert_array_equal(first[0], again[0])
-    assert_array_equal(first[1], again[1])
+def test_views_keep_their_order_and_are_joined(cache):
+    """Classes start at 0; load_dataset joins the views."""
+    for name, content in HALVES.items():
+        put(cache, name, content, "halves")
+    views, y, info = load_views("halves", return_info=True)
+    assert [view.shape for view in views] == [(10, 2), (10, 1)]
+    assert list(info.view_sizes) == ["left", "right"] and y.tolist() == list(range(10))
+    assert_array_equal(load_dataset("halves")[0], np.hstack(views))
 
 
-@pytest.mark.parametrize("name", ["cstr", "caltech101_7"])
-def test_missing_datasets_are_reported(name):
-    """Without file and network the message names the dataset, its source and its folder."""
-    with pytest.raises(DatasetUnavailableError, match=f"'{name}' is not on this") as caught:
-        load_dataset(name)
-    assert dataset_info(name).how_to_get in str(caught.value)
-    assert f"COTERIE_DATA to a folder that has {name}/" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda rows: rows[:-1], r"shape of its views is \[\(46, 35\)\]"),
-        (lambda rows: [[*rows[0][:-1], "D9"], *rows[1:]], "class 'D9', which is not one of"),
-        (lambda rows: [[*rows[0][:-1], "D2"], *rows[1:]], r"classes have \[9, 11, 10, 17\]"),
-        (lambda rows: [["nan", *rows[0][1:]], *rows[1:]], "not finite"),
-        (lambda _: [], "does not hold the dataset"),
-    ],
-)
-def test_other_contents_are_refused(elsewhere, change, message):
-    """A file without a checksum must have the points, features and classes of the catalogue."""
-    put_soybean(elsewhere, soybean_rows(change))
-    with pytest.raises(DatasetUnavailableError, match=message):
-        load_dataset("soybean_small")
-
-
-def test_views_and_numbered_classes(elsewhere, monkeypatch):
-    """Views keep their order, load_dataset joins them, and classes start at 0."""
-    info = replace(
-        dataset_info("msrc_v1"),
-        view_sizes={"left": 2, "right": 1},
-        class_sizes={"1": 1, "2": 2},
-        editions=(dataset_files.Edition("views", (dataset_files.DataFile("toy.npz"),)),),
-    )
-    monkeypatch.setitem(datasets.DATASETS, "msrc_v1", info)
-    (elsewhere / "msrc_v1").mkdir()
-    left, right = np.arange(6.0).reshape(3, 2), np.array([[7.0], [8.0], [9.0]])
-    np.savez(
-        elsewhere / "msrc_v1" / "toy.npz",
-        right=right,
-        left=left,
-        views=["left", "right"],
-        y=np.array([2, 1, 2]),
-    )
-    views, y, found = load_views("msrc_v1", return_info=True)
-    assert_array_equal(views[0], left)
-    assert_array_equal(views[1], right)
-    assert y.tolist() == [1, 0, 1]
-    assert list(found.view_sizes) == ["left", "right"]
-    assert_array_equal(load_dataset("msrc_v1")[0], np.hstack([left, right]))
-
-
-@settings(deadline=None, max_examples=20)
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.data())
-def test_stratified_rows(sizes, data):
-    """A sample has the given size, no row twice, and each class within one of its share."""
-    y = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    size = data.draw(st.integers(1, len(y)))
-    rows = datasets._stratified_rows(y, size)
-    assert len(rows) == size
-    assert (np.diff(rows) > 0).all()
-    share = np.array(sizes) * size / len(y)
-    assert (np.abs(np.bincount(y[rows], minlength=len(sizes)) - share) < 1).all()
-
-
-def test_unknown_names_are_refused():
-    """The message lists the known names."""
+def test_unknown_names_and_subsets_are_refused():
+    """The message lists the known ones."""
     for load in (load_dataset, load_views, dataset_info):
         with pytest.raises(InvalidParameterError, match=r"no dataset 'irsi'; .* iris, wine"):
             load("irsi")
-
-
-def test_unknown_subsets_are_refused():
-    """The message lists the subsets of the dataset."""
     with pytest.raises(InvalidParameterError, match=r"no subset '2900'; .* all"):
         load_dataset("iris", subset="2900")
     with pytest.raises(InvalidParameterError, match=r"no subset '100'; .* all, 2900"):
         load_dataset("reuters", subset="100")
 
 
-needs_real_data = pytest.mark.skipif(
-    not REAL_DATA, reason="COTERIE_DATA is not set, so datasets that are not bundled are missing"
+@settings(deadline=None, max_examples=20)
+@given(size=st.integers(1, 178))
+def test_a_subset_is_stratified(size):
+    """It has the given size, no row twice, and each class within one of its share."""
+    X, y = load_dataset("wine")
+    info = replace(dataset_info("wine"), subsets={"part": size})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(DATASETS, "wine", info)
+        part, classes, told = load_dataset("wine", subset="part", return_info=True)
+    assert len(part) == len(np.unique(part, axis=0)) == told.n_samples == size
+    counts = np.bincount(classes, minlength=3)
+    assert counts.tolist() == list(told.class_sizes.values())
+    assert (np.abs(counts - np.bincount(y) * size / len(X)) < 1).all()
+
+
+def test_the_cache_follows_the_standard(monkeypatch, tmp_path):
+    """The cache is in XDG_CACHE_HOME, or in ~/.cache if that is unset or not absolute."""
+    assert cache_folder() == tmp_path / "xdg" / "coterie"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value in ("", "relative/folder"):
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        assert cache_folder() == tmp_path / ".cache" / "coterie"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == tmp_path / ".cache" / "coterie"
+
+
+def test_the_users_folder_is_searched_before_the_cache(monkeypatch, tmp_path, cache):
+    """COTERIE_DATA comes first; in a folder the first edition of the catalogue is preferred."""
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "mine"))
+    put(cache, "toy.csv", b"x,y,class\n7,7,a\n7,7,b\n7,7,b\n")
+    assert data_folders() == [tmp_path / "mine", cache]
+    assert load_dataset("toy")[0][0, 0] == 7
+    put(tmp_path / "mine", "toy.data")
+    X, y = load_dataset("toy")
+    assert X.tolist() == [[0, 1], [1, 0], [2, 2]] and y.tolist() == [1, 0, 1]
+    put(tmp_path / "mine", "toy.csv", b"x,y,class\n8,8,a\n8,8,b\n8,8,b\n")
+    assert load_dataset("toy")[0][0, 0] == 8
+    monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DatasetUnavailableError, match=r"COTERIE_DATA names .*nowhere.*correct it"):
+        load_dataset("toy")
+
+
+def test_a_damaged_file_is_refused(cache):
+    """The message names the file and both checksums."""
+    put(cache, "toy.data", b"other bytes")
+    with pytest.raises(
+        DatasetUnavailableError, match=f"toy.data is damaged .* not {SHA256['toy.data']}"
+    ):
+        load_dataset("toy")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (b"0,1,b\n1,0,a\n", r"toy.csv .*shape of its views is \[\(2, 2\)\].*remove it"),
+        (b"0,1,c\n1,0,a\n2,2,b\n", "class 'c', which is not one of"),
+        (b"0,1,a\n1,0,a\n2,2,b\n", r"classes have \[2, 1\]"),
+        (b"0,nan,b\n1,0,a\n2,2,b\n", "not finite"),
+        (b"0,one,b\n", "does not hold the dataset"),
+    ],
 )
+def test_other_contents_are_refused(cache, rows, message):
+    """A file without a checksum must have the points, features and classes of the catalogue."""
+    put(cache, "toy.csv", b"x,y,class\n" + rows)
+    with pytest.raises(DatasetUnavailableError, match=message):
+        load_dataset("toy")
 
 
-def use_real_data(name, monkeypatch):
-    """Use the folder that COTERIE_DATA named when the tests started."""
-    monkeypatch.setenv("COTERIE_DATA", str(REAL_DATA))
-    if not (Path(str(REAL_DATA)) / name).is_dir():
-        pytest.skip(f"COTERIE_DATA has no folder {name}")
+def test_a_download_is_stored_and_used_again(monkeypatch, cache):
+    """A download is stored in the cache, without other files, and not repeated."""
+    asked: list[str] = []
+    serve(monkeypatch, TABLE, asked)
+    first, again = load_dataset("toy"), load_dataset("toy")
+    assert_array_equal(first[0], again[0])
+    assert [path.name for path in (cache / "toy").iterdir()] == ["toy.data"]
+    assert asked == [URL]
 
 
-@needs_real_data
-@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_incomplete_edition_is_downloaded_whole(monkeypatch, cache):
+    """An edition with a missing file counts as not found."""
+    put(cache, "left", HALVES["left"], "halves")
+    asked: list[str] = []
+    serve(monkeypatch, HALVES, asked)
+    load_views("halves")
+    assert asked == ["https://example.org/left", "https://example.org/right"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (URLError("no route"), "could not be downloaded .*no route"),
+        (HTTPError(URL, 404, "Not Found", Message(), None), "could not be downloaded .*404"),
+        (FakeResponse(b"0,1", 15), "incomplete: 3 of 15 bytes"),
+        (b"<html>moved</html>", "has changed: its SHA-256 is .* not "),
+    ],
+)
+def test_a_failed_download_stores_nothing_and_says_what_to_do(monkeypatch, cache, answer, message):
+    """Without network, or with a wrong or short response, the message lists three ways."""
+    serve(monkeypatch, answer)
+    with pytest.raises(DatasetUnavailableError, match=message) as caught:
+        load_dataset("toy")
+    assert not cache.exists()
+    ways = str(caught.value).splitlines()[1:]
+    assert [way[:2] for way in ways] == ["1.", "2.", "3."]
+    assert URL in ways[0]
+    assert "ask the author" in ways[1] and str(cache) in ways[1]
+    assert ways[2].endswith("COTERIE_DATA to a folder that has toy/toy.csv or toy/toy.data.")
+
+
+@pytest.mark.parametrize(
+    ("right", "message"),
+    [
+        (URLError("gone"), "/right could not be downloaded"),
+        (b"5 5\n" * 10, r"/right does not hold .*\(10, 2\)\], not"),
+    ],
+)
+def test_half_a_download_is_not_stored(monkeypatch, cache, right, message):
+    """If a file fails, or the contents are wrong, no file is stored."""
+    serve(monkeypatch, HALVES | {"right": right})
+    with pytest.raises(DatasetUnavailableError, match=message):
+        load_views("halves")
+    assert not cache.exists()
+
+
+def test_a_dataset_without_address_says_where_to_put_it():
+    """If nothing can be downloaded, the message names the two folders for a copy."""
+    with pytest.raises(DatasetUnavailableError, match="cannot be downloaded") as caught:
+        load_dataset("caltech101_7")
+    assert len(str(caught.value).splitlines()) == 3
+    assert dataset_info("caltech101_7").how_to_get in str(caught.value)
+
+
+def test_an_unusable_cache_is_reported(monkeypatch, tmp_path):
+    """A cache folder that cannot be created is an output error that names the setting."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    serve(monkeypatch, TABLE)
+    with pytest.raises(OutputError, match="XDG_CACHE_HOME"):
+        load_dataset("toy")
+
+
+@pytest.mark.parametrize("name", [name for name in FACTS if name not in ALWAYS_THERE])
 def test_real_datasets(name, monkeypatch):
     """The real datasets, if they are available, have the sizes of the table."""
-    use_real_data(name, monkeypatch)
+    if not (REAL_DATA / name).is_dir():
+        pytest.skip(f"COTERIE_DATA has no folder {name}")
+    monkeypatch.setenv("COTERIE_DATA", str(REAL_DATA))
     views, y = load_views(name)
     assert_facts(name, views, y)
     assert all(sparse.issparse(view) == (name in ("cstr", "reuters")) for view in views)
-
-
-@needs_real_data
-def test_real_reuters_subset(monkeypatch):
-    """The subset of 2,900 documents is fixed and keeps the proportions of the classes."""
-    use_real_data("reuters", monkeypatch)
-    X, y, info = load_dataset("reuters", subset="2900", return_info=True)
-    assert X.shape == (2900, 1000)
-    assert info.n_samples == 2900
-    expected = [1440, 819, 137, 129, 100, 81, 60, 52, 44, 38]
-    assert list(info.class_sizes.values()) == np.bincount(y).tolist() == expected
+    if name == "reuters":
+        X, y, info = load_dataset("reuters", subset="2900", return_info=True)
+        assert X.shape == (2900, 1000)
+        expected = [1440, 819, 137, 129, 100, 81, 60, 52, 44, 38]
+        assert list(info.class_sizes.values()) == np.bincount(y).tolist() == expected

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coterie.datasets.dataset_files import DataFile, Edition
-
-__all__ = ["DATASETS", "DatasetInfo"]
-
 _UCI_FILES = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _GITHUB_FILES = "https://raw.githubusercontent.com"
 _CSTR_FOLDER = (
@@ -18,6 +14,19 @@ _MSRC_FOLDER = (
     f"{_GITHUB_FILES}/weilyshmtu/Multi-view-DataSets/300b5178c5e7f55b8baa247269ee4c566aeb4356"
 )
 _CC_BY = "CC BY 4.0"
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One form of a dataset: its files, the format to read them in, and a folder of URLs if any."""
+
+    format: str
+    files: tuple[str, ...]
+    address: str = ""
+
+    @property
+    def urls(self) -> list[str]:
+        return [f"{self.address}/{name}" for name in self.files] if self.address else []
 
 
 @dataclass(frozen=True)
@@ -83,15 +92,8 @@ def _sizes(names: str, sizes: list[int]) -> dict[str, int]:
     return dict(zip(names.split(), sizes, strict=True))
 
 
-def _edition(format_: str, *names: str, folder: str | None = None) -> Edition:
-    """Return an edition; ``folder`` is the address to download it from."""
-    return Edition(
-        format_,
-        tuple(DataFile(n, _SHA256.get(n), folder and f"{folder}/{n}") for n in names),
-    )
-
-
-_SHA256 = {
+#: Checksums of files, as far as they are known.
+SHA256 = {
     "glass.csv": "2149f02ac25f885c7c5eb83c0555a9729242791a2b37c5a6386604ba570680c7",
     "ionosphere.csv": "6a7d004f3a54294154faee1fb6983c22d7aecc2b5b27945f93e4bad2b4b6e10b",
     "zoo.csv": "896e14cfa6894fddeb791a33096c799ce5d35a92db2449b58ff5098c98da5f16",
@@ -110,7 +112,7 @@ def _small(
     name: str, n_features: int, class_sizes: dict[str, int], source: str, uci_id: int, openml: int
 ) -> DatasetInfo:
     """Describe a dataset that is part of scikit-learn or of this package."""
-    bundled = f"{name}.csv" in _SHA256
+    bundled = f"{name}.csv" in SHA256
     return DatasetInfo(
         name=name,
         view_sizes={"features": n_features},
@@ -118,7 +120,7 @@ def _small(
         source=source if bundled else f"{source}, as in scikit-learn",
         licence=_CC_BY,
         how_to_get=f"part of {'this package' if bundled else 'scikit-learn'}",
-        editions=(_edition("table", f"{name}.csv"),) if bundled else (),
+        editions=(Edition("table", (f"{name}.csv",)),) if bundled else (),
         bundled=bundled,
         uci_id=uci_id,
         openml_ids=(openml,),
@@ -137,8 +139,8 @@ def _caltech(n_classes: str, class_sizes: dict[str, int]) -> DatasetInfo:
         how_to_get=f"the feature file Caltech101-{n_classes}.mat that the GitHub repository "
         "yeqinglee/mvdata links to",
         editions=(
-            _edition("views", f"caltech101_{n_classes}.npz"),
-            _edition("MATLAB views", f"Caltech101-{n_classes}.mat"),
+            Edition("views", (f"caltech101_{n_classes}.npz",)),
+            Edition("MATLAB views", (f"Caltech101-{n_classes}.mat",)),
         ),
     )
 
@@ -181,8 +183,8 @@ _ALL = [
         licence=_CC_BY,
         how_to_get="soybean-small.data of UCI dataset 91",
         editions=(
-            _edition("table", "soybean_small.csv"),
-            _edition("headless table", "soybean-small.data", folder=f"{_UCI_FILES}/soybean"),
+            Edition("table", ("soybean_small.csv",)),
+            Edition("headless table", ("soybean-small.data",), f"{_UCI_FILES}/soybean"),
         ),
         uci_id=91,
     ),
@@ -194,8 +196,8 @@ _ALL = [
         licence="BSD-3-Clause (the repository that holds it)",
         how_to_get="datasets/cstr.mat of the GitHub repository franrole/cclust_package",
         editions=(
-            _edition("sparse", "cstr.npz"),
-            _edition("MATLAB sparse", "cstr.mat", folder=_CSTR_FOLDER),
+            Edition("sparse", ("cstr.npz",)),
+            Edition("MATLAB sparse", ("cstr.mat",), _CSTR_FOLDER),
         ),
     ),
     DatasetInfo(
@@ -210,8 +212,8 @@ _ALL = [
         licence="copyright Reuters Ltd.; free distribution for research purposes only",
         how_to_get="reuters21578.tar.gz of UCI dataset 137",
         editions=(
-            _edition("sparse", "reuters_top10.npz"),
-            _edition("reuters", "reuters21578.tar.gz", folder=f"{_UCI_FILES}/reuters21578-mld"),
+            Edition("sparse", ("reuters_top10.npz",)),
+            Edition("reuters", ("reuters21578.tar.gz",), f"{_UCI_FILES}/reuters21578-mld"),
         ),
         subsets={"2900": 2900},
         uci_id=137,
@@ -224,8 +226,8 @@ _ALL = [
         licence="none stated; images (c) Microsoft Research Cambridge, for research",
         how_to_get="MSRC-v1.mat of the GitHub repository weilyshmtu/Multi-view-DataSets",
         editions=(
-            _edition("views", "msrc_v1.npz"),
-            _edition("MATLAB views", "MSRC-v1.mat", folder=_MSRC_FOLDER),
+            Edition("views", ("msrc_v1.npz",)),
+            Edition("MATLAB views", ("MSRC-v1.mat",), _MSRC_FOLDER),
         ),
     ),
     _caltech(
@@ -252,11 +254,11 @@ _ALL = [
         licence=_CC_BY,
         how_to_get="mfeat-fac, -fou, -kar, -mor, -pix and -zer of UCI dataset 72",
         editions=(
-            _edition("views", "uci_mfeat.npz"),
-            _edition(
+            Edition("views", ("uci_mfeat.npz",)),
+            Edition(
                 "mfeat",
-                *(f"mfeat-{view}" for view in ("fac", "fou", "kar", "mor", "pix", "zer")),
-                folder=f"{_UCI_FILES}/mfeat",
+                tuple(f"mfeat-{view}" for view in ("fac", "fou", "kar", "mor", "pix", "zer")),
+                f"{_UCI_FILES}/mfeat",
             ),
         ),
         uci_id=72,

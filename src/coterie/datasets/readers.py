@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["READERS", "RawDataset", "reuters_documents"]
+from coterie.arrays import AnyArray
 
 _REUTERS_CLASSES = 10
 _REUTERS_TERMS = 1_000
@@ -27,7 +26,7 @@ class RawDataset(NamedTuple):
     """Contents of dataset files: a table (n, d) for each view, and the class names (n,)."""
 
     views: list[Any]
-    labels: NDArray[Any]
+    labels: AnyArray
 
 
 def reuters_documents(archive: Path) -> list[tuple[str, str]]:
@@ -131,7 +130,7 @@ READERS: Mapping[str, Callable[[Sequence[Path]], RawDataset]] = {
 }
 
 
-def _archived_labels(archive: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+def _archived_labels(archive: Mapping[str, AnyArray]) -> AnyArray:
     labels = archive["y"].astype(np.int64)
     return archive["class_names"][labels] if "class_names" in archive else labels
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.cells import BidCells, PriceCells, compact
-from coterie.datasets.dataset_files import data_folders
+from coterie.datasets.loading import data_folders
 from coterie.errors import DatasetUnavailableError, InvalidParameterError, TableError
 
 __all__ = [
