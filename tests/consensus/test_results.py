@@ -232,3 +232,18 @@ def test_a_foreign_consensus_does_not_break_the_display():
     est.labels_ = est.confidence_ = np.zeros(3)
     est.consensus_ = ct.RobustSpectral(2, random_state=0).fit(np.kron(np.eye(2), np.ones((2, 2))))
     assert "distinct label tuples" not in html_of(est)
+
+
+def test_labels_given_as_words_come_back_as_words():
+    """Each cluster has the word that its raters use most, and no two clusters have the same."""
+    raters = [list(each) for each in ("aabbcc-", "aabbcc-", "aabbca-", "zzzzzz-")]
+    P = np.array([["" if label == "-" else label for label in each] for each in raters]).T
+    est = ct.RobustConsensus(3, partition_weights=[1, 1, 1, 0], random_state=0).fit(P)
+    frame = est.to_frame()
+    assert list(frame.columns)[:2] == ["label", "word"]
+    assert "".join(frame["word"]) == "aabbcc"
+    assert frame["label"].iloc[-1] == -1 and frame["word"].iloc[-1] == ""
+    # "x" is most common in both clusters: one of them has its next best word
+    shared = [list("xxp"), list("xxp"), list("xqx"), list("xqx"), list("xqx")]
+    assert ct.EvidenceAccumulation(2).fit(shared).label_names_ == ["x", "p"]
+    assert ct.EvidenceAccumulation(2).fit([["a", 1], ["b", 2], ["a", 1]]).label_names_ is None

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -266,6 +267,39 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         rows = self._encode_rows(P)
         return cluster_probabilities(self._tables.vote_shares(*rows), self._assign(*rows)[0])
+
+    @property
+    def label_names_(self) -> list[str] | None:
+        """For labels that are words: the word for each cluster, (K,); None for numbers.
+
+        It is the label that the voting partitions use most for the members of the cluster. Clusters
+        have different words, so that the sum of these votes is largest. A cluster for which no word
+        is left has an empty one.
+
+        >>> from coterie import EvidenceAccumulation
+        >>> P = [["red", "red"], ["red", "red"], ["red", "red"], ["red", "blue"]]
+        >>> EvidenceAccumulation(2).fit(P).label_names_
+        ['red', 'blue']
+        """
+        check_is_fitted(self)
+        vocabulary, tables = self._vocabulary, self._tables
+        if isinstance(vocabulary, Memberships):
+            return None
+        voting = np.flatnonzero(self.partition_weights_)
+        if any(vocabulary.categories[v].dtype.kind != "U" for v in voting):
+            return None
+        counts = np.split(tables.table[self._tuples.recode], np.cumsum(vocabulary.n_labels)[:-1])
+        words, place = np.unique(
+            np.concatenate([vocabulary.categories[v] for v in voting]), return_inverse=True
+        )
+        votes = np.zeros((len(words), tables.n_clusters))
+        weighted = [self.partition_weights_[v] * counts[v] for v in voting]
+        np.add.at(votes, place, np.concatenate(weighted))
+        names = [""] * tables.n_clusters
+        for word, cluster in zip(*linear_sum_assignment(votes, maximize=True), strict=True):
+            if votes[word, cluster] > 0:
+                names[cluster] = str(words[word])
+        return names
 
     @abstractmethod
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:

@@ -61,8 +61,9 @@ class ConsensusResults:
         ----------
         what : {"points", "partitions", "clusters", "k"}, default="points"
             "points": ``label``, ``confidence``, ``margin`` and ``runner_up`` of each point, the
-            cluster with the largest share of votes besides its own (−1 if there is none). The
-            index is that of the fitted table. "partitions": the fields of
+            cluster with the largest share of votes besides its own (−1 if there is none). If the
+            labels of the partitions are words, ``word`` is that of the cluster. The index is that
+            of the fitted table. "partitions": the fields of
             :class:`~coterie.consensus.diagnostics.PartitionRow`, by falling agreement. "clusters":
             ``size``, mean ``confidence`` and ``consensus`` of each cluster, the mean
             co-association of its points. "k": the criteria for each number of clusters, if the
@@ -101,8 +102,10 @@ class ConsensusResults:
 
 
 def _points(pandas: Any, estimator: Any) -> Any:
+    words = getattr(estimator, "label_names_", None)
     columns = {
         "label": estimator.labels_,
+        **({} if words is None else {"word": np.array([*words, ""])[estimator.labels_]}),
         "confidence": estimator.confidence_,
         "margin": fitted_consensus(estimator).margin_,
         "runner_up": runner_up_clusters(estimator),

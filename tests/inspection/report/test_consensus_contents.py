@@ -106,7 +106,7 @@ def test_many_partitions_are_compared_by_some(case, monkeypatch):
 
 
 def test_doubtful_points_are_the_least_certain(case):
-    """Points below the limit are listed by rising confidence, with their cluster and the next best."""
+    """They are listed by rising confidence, with their cluster and the next best."""
     _, _, est = case
     report = consensus_contents(est)
     assert report.n_doubtful == (est.confidence_ < report.doubtful_below).sum() > 0
