@@ -15,7 +15,7 @@ import coterie as ct
 from coterie.errors import InvalidParameterError
 from coterie.multiview import MultiViewAffinityPropagation
 from coterie.multiview import affinity_propagation as module
-from coterie.multiview.affinity_propagation import _improved, summed_similarity
+from coterie.multiview.affinity_propagation import improved_exemplars, summed_similarity
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def blobs():
     return [X[:, :2], X[:, 2:]], y
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(2, 15))
 def test_the_similarity_is_the_formula(seed, n):
     """S = −Σ d_v² / mean(d_v²), dense or sparse; a constant view adds nothing."""
@@ -73,7 +73,7 @@ def test_few_points_have_the_best_exemplars(n_clusters):
     assert est.loss_ == pytest.approx(min(-S[:, c].max(axis=1).sum() for c in choices))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_improving_never_raises_the_loss(seed):
     """From any exemplars, also of equal points, the number of clusters stays the same."""
@@ -82,7 +82,7 @@ def test_improving_never_raises_the_loss(seed):
     first = rng.choice(20, 4, replace=False)
     start = S[:, first].argmax(axis=1)
     start[first] = np.arange(4)
-    exemplars, labels = _improved(S, first, start)
+    exemplars, labels = improved_exemplars(S, first, start)
     before = S[np.arange(20), first[start]].sum()
     assert S[np.arange(20), exemplars[labels]].sum() >= before - 1e-9
     assert (labels[exemplars] == np.arange(4)).all()
@@ -109,7 +109,7 @@ def test_too_few_rounds_are_reported(blobs, monkeypatch):
         MultiViewAffinityPropagation(3, max_iter=9, random_state=0).fit(blobs[0])
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(0, 10**6))
 def test_equal_points_are_one_weighted_point(seed):
     """Copies of a point share its label, and the loss is the sum over all copies."""

@@ -57,7 +57,7 @@ def test_groups_are_found_and_noise_has_the_least_weight(views):
     assert est.n_iter_ == len(est.history_["loss"])
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seeds, st.integers(1, 6), st.sampled_from([1.1, 2.0, 10.0]), st.booleans())
 def test_the_loss_never_rises(seed, n_clusters, gamma, sparse):
     """No round raises the loss, for any data with equal points, from any labels."""
@@ -71,7 +71,7 @@ def test_the_loss_never_rises(seed, n_clusters, gamma, sparse):
 
 # The formula holds after any number of rounds, and some seeds need more than the default.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(seeds)
 def test_the_loss_is_the_formula(seed):
     """loss_ equals the formula at the fitted centres, weights and labels."""
@@ -109,7 +109,7 @@ def test_no_partition_of_few_points_does_better():
     assert est.loss_ == pytest.approx(lowest, rel=1e-4)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seeds, st.integers(1, 4))
 def test_centres_converge_to_the_geometric_median(seed, p):
     """Steps from the mean, or from a data point, end at the least sum of distances."""
@@ -134,7 +134,7 @@ def test_centres_converge_to_the_geometric_median(seed, p):
     assert ends[0] <= least * (1 + 1e-3)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seeds, st.floats(1.05, 50.0))
 def test_view_weights_minimise_over_the_simplex(seed, gamma):
     """No random point of the simplex gives a lower Σ a^γ h."""
@@ -144,14 +144,8 @@ def test_view_weights_minimise_over_the_simplex(seed, gamma):
     others = rng.dirichlet(np.ones(4), 50)
     assert a.sum() == pytest.approx(1.0)
     assert a**gamma @ h <= (others**gamma @ h).min() * (1 + 1e-9)
-
-
-def test_gamma_decides_between_one_view_and_all():
-    """Near 1 the view with the lowest loss has all the weight; for large γ weights are equal."""
-    h, every = np.array([1.0, 2.0, 4.0]), np.ones(3, dtype=bool)
-    assert _view_weights(h, every, 1.001)[0] == pytest.approx(1.0)
-    np.testing.assert_allclose(_view_weights(h, every, 100.0), 1 / 3, atol=0.01)
-    assert np.isfinite(_view_weights(np.array([0.0, 1.0, 0.0]), every, 1.001)).all()
+    h[0] = 0.0
+    assert np.isfinite(_view_weights(h, np.ones(4, dtype=bool), 1.001)).all()
 
 
 def test_a_constant_view_has_no_weight(views):

@@ -6,6 +6,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import coterie as ct
+from all_partitions import same_partition
 from coterie.consensus.registry import MULTIVIEW_METHODS, make_multiview
 from coterie.errors import InvalidParameterError, TooManyPointsError
 
@@ -40,11 +41,6 @@ def blobs():
 def make(key, n_clusters=3, **settings):
     """An estimator that is not fitted yet."""
     return make_multiview(key, n_clusters, random_state=0).set_params(**settings)
-
-
-def same_partition(a, b):
-    """Whether two labellings differ in names alone."""
-    return ct.clustering_accuracy(a, b) == 1 and ct.clustering_accuracy(b, a) == 1
 
 
 @pytest.fixture(scope="module")

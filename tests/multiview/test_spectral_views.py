@@ -63,7 +63,7 @@ def test_an_unknown_view_is_refused(rings, view):
         SpectralView(2, view=view).fit(rings[0])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 4))
 def test_distances_are_those_of_the_concatenation(seed, n, p):
     """The sum over dense and sparse views equals the distances of the joined table."""
@@ -73,7 +73,7 @@ def test_distances_are_those_of_the_concatenation(seed, n, p):
     np.testing.assert_allclose(squared_distances([X, csr_array(Z)]), expected, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(9, 25))
 def test_the_affinity_is_the_formula(seed, n):
     """W_ij = exp(−d² / (s_i s_j)), with s_i the distance to the seventh neighbour."""

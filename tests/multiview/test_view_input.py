@@ -42,7 +42,7 @@ def test_unusable_views_are_refused(views, message):
         named_views(views)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 6), st.booleans())
 def test_a_standardised_view_has_total_variance_one(seed, n, p, sparse):
     """The sum of variances is 1 for any number of columns, with constant ones, dense or sparse."""

@@ -10,10 +10,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import affinity_propagation
 from sklearn.exceptions import ConvergenceWarning
 
+from coterie.arrays import Floats, Ints
 from coterie.consensus.parameters import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
@@ -21,10 +21,6 @@ from coterie.labels.numbering import renumber_by_size
 from coterie.multiview.spectral_views import squared_distances
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.runtime.messages import warn_user
-
-__all__ = ["MultiViewAffinityPropagation", "summed_similarity"]
-
-Array = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
@@ -125,13 +121,15 @@ class MultiViewAffinityPropagation(MultiViewMethod):
 
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         n = next(iter(views.values())).shape[0]
         check_size(n, self.max_points, "max_points", type(self).__name__)
         max_fits = check_whole("max_fits", self.max_fits)
         max_iter = check_whole("max_iter", self.max_iter)
         S = summed_similarity(list(views.values()))
-        distinct, member = _distinct_points(S)
+        # Equal points prevent each other from becoming exemplars. One point whose similarities are
+        # multiplied by the size of the group gives the same sum.
+        distinct, member = np.unique((S == 0).argmax(axis=1), return_inverse=True)
         T = np.bincount(member)[:, None] * S[np.ix_(distinct, distinct)]
         fits = _fits(T, n_clusters, max_fits, max_iter, int(rng.randint(2**31 - 1)))
         # The count nearest to K, the larger one on ties; a single cluster only if all have one.
@@ -141,8 +139,31 @@ class MultiViewAffinityPropagation(MultiViewMethod):
                 f"max_iter={max_iter}: no point became an exemplar in any of {len(fits)} fits; "
                 "raise max_iter"
             )
-        self._store(best, fits, T)
-        _warn(best, n_clusters, len(fits))
+        if best.count != n_clusters and math.isfinite(best.preference):
+            warn_user(
+                f"none of {len(fits)} preferences gave n_clusters={n_clusters} exemplars, the "
+                f"nearest number is {best.count}; raise max_fits, or use another number of "
+                "clusters",
+                ConvergenceWarning,
+            )
+        elif best.count != n_clusters:
+            warn_user(
+                f"only {best.count} points are distinct, fewer than n_clusters={n_clusters}: "
+                f"there are {best.count} clusters",
+                ConvergenceWarning,
+            )
+        elif not best.converged:
+            warn_user(
+                f"the messages did not converge in {best.n_iter} rounds; raise max_iter, or use "
+                "another method",
+                ConvergenceWarning,
+            )
+        self.preference_, self.loss_, self.n_iter_ = best.preference, best.loss, best.n_iter
+        self.history_ = {
+            "preference": [fit.preference for fit in fits],
+            "n_clusters": [fit.count for fit in fits],
+            "loss": [fit.loss for fit in fits],
+        }
         labels = best.labels[member]
         # ``fit`` numbers the clusters by size; exemplars_[k] is the exemplar of cluster k.
         exemplars = distinct[best.exemplars]
@@ -150,18 +171,8 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         self.exemplars_[renumber_by_size(labels)[exemplars]] = exemplars
         return labels
 
-    def _store(self, best: _Fit, fits: list[_Fit], S: Array) -> None:
-        self.preference_ = best.preference
-        self.loss_ = best.loss(S)
-        self.n_iter_ = best.n_iter
-        self.history_ = {
-            "preference": [fit.preference for fit in fits],
-            "n_clusters": [fit.count for fit in fits],
-            "loss": [fit.loss(S) for fit in fits],
-        }
 
-
-def summed_similarity(views: Sequence[Any]) -> Array:
+def summed_similarity(views: Sequence[Any]) -> Floats:
     """Compute S_ij = −Σ_v d_v(i, j)² / mean(d_v²), the mean over all pairs.
 
     A constant view adds nothing.
@@ -183,36 +194,21 @@ def summed_similarity(views: Sequence[Any]) -> Array:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Result of affinity propagation at one preference: k exemplars (k,), and labels (n,)."""
+    """Exemplars (k,) and labels (n,) of affinity propagation at one preference."""
 
     preference: float
-    exemplars: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    n_iter: int
-    converged: bool
+    exemplars: Ints
+    labels: Ints
+    loss: float
+    n_iter: int = 0
+    converged: bool = True
 
     @property
     def count(self) -> int:
         return len(self.exemplars)
 
-    def loss(self, S: Array) -> float:
-        """Return −Σ_i S(i, c_i)."""
-        if self.count == 0:
-            return math.inf
-        return -float(S[np.arange(len(S)), self.exemplars[self.labels]].sum())
 
-
-def _distinct_points(S: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first of each group of equal points, (u,), and the group of each point, (n,).
-
-    Equal points prevent each other from becoming exemplars. One point whose similarities are
-    multiplied by the size of the group gives the same sum.
-    """
-    first = (S == 0).argmax(axis=1)
-    return np.unique(first, return_inverse=True)
-
-
-def _fits(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) -> list[_Fit]:
+def _fits(S: Floats, n_clusters: int, max_fits: int, max_iter: int, seed: int) -> list[_Fit]:
     """Fit at preferences f·median(S), with log f found by bisection, until there are K exemplars.
 
     If K = 1 or K ≥ u, the number of distinct points, no search is needed.
@@ -220,9 +216,10 @@ def _fits(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) ->
     u = len(S)
     if n_clusters == 1 < u:
         medoid = np.array([S.sum(axis=0).argmax()], dtype=np.int64)
-        return [_Fit(math.nan, medoid, np.zeros(u, dtype=np.int64), 0, converged=True)]
+        z = np.zeros(u, dtype=np.int64)
+        return [_Fit(math.nan, medoid, z, _loss(S, medoid, z))]
     if n_clusters >= u:
-        return [_Fit(math.nan, np.arange(u), np.arange(u), 0, converged=True)]
+        return [_Fit(math.nan, np.arange(u), np.arange(u), _loss(S, np.arange(u), np.arange(u)))]
     median = float(np.median(S[~np.eye(u, dtype=np.bool_)]))
     low, high = (math.log(f) for f in _FACTORS)
     fits: list[_Fit] = []
@@ -239,12 +236,12 @@ def _fits(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) ->
     return fits
 
 
-def _propagate(S: Array, preference: float, max_iter: int, seed: int) -> _Fit:
+def _propagate(S: Floats, preference: float, max_iter: int, seed: int) -> _Fit:
     """Run affinity propagation at one preference, with more damping if it does not converge."""
     for damping in _DAMPINGS:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            exemplars, labels, n_iter = affinity_propagation(
+            found, z, n_iter = affinity_propagation(
                 S,
                 preference=preference,
                 damping=damping,
@@ -256,13 +253,13 @@ def _propagate(S: Array, preference: float, max_iter: int, seed: int) -> _Fit:
         converged = not any(issubclass(item.category, ConvergenceWarning) for item in caught)
         if converged:
             break
-    rows, z = _improved(S, np.asarray(exemplars, dtype=np.int64), np.asarray(labels, np.int64))
-    return _Fit(preference, rows, z, int(n_iter), converged)
+    exemplars, labels = np.asarray(found, dtype=np.int64), np.asarray(z, dtype=np.int64)
+    exemplars, labels = improved_exemplars(S, exemplars, labels)
+    loss = _loss(S, exemplars, labels)
+    return _Fit(preference, exemplars, labels, loss, int(n_iter), converged)
 
 
-def _improved(
-    S: Array, exemplars: NDArray[np.int64], labels: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def improved_exemplars(S: Floats, exemplars: Ints, labels: Ints) -> tuple[Ints, Ints]:
     """Update the exemplar of each cluster and the labels in turn, until the loss stops falling.
 
     Messages can stop changing before the exemplars are optimal.
@@ -270,7 +267,7 @@ def _improved(
     ranks = np.arange(len(exemplars))
     loss = math.inf
     while len(exemplars):
-        new_loss = -float(S[np.arange(len(S)), exemplars[labels]].sum())
+        new_loss = _loss(S, exemplars, labels)
         if new_loss >= loss * (1.0 - _ROUNDING):
             break
         loss = new_loss
@@ -281,20 +278,8 @@ def _improved(
     return exemplars, labels
 
 
-def _warn(best: _Fit, n_clusters: int, n_fits: int) -> None:
-    if best.count != n_clusters:
-        problem = (
-            f"none of {n_fits} preferences gave n_clusters={n_clusters} exemplars, the nearest "
-            f"number is {best.count}; raise max_fits, or use another number of clusters"
-            if math.isfinite(best.preference)
-            else f"only {best.count} points are distinct, fewer than n_clusters={n_clusters}: "
-            f"there are {best.count} clusters"
-        )
-    elif not best.converged:
-        problem = (
-            f"the messages did not converge in {best.n_iter} rounds; raise max_iter, or use "
-            "another method"
-        )
-    else:
-        return
-    warn_user(problem, ConvergenceWarning)
+def _loss(S: Floats, exemplars: Ints, labels: Ints) -> float:
+    """Return −Σ_i S(i, c_i)."""
+    if len(exemplars) == 0:
+        return math.inf
+    return -float(S[np.arange(len(S)), exemplars[labels]].sum())

@@ -17,16 +17,12 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
+from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.numbering import renumber_by_size
 from coterie.multiview.view_input import MultiViewMethod, check_same_views, named_views
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
-
-__all__ = ["MultiViewKMeans"]
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 _log = logging.getLogger(__name__)
 
@@ -138,19 +134,19 @@ class MultiViewKMeans(MultiViewMethod):
         return _nearest(tables, list(self._centres.values()), factors).astype(np.int32)
 
     @property
-    def cluster_centers_(self) -> dict[str, Array]:
+    def cluster_centers_(self) -> dict[str, Floats]:
         """Centres of every view, in the units of the given views."""
-        return {name: self._in_given_units(name, F) for name, F in self._centres.items()}
-
-    def _in_given_units(self, name: str, F: Array) -> Array:
-        scaling = self._scalings[name]
-        if scaling.scale is not None:
-            F = F * np.where(np.isfinite(scaling.scale), scaling.scale, 0.0)
-        return F if scaling.shift is None else F + scaling.shift
+        given = dict(self._centres)
+        for name, scaling in self._scalings.items():
+            if scaling.scale is not None:
+                given[name] = given[name] * np.where(np.isfinite(scaling.scale), scaling.scale, 0.0)
+            if scaling.shift is not None:
+                given[name] = given[name] + scaling.shift
+        return given
 
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
-    ) -> Labels:
+    ) -> Ints:
         gamma = check_number("gamma", self.gamma, above=1.0, most=_LARGEST_GAMMA)
         tol = check_number("tol", self.tol, above=0.0, or_equal=True)
         max_iter = check_whole("max_iter", self.max_iter)
@@ -168,28 +164,36 @@ class MultiViewKMeans(MultiViewMethod):
             ]
             fits = [_descend(tables, z, n_clusters, gamma, max_iter, tol, rng) for z in starts]
             best = min(fits, key=lambda fit: fit.history[-1])
-            labels, centres = _final_labels(tables, best.centres, _factors(best.weights, gamma))
-        self._warn(best, n_clusters, len(centres[0]))
-        self._centres = dict(zip(views, centres, strict=True))
-        self.view_weights_ = dict(zip(views, best.weights.tolist(), strict=True))
-        self.history_ = {"loss": best.history}
-        self.n_iter_ = len(best.history)
-        self.loss_ = float(best.weights**gamma @ _view_losses(tables, centres, labels))
-        return labels
-
-    def _warn(self, best: _Fit, wanted: int, n_found: int) -> None:
+            # Number the clusters by size, so that ``predict`` gives fitted points the same labels.
+            # Ties go to the first centre, so sorting the centres can move points and change the
+            # sizes. Therefore sorting is repeated. Centres without points are dropped.
+            centres, factors = best.centres, _factors(best.weights, gamma)
+            for _ in range(n_clusters + 1):
+                labels = _nearest(tables, centres, factors)
+                ranks, first = np.unique(renumber_by_size(labels), return_index=True)
+                order = labels[first]
+                if len(ranks) == len(centres[0]) and (order == ranks).all():
+                    break
+                centres = [F[order] for F in centres]
+            labels = _nearest(tables, centres, factors)
         if not best.converged:
             warn_user(
                 f"stopped after max_iter={self.max_iter} rounds before the loss converged to "
                 f"tol={self.tol}; raise max_iter or tol",
                 ConvergenceWarning,
             )
-        if n_found < wanted:
+        if len(centres[0]) < n_clusters:
             warn_user(
-                f"only {n_found} of n_clusters={wanted} clusters have points, because too many "
-                "points are equal or nearly equal; reduce n_clusters",
+                f"only {len(centres[0])} of n_clusters={n_clusters} clusters have points, because "
+                "too many points are equal or nearly equal; reduce n_clusters",
                 ConvergenceWarning,
             )
+        self._centres = dict(zip(views, centres, strict=True))
+        self.view_weights_ = dict(zip(views, best.weights.tolist(), strict=True))
+        self.history_ = {"loss": best.history}
+        self.n_iter_ = len(best.history)
+        self.loss_ = float(best.weights**gamma @ _view_losses(tables, centres, labels))
+        return labels
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,7 @@ class _Table:
     """
 
     rows: Any
-    squares: Array
+    squares: Floats
     spread: float
 
     @classmethod
@@ -213,20 +217,20 @@ class _Table:
         constant = spread <= _ON_CENTRE * float(np.linalg.norm(mean))
         return cls(X, row_norms(X, squared=True), 0.0 if constant else spread)
 
-    def distances(self, centres: Array) -> Array:
+    def distances(self, centres: Floats) -> Floats:
         """Return ‖x_i − f_k‖, shape (n, K)."""
         squares = -2.0 * (self.rows @ centres.T)
         squares += self.squares[:, None]
         squares += row_norms(centres, squared=True)
         return np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
 
-    def residuals(self, centres: Array, labels: Labels) -> Array:
+    def residuals(self, centres: Floats, labels: Ints) -> Floats:
         """Return r_i = ‖x_i − f_{z_i}‖, shape (n,), without cancellation if the view is dense."""
         if not sp.issparse(self.rows):
             return np.linalg.norm(self.rows - centres[labels], axis=1)
         return self.distances(centres)[np.arange(len(labels)), labels]
 
-    def means(self, labels: NDArray[Any], n_clusters: int, weights: Array | None = None) -> Array:
+    def means(self, labels: AnyArray, n_clusters: int, weights: Floats | None = None) -> Floats:
         """Return the weighted cluster means (K, p); zero for clusters without weight."""
         n = len(labels)
         w = np.ones(n) if weights is None else weights
@@ -240,15 +244,15 @@ class _Table:
 class _Fit:
     """Result of one start: centres (V of (K, p_v)), view weights (V,), losses of the rounds."""
 
-    centres: list[Array]
-    weights: Array
+    centres: list[Floats]
+    weights: Floats
     history: list[float]
     converged: bool
 
 
 def _descend(
     tables: Sequence[_Table],
-    labels: NDArray[Any],
+    labels: AnyArray,
     n_clusters: int,
     gamma: float,
     max_iter: int,
@@ -276,7 +280,7 @@ def _descend(
     return _Fit(centres, weights, history, converged=False)
 
 
-def _moved_centres(table: _Table, centres: Array, labels: Labels) -> Array:
+def _moved_centres(table: _Table, centres: Floats, labels: Ints) -> Floats:
     """Move each centre f one step towards the geometric median of its cluster.
 
     With r_i = ‖x_i − f‖, Weiszfeld's step goes to the mean with weights 1/r_i. This weight is not
@@ -295,7 +299,7 @@ def _moved_centres(table: _Table, centres: Array, labels: Labels) -> Array:
     return centres + share[:, None] * step
 
 
-def _nearest(tables: Sequence[_Table], centres: Sequence[Array], factors: Array) -> Labels:
+def _nearest(tables: Sequence[_Table], centres: Sequence[Floats], factors: Floats) -> Ints:
     """Return argmin over k of Σ_v c_v ‖x_i^v − f_k^v‖, with c the factors; the first on ties."""
     total = np.zeros((len(tables[0].squares), len(centres[0])))
     for table, F, factor in zip(tables, centres, factors, strict=True):
@@ -304,23 +308,19 @@ def _nearest(tables: Sequence[_Table], centres: Sequence[Array], factors: Array)
     return total.argmin(axis=1)
 
 
-def _factors(weights: Array, gamma: float) -> Array:
+def _factors(weights: Floats, gamma: float) -> Floats:
     """Return a_v^γ, scaled so that the largest is 1."""
     return (weights / weights.max()) ** gamma
 
 
-def _view_losses(tables: Sequence[_Table], centres: Sequence[Array], labels: Labels) -> Array:
+def _view_losses(tables: Sequence[_Table], centres: Sequence[Floats], labels: Ints) -> Floats:
     """Return h_v = Σ_i ‖x_i^v − f^v_{z_i}‖, shape (V,)."""
     pairs = zip(tables, centres, strict=True)
     return np.array([table.residuals(F, labels).sum() for table, F in pairs])
 
 
-def _view_weights(h: Array, varies: NDArray[np.bool_], gamma: float) -> Array:
-    """Minimise Σ_v a_v^γ h_v over the simplex: a_v ∝ h_v^(1/(1−γ)); 0 for constant views.
-
-    >>> _view_weights(np.array([1.0, 3.0, 0.0]), np.array([True, True, False]), 2.0)
-    array([0.75, 0.25, 0.  ])
-    """
+def _view_weights(h: Floats, varies: Bools, gamma: float) -> Floats:
+    """Minimise Σ_v a_v^γ h_v over the simplex: a_v ∝ h_v^(1/(1−γ)); 0 for constant views."""
     if not varies.any():
         return np.full(len(h), 1.0 / len(h))
     # A view with loss 0 gets a finite weight; logarithms avoid overflow for γ near 1.
@@ -333,11 +333,11 @@ def _view_weights(h: Array, varies: NDArray[np.bool_], gamma: float) -> Array:
 
 
 def _fill_empty_clusters(
-    tables: Sequence[_Table], centres: list[Array], labels: Labels, rng: np.random.RandomState
+    tables: Sequence[_Table], centres: list[Floats], labels: Ints, rng: np.random.RandomState
 ) -> None:
     """Fill each empty cluster with a random point of a larger cluster, which becomes its centre.
 
-    Labels and centres change in place. A cluster stays empty if every point is on its centre.
+    Ints and centres change in place. A cluster stays empty if every point is on its centre.
     """
     K = len(centres[0])
     for k in np.flatnonzero(np.bincount(labels, minlength=K) == 0):
@@ -353,22 +353,3 @@ def _fill_empty_clusters(
         for table, F in zip(tables, centres, strict=True):
             row = table.rows[[point]]
             F[k] = row.toarray() if sp.issparse(row) else row
-
-
-def _final_labels(
-    tables: Sequence[_Table], centres: Sequence[Array], factors: Array
-) -> tuple[Labels, list[Array]]:
-    """Return labels by the nearest centre, and the used centres by decreasing cluster size.
-
-    So ``predict`` gives fitted points the same labels. Ties go to the first centre, so sorting the
-    centres can move points and change the sizes. Therefore sorting is repeated.
-    """
-    ordered = list(centres)
-    for _ in range(len(ordered[0]) + 1):
-        labels = _nearest(tables, ordered, factors)
-        ranks, first = np.unique(renumber_by_size(labels), return_index=True)
-        order = labels[first]
-        if len(ranks) == len(ordered[0]) and (order == ranks).all():
-            break
-        ordered = [F[order] for F in ordered]
-    return _nearest(tables, ordered, factors), ordered

@@ -7,25 +7,21 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from coterie.arrays import Floats, Ints
 from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.generate import fit_ensemble
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import InvalidParameterError
 from coterie.labels.label_matrix import as_label_matrix
-from coterie.labels.tuples import LabelTuples, compress_labels
+from coterie.labels.tuples import compress_labels
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.spectral import spectral_labels
 from coterie.runtime.messages import warn_user
 from coterie.runtime.wording import short_repr
-
-__all__ = ["LowRankConsensus", "LowRankSplit", "low_rank_consensus"]
-
-Array = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +127,7 @@ class LowRankConsensus(MultiViewMethod):
 
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         n_partitions = check_whole("n_partitions", self.n_partitions)
         runs = [
             fit_ensemble(X, n_clusters, n_partitions, ensemble="kmeans", random_state=rng).labels
@@ -139,7 +135,9 @@ class LowRankConsensus(MultiViewMethod):
         ]
         tuples = compress_labels(as_label_matrix(np.hstack(runs)))
         check_size(tuples.n_tuples, self.max_points, "max_points", type(self).__name__)
-        S = _view_coassociations(tuples, np.repeat(np.arange(len(views)), n_partitions))
+        view_of = np.repeat(np.arange(len(views)), n_partitions)[tuples.partition_order]
+        of_view = [(view_of == v).astype(np.float64) for v in range(len(views))]
+        S = np.stack([tuple_coassociation(tuples, weights).dense() for weights in of_view])
         split = low_rank_consensus(
             S,
             n_clusters,
@@ -149,18 +147,32 @@ class LowRankConsensus(MultiViewMethod):
             max_iter=self.max_iter,
             tol=self.tol,
         )
+        if not split.converged:
+            warn_user(
+                f"stopped after max_iter={self.max_iter} steps; the constraints are violated by "
+                f"{split.history['residual'][-1]:.1e}, more than tol={self.tol}; raise max_iter or "
+                "tol",
+                ConvergenceWarning,
+            )
+        if not split.shared.any():
+            warn_user(
+                "all similarities were classified as errors, so the labels come from the mean "
+                "similarity; raise error_weight",
+                ConvergenceWarning,
+            )
         self.n_tuples_ = tuples.n_tuples
         self.rank_, self.loss_ = split.rank, split.loss
         self.history_, self.n_iter_ = split.history, split.n_iter
-        _warn(split, self.max_iter, self.tol)
-        return tuples.expand(_cut(split.shared, S, tuples.weights, n_clusters, rng))
+        # a small multiple of the mean S_v labels points that are zero in Z
+        affinity = split.shared + _MEAN_SHARE * S.mean(axis=0)
+        return tuples.expand(spectral_labels(affinity, tuples.weights, n_clusters, rng))
 
 
 @dataclass(frozen=True)
 class LowRankSplit:
     """Result of :func:`low_rank_consensus`."""
 
-    shared: Array  # Z (u, u), symmetric and not negative; E_v is S[v] - shared
+    shared: Floats  # Z (u, u), symmetric and not negative; E_v is S[v] - shared
     rank: int  # of the low-rank copy of Z
     loss: float  # ‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ tr(Hᵀ L_Z H)
     n_iter: int
@@ -209,134 +221,86 @@ def low_rank_consensus(
     (True, 2)
     """
     S = _check_similarities(S)
-    omega = _check_weights(weights, S.shape[1])
-    K = min(check_whole("n_clusters", n_clusters), len(omega))
+    V, u = S.shape[:2]
+    omega = np.ones(u) if weights is None else np.asarray(weights, dtype=np.float64)
+    if omega.shape != (u,) or not np.isfinite(omega).all() or omega.min() <= 0:
+        raise InvalidParameterError(f"weights: give {u} positive numbers, one for each row of S")
+    K = min(check_whole("n_clusters", n_clusters), u)
     if error_weight is None:
-        error_weight = 1.0 / (len(S) * np.sqrt(omega.sum()))
-    problem = _Problem(
-        S=S,
-        omega=omega,
-        n_clusters=K,
-        error_weight=check_number("error_weight", error_weight, above=0.0),
-        cut_weight=check_number("cut_weight", cut_weight, above=0.0, or_equal=True),
-    )
+        error_weight = 1.0 / (V * np.sqrt(omega.sum()))
+    error_weight = check_number("error_weight", error_weight, above=0.0)
+    cut_weight = check_number("cut_weight", cut_weight, above=0.0, or_equal=True)
     tol = check_number("tol", tol, above=0.0, or_equal=True)
-    return _alternate(problem, check_whole("max_iter", max_iter), tol)
+    max_iter = check_whole("max_iter", max_iter)
+    root = np.sqrt(omega)
+    roots = np.outer(root, root)
 
-
-@dataclass(frozen=True)
-class _Problem:
-    """The problem over tuples: S (V, u, u), multiplicities ω (u,), K, λ₁ and λ₂."""
-
-    S: Array
-    omega: Array
-    n_clusters: int
-    error_weight: float
-    cut_weight: float
-
-    def norm(self, A: Array) -> float:
+    def norm(A: Floats) -> float:
         """Return ‖C A Cᵀ‖_F = (Σ_ab ω_a ω_b A_ab²)^½."""
-        return float(np.sqrt(self.omega @ (A * A) @ self.omega))
+        return float(np.sqrt(omega @ (A * A) @ omega))
 
-    def loss(self, Z: Array, nuclear_norm: float, P: Array | None) -> float:
-        """Return ‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ ⟨Z, P⟩, where ‖Z‖_* is given."""
-        errors = sum(float(self.omega @ np.abs(S_v - Z) @ self.omega) for S_v in self.S)
-        cut = 0.0 if P is None else float(self.omega @ (Z * P) @ self.omega)
-        return nuclear_norm + self.error_weight * errors + self.cut_weight * cut
-
-    def cut_distances(self, Z: Array) -> Array | None:
+    def cut_distances(Z: Floats) -> Floats | None:
         """Return P_ab = ‖h_a − h_b‖² / 2, so that tr(Hᵀ L_Z H) = ⟨Z, P⟩; None if λ₂ = 0.
 
         The rows h are those of the K eigenvectors of L_Z with the smallest eigenvalues. Over
         tuples L_Z is diag(Z ω) − Ω^½ Z Ω^½.
         """
-        if self.cut_weight == 0:
+        if cut_weight == 0:
             return None
-        root = np.sqrt(self.omega)
-        negated = Z * np.outer(root, root)
-        negated[np.diag_indices_from(negated)] -= Z @ self.omega
-        H = dense_eigenpairs(negated, self.n_clusters)[0] / root[:, None]
+        negated = Z * roots
+        negated[np.diag_indices_from(negated)] -= Z @ omega
+        H = dense_eigenpairs(negated, K)[0] / root[:, None]
         squares = np.einsum("ak,ak->a", H, H)
         return np.maximum((squares[:, None] + squares) / 2 - H @ H.T, 0.0)
 
+    def loss(nuclear_norm: float) -> float:
+        """Return ‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ ⟨Z, P⟩, where ‖Z‖_* is given."""
+        errors = sum(float(omega @ np.abs(S_v - Z) @ omega) for S_v in S)
+        cut = 0.0 if P is None else float(omega @ (Z * P) @ omega)
+        return nuclear_norm + error_weight * errors + cut_weight * cut
 
-def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
-    """Run ADMM with a copy J of Z for the nuclear norm, and a growing penalty μ."""
-    S, V = problem.S, len(problem.S)
     Z = S.mean(axis=0)
     Y, Y_copy = np.zeros_like(S), np.zeros_like(Z)
-    P = problem.cut_distances(Z)
-    scale = max(problem.norm(S_v) for S_v in S) or 1.0
+    P = cut_distances(Z)
+    scale = max(norm(S_v) for S_v in S) or 1.0
     mu = _FIRST_PENALTY
     history: dict[str, list[float]] = {"loss": [], "residual": []}
     converged = False
     while len(history["loss"]) < max_iter and not converged:
-        # Update J (nuclear norm), E (ℓ1 norm), and Z (least squares, symmetric, not negative).
-        J, values = _shrunk_spectrum(Z + Y_copy / mu, 1.0 / mu, problem.omega)
-        E = _soft(S - Z + Y / mu, problem.error_weight / mu)
+        # J, a copy of Z for the nuclear norm: its proximal map shrinks the eigenvalues
+        values, vectors = np.linalg.eigh((Z + Y_copy / mu) * roots)
+        values = _soft(values, 1.0 / mu)
+        kept = values != 0
+        rows = vectors[:, kept] / root[:, None]
+        J = (rows * values[kept]) @ rows.T
+        # E (ℓ1 norm), and Z (least squares, symmetric, not negative)
+        E = _soft(S - Z + Y / mu, error_weight / mu)
         total = J - Y_copy / mu + (S - E + Y / mu).sum(axis=0)
         if P is not None:
-            total -= problem.cut_weight / mu * P
+            total -= cut_weight / mu * P
         Z = np.maximum((total + total.T) / (2 * (V + 1)), 0.0)
-        P = problem.cut_distances(Z)
+        P = cut_distances(Z)
+        # the multipliers of the constraints S_v = Z + E_v and Z = J
         gap, copy_gap = S - Z - E, Z - J
-        # Update the multipliers of the constraints S_v = Z + E_v and Z = J.
         Y += mu * gap
         Y_copy += mu * copy_gap
         mu = min(_PENALTY_GROWTH * mu, _LARGEST_PENALTY)
-        residual = max(problem.norm(A) for A in (*gap, copy_gap)) / scale
+        residual = max(norm(A) for A in (*gap, copy_gap)) / scale
         _log.info("low-rank consensus: step %d, residual %.1e", len(history["loss"]) + 1, residual)
         history["residual"].append(residual)
-        history["loss"].append(problem.loss(Z, float(np.abs(values).sum()), P))
+        history["loss"].append(loss(float(np.abs(values).sum())))
         converged = residual <= tol
     rank = int(np.count_nonzero(values))
-    loss = problem.loss(Z, _nuclear_norm(Z, problem.omega), P)
-    return LowRankSplit(Z, rank, loss, len(history["loss"]), converged, history)
+    nuclear_norm = float(np.abs(np.linalg.eigvalsh(Z * roots)).sum())
+    return LowRankSplit(Z, rank, loss(nuclear_norm), len(history["loss"]), converged, history)
 
 
-def _shrunk_spectrum(A: Array, threshold: float, omega: Array) -> tuple[Array, Array]:
-    """Shrink the eigenvalues of C A Cᵀ by a threshold: the proximal map of the nuclear norm.
-
-    Return the matrix over tuples and its shrunk eigenvalues (u,).
-
-    >>> _shrunk_spectrum(np.diag([3.0, -2.0, 0.5]), 1.0, np.ones(3))[0].diagonal()
-    array([ 2., -1.,  0.])
-    """
-    root = np.sqrt(omega)
-    values, vectors = np.linalg.eigh(A * np.outer(root, root))
-    shrunk = _soft(values, threshold)
-    kept = shrunk != 0
-    rows = vectors[:, kept] / root[:, None]
-    return (rows * shrunk[kept]) @ rows.T, shrunk
-
-
-def _soft(A: Array, threshold: float) -> Array:
+def _soft(A: Floats, threshold: float) -> Floats:
     """Soft-threshold the entries."""
     return A - np.clip(A, -threshold, threshold)
 
 
-def _nuclear_norm(Z: Array, omega: Array) -> float:
-    root = np.sqrt(omega)
-    return float(np.abs(np.linalg.eigvalsh(Z * np.outer(root, root))).sum())
-
-
-def _view_coassociations(tuples: LabelTuples, view_of: NDArray[np.int64]) -> Array:
-    """Return S (V, u, u): the co-association of the partitions of each view."""
-    owner = view_of[tuples.partition_order]
-    views = range(int(view_of.max()) + 1)
-    return np.stack(
-        [tuple_coassociation(tuples, (owner == v).astype(np.float64)).dense() for v in views]
-    )
-
-
-def _cut(
-    Z: Array, S: Array, omega: Array, n_clusters: int, rng: np.random.RandomState
-) -> NDArray[np.int64]:
-    """Cluster Z spectrally; a small multiple of the mean S_v labels points that are zero in Z."""
-    return spectral_labels(Z + _MEAN_SHARE * S.mean(axis=0), omega, n_clusters, rng)
-
-
-def _check_similarities(S: Any) -> Array:
+def _check_similarities(S: Any) -> Floats:
     try:
         array = np.asarray(S, dtype=np.float64)
     except (TypeError, ValueError):
@@ -351,25 +315,3 @@ def _check_similarities(S: Any) -> Array:
         if not np.allclose(S_v, S_v.T, rtol=1e-8, atol=1e-8 * float(S_v.max())):
             raise InvalidParameterError(f"S[{v}] is not symmetric; use (S + S.T) / 2")
     return array
-
-
-def _check_weights(weights: Any, u: int) -> Array:
-    omega = np.ones(u) if weights is None else np.asarray(weights, dtype=np.float64)
-    if omega.shape != (u,) or not np.isfinite(omega).all() or omega.min() <= 0:
-        raise InvalidParameterError(f"weights: give {u} positive numbers, one for each row of S")
-    return omega
-
-
-def _warn(split: LowRankSplit, max_iter: int, tol: float) -> None:
-    if not split.converged:
-        warn_user(
-            f"stopped after max_iter={max_iter} steps; the constraints are violated by "
-            f"{split.history['residual'][-1]:.1e}, more than tol={tol}; raise max_iter or tol",
-            ConvergenceWarning,
-        )
-    if not split.shared.any():
-        warn_user(
-            "all similarities were classified as errors, so the labels come from the mean "
-            "similarity; raise error_weight",
-            ConvergenceWarning,
-        )

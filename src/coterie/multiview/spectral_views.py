@@ -9,24 +9,15 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import euclidean_distances
 from sklearn.utils.extmath import row_norms
 
+from coterie.arrays import Floats, Ints
 from coterie.consensus.parameters import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.spectral import spectral_labels
-
-__all__ = [
-    "ConcatenatedSpectral",
-    "SpectralView",
-    "self_tuning_affinity",
-    "squared_distances",
-]
-
-Array = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +95,7 @@ class ConcatenatedSpectral(MultiViewMethod):
 
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         chosen = self._chosen_views(views)
         n_neighbors = check_whole("n_neighbors", self.n_neighbors)
         n = chosen[0].shape[0]
@@ -172,7 +163,7 @@ class SpectralView(ConcatenatedSpectral):
         )
 
 
-def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
+def self_tuning_affinity(D2: Floats, n_neighbors: int = 7) -> Floats:
     """Compute W_ij = exp(−d_ij² / (s_i s_j)) from squared distances d_ij².
 
     The scale s_i is the distance of i to its ``n_neighbors``-th neighbour, or to the last one if
@@ -194,7 +185,7 @@ def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
     return np.exp(D2, out=D2)
 
 
-def squared_distances(views: Iterable[Any]) -> Array:
+def squared_distances(views: Iterable[Any]) -> Floats:
     """Compute d_ij² = Σ_v ‖x_i^v − x_j^v‖² over all views, without concatenating them.
 
     Distances within rounding errors are set to zero, so that equal rows have distance 0.
@@ -203,9 +194,9 @@ def squared_distances(views: Iterable[Any]) -> Array:
     array([[ 0., 25.],
            [25.,  0.]])
     """
-    total: Array | None = None
+    total: Floats | None = None
     for X in views:
-        D2: Array = euclidean_distances(X, squared=True)
+        D2: Floats = euclidean_distances(X, squared=True)
         norms = row_norms(X, squared=True)
         D2[D2 <= _ROUNDING * X.shape[1] * np.maximum(norms[:, None], norms)] = 0.0
         total = D2 if total is None else np.add(total, D2, out=total)

@@ -13,17 +13,15 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_array, check_random_state
 
+from coterie.arrays import Ints
 from coterie.ensembles.input_checks import check_finite, check_whole
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size
 from coterie.runtime.messages import shows_stages
-
-__all__ = ["MultiViewMethod", "check_same_views", "named_views", "view_scaling"]
 
 
 @dataclass(eq=False, repr=False)
@@ -73,7 +71,7 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
     @abstractmethod
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Return labels (n,) of the points from their scaled views."""
 
 
@@ -103,7 +101,15 @@ def named_views(views: Any) -> dict[str, Any]:
         raise InvalidParameterError(
             f"several views have the name {double!r} as text; rename all but one of them"
         )
-    checked = {name: _checked_view(name, X) for name, X in zip(names, arrays, strict=True)}
+    checked = {}
+    for name, X in zip(names, arrays, strict=True):
+        try:
+            checked[name] = check_array(
+                X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False
+            )
+        except (TypeError, ValueError) as error:
+            raise InvalidParameterError(f"{name} cannot be used: {error}") from error
+        check_finite(checked[name], name)
     lengths = {name: X.shape[0] for name, X in checked.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidParameterError(
@@ -138,10 +144,7 @@ def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
 def check_same_views(
     named: Mapping[str, Any], fitted: Sequence[str], n_columns: Mapping[str, int]
 ) -> None:
-    """Raise an error if new views have other names, order or columns than the fitted ones.
-
-    >>> check_same_views({"a": np.ones((2, 3))}, ["a"], {"a": 3})
-    """
+    """Raise an error if new views have other names, order or columns than the fitted ones."""
     if list(named) != list(fitted):
         raise InvalidParameterError(
             f"the views are {list(named)}, but those of the fit were {list(fitted)}; give the "
@@ -153,13 +156,3 @@ def check_same_views(
                 f"{name} has {X.shape[1]} columns, but {n_columns[name]} in the fit; give the "
                 "same columns"
             )
-
-
-def _checked_view(name: str, X: Any) -> Any:
-    checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-    try:
-        view = check_array(X, ensure_all_finite=False, **checks)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(f"{name} cannot be used: {error}") from error
-    check_finite(view, name)
-    return view
