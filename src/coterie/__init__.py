@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from coterie.consensus.diagnostics import point_report as point_report
     from coterie.consensus.diagnostics import summary as summary
     from coterie.consensus.hierarchies import consensus_linkage as consensus_linkage
-    from coterie.consensus.robust.estimator import RobustConsensus as RobustConsensus
+    from coterie.consensus.robust.robust_consensus import RobustConsensus as RobustConsensus
     from coterie.counts.coassociation import coassociation as coassociation
     from coterie.datasets.loading import load_dataset as load_dataset
     from coterie.datasets.loading import load_views as load_views

@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import silhouette_score
 
 from coterie import RobustConsensus, coassociation, make_partitions, planted_partitions
-from coterie.consensus.robust.k_choice import KChoice
+from coterie.consensus.robust.choice_of_k import KChoice
 from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
 from coterie.inspection.choosing_k import choose_k
 from coterie.inspection.stability import (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.table import Table
 
-    from coterie.consensus.robust.k_choice import KChoice
+    from coterie.consensus.robust.choice_of_k import KChoice
 
 __all__ = ["choice_facts", "choose_k"]
 
@@ -160,7 +160,7 @@ def _choose(
     source: Path, table: Any, smallest: int, largest: int | None, features: bool, seed: int
 ) -> KChoice:
     """Choose K by the partitions in a table (n, V), or by samples of its features."""
-    from coterie.consensus.robust.number_of_clusters import default_ks
+    from coterie.consensus.robust.choice_of_k import default_ks
     from coterie.inspection.choosing_k import choose_k as choose
 
     n_points, n_labels = (len(table), 1) if features else (table.n_points, table.n_labels)

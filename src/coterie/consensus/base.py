@@ -325,7 +325,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     def _choose_n_clusters(self, votes: Any) -> int:
         """Return the recommended number of clusters; keep the comparison in ``k_choice_``."""
         # it builds on this module
-        from coterie.consensus.robust.number_of_clusters import choose_n_clusters, warn_if_weak
+        from coterie.consensus.robust.choice_of_k import choose_n_clusters, warn_if_weak
 
         if votes.tuples.n_points < 2:
             return 1

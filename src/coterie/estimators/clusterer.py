@@ -85,7 +85,7 @@ class ConsensusClusterer(RunsClusterer):
     confidence_ : (n,) in [0, 1]
         Estimated probability that the label is right: that of the cluster in
         :meth:`predict_proba`. 0 for points without a label.
-    k_choice_ : :class:`~coterie.consensus.robust.k_choice.KChoice`
+    k_choice_ : :class:`~coterie.consensus.robust.choice_of_k.KChoice`
         The comparison of numbers of clusters, if ``n_clusters`` is None.
     constraints_ : dict
         If ``fit`` had constraints: the numbers of ``must_link`` and ``cannot_link`` pairs, the rows

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults
-from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.consensus.robust.feature_indices import FeatureSample
+from coterie.consensus.robust.robust_consensus import RobustConsensus
 from coterie.ensembles.generate import Ensemble, fit_ensemble
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.labels.label_matrix import as_label_matrix

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from coterie.consensus.robust.estimator import RobustConsensus
+from coterie.consensus.robust.robust_consensus import RobustConsensus
 from coterie.ensembles.generate import Ensemble
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError

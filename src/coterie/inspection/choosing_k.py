@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.consensus.robust.choice_of_k import KChoice, choose_n_clusters, default_ks
 from coterie.consensus.robust.feature_indices import FeatureSample
-from coterie.consensus.robust.k_choice import KChoice
-from coterie.consensus.robust.number_of_clusters import choose_n_clusters, default_ks
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.ensembles.input_checks import check_features

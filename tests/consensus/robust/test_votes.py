@@ -3,10 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from coterie import RobustConsensus, clustering_accuracy, mirkin_objective, planted_partitions
 from coterie.consensus.robust import votes as votes_module
-from coterie.consensus.robust.votes import Votes
+from coterie.consensus.robust.votes import Votes, rand_index
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import DissentWarning
 from coterie.labels.tuples import as_label_tuples
@@ -67,17 +68,6 @@ def test_the_tables_of_a_labelling_are_counted_once(spoiled, counted, refine, sh
     assert 0 < len(counted) == len(set(counted))
 
 
-def test_objective_and_majority_share_the_tables(spoiled, counted):
-    """The measures of one labelling, and the result of a search, need no second count."""
-    votes = Votes.from_tuples(as_label_tuples(spoiled[0]), None)
-    labels = votes.tuples.labels_of_partition(0)
-    votes.objective(labels), votes.majority(labels.copy())
-    assert len(counted) == 1
-    found = votes.search(3)
-    assert votes.objective(found.labels) == found.tables.objective()
-    assert len(counted) == 1
-
-
 def test_answers_are_among_the_starts(spoiled):
     """A search that starts from an answer too ends no worse than it."""
     votes = Votes.from_tuples(as_label_tuples(spoiled[0]), None)
@@ -116,3 +106,14 @@ def test_warnings_have_the_names_of_columns():
     table = pd.DataFrame(P, columns=list("abcdefghi"))
     with pytest.warns(DissentWarning, match=r"4 dissent \(f, g, h, i\)"):
         RobustConsensus(2, random_state=0).fit(table)
+
+
+def test_the_rand_index_is_over_the_points_that_both_label():
+    """It equals scikit-learn's on repeated points; −1 in either is left out, 0 if none is left."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-1, 3, (2, 60))
+    weights = rng.integers(1, 4, 60)
+    both = (a >= 0) & (b >= 0)
+    expected = adjusted_rand_score(*(np.repeat(x[both], weights[both]) for x in (a, b)))
+    assert rand_index(a, b, weights.astype(float)) == pytest.approx(expected)
+    assert rand_index(np.array([0, -1]), np.array([-1, 0]), np.ones(2)) == 0

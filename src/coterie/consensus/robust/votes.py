@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.consensus.robust.camps import Dissent, find_camps
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights, pairwise_lower_bound
@@ -17,6 +17,7 @@ from coterie.counts.contingency import agreement_lower_bound, all_contingencies,
 from coterie.errors import DissentWarning, InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.messages import warn_user
+from coterie.runtime.sampling import draw_weighted_subsample
 from coterie.runtime.wording import short_repr
 from coterie.search.median_search import (
     SearchResult,
@@ -28,15 +29,13 @@ from coterie.search.median_search import (
     partition_starts,
 )
 
-__all__ = ["Votes", "check_weighting", "warn_of_dissent"]
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
-
 _log = logging.getLogger(__name__)
 
 _MOST_BOUNDED_PAIRWISE = 10_000  # the pairwise bound takes O(u²)
-_CLOSE = 2 / 3  # a second camp of more than this share of the largest one makes the decision close
+#: A second camp of more than this share of the largest one makes the decision close.
+_CLOSE = 2 / 3
+#: Above this number of tuples a sample of them is clustered: linkage needs a dense (u, u) matrix.
+MOST_TUPLES = 3_000
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,10 @@ class Votes:
     """
 
     tuples: LabelTuples
-    weights: Array
-    contingencies: Array
-    group: NDArray[Any]
-    all_weights: Array
+    weights: Floats
+    contingencies: Floats
+    group: AnyArray
+    all_weights: Floats
     dissent: Dissent
     _tables: dict[bytes, ClusterTables] = field(default_factory=dict, repr=False)
 
@@ -75,7 +74,7 @@ class Votes:
         tuples: LabelTuples,
         partition_weights: Any,
         n_clusters: int | None = None,
-        contingencies: Array | None = None,
+        contingencies: Floats | None = None,
     ) -> Votes:
         """Compare all partitions and weight them.
 
@@ -102,25 +101,25 @@ class Votes:
             contingencies = contingencies[np.ix_(columns, columns)]
         return cls(voting, weights[used], contingencies, group, weights, dissent)
 
-    def tables(self, labels: Labels) -> ClusterTables:
+    def tables(self, labels: Ints) -> ClusterTables:
         """Return the cluster tables of labels of the tuples, from a cache if they are known."""
         key = labels.tobytes()
         if key not in self._tables:
             self._tables[key] = ClusterTables.of(self.tuples, labels, self.weights)
         return self._tables[key]
 
-    def objective(self, labels: Labels) -> float:
+    def objective(self, labels: Ints) -> float:
         """Return J of a clustering of the tuples."""
         return self.tables(labels).objective()
 
-    def majority(self, labels: Labels) -> float:
+    def majority(self, labels: Ints) -> float:
         """Return the share of votes above which two points are together: 1/2, less under noise."""
         return calibrated_majority(self.tables(labels))
 
     def search(
         self,
         K: int | None,
-        answers: Mapping[str, Labels] | None = None,
+        answers: Mapping[str, Ints] | None = None,
         threshold: float | None = None,
     ) -> SearchResult:
         """Search for the least J from the given answers and the most promising partitions.
@@ -144,6 +143,64 @@ class Votes:
         return agreement_lower_bound(counts, self.weights)
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Tuples to cluster: all that have a label, or a weighted sample of them."""
+
+    votes: Votes
+    tuples: LabelTuples
+    chosen: Ints  # (s,) their places among the tuples of the votes
+    contingencies: Floats  # (m, m)
+
+    __repr__ = short_repr
+
+    @classmethod
+    def draw(cls, votes: Votes, rng: np.random.RandomState, most: int = MOST_TUPLES) -> Sample:
+        """Take the labelled tuples, or draw some of them if there are too many."""
+        tuples = votes.tuples
+        labelled = np.flatnonzero(tuples.has_weighted_label(votes.weights))
+        if len(labelled) <= most:
+            if len(labelled) == tuples.n_tuples:
+                return cls(votes, tuples, labelled, votes.contingencies)
+            return cls(votes, tuples.subset(labelled), labelled, votes.contingencies)
+        drawn, weights = draw_weighted_subsample(tuples.weights[labelled], most, rng)
+        some = tuples.subset(labelled[drawn], weights)
+        return cls(votes, some, labelled[drawn], all_contingencies(some))
+
+    def spread(self, labels: Ints, places: AnyArray | None = None) -> Ints:
+        """Return labels of all tuples; those outside the sample join a cluster by their votes.
+
+        With ``places``, only the labels of these tuples are returned.
+        """
+        votes = self.votes
+        fixed = np.full(votes.tuples.n_tuples, -1, dtype=np.int64)
+        fixed[self.chosen] = labels
+        if places is not None:
+            fixed = fixed[places]
+        if (fixed >= 0).all():
+            return fixed
+        tables = ClusterTables.of(self.tuples, labels, votes.weights)
+        # halfway between the mean agreement within and between clusters
+        threshold = sum(tables.mean_agreement()) / 2
+        codes, memberships = votes.tuples.codes, votes.tuples.memberships
+        if places is not None:
+            codes = codes[places]
+            memberships = None if memberships is None else memberships[places]
+        return np.maximum(tables.assign(codes, threshold, fixed, memberships)[0], 0)
+
+    def separation(self, labels: Ints) -> float:
+        """Return the mean silhouette under 1 − M, plus the mean of the worst cluster."""
+        tables = (
+            self.votes.tables(labels)
+            if self.tuples is self.votes.tuples
+            else ClusterTables.of(self.tuples, labels, self.votes.weights)
+        )
+        weighted = tables.silhouettes(self.tuples, labels) * self.tuples.weights
+        sums = np.bincount(labels, weighted, minlength=len(tables.size))
+        used = tables.size > 0
+        return float(sums.sum() / tables.size.sum() + (sums[used] / tables.size[used]).min())
+
+
 def check_weighting(partition_weights: Any) -> None:
     """Refuse a string that is not a rule for partition weights.
 
@@ -158,11 +215,11 @@ def check_weighting(partition_weights: Any) -> None:
 
 def _weights(
     tuples: LabelTuples,
-    contingencies: Array,
+    contingencies: Floats,
     dissent: Dissent,
     partition_weights: Any,
     n_clusters: int | None,
-) -> Array:
+) -> Floats:
     """Return the partition weights in the order of the tuples' columns."""
     check_weighting(partition_weights)
     if not isinstance(partition_weights, str):
@@ -182,3 +239,50 @@ def warn_of_dissent(dissent: Dissent) -> None:
     if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE * camps[0]):
         close = "" if dissent.tied else "; the decision is close"
         warn_user(dissent.in_words() + close, DissentWarning)
+
+
+def random_halves(n: int, rng: np.random.RandomState) -> tuple[Bools, Bools]:
+    """Divide n partitions at random into two halves; return a mask (n,) of each.
+
+    >>> first, second = random_halves(5, np.random.RandomState(0))
+    >>> int(first.sum()), bool((first ^ second).all())
+    (2, True)
+    """
+    first = np.zeros(n, dtype=np.bool_)
+    first[rng.permutation(n)[: n // 2]] = True
+    return first, ~first
+
+
+def mean_agreement(answers: Mapping[str, Ints], weights: Floats) -> dict[str, float]:
+    """Return the mean adjusted Rand index of each answer (u,) with the others; 1 for one answer.
+
+    >>> answers = {"a": np.array([0, 0, 1]), "b": np.array([1, 1, 0]), "c": np.array([0, 1, 1])}
+    >>> mean_agreement(answers, np.array([2.0, 1.0, 1.0]))
+    {'a': 0.5, 'b': 0.5, 'c': 0.0}
+    """
+    names = list(answers)
+    if len(names) == 1:
+        return {names[0]: 1.0}
+    matrix = np.zeros((len(names), len(names)))
+    for i, first in enumerate(names):
+        for j in range(i):
+            matrix[i, j] = matrix[j, i] = rand_index(answers[first], answers[names[j]], weights)
+    return dict(zip(names, (matrix.sum(axis=1) / (len(names) - 1)).tolist(), strict=True))
+
+
+def rand_index(first: Ints, second: Ints, weights: Floats) -> float:
+    """Return the adjusted Rand index of two labelings of points with multiplicities.
+
+    Points without a label (−1) in one of them are left out; 0 if no point is left.
+    """
+    both_label = (first >= 0) & (second >= 0)
+    first, second, weights = first[both_label], second[both_label], weights[both_label]
+    if not len(weights):
+        return 0.0
+    n, K = weights.sum(), int(second.max()) + 1
+    table = np.bincount(first * K + second, weights, minlength=K * (int(first.max()) + 1))
+    table = table.reshape(-1, K)
+    both, a, b = ((part**2).sum() - n for part in (table, table.sum(axis=1), table.sum(axis=0)))
+    expected = a * b / max(n * (n - 1), 1.0)
+    span = (a + b) / 2 - expected
+    return float((both - expected) / span) if span > 0 else 1.0

@@ -19,7 +19,7 @@ from coterie.consensus.linkage import (
     locally_weighted_tree,
     vote_linkage,
 )
-from coterie.consensus.robust.k_choice import KChoice
+from coterie.consensus.robust.choice_of_k import KChoice
 from coterie.inspection.choosing_k import choose_k
 from coterie.inspection.displays.frames import (
     BLUE,
@@ -59,7 +59,7 @@ class ChooseKDisplay(Display):
 
     Parameters
     ----------
-    choice : :class:`~coterie.consensus.robust.k_choice.KChoice`
+    choice : :class:`~coterie.consensus.robust.choice_of_k.KChoice`
 
     Attributes
     ----------

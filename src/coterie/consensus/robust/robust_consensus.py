@@ -1,22 +1,44 @@
-"""RobustConsensus, the default method."""
+"""RobustConsensus, the default method: from the votes to the answer that is returned.
+
+No single method is best on all data: relaxations combine weak agreement of many partitions, linkage
+finds clusters of very different sizes, profiles compare points by the points they are with. So the
+principle of consensus is used once more: the answer that the other answers agree with most is
+chosen. It needs no index of quality.
+"""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.consensus.base import ConsensusFunction, Labelling
+from coterie.arrays import Floats, Ints
+from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
+from coterie.consensus.cuts import meta_cluster_labels
+from coterie.consensus.linkage import (
+    cluster_weights,
+    cut_into,
+    locally_weighted_embedding,
+    locally_weighted_similarity,
+    propagated_labels,
+    sizable_clusters,
+    weighted_linkage,
+)
 from coterie.consensus.parameters import check_choice, check_n_clusters
-from coterie.consensus.robust.answers import Answer, Sample, choose_answer
-from coterie.consensus.robust.similar_sizes import answer_by_sizes
-from coterie.consensus.robust.votes import Votes
-from coterie.counts.contingency import all_contingencies
+from coterie.consensus.robust.votes import (
+    Sample,
+    Votes,
+    mean_agreement,
+    rand_index,
+    random_halves,
+)
+from coterie.consensus.spectral import profile_labels
+from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import DissentWarning, InvalidParameterError, LabelWarning
 from coterie.labels.tuples import LabelTuples
@@ -26,14 +48,36 @@ from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.runtime.devices import check_device
 from coterie.runtime.messages import warn_user
-from coterie.search.median_search import SearchResult
-
-__all__ = ["RobustConsensus"]
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from coterie.runtime.wording import short_repr
+from coterie.search.median_search import MAJORITY, SearchResult
 
 _log = logging.getLogger(__name__)
+
+#: Above this number of base clusters, methods with eigenvectors of an (m, m) matrix are left out.
+_MOST_COLUMNS = 2_000
+#: Partitions with a median of more than FINE · K clusters are much finer than K clusters.
+FINE = 2.3
+#: Clusters are of similar size if their effective number is at least this share of K.
+_LEAST_EVENNESS = 0.9
+#: The clusters of halves of the partitions agree if their adjusted Rand index is at least this.
+_LEAST_STABILITY = 0.7
+_SPLITS = 2
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Labels (u,) of the tuples of the votes; the last two are set if they were compared."""
+
+    labels: Ints
+    method: str
+    reason: str
+    threshold: float | None = None  # of the search that found them
+    separation: float = 0.0  # mean silhouette of the points plus that of the worst cluster
+    #: For every answer its number of clusters, whether it competes, and its mean agreement.
+    others: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    __repr__ = short_repr
 
 
 @dataclass(eq=False, repr=False)
@@ -122,7 +166,7 @@ class RobustConsensus(ConsensusFunction):
         Camp of each partition; 0 is the largest.
     dissent_ : :class:`~coterie.consensus.robust.camps.Dissent`
         Agreement of every pair of partitions, in the given order.
-    k_choice_ : :class:`~coterie.consensus.robust.k_choice.KChoice`
+    k_choice_ : :class:`~coterie.consensus.robust.choice_of_k.KChoice`
         The comparison of numbers of clusters, if ``n_clusters`` is None.
     selected_ : dict
         ``method``: the answer that was returned; ``votes``: whose votes it is from; ``reason``: why
@@ -187,17 +231,9 @@ class RobustConsensus(ConsensusFunction):
     random_state: Any = None
 
     @property
-    def embedding_(self) -> Array:
+    def embedding_(self) -> Floats:
         """Rows of H√D of every point, (n, K)."""
         return self._factor[self._inverse]
-
-    def _label_after_growth(self, tuples: LabelTuples) -> Labelling:
-        decided, names = self.partition_weights_ > 0, self._vocabulary.names
-        labelling = self._label_tuples(tuples)
-        if isinstance(self.partition_weights, str) and self.partition_weights == "agreement":
-            decide = tuples.in_given_order(labelling.partition_weights)[: len(decided)] > 0
-            _warn_of_lost_votes([names[v] for v in np.flatnonzero(decided & ~decide)])
-        return labelling
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         self._check_parameters()
@@ -205,40 +241,64 @@ class RobustConsensus(ConsensusFunction):
         K = None if named else check_n_clusters(self.n_clusters, tuples)
         contingencies = all_contingencies(tuples)
         votes = Votes.from_tuples(tuples, self.partition_weights, K, contingencies)
-        search = None
+        free = None
         if self.n_clusters == "free":
-            search = votes.search(None, threshold=self._search_threshold)
-            K = search.tables.n_clusters
+            free = votes.search(None, threshold=self._search_threshold)
+            K = free.tables.n_clusters
         elif K is None:
             K = self._choose_n_clusters(votes)
-        if self.refine == "auto" and not search:
-            votes, answer, relaxed = self._vote_of_methods(tuples, votes, K, contingencies)
-        elif self.refine == "sizes" and not search:
-            rng = check_random_state(self.random_state)
-            given, relaxed = self._relaxed_answers(votes, K, rng)
-            answer, search = answer_by_sizes(votes, K, given, rng)
+        if self.refine == "auto" and not free:
+            votes, answer, relaxed = self._answer_of_methods(tuples, votes, K, contingencies)
         else:
-            answer, relaxed, search = self._single_answer(votes, K, search)
+            answer, relaxed = self._asked_answer(votes, K, free)
 
+        if answer.method == "relaxation" and not relaxed.converged:
+            warn_user(
+                f"the relaxation, whose answer is returned, stopped after {relaxed.n_iter} steps "
+                f"with residuals above tol={self.tol}; raise max_iter or tol",
+                ConvergenceWarning,
+            )
+        self.dissent_ = votes.dissent.reordered(np.argsort(tuples.partition_order))
+        if self.dissent_.all_same:
+            warn_user(
+                f"all {tuples.n_partitions} partitions are the same, up to the names of the "
+                "labels, and the consensus is this partition; check how they were made",
+                LabelWarning,
+            )
+        self.partition_groups_ = self.dissent_.groups
+        self.selected_ = {
+            "method": answer.method,
+            "votes": "all partitions" if votes.all_weights.all() else "the largest camp",
+            "reason": answer.reason,
+            "answers": answer.others,
+        }
         self.lower_bound_ = votes.lower_bound()
-        self._report(tuples, votes, answer, relaxed)
-        threshold = search.threshold if search else votes.majority(answer.labels)
+        self.n_iter_, self.history_ = relaxed.n_iter, relaxed.history
+        self._factor, self._inverse = relaxed.factor[votes.group], tuples.inverse
+        threshold = votes.majority(answer.labels) if answer.threshold is None else answer.threshold
         return Labelling(answer.labels[votes.group], votes.all_weights, threshold)
 
-    def _vote_of_methods(
-        self, tuples: LabelTuples, votes: Votes, K: int, contingencies: Array
+    def _answer_of_methods(
+        self, tuples: LabelTuples, votes: Votes, K: int, contingencies: Floats
     ) -> tuple[Votes, Answer, RobustRelaxation]:
         """Let the methods vote, on the votes of the largest camp and on all votes if they differ.
 
         Of the two answers, the one with more clusters is returned, else the better separated one.
         """
-        answer, relaxed = self._voted_answer(votes, K)
-        by_rule = isinstance(self.partition_weights, str) and self.partition_weights == "agreement"
-        if not by_rule or votes.all_weights.all():
+
+        def voted_answer(votes: Votes) -> tuple[Answer, RobustRelaxation]:
+            rng = check_random_state(self.random_state)
+            given, relaxed = self._relaxed_answers(votes, K, rng)
+            _log.info("other answers for %d tuples", votes.tuples.n_tuples)
+            return choose_answer(Sample.draw(votes, rng), K, given, rng), relaxed
+
+        answer, relaxed = voted_answer(votes)
+        by_camps = isinstance(self.partition_weights, str) and self.partition_weights == "agreement"
+        if not by_camps or votes.all_weights.all():
             return votes, answer, relaxed
         every = Votes.from_tuples(tuples, None, K, contingencies)
-        other, other_relaxed = self._voted_answer(every, K)
-        ranks = [(_n_clusters(a), round(a.separation, 9)) for a in (answer, other)]
+        other, other_relaxed = voted_answer(every)
+        ranks = [(len(np.unique(a.labels)), round(a.separation, 9)) for a in (answer, other)]
         compared = "{:.2f} against {:.2f}, mean silhouette plus that of the worst cluster"
         if ranks[1] <= ranks[0]:
             margins = compared.format(answer.separation, other.separation)
@@ -254,54 +314,74 @@ class RobustConsensus(ConsensusFunction):
         )
         return every, replace(other, reason=reason), other_relaxed
 
-    def _voted_answer(self, votes: Votes, K: int) -> tuple[Answer, RobustRelaxation]:
-        """Compute answers of different kinds; return the one that the others agree with most."""
-        rng = check_random_state(self.random_state)
-        given, relaxed = self._relaxed_answers(votes, K, rng)
-        _log.info("other answers for %d tuples", votes.tuples.n_tuples)
-        return choose_answer(Sample.draw(votes, rng), K, given, rng), relaxed
-
     def _relaxed_answers(
         self, votes: Votes, K: int, rng: np.random.RandomState
-    ) -> tuple[dict[str, Labels], RobustRelaxation]:
+    ) -> tuple[dict[str, Ints], RobustRelaxation]:
         """Return the answers of least squares and of the relaxation, if that is another one."""
         # dropping the partitions of weight 0 can merge tuples, leaving fewer than K
         K = min(K, votes.tuples.n_tuples)
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-        relaxed = self._relax(votes, start, rng)
+        relaxed, self.relaxation_ = dispatch_relaxation(
+            votes.tuples,
+            votes.weights,
+            start,
+            relaxation=self.relaxation,
+            device=self.device,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=rng,
+        )
         answers = {"least squares": round_by_kmeans(start, votes.tuples.weights, K, rng)}
         if relaxed.n_iter:
             answers["relaxation"] = _round(votes, relaxed.factor, K, rng)
         return answers, relaxed
 
-    def _single_answer(
-        self, votes: Votes, K: int, search: SearchResult | None
-    ) -> tuple[Answer, RobustRelaxation, SearchResult | None]:
-        """Return the answer of the search or, with ``refine=False``, of the relaxation."""
+    def _asked_answer(
+        self, votes: Votes, K: int, free: SearchResult | None
+    ) -> tuple[Answer, RobustRelaxation]:
+        """Return the answer that ``refine`` names; ``free`` is a search that chose K."""
         rng = check_random_state(self.random_state)
-        if self.refine and search:
+        if free and self.refine:
             start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
             reason = "the search also chose the number of clusters"
-            return Answer(search.labels, "search", reason), least_squares_result(start), search
+            answer = Answer(free.labels, "search", reason, free.threshold)
+            return answer, least_squares_result(start)
         given, relaxed = self._relaxed_answers(votes, K, rng)
         if not self.refine:
             labels = given.get("relaxation")
             if labels is None:
                 labels = _round(votes, relaxed.factor, min(K, votes.tuples.n_tuples), rng)
-            reason = "only the relaxation was asked for"
-            return Answer(labels, "relaxation", reason), relaxed, None
+            return Answer(labels, "relaxation", "only the relaxation was asked for"), relaxed
+        if self.refine == "sizes":
+            return answer_by_sizes(votes, K, given, rng), relaxed
         search = votes.search(K, given, self._search_threshold)
-        return Answer(search.labels, "search", "only the search was asked for"), relaxed, search
+        reason = "only the search was asked for"
+        return Answer(search.labels, "search", reason, search.threshold), relaxed
 
-    @property
-    def _search_threshold(self) -> float | None:
-        return None if self.threshold == "calibrated" else float(self.threshold)
+    def _label_after_growth(self, tuples: LabelTuples) -> Labelling:
+        decided, names = self.partition_weights_ > 0, self._vocabulary.names
+        labelling = self._label_tuples(tuples)
+        if isinstance(self.partition_weights, str) and self.partition_weights == "agreement":
+            decide = tuples.in_given_order(labelling.partition_weights)[: len(decided)] > 0
+            lost = [names[v] for v in np.flatnonzero(decided & ~decide)]
+            if lost:
+                more = ", …" if len(lost) > _MOST_NAMED else ""
+                warn_user(
+                    f"the new partitions changed the largest camp: {len(lost)} partitions that "
+                    f"decided before no longer do ({', '.join(lost[:_MOST_NAMED])}{more})",
+                    DissentWarning,
+                )
+        return labelling
 
     def _finish(self, tuples: LabelTuples, labelling: Labelling) -> None:
         super()._finish(tuples, labelling)
         # sums of very unequal row weights are rounded
         self.lower_bound_ = min(self.lower_bound_, self.objective_)
         self.gap_ = 1.0 - self.lower_bound_ / self.objective_ if self.objective_ > 0 else 0.0
+
+    @property
+    def _search_threshold(self) -> float | None:
+        return None if self.threshold == "calibrated" else float(self.threshold)
 
     def _check_parameters(self) -> None:
         check_device(self.device)
@@ -320,54 +400,133 @@ class RobustConsensus(ConsensusFunction):
         check_whole("max_iter", self.max_iter)
         check_number("tol", self.tol, above=0, or_equal=True)
 
-    def _relax(self, votes: Votes, factor: Array, rng: np.random.RandomState) -> RobustRelaxation:
-        """Compute the relaxation, starting from the ℓ2 factor."""
-        relaxed, self.relaxation_ = dispatch_relaxation(
-            votes.tuples,
-            votes.weights,
-            factor,
-            relaxation=self.relaxation,
-            device=self.device,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=rng,
+
+def choose_answer(
+    sample: Sample, n_clusters: int, given: Mapping[str, Ints], rng: np.random.RandomState
+) -> Answer:
+    """Compute answers with K clusters from the votes; return the one most of the others agree with.
+
+    ``given`` are the answers (u,) of the relaxations, which compete with those computed here. An
+    answer with fewer clusters than another one does not compete. The first of equal answers wins.
+    If the partitions have many more than K clusters, only locally weighted linkage answers, without
+    counting clusters of a few stray points: the other methods join many small clusters less well.
+    """
+    tuples, weights = sample.tuples, sample.votes.weights
+    K = min(n_clusters, tuples.n_tuples)
+    clusters = float(np.median(tuples.n_labels))
+    omega = cluster_weights(tuples, weights, contingencies=sample.contingencies)
+    similarity = locally_weighted_similarity(tuples, weights, omega)
+    fine = clusters > FINE * K
+    if fine:
+        answers = {"local linkage": sizable_clusters(similarity, tuples.weights, K)}
+    else:
+        answers = {name: labels[sample.chosen] for name, labels in given.items()}
+        tree = weighted_linkage(np.subtract(1.0, similarity, out=similarity), tuples.weights)
+        answers["local linkage"] = cut_into(tree, K)
+        rows = locally_weighted_embedding(tuples, weights, omega, K)
+        answers["local cut"] = round_by_kmeans(rows, tuples.weights, K, rng)
+        if tuples.n_columns <= _MOST_COLUMNS:
+            profiles = profile_labels(tuples, weights, K, rng)[0]
+            if tuples.memberships is None:  # the Jaccard similarity needs clusters that are sets
+                jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
+                answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
+                meta = meta_cluster_labels(tuples, weights, K, jaccard, rng)[0]
+                answers |= {"profiles": profiles, "meta-clusters": meta}
+            else:
+                answers["profiles"] = profiles
+
+    sizes = {name: len(np.unique(labels)) for name, labels in answers.items()}
+    competing = {name: answers[name] for name, k in sizes.items() if k == max(sizes.values())}
+    agreement = mean_agreement(competing, tuples.weights)
+    # rounded, so that the order of the summation does not decide between equal answers
+    best = max(competing, key=lambda name: round(agreement[name], 9))
+    each = ", ".join(f"{name} {value:.3f}" for name, value in agreement.items())
+    reason = f"the other answers agree with it most (mean adjusted Rand index: {each})"
+    if len(competing) > 1 and min(agreement.values()) > 1 - 1e-9:
+        reason = f"all {len(competing)} methods give this answer"
+    if fine:
+        reason = (
+            f"it joins many small clusters best, and the partitions have {clusters:g} clusters "
+            f"(median), more than {FINE:g} times the {K} asked for"
         )
-        return relaxed
+    if out := [f"{name} ({k})" for name, k in sizes.items() if name not in competing]:
+        reason += f"; with fewer clusters, and so not compared: {', '.join(out)}"
+    others = {
+        name: {"clusters": k, "competes": name in competing, "agreement": agreement.get(name)}
+        for name, k in sizes.items()
+    }
+    labels = given[best] if best in given else sample.spread(answers[best])
+    separation = sample.separation(answers[best])
+    return Answer(labels, best, reason, separation=separation, others=others)
 
-    def _report(
-        self, tuples: LabelTuples, votes: Votes, answer: Answer, relaxed: RobustRelaxation
-    ) -> None:
-        """Set the attributes of camps and relaxation; warn if the relaxation did not converge."""
-        if answer.method == "relaxation" and not relaxed.converged:
-            warn_user(
-                f"the relaxation, whose answer is returned, stopped after {relaxed.n_iter} steps "
-                f"with residuals above tol={self.tol}; raise max_iter or tol",
-                ConvergenceWarning,
+
+def answer_by_sizes(
+    votes: Votes, n_clusters: int, given: Mapping[str, Ints], rng: np.random.RandomState
+) -> Answer:
+    """Return the answer of the search if its clusters are of similar size, else of linkage.
+
+    The search for the least J prefers clusters of similar size. If the true clusters are so, it is
+    the most accurate answer. Otherwise it divides the large ones, and locally weighted linkage is
+    better. The search starts from the ``given`` answers (u,). With a calibrated threshold it may
+    find clusters of different size, so this search decides. If it found similar ones, the answer
+    with the threshold 1/2 is more accurate.
+    """
+    K = min(n_clusters, votes.tuples.n_tuples)
+
+    def linkage_answer(reason: str) -> Answer:
+        sample = Sample.draw(votes, rng)
+        tuples = sample.tuples
+        omega = cluster_weights(tuples, votes.weights, contingencies=sample.contingencies)
+        similarity = locally_weighted_similarity(tuples, votes.weights, omega)
+        labels = sizable_clusters(similarity, tuples.weights, min(K, tuples.n_tuples))
+        return Answer(sample.spread(labels), "local linkage", reason)
+
+    search = votes.search(K, given)
+    shares = search.tables.size[search.tables.size > 0] / search.tables.size.sum()
+    # exp(−Σ p log p): the number of clusters if all have one size
+    evenness = float(np.round(np.exp(-shares @ np.log(shares)), 12)) / K
+    if evenness < _LEAST_EVENNESS:
+        return linkage_answer(
+            f"the clusters of the search are of different size (evenness {evenness:.2f})"
+        )
+    stability = _stability_of_search(votes, K, rng)
+    if stability < _LEAST_STABILITY:
+        return linkage_answer(
+            f"halves of the partitions find other clusters by the search ({stability:.2f})"
+        )
+    search = votes.search(K, {**given, "calibrated search": search.labels}, MAJORITY)
+    reason = (
+        f"its clusters are of similar size (evenness {evenness:.2f}), and halves of the partitions "
+        f"find them too (adjusted Rand index {stability:.2f})"
+    )
+    return Answer(search.labels, "search", reason, search.threshold)
+
+
+def _stability_of_search(votes: Votes, K: int, rng: np.random.RandomState) -> float:
+    """Return the mean adjusted Rand index between the searches of two halves of the partitions."""
+    V = votes.tuples.n_partitions
+    if V < 4:
+        return 1.0
+    agreement = []
+    for _ in range(_SPLITS):
+        found = []
+        for half in random_halves(V, rng):
+            part, group = voting_tuples(votes.tuples, half * votes.weights)
+            voters = replace(
+                votes,
+                tuples=part,
+                weights=votes.weights[half],
+                contingencies=all_contingencies(part),
+                _tables={},
             )
-        self.selected_ = {
-            "method": answer.method,
-            "votes": "all partitions" if votes.all_weights.all() else "the largest camp",
-            "reason": answer.reason,
-            "answers": answer.others,
-        }
-        self.dissent_ = votes.dissent.reordered(np.argsort(tuples.partition_order))
-        if self.dissent_.all_same:
-            warn_user(
-                f"all {tuples.n_partitions} partitions are the same, up to the names of the "
-                "labels, and the consensus is this partition; check how they were made",
-                LabelWarning,
-            )
-        self.partition_groups_ = self.dissent_.groups
-        self.n_iter_ = relaxed.n_iter
-        self.history_ = relaxed.history
-        self._factor, self._inverse = relaxed.factor[votes.group], tuples.inverse
+            # tuples without a label in this half get −1
+            labels = np.append(voters.search(min(K, part.n_tuples)).labels, -1)
+            found.append(labels[group])
+        agreement.append(rand_index(found[0], found[1], votes.tuples.weights))
+    return float(np.mean(agreement))
 
 
-def _n_clusters(answer: Answer) -> int:
-    return len(np.unique(answer.labels))
-
-
-def _round(votes: Votes, factor: Array, K: int, rng: np.random.RandomState) -> Labels:
+def _round(votes: Votes, factor: Floats, K: int, rng: np.random.RandomState) -> Ints:
     """Round the rows of a factor by pivoted QR and by k-means; return the labels of lower J."""
     _log.info("rounding to %d clusters", K)
     rounded = [
@@ -375,14 +534,3 @@ def _round(votes: Votes, factor: Array, K: int, rng: np.random.RandomState) -> L
         round_by_kmeans(factor, votes.tuples.weights, K, rng),
     ]
     return min(rounded, key=votes.objective)
-
-
-def _warn_of_lost_votes(partitions: list[str]) -> None:
-    """Warn about partitions that voted before and no longer do."""
-    if partitions:
-        shown = ", ".join(partitions[:10]) + (", …" if len(partitions) > 10 else "")
-        warn_user(
-            f"the new partitions changed the largest camp: {len(partitions)} partitions that "
-            f"decided before no longer do ({shown})",
-            DissentWarning,
-        )

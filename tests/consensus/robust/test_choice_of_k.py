@@ -1,19 +1,23 @@
-"""The number of clusters that the votes recommend."""
+"""The number of clusters that the votes recommend, its measures, and how it is shown."""
 
 import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import coterie as ct
-from coterie.consensus.robust.number_of_clusters import (
+from coterie.consensus.robust.choice_of_k import (
+    KChoice,
     choose_n_clusters,
     default_ks,
     measure_each_k,
     recommend,
+    stability_of_halves,
     warn_if_weak,
 )
-from coterie.consensus.robust.votes import Votes
+from coterie.consensus.robust.votes import Sample, Votes
 from coterie.errors import WeakEvidenceWarning
 from coterie.labels.tuples import as_label_tuples
 
@@ -106,7 +110,7 @@ def test_stability_does_not_recommend_k_near_that_of_the_partitions():
 def test_the_smaller_k_wins_a_tie():
     """Equal products recommend the first K, and a negative agreement never wins."""
     known = measures(
-        relative_eigengap=[0.9, 0.5, 0.5], confidence=[1.0, 0.8, 0.8], agreement=[-0.5, 0.9, 0.9]
+        relative_eigengap=[0.9, 0.5, 0.5], margin=[1.0, 0.8, 0.8], agreement=[-0.5, 0.9, 0.9]
     )
     best, reason, is_weak = recommend(known, KS, np.array([3]))
     assert best == 1 and "0.50" in reason and "0.90" in reason
@@ -156,3 +160,121 @@ def test_the_range_follows_the_partitions():
     assert default_ks(np.array([2, 17, 40]), 100)[-1] == 17
     assert default_ks(np.array([90]), 100)[-1] == 30
     assert default_ks(np.array([2]), 3).tolist() == [2, 3]
+
+
+def stability_of(P, ks, seed=0, weights=None):
+    """Return the stability of halves of the partitions."""
+    votes = Votes.from_tuples(as_label_tuples(P), weights)
+    rng = np.random.RandomState(seed)
+    return stability_of_halves(Sample.draw(votes, rng, 1000), np.asarray(ks), rng)
+
+
+def copies(sizes, n_partitions, seed=0):
+    """Return copies of one partition with other names of labels."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    return np.column_stack([rng.permutation(len(sizes))[y] for _ in range(n_partitions)])
+
+
+@pytest.mark.parametrize("n_partitions", [4, 5, 8])
+def test_identical_partitions_are_stable(n_partitions):
+    """All halves find their clusters, whatever the names of labels; so the stability is 1."""
+    assert stability_of(copies([50, 30, 20, 10], n_partitions), [4]) == pytest.approx([1.0])
+
+
+def test_independent_partitions_are_not_stable():
+    """Halves of random partitions agree as by chance."""
+    P = np.random.default_rng(0).integers(0, 12, (300, 12))
+    assert abs(stability_of(P, range(2, 8))).max() < 0.02
+
+
+def test_halves_keep_the_weights_of_their_partitions():
+    """Random partitions of little weight do not make clusters unstable."""
+    noise = np.random.default_rng(0).integers(0, 12, (110, 8))
+    P = np.column_stack([copies([50, 30, 20, 10], 8), noise])
+    weights = np.repeat([1.0, 1e-6], 8)
+    assert stability_of(P, [4]) < 0.9
+    assert stability_of(P, [4], weights=weights) == pytest.approx([1.0])
+
+
+@settings(deadline=None, max_examples=5)
+@given(seed=st.integers(0, 2**31))
+def test_order_and_names_change_nothing(seed):
+    """Permuted points, partitions and names give the same stability with the same seed."""
+    rng = np.random.default_rng(seed)
+    P = copies([20, 15, 10, 5, 5], 6, seed)
+    P[rng.random(P.shape) < 0.2] = 0
+    other = (7 - P)[rng.permutation(len(P))][:, rng.permutation(6)]
+    np.testing.assert_allclose(
+        stability_of(P, [2, 3, 5]), stability_of(other, [2, 3, 5]), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("n_partitions", [3, 4])
+def test_halves_need_four_partitions(n_partitions):
+    """The stability of fewer partitions is unknown."""
+    found = measure_each_k(votes_of(fine_partitions(n_partitions=n_partitions)[0]), KS, 0)
+    assert np.isfinite(found["stability"]).all() == (n_partitions == 4)
+
+
+def test_halves_are_compared_on_the_points_that_both_label():
+    """Points with a label in a single partition do not lower the stability."""
+    P = copies([30, 20, 10], 6)
+    P[::4, 1:] = -1
+    assert stability_of(P, [3]) == pytest.approx([1.0])
+
+
+def test_numbers_above_the_number_of_tuples_count_as_it():
+    """Two distinct tuples have at most two clusters."""
+    assert stability_of(copies([5, 5], 4), [2, 9]) == pytest.approx([1.0, 1.0])
+
+
+def choice(**changes):
+    """Return a comparison of K = 2, 3 and 4 that recommends 3."""
+    three = np.array([3.0, 2.0, 1.0])
+    values = {
+        "best_k": 3,
+        "reason": "the gap <b>&</b> the rest",
+        "is_weak": False,
+        "by_criterion": {"agreement": 3},
+        "ks": np.array([2, 3, 4]),
+        "objective": three,
+        "n_clusters": np.array([2, 3, 3]),
+        "lower_bound": 0.5,
+        "information": three,
+        "margin": three / 4,
+        "eigenvalues": np.arange(5.0),
+        "eigengap": three,
+        "relative_eigengap": three / 5,
+        "agreement": np.array([0.25, 1.0, np.nan]),
+        "stability": np.full(3, np.nan),
+    }
+    return KChoice(**values | changes)
+
+
+def test_the_repr_is_one_line():
+    """It has the recommended K, the K compared, the reason, and whether the evidence is weak."""
+    assert repr(choice()) == "KChoice(best_k=3 of 2 to 4: the gap <b>&</b> the rest)"
+    assert "3 of 2 to 4, weak evidence:" in repr(choice(is_weak=True))
+    one = {"ks": np.array([3])}
+    assert repr(choice(**one)).startswith("KChoice(best_k=3 of 3: ")
+
+
+def test_the_frame_has_a_row_for_each_k():
+    """Criteria without any value are left out, and so are the eigenvalues and single numbers."""
+    frame = choice().to_frame()
+    assert frame.index.tolist() == [2, 3, 4] and frame.index.name == "k"
+    assert {"objective", "n_clusters", "agreement"} <= set(frame)
+    assert not {"stability", "pac", "eigenvalues", "lower_bound", "best_k", "ks"} & set(frame)
+    assert frame["objective"].tolist() == [3.0, 2.0, 1.0]
+    # as many eigenvalues as K are no criterion
+    assert "eigenvalues" not in choice(eigenvalues=np.arange(3.0)).to_frame()
+
+
+def test_the_html_is_escaped_and_marks_the_recommended_k():
+    """The table has a row for each K; only that of the recommended K is bold."""
+    html = choice()._repr_html_()
+    assert "&lt;b&gt;&amp;&lt;/b&gt;" in html and "<b>" not in html
+    assert html.count("<tr") == 1 + 3 and html.count("font-weight:bold") == 1
+    assert "<tr style='font-weight:bold'><td>3</td><td>2</td>" in html
+    assert html.count("<th>") == 1 + len(choice().to_frame().columns)

@@ -1,0 +1,456 @@
+"""The number of clusters K: measures of the votes for each K, and the K that they recommend.
+
+The rules for the recommendation are in :func:`recommend`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from coterie.arrays import AnyArray, Floats, Ints
+from coterie.consensus.base import voting_tuples
+from coterie.consensus.linkage import (
+    cluster_weights,
+    cut_into,
+    locally_weighted_embedding,
+    locally_weighted_similarity,
+    locally_weighted_tree,
+    sizable_cut,
+    vote_linkage,
+    weighted_linkage,
+)
+from coterie.consensus.robust.feature_indices import FEATURE_INDICES, FeatureSample
+from coterie.consensus.robust.robust_consensus import FINE
+from coterie.consensus.robust.votes import (
+    Sample,
+    Votes,
+    mean_agreement,
+    rand_index,
+    random_halves,
+)
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.errors import WeakEvidenceWarning
+from coterie.labels.tuples import LabelTuples
+from coterie.relaxation.least_squares import least_squares_factor
+from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.runtime.imports import import_pandas
+from coterie.runtime.messages import warn_user
+from coterie.search.median_search import SearchResult
+
+_log = logging.getLogger(__name__)
+
+#: Added to an eigenvalue, as a share of n, in the relative gap. A cluster of s points has an
+#: eigenvalue of at most s, so the gaps of eigenvalues below n/500 are damped.
+_EIGENVALUE_FLOOR = 0.002
+_FEWEST_TOP, _MOST_TOP = 10, 30  # bounds of the largest K that is compared by default
+#: Numbers of clusters whose stability differs by at most this are equally stable.
+_EQUALLY_STABLE = 0.01
+#: The evidence is weak if another K has more than this share of the best score, …
+_CLOSE = 0.94
+#: … or if 1 − stability of a larger K is less than this number of times that of the best, …
+_CLOSE_INSTABILITY = 1.5
+#: … or if halves of the partitions, or methods, agree less than this on the clusters.
+_LEAST_STABILITY = 0.9
+_LEAST_AGREEMENT = 0.5
+#: Splits of the partitions into halves, and the tuples of a sample that each half clusters.
+_SPLITS, _MOST_TUPLES = 3, 1_000
+_STARTS_OF_CUT = 2
+_FEWEST_IN_HALVES = 4
+
+
+@dataclass(frozen=True)
+class KChoice:
+    """Criteria for each K and the recommended K. Arrays run over ``ks``; nan means unavailable.
+
+    Attributes
+    ----------
+    best_k : int
+        The recommended K.
+    reason : str
+        Why, in one sentence.
+    is_weak : bool
+        Whether the evidence is weak: another number of clusters is almost as good, or halves of the
+        partitions, or methods, agree little on the clusters.
+    by_criterion : dict of str to int or None
+        The K that each criterion alone chooses; None if it is unavailable or chooses none.
+    ks : (L,) int
+        The K compared, in rising order.
+    objective : (L,)
+        J of the best partition found with at most K clusters.
+    n_clusters : (L,) int
+        Number of clusters of that partition.
+    lower_bound : float
+        Lower bound of J over all partitions, for any K.
+    information : (L,)
+        Mean mutual information, in nats, between that partition and the given ones.
+    margin : (L,)
+        Mean over points of the share of votes for the point's cluster minus the share of votes
+        for the next best one.
+    eigenvalues : (max K + 1,)
+        The largest eigenvalues λ_1 ≥ λ_2 ≥ … of M.
+    eigengap : (L,)
+        λ_K − λ_{K+1}.
+    relative_eigengap : (L,)
+        (λ_K − λ_{K+1}) / (λ_K + max(n/500, 1)), in [0, 1).
+    agreement : (L,)
+        Mean adjusted Rand index between the answers of linkage, locally weighted linkage and
+        locally weighted cut with K clusters.
+    stability : (L,)
+        Mean adjusted Rand index between the answers of random halves of the partitions.
+    pac : (L,)
+        Proportion of ambiguous pairs.
+    cdf_area : (L,)
+        Area A(K) under the consensus CDF.
+    delta_area : (L,)
+        Growth of A(K) relative to the largest area at a smaller K; A(K) at the first K.
+    silhouette, calinski_harabasz, davies_bouldin : (L,)
+        Indices of that partition on features, if these are known, as in scikit-learn; above 5,000
+        rows on a sample of 5,000. K is never chosen by them: they favour round clusters.
+    """
+
+    best_k: int
+    reason: str
+    is_weak: bool
+    by_criterion: dict[str, int | None]
+    ks: Ints
+    objective: Floats
+    n_clusters: Ints
+    lower_bound: float
+    information: Floats
+    margin: Floats
+    eigenvalues: Floats
+    eigengap: Floats
+    relative_eigengap: Floats
+    agreement: Floats
+    stability: Floats
+    pac: Floats = field(default_factory=lambda: np.empty(0))
+    cdf_area: Floats = field(default_factory=lambda: np.empty(0))
+    delta_area: Floats = field(default_factory=lambda: np.empty(0))
+    silhouette: Floats = field(default_factory=lambda: np.empty(0))
+    calinski_harabasz: Floats = field(default_factory=lambda: np.empty(0))
+    davies_bouldin: Floats = field(default_factory=lambda: np.empty(0))
+
+    def __repr__(self) -> str:
+        compared = f"{self.ks[0]} to {self.ks[-1]}" if len(self.ks) > 1 else str(self.ks[0])
+        weak = ", weak evidence" if self.is_weak else ""
+        return f"KChoice(best_k={self.best_k} of {compared}{weak}: {self.reason})"
+
+    def to_frame(self) -> Any:
+        """Return the criteria as a pandas DataFrame, one row for each K.
+
+        Criteria that are unavailable for every K are left out.
+        """
+        pandas = import_pandas()
+        index = pandas.Index(self.ks, name="k")
+        return pandas.DataFrame(self.columns(), index=index)
+
+    def _repr_html_(self) -> str:
+        columns = self.columns()
+        weak = " (weak evidence)" if self.is_weak else ""
+        head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in columns)
+        rows = []
+        for row, k in enumerate(self.ks.tolist()):
+            cells = "".join(f"<td>{values[row]:.4g}</td>" for values in columns.values())
+            bold = " style='font-weight:bold'" if k == self.best_k else ""
+            rows.append(f"<tr{bold}><td>{k}</td>{cells}</tr>")
+        return (
+            f"<p>{self.best_k} clusters{weak}: {escape(self.reason)}</p>"
+            f"<table><thead><tr><th>K</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        )
+
+    def columns(self) -> dict[str, AnyArray]:
+        """Return the criteria that are available for some K."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "ks"}
+        return {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, np.ndarray)
+            and value.shape == self.ks.shape
+            and name != "eigenvalues"
+            and np.isfinite(value).any()
+        }
+
+
+def choose_n_clusters(
+    votes: Votes,
+    ks: Ints | None = None,
+    random_state: Any = None,
+    resampled: Mapping[str, Any] | None = None,
+    features: FeatureSample | None = None,
+) -> KChoice:
+    """Compare numbers of clusters and recommend one.
+
+    Parameters
+    ----------
+    votes : the partitions that vote
+    ks : (L,) int, optional
+        The K to compare, in rising order; by default :func:`default_ks`.
+    random_state : int, RandomState or None
+    resampled : mapping, optional
+        ``pac``, ``cdf_area`` and ``delta_area`` (L,) of resampled points.
+    features : FeatureSample, optional
+        Features of the points of the tuples, for indices that inform but do not decide.
+
+    Examples
+    --------
+    >>> from coterie import planted_partitions
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> P, _ = planted_partitions([40, 30, 20, 10], 10, 0, noise=0.2, random_state=0)
+    >>> choose_n_clusters(Votes.from_tuples(as_label_tuples(P), None), random_state=0).best_k
+    4
+    """
+    if ks is None:
+        ks = default_ks(votes.tuples.n_labels, votes.tuples.n_points)
+    measures = measure_each_k(votes, ks, random_state, features)
+    best, reason, is_weak = recommend(measures, ks, np.asarray(votes.tuples.n_labels))
+    by_criterion: dict[str, int | None] = {
+        name: int(ks[np.argmax(np.round(measures[name], 9))])
+        for name in ("eigengap", "relative_eigengap", "margin", "agreement", "stability")
+        if np.isfinite(measures[name]).all()
+    }
+    for name, is_high in FEATURE_INDICES.items():
+        if np.isfinite(values := measures.get(name, np.empty(0))).any():
+            worth = np.where(np.isnan(values), -np.inf, values if is_high else -values)
+            by_criterion[name] = int(ks[_largest(worth)])
+    return KChoice(
+        int(ks[best]),
+        reason,
+        is_weak,
+        by_criterion,
+        ks,
+        lower_bound=votes.lower_bound(),
+        **measures,
+        **(resampled or {}),
+    )
+
+
+def warn_if_weak(choice: KChoice) -> None:
+    """Warn if the recommended number of clusters has weak evidence."""
+    if choice.is_weak:
+        warn_user(
+            f"the evidence for {choice.best_k} clusters is weak: {choice.reason}; compare other "
+            "numbers, or give the number of clusters",
+            WeakEvidenceWarning,
+        )
+
+
+def default_ks(n_labels: ArrayLike, n_points: float) -> Ints:
+    """Return the K to compare: 2 to 10, or to the median of the K_v (at most 30) if it is larger.
+
+    >>> default_ks([12, 3, 14], 100).max(), default_ks([3], 4).max()
+    (np.int64(12), np.int64(4))
+    """
+    top = int(np.clip(np.median(np.asarray(n_labels)), _FEWEST_TOP, _MOST_TOP))
+    return np.arange(2, max(2, min(top, int(n_points))) + 1)
+
+
+def measure_each_k(
+    votes: Votes, ks: Ints, random_state: Any = None, features: FeatureSample | None = None
+) -> dict[str, Any]:
+    """Measure the best consensus with at most K clusters for each K.
+
+    Return arrays over ``ks``: ``objective`` J, ``n_clusters``, ``information`` (mean mutual
+    information with the partitions, in nats), ``margin`` (of the votes, mean over the points),
+    ``eigengap`` λ_K − λ_{K+1}, ``relative_eigengap``, ``agreement`` (mean adjusted Rand index
+    between the answers of three methods), and ``stability`` (the same between halves of the
+    partitions; nan unless these are much finer than two clusters); and ``eigenvalues``
+    (max K + 1,) of M. With ``features``, also the indices of :class:`FeatureSample`.
+    """
+    rng = check_random_state(random_state)
+    tuples, weights = votes.tuples, votes.weights
+    factor = least_squares_factor(tuples, weights, int(ks[-1]) + 1, votes.contingencies)
+    eigenvalues = tuples.weights @ factor**2
+    gap = eigenvalues[ks - 1] - eigenvalues[ks]
+    floor = max(_EIGENVALUE_FLOOR * tuples.n_points, 1.0)
+
+    # the best consensus for each K: linkage of a sample if the partitions are fine, else a search
+    stability, sample = np.full(len(ks), np.nan), None
+    if _are_fine(tuples.n_labels, int(ks[0])) and tuples.n_partitions >= _FEWEST_IN_HALVES:
+        sample = Sample.draw(votes, rng, _MOST_TUPLES)
+        tuples = sample.tuples
+        stability = stability_of_halves(sample, ks, rng)
+        labels = _fine_answers(tuples, weights, ks, rng, with_cut=False)[0]
+        thresholds = [0.5] * len(ks)
+    else:
+        found = _search_each(votes, factor, ks, random_state)
+        labels, thresholds = [f.labels for f in found], [f.threshold for f in found]
+
+    tables = [ClusterTables.of(tuples, z, weights) for z in labels]
+    margins = [
+        table.assign(tuples.codes, threshold, z, tuples.memberships)[1]
+        for table, z, threshold in zip(tables, labels, thresholds, strict=True)
+    ]
+    measures = {
+        "objective": np.array([table.objective() for table in tables]),
+        "n_clusters": np.array([table.n_clusters for table in tables]),
+        "information": np.array([t.information() @ (weights / weights.sum()) for t in tables]),
+        "margin": np.array([each @ tuples.weights / tuples.n_points for each in margins]),
+        "eigenvalues": eigenvalues,
+        "eigengap": gap,
+        "relative_eigengap": gap / (eigenvalues[ks - 1] + floor),
+        "agreement": _agreement_of_methods(votes, ks, check_random_state(random_state)),
+        "stability": stability,
+    }
+    if features is not None:
+        places, point = np.unique(votes.tuples.inverse[features.rows], return_inverse=True)
+        at = [z[places] if sample is None else sample.spread(z, places) for z in labels]
+        each = [features.indices(z[point]) for z in at]
+        measures |= {name: np.array([found[name] for found in each]) for name in FEATURE_INDICES}
+    return measures
+
+
+def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tuple[int, str, bool]:
+    """Return the index of the recommended K, why, and whether the evidence is weak.
+
+    If some partitions are much finer than K clusters, or than others, K is the largest number
+    whose stability is within 0.01 of the best: halves of the partitions have the same K clusters.
+    Such partitions are made from features.
+
+    Otherwise it maximises √gap · margin · agreement²: M has K dominant eigenvalues, the votes
+    assign the points clearly to K clusters, and different methods find the same K clusters. The
+    agreement decides under noise, where small clusters have small eigenvalues. The gap is the
+    relative eigengap.
+    """
+    gap, margin, agreement, stability = (
+        np.maximum(measures[name], 0.0)
+        for name in ("relative_eigengap", "margin", "agreement", "stability")
+    )
+    if np.isfinite(stability).all():
+        best = int(np.flatnonzero(stability >= stability.max() - _EQUALLY_STABLE)[-1])
+        if _are_fine(n_labels, int(ks[best])):
+            reason = (
+                "it is the largest number of clusters on which random halves of the partitions "
+                f"agree best (adjusted Rand index {stability[best]:.2f})"
+            )
+            # fewer clusters that are as stable are no contradiction: they are unions of these
+            rivals = np.where(ks > ks[best], stability, -np.inf)
+            if is_weak := bool(stability[best] < _LEAST_STABILITY):
+                reason += f", less than {_LEAST_STABILITY:g}"
+            close = 1.0 - _CLOSE_INSTABILITY * (1.0 - stability[best])
+            return best, *_with_rival(reason, rivals, close, ks, is_weak)
+    score = np.sqrt(gap) * margin * agreement**2
+    best = _largest(score)
+    reason = (
+        "the votes show this number of clusters most clearly (relative eigengap "
+        f"{gap[best]:.2f}, mean margin {margin[best]:.2f}, agreement of methods "
+        f"{agreement[best]:.2f})"
+    )
+    rivals = np.where(ks == ks[best], -np.inf, score)
+    if is_weak := bool(agreement[best] < _LEAST_AGREEMENT):
+        reason += f"; the methods agree less than {_LEAST_AGREEMENT:g}"
+    return best, *_with_rival(reason, rivals, _CLOSE * score[best], ks, is_weak)
+
+
+def _are_fine(n_labels: ArrayLike, k: int) -> bool:
+    """Return whether some partitions are much finer than K clusters, or than other partitions."""
+    few, many = np.quantile(np.asarray(n_labels), [0.1, 0.9])
+    return bool(many > FINE * min(few, k))
+
+
+def _largest(score: Floats) -> int:
+    # rounded, so that values equal up to rounding errors are ties, which the smaller K wins
+    return int(np.argmax(np.round(score, 9)))
+
+
+def _with_rival(
+    reason: str, rivals: Floats, close: float, ks: Ints, is_weak: bool
+) -> tuple[str, bool]:
+    """Add the best rival to the reason if its score is close; then the evidence is weak."""
+    if rivals.max() > close:
+        return f"{reason}; {ks[np.argmax(rivals)]} clusters are almost as good", True
+    return reason, is_weak
+
+
+def stability_of_halves(sample: Sample, ks: Ints, rng: np.random.RandomState) -> Floats:
+    """Return the mean agreement of the answers of two halves of the partitions for each K, (L,).
+
+    The partitions are divided at random into two halves, three times. Locally weighted linkage and
+    cut cluster the points by each half. The stability is the mean adjusted Rand index between an
+    answer of one half and an answer of the other.
+    """
+    tuples, weights = sample.tuples, sample.votes.weights
+    stability = np.zeros((_SPLITS, len(ks)))
+    for split in range(_SPLITS):
+        here, there = (
+            _fine_answers(tuples, half * weights, ks, rng)
+            for half in random_halves(tuples.n_partitions, rng)
+        )
+        for i in range(len(ks)):
+            pairs = [(a[i], b[i]) for a in here for b in there]
+            stability[split, i] = np.mean([rand_index(a, b, tuples.weights) for a, b in pairs])
+    return stability.mean(axis=0)
+
+
+def _fine_answers(
+    tuples: LabelTuples,
+    weights: Floats,
+    ks: Ints,
+    rng: np.random.RandomState,
+    with_cut: bool = True,
+) -> list[list[Ints]]:
+    """Return the answers of linkage, and of the cut, for each K, from partitions with weight.
+
+    Tuples without a label in these partitions get −1.
+    """
+    voting, group = voting_tuples(tuples, weights)
+    alpha = weights[weights > 0]
+    omega = cluster_weights(voting, alpha)
+    similarity = locally_weighted_similarity(voting, alpha, omega)
+    tree = weighted_linkage(1.0 - similarity, voting.weights)
+    sizes = np.minimum(ks, voting.n_tuples).tolist()
+    answers = [[sizable_cut(tree, similarity, voting.weights, k) for k in sizes]]
+    if with_cut:
+        rows = locally_weighted_embedding(voting, alpha, omega, sizes[-1])
+        cuts = [_cut_rows(rows, voting.weights, k, rng, _STARTS_OF_CUT) for k in sizes]
+        answers.append(cuts)
+    return [[np.append(labels, -1)[group] for labels in each] for each in answers]
+
+
+def _cut_rows(
+    rows: Floats, weights: Floats, k: int, rng: np.random.RandomState, *n_starts: int
+) -> Ints:
+    """Return k clusters of an embedding: of its first k columns, with rows of unit length."""
+    leading = rows[:, :k]
+    leading = leading / np.maximum(np.linalg.norm(leading, axis=1), 1e-12)[:, None]
+    return round_by_kmeans(leading, weights, k, rng, *n_starts)
+
+
+def _agreement_of_methods(votes: Votes, ks: Ints, rng: np.random.RandomState) -> Floats:
+    """Return the mean adjusted Rand index between three methods for each K, (L,).
+
+    They are linkage on 1 − M, locally weighted linkage, and the locally weighted cut.
+    """
+    sample = Sample.draw(votes, rng)
+    tuples, weights = sample.tuples, votes.weights
+    omega = cluster_weights(tuples, weights, contingencies=sample.contingencies)
+    trees = vote_linkage(tuples, weights), locally_weighted_tree(tuples, weights, omega)
+    rows = locally_weighted_embedding(tuples, weights, omega, int(ks[-1]))
+    agreement = []
+    for k in np.minimum(ks, tuples.n_tuples).tolist():
+        answers = {str(t): cut_into(tree, k) for t, tree in enumerate(trees)}
+        answers["cut"] = _cut_rows(rows, tuples.weights, k, rng)
+        agreement.append(np.mean(list(mean_agreement(answers, tuples.weights).values())))
+    return np.array(agreement)
+
+
+def _search_each(votes: Votes, factor: Floats, ks: Ints, random_state: Any) -> list[SearchResult]:
+    """Search the best partition for each K; the one for the previous K is one of the starts."""
+    tuples = votes.tuples
+    found: list[SearchResult] = []
+    for k in ks.tolist():
+        _log.info("searching with at most %d clusters", k)
+        K = min(k, tuples.n_tuples)
+        columns, rng = factor[:, :K], check_random_state(random_state)
+        answers = {} if not found else {"fewer clusters": found[-1].labels}
+        answers["pivoted QR"] = round_by_pivoted_qr(columns, tuples.weights)
+        answers["k-means"] = round_by_kmeans(columns, tuples.weights, K, rng)
+        found.append(votes.search(K, answers))
+    return found
