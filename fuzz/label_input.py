@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import InvalidLabelsError
-from coterie.labels.label_matrix import as_label_matrix, encode_like
-from coterie.labels.soft_memberships import as_memberships
+from coterie.labels.encode import as_label_matrix, encode_like
+from coterie.labels.soft import as_memberships
 from fuzz.contract import Target
 
 __all__ = ["make"]

@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from coterie.inspection.report.consensus_page import write_report as write_report
     from coterie.inspection.scores import clustering_accuracy as clustering_accuracy
     from coterie.inspection.scores import mirkin_objective as mirkin_objective
-    from coterie.labels.soft_memberships import hard_labels as hard_labels
+    from coterie.labels.soft import hard_labels as hard_labels
     from coterie.models import load_model as load_model
     from coterie.models import save_model as save_model
     from coterie.multiview import ConcatenatedSpectral as ConcatenatedSpectral

@@ -40,7 +40,7 @@ def test_every_module_has_tests():
         first, examples, *others = paths_of_tests(module)
         assert (first, examples) == (f"tests/{folder}/test_{name}", f"src/coterie/{module}")
         assert all(other.startswith(f"tests/{folder}/") for other in others)
-    assert "tests/labels/test_tuples.py" in paths_of_tests("labels/colours.py")
+    assert "tests/labels/test_tuples.py" in paths_of_tests("labels/tuples.py")
 
 
 def test_reviewed_equivalents_are_in_the_code():
@@ -68,7 +68,7 @@ def test_a_mutant_is_killed_or_survives():
     program = """
 from benchmarks.mutation.mutants import SOURCES
 from benchmarks.mutation.runs import ModuleTests
-module = "labels/numbering.py"
+module = "labels/encode.py"
 source = (SOURCES / module).read_text()
 tests = ModuleTests(module)
 for changed in (source + "# comment", source.replace("-size", "size")):

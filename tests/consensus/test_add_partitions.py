@@ -9,7 +9,7 @@ from sklearn.base import clone
 import coterie as ct
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import compress_labels
 from label_matrices import assert_same_tuples
 

@@ -9,7 +9,7 @@ from coterie.consensus.base import ConsensusFunction
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import DeviceFallbackWarning, InvalidLabelsError
 from coterie.inspection.stability import consensus_cdf, proportion_of_ambiguous_pairs
-from coterie.labels.soft_memberships import hard_labels
+from coterie.labels.soft import hard_labels
 from coterie.labels.tuples import as_label_tuples
 from soft_memberships import pair_matrices, soft_objectives
 

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score, mutual_info_score
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import coassociation
 from coterie.inspection.scores import mirkin_distance, mirkin_objective
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from label_matrices import label_matrices, pair_votes, weights_for
 from soft_memberships import clustered, pair_matrices, soft_objectives, soft_partitions

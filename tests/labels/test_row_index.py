@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from coterie.errors import InvalidLabelsError
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.row_index import refuse_other_rows, row_index_of
 
 NAMES = pd.Index(["ada", "bob", "cem"], name="person")

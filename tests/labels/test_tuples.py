@@ -7,14 +7,22 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie.consensus.registry import make_consensus
-from coterie.labels.colours import refine_colours
-from coterie.labels.label_matrix import LabelMatrix, as_label_matrix
-from coterie.labels.soft_memberships import as_memberships
-from coterie.labels.tuples import as_label_tuples, compress_labels
+from coterie.labels.encode import LabelMatrix, as_label_matrix
+from coterie.labels.soft import as_memberships
+from coterie.labels.tuples import (
+    as_label_tuples,
+    compress_labels,
+    group_rows,
+    known_tuples,
+    order_colours,
+    recoded_rows,
+    refine_colours,
+)
 from label_matrices import assert_same_tuples, label_matrices
 from soft_memberships import random_memberships, soft_partitions
 
@@ -120,7 +128,7 @@ def test_tuples_do_not_depend_on_the_order_of_input(case):
     one, other = as_label_tuples(P), as_label_tuples(Q)
     assert_array_equal(one.offsets, other.offsets)
     assert sorted(one.weights) == sorted(other.weights)
-    colours, _, _ = refine_colours(one.codes, one.offsets, one.weights.astype(np.uint64), 30)
+    colours, _, _ = refine_colours(one.codes, one.offsets, one.weights.astype(np.uint64))
     assume(len(np.unique(colours)) == one.n_tuples)
     assert_array_equal(one.codes, other.codes)
     assert_array_equal(one.weights, other.weights)
@@ -322,7 +330,7 @@ def test_soft_tuples_do_not_depend_on_the_order_of_input(P, seed):
     Q = [P[v][points][:, rng.permutation(P[v].shape[1])] for v in partitions]
     other = as_label_tuples(Q)
     seeds_of_colours = one.weights.astype(np.uint64)
-    colours = refine_colours(one.codes, one.offsets, seeds_of_colours, 30, one.memberships)
+    colours = refine_colours(one.codes, one.offsets, seeds_of_colours, one.memberships)
     assume(len(np.unique(colours[0])) == one.n_tuples)
     for field in ("codes", "offsets", "memberships", "weights"):
         assert_array_equal(getattr(one, field), getattr(other, field))
@@ -340,3 +348,172 @@ def test_points_set_apart_are_tuples_of_their_own() -> None:
     np.testing.assert_allclose(np.bincount(apart.inverse, weights), apart.weights)
     assert apart.weights[-2:].tolist() == [2.0, 1.0]
     np.testing.assert_array_equal(apart.codes[: len(kept)], tuples.codes[kept])
+
+
+@given(st.integers(1, 30), st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_every_row_finds_its_tuple(n, seed):
+    """Fitted rows find their tuple, rows that were not fitted find none."""
+    rng = np.random.default_rng(seed)
+    tuples = as_label_tuples(rng.integers(0, 3, (n, 2)))
+    rows = rng.integers(-1, tuples.n_columns, (20, 2)).astype(tuples.codes.dtype)
+    every = tuples.codes.tolist()
+    expected = [every.index(row) if row in every else -1 for row in rows.tolist()]
+    assert known_tuples(rows, None, tuples).tolist() == expected
+    assert known_tuples(tuples.codes, None, tuples).tolist() == list(range(tuples.n_tuples))
+
+
+def test_the_first_of_equal_tuples_is_found():
+    """Points that were set apart are found after the tuple that they were part of."""
+    tuples = as_label_tuples([[0, 0], [0, 0], [1, 1]])
+    apart, _ = tuples.with_points_apart(np.array([1]))
+    found = known_tuples(apart.codes, None, apart)
+    assert found.tolist() == [0, 1, int(apart.inverse[0])]
+
+
+def test_soft_rows_are_compared_by_their_memberships():
+    """Rows with the same clusters but other memberships are different."""
+    tuples = as_label_tuples([np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]])])
+    codes, shares = tuples.slots()
+    assert known_tuples(codes, shares, tuples).tolist() == [0, 1]
+    assert known_tuples(codes, shares[::-1], tuples).tolist() == [1, 0]
+    assert known_tuples(codes[:1], shares[:1] / 2, tuples).tolist() == [-1]
+
+
+def colours_of(codes, offsets, weights):
+    """Return the colours of tuples, clusters and partitions."""
+    codes = np.ascontiguousarray(codes, dtype=np.int16)
+    return refine_colours(codes, offsets, weights.astype(np.uint64))
+
+
+@properties
+@given(P=label_matrices(max_points=20), seed=st.integers(0, 2**32 - 1))
+def test_colours_follow_a_reordering(P, seed):
+    """Tuples, partitions and clusters keep their colours in any order."""
+    rng = np.random.default_rng(seed)
+    tuples = as_label_tuples(P)
+    rows, columns = rng.permutation(tuples.n_tuples), rng.permutation(tuples.n_partitions)
+    offsets = np.concatenate([[0], np.cumsum(tuples.n_labels[columns])])
+    # cluster c of the old columns becomes cluster moved[c] of the new ones
+    moved = np.empty(tuples.n_columns + 1, dtype=np.int64)
+    moved[-1] = -1
+    for place, v in enumerate(columns):
+        own = np.arange(tuples.offsets[v], tuples.offsets[v + 1])
+        moved[own] = offsets[place] + rng.permutation(len(own))
+    before = colours_of(tuples.codes, tuples.offsets, tuples.weights)
+    after = colours_of(moved[tuples.codes[np.ix_(rows, columns)]], offsets, tuples.weights[rows])
+    assert_array_equal(after[0], before[0][rows])
+    assert_array_equal(after[1][moved[:-1]], before[1])
+    assert_array_equal(after[2], before[2][columns])
+
+
+@properties
+@given(P=label_matrices(max_points=20))
+def test_clusters_differ_where_tuples_do(P):
+    """If all tuples have different colours, so have the clusters of each partition."""
+    tuples = as_label_tuples(P)
+    colours, clusters, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
+    if len(np.unique(colours)) == tuples.n_tuples:
+        for start, stop in zip(tuples.offsets[:-1], tuples.offsets[1:], strict=True):
+            assert len(np.unique(clusters[start:stop])) == stop - start
+
+
+def path(n):
+    """Tuples of which neighbours share a cluster in one of two partitions."""
+    return np.column_stack([np.arange(n) // 2, (np.arange(n) + 1) // 2])
+
+
+@pytest.mark.parametrize("n", [21, 40])
+def test_colours_are_refined_to_the_end(n):
+    """On a path of tuples only mirror images share a colour."""
+    tuples = as_label_tuples(path(n))
+    colours, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
+    at_point = tuples.expand(colours)
+    # for odd n the mirror image swaps the two partitions
+    assert_array_equal(at_point, at_point[::-1])
+    assert len(np.unique(at_point)) == (n + 1) // 2
+
+
+def test_missing_labels_colour():
+    """A missing label differs from every cluster."""
+    codes = np.array([[0, 2], [1, -1]])
+    colours, clusters, _ = colours_of(codes, np.array([0, 2, 3]), np.array([1, 1]))
+    assert colours[0] != colours[1]
+    assert clusters[0] != clusters[1]
+
+
+@pytest.mark.parametrize("memberships", [None, np.array([[0.5, 1], [1, 1], [0.25, 1], [1, 0.5]])])
+def test_ordering_colours_are_kept_in_any_order(memberships):
+    """Tuples in another order keep their colours, also of soft partitions."""
+    codes = np.array([[0, 2], [0, 3], [1, 2], [1, 3]], dtype=np.int16)
+    offsets = np.array([0, 2, 4])
+    weights = np.array([1.0, 2.0, 3.0, 4.0])
+    tuples, clusters, partitions = order_colours(codes, offsets, weights, memberships)
+    assert len(np.unique(tuples)) == 4 and len(np.unique(clusters)) == 4
+    order = np.array([2, 0, 3, 1])
+    moved = None if memberships is None else np.ascontiguousarray(memberships[order])
+    again = order_colours(codes[order], offsets, weights[order], moved)
+    assert (again[0] == tuples[order]).all()
+    assert (again[1] == clusters).all() and (again[2] == partitions).all()
+
+
+def test_memberships_colour():
+    """Tuples of the same clusters with different memberships have different colours."""
+    codes = np.array([[0, 1], [0, 1]], dtype=np.int16)
+    shares = np.array([[0.25, 0.75], [0.5, 0.5]])
+    tuples, clusters, _ = order_colours(codes, np.array([0, 2]), np.ones(2), shares)
+    assert tuples[0] != tuples[1] and clusters[0] != clusters[1]
+
+
+def assert_groups(codes):
+    """Check that groups are the unique rows of numpy, numbered in order of appearance."""
+    first, inverse, counts = group_rows(codes)
+    _, np_first, np_inverse, np_counts = np.unique(
+        codes, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(np_first)
+    assert_array_equal(first, np_first[order])
+    assert_array_equal(counts, np_counts[order])
+    assert_array_equal(inverse, np.argsort(order)[np_inverse.ravel()])
+
+
+@properties
+@given(
+    st.sampled_from([np.int8, np.int16, np.int32, np.int64]).flatmap(
+        lambda dtype: arrays(
+            dtype,
+            array_shapes(min_dims=2, max_dims=2, max_side=30),
+            elements=st.integers(-1, 2),
+        )
+    )
+)
+def test_groups_are_the_unique_rows(codes):
+    """Only equal rows share a group, and groups are numbered in order of appearance."""
+    assert_groups(codes)
+
+
+@pytest.mark.parametrize("n_distinct", [50, 4000])
+def test_groups_of_many_rows(n_distinct):
+    """Thousands of groups whose hashes collide are separated."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-1, 30_000, (n_distinct, 6), dtype=np.int16)
+    codes = rows[rng.integers(0, n_distinct, 5000)]
+    assert_groups(codes)
+    assert_groups(codes[::2, ::-2])  # strided in memory
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32])
+def test_recoded_rows(dtype, monkeypatch):
+    """Rows and columns are selected and codes looked up, on any number of threads."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 4, (500, 6)).astype(dtype)
+    rows, columns = rng.permutation(500)[:300], rng.permutation(6)[:4]
+    starts, lookup = np.arange(4) * 4, rng.permutation(16).astype(np.int32)
+    taken = codes[rows[:, None], columns]
+    expected = np.where(taken < 0, -1, lookup[taken + starts])
+    monkeypatch.setattr("coterie.labels.tuples._MIN_THREAD_ROWS", 10)
+    for threads in ("1", "4"):
+        monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+        found = recoded_rows(codes, rows, columns, starts, lookup)
+        assert found.dtype == lookup.dtype
+        assert_array_equal(found, expected)

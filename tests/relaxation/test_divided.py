@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coterie import RobustConsensus, planted_partitions
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.errors import DeviceFallbackWarning, InvalidParameterError, MemoryFallbackWarning
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
 from coterie.relaxation import divided
 from coterie.relaxation.admm import RobustRelaxation, least_squares_result, robust_factor

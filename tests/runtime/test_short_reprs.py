@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 
 import coterie
 from coterie import RobustConsensus, planted_partitions
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import as_label_tuples
 from coterie.runtime.wording import short_repr
 

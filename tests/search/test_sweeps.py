@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from all_partitions import all_single_moves
 from coterie import planted_partitions
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from coterie.search import kernels, sweeps
 from coterie.search.sweeps import sweep

@@ -23,7 +23,7 @@ from coterie.consensus.registry import FLAGSHIP, Method, consensus_method
 from coterie.errors import InvalidLabelsError, TableError
 
 if TYPE_CHECKING:
-    from coterie.labels.label_matrix import LabelMatrix
+    from coterie.labels.encode import LabelMatrix
 
 __all__ = ["consensus", "read_labels"]
 
@@ -158,7 +158,7 @@ def read_labels(
     """
     _log.info("reading %s", input_name(path))
     from coterie.files.tables import label_columns
-    from coterie.labels.label_matrix import as_label_matrix, warn_if_transposed
+    from coterie.labels.encode import as_label_matrix, warn_if_transposed
 
     table, tested = without_factors(read_input(path), factors)
     ids = find_ids(table, ids, columns, "labels")

@@ -19,8 +19,6 @@ __all__ = ["find_ids"]
 # A column of text with this many rows may be an id; numbers need more, because small tables often
 # have a partition with a cluster for each row.
 _FEWEST_TEXTS = 5
-_FEWEST_ROWS = 20
-_NEARLY_ALL = 0.9
 _MANY_ROWS = 1000
 _ID_WORDS = {"id", "ids", "key", "name", "uuid", "guid", "no", "nr"}
 # pandas writes the index of a table as a column with one of the last two names.
@@ -68,11 +66,13 @@ def find_ids(
 
 def _counts_nearly_all(table: Table, names: Sequence[str]) -> dict[str, int]:
     """Count the values of columns of text or integers with a different one in nearly every row."""
+    from coterie.labels.encode import fewest_values_of_ids
+
     n, counts = table.n_rows, dict.fromkeys(names, 0)
     for name in names:
         if n < 2 or not table.columns[name].kind.endswith(("CHAR", "INT", "INTEGER")):
             del counts[name]
-    fewest = n if n < _FEWEST_ROWS else _NEARLY_ALL * n
+    fewest = fewest_values_of_ids(n)
     # The other rows add at most one value each, so the first ones often decide.
     for n_first in [n // 8, n] if n >= _MANY_ROWS else [n]:
         cells = [table.columns[name].sql for name in counts]
@@ -83,13 +83,15 @@ def _counts_nearly_all(table: Table, names: Sequence[str]) -> dict[str, int]:
 
 def _may_be_id(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
     """Return whether a column with different values is an id rather than labels or a feature."""
+    from coterie.labels.encode import FEWEST_ROWS
+
     if _is_measurement(table, name):
         return False
     if _is_named_like_id(name):
         return True
     if _is_text(table, name, use):
         return table.n_rows >= _FEWEST_TEXTS
-    if table.n_rows < _FEWEST_ROWS:
+    if table.n_rows < FEWEST_ROWS:
         return False
     # features often have a different number in every row, but rarely without a gap
     return use == "labels" or _is_running_number(table, name)

@@ -29,20 +29,19 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.labels.growth import append_partitions
-from coterie.labels.known_tuples import known_tuples
-from coterie.labels.label_matrix import (
+from coterie.labels.append import append_partitions
+from coterie.labels.encode import (
     LabelMatrix,
     are_memberships,
     as_label_matrix,
     encode_like,
+    renumber_by_size,
     warn_if_transposed,
     warn_of_ids,
 )
-from coterie.labels.numbering import renumber_by_size
 from coterie.labels.row_index import refuse_other_rows, row_index_of
-from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
-from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships
+from coterie.labels.soft import Memberships, as_memberships, memberships_like
+from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships, known_tuples
 from coterie.runtime.messages import shows_stages
 from coterie.runtime.wording import short_repr
 

@@ -32,7 +32,7 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
-from coterie.labels.numbering import renumber_by_appearance
+from coterie.labels.encode import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.runtime.devices import map_row_blocks, on_one_thread

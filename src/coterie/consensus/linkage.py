@@ -24,7 +24,7 @@ from coterie.consensus.parameters import check_choice, check_n_clusters, check_s
 from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.ensembles.input_checks import check_number, check_whole
-from coterie.labels.numbering import renumber_by_appearance
+from coterie.labels.encode import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.rounding import round_by_kmeans
 from coterie.relaxation.spectral import transfer_embedding

@@ -17,7 +17,7 @@ from coterie.consensus.robust.feature_indices import FeatureSample
 from coterie.consensus.robust.robust_consensus import RobustConsensus
 from coterie.ensembles.generate import Ensemble, fit_ensemble
 from coterie.ensembles.input_checks import check_row_weights
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.runtime.messages import ignore_label_warnings
 
 __all__ = ["RunsClusterer", "fit_consensus", "rows_with_weight"]

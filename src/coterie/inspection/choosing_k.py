@@ -22,7 +22,7 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.ensembles.input_checks import check_features
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.stability import check_ks, stability_measures, stable_ks
-from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
+from coterie.labels.encode import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
 
 __all__ = ["KChoice", "choose_k"]

@@ -188,7 +188,7 @@ def mirkin_objective(
     Parameters
     ----------
     P : (n, V) label matrix
-        Input of :func:`coterie.labels.label_matrix.as_label_matrix`; −1 is a missing label.
+        Input of :func:`coterie.labels.encode.as_label_matrix`; −1 is a missing label.
     labels : (n,) array-like
         The partition G, without missing labels.
     partition_weights : (V,) array-like, optional
@@ -207,7 +207,7 @@ def mirkin_objective(
     """
     # imported here to keep the import of the scores quick
     from coterie.counts.coassociation import check_partition_weights
-    from coterie.labels.label_matrix import MISSING, as_label_matrix
+    from coterie.labels.encode import MISSING, as_label_matrix
 
     matrix = as_label_matrix(P)
     codes = _codes(labels, "labels", missing=MISSING)

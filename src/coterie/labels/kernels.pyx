@@ -4,7 +4,7 @@
   soft partitions ``codes[a]`` holds the columns of S slots, −1 if a slot is unused;
 - ``bits[a, s]`` are the memberships in these slots, read as 64-bit integers;
 - ``weights[a]`` is a 64-bit integer that stands for the weight of tuple a;
-- ``tuples``, ``clusters`` and ``partitions`` are the colours of :mod:`coterie.labels.colours`.
+- ``tuples``, ``clusters`` and ``partitions`` are the colours of :mod:`coterie.labels.tuples`.
 """
 
 import numpy as np

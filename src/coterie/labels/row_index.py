@@ -7,35 +7,13 @@ from typing import Any
 
 from coterie.errors import InvalidLabelsError
 
-__all__ = ["refuse_other_rows", "row_index_of"]
-
 
 def row_index_of(X: Any) -> Any:
     """Return the index of the rows of pandas tables, or None if the rows have only numbers.
 
-    Parameters
-    ----------
-    X : any input of an estimator
-        A table, or a list or mapping of columns, matrices or views. Arrays and tables of polars
-        and arrow have no index.
-
-    Returns
-    -------
-    pandas Index or None
-        None also for the index 0, 1, 2, … without a name.
-
-    Raises
-    ------
-    InvalidLabelsError
-        If the parts of a list or mapping have different indexes.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> row_index_of(pd.DataFrame({"anna": [0, 1]}, index=["ada", "bob"])).tolist()
-    ['ada', 'bob']
-    >>> row_index_of([[0, 1]]) is None
-    True
+    X is any input of an estimator: a table, or a list or mapping of columns, matrices or views.
+    Arrays and tables of polars and arrow have no index, nor have tables with the index 0, 1, 2, …
+    without a name. The parts of a list or mapping need equal indexes.
     """
     if not isinstance(X, Mapping | list | tuple):
         return _index_of(X)
@@ -51,10 +29,7 @@ def row_index_of(X: Any) -> Any:
 
 
 def refuse_other_rows(index: Any, expected: Any, owner: str, expected_owner: str) -> None:
-    """Refuse rows whose index is not the expected one; either may be None, for no index.
-
-    ``owner`` and ``expected_owner`` name the owners of the two indexes in the message.
-    """
+    """Refuse rows whose index is not the expected one; either may be None, for no index."""
     if index is None or expected is None or len(index) != len(expected):
         return  # other checks refuse a wrong number of rows
     if index.equals(expected):
@@ -72,5 +47,5 @@ def _index_of(X: Any) -> Any:
     index: Any = getattr(X, "index", None)
     if not hasattr(index, "get_level_values"):  # lists and tuples have a method of this name
         return None
-    numbered = type(index).__name__ == "RangeIndex" and index.name is None
-    return None if numbered and (index.start, index.step) == (0, 1) else index
+    is_count = type(index).__name__ == "RangeIndex" and index.name is None
+    return None if is_count and (index.start, index.step) == (0, 1) else index

@@ -4,15 +4,16 @@ Points i and j with ``P[i, :] == P[j, :]`` have equal rows in the co-association
 method gives them the same label. Methods therefore work on the u ≤ n distinct tuples and their
 weights, and expand the result to the points.
 
-Tuples, partitions and clusters are sorted by colours (see :mod:`~coterie.labels.colours`).
-Later steps break ties by this order, so results depend neither on the order of points and
-partitions nor on the names of labels.
+Tuples, partitions and clusters are sorted by *colours*: 64-bit hashes that depend neither on the
+order of points and partitions nor on the names of labels (:func:`order_colours`). Later steps break
+ties by this order, so results do not depend on these, either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,31 +21,29 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import coterie.labels.kernels as kernels
-from coterie.labels.colours import order_colours
-from coterie.labels.distinct_labels import code_dtype
-from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
-from coterie.labels.label_values import MISSING
-from coterie.labels.soft_memberships import Memberships, as_memberships, slots_of
+from coterie.arrays import AnyArray, Bools, Floats, Ints
+from coterie.labels.encode import (
+    MISSING,
+    LabelMatrix,
+    are_memberships,
+    as_label_matrix,
+    code_dtype,
+)
+from coterie.labels.soft import Memberships, as_memberships, slots_of
 from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.wording import short_repr
 
-__all__ = [
-    "LabelTuples",
-    "as_label_tuples",
-    "compress_labels",
-    "compress_memberships",
-    "group_rows",
-    "recoded_rows",
-    "slot_keys",
-    "tuples_of_groups",
-]
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+Colours = NDArray[np.uint64]
 
 #: A labelled mass from this value on counts as 1; the difference is rounding.
 _WHOLE = 1 - 1e-9
 _MIN_THREAD_ROWS = 4_096
+
+_SINGLED_OUT = np.uint64(0xD1B54A32D192ED03)
+_MAX_ROUNDS = 30
+#: Ties are broken one by one only up to this number of tuples, and this number of times.
+_FEW_TUPLES = 2_000
+_MAX_SINGLED_OUT = 200
 
 
 @dataclass(frozen=True)
@@ -57,13 +56,13 @@ class LabelTuples:
     increasing, with −1 in unused slots at the end, and ``memberships[a]`` holds the values of Z.
     """
 
-    codes: NDArray[Any]  # (u, V) or (u, S), int16 or int32, C-contiguous; −1 is missing
-    offsets: Indices  # (V + 1,) first column of each partition; the last is m
-    weights: Array  # (u,) number of points with this tuple, or the sum of their weights
-    inverse: NDArray[Any]  # (n,) tuple of each point
-    partition_order: Indices  # (V,) the user's partition of each column of codes
-    recode: Indices  # (m,) column of cluster c of the user's partition v: [K_0 + … + K_{v-1} + c]
-    memberships: Array | None = None  # (u, S), None for labels
+    codes: AnyArray  # (u, V) or (u, S), int16 or int32, C-contiguous; −1 is missing
+    offsets: Ints  # (V + 1,) first column of each partition; the last is m
+    weights: Floats  # (u,) number of points with this tuple, or the sum of their weights
+    inverse: AnyArray  # (n,) tuple of each point
+    partition_order: Ints  # (V,) the user's partition of each column of codes
+    recode: Ints  # (m,) column of cluster c of the user's partition v: [K_0 + … + K_{v-1} + c]
+    memberships: Floats | None = None  # (u, S), None for labels
     names: tuple[str, ...] | None = None  # of the user's partitions, (V,)
 
     __repr__ = short_repr
@@ -75,12 +74,10 @@ class LabelTuples:
 
     @property
     def n_tuples(self) -> int:
-        """Return the number of distinct tuples u."""
         return int(self.codes.shape[0])
 
     @property
     def n_partitions(self) -> int:
-        """Return the number of partitions V."""
         return len(self.offsets) - 1
 
     @property
@@ -89,7 +86,7 @@ class LabelTuples:
         return int(self.offsets[-1])
 
     @property
-    def n_labels(self) -> Indices:
+    def n_labels(self) -> Ints:
         """Return the number of clusters K_v of each partition, (V,)."""
         return np.diff(self.offsets)
 
@@ -100,12 +97,12 @@ class LabelTuples:
         return tuple(str(v) if self.names is None else self.names[v] for v in order.tolist())
 
     @property
-    def partition_of(self) -> Indices:
+    def partition_of(self) -> Ints:
         """Return the partition of each indicator column, (m,)."""
         return np.repeat(np.arange(self.n_partitions), self.n_labels)
 
     @cached_property
-    def mass(self) -> Array:
+    def mass(self) -> Floats:
         """Return the labelled mass of each tuple in each partition, (u, V): 0 or 1 for labels."""
         if self.memberships is None:
             return (self.codes >= 0).astype(np.float64)
@@ -118,7 +115,7 @@ class LabelTuples:
         return np.where(mass >= _WHOLE, 1.0, mass).reshape(self.n_tuples, self.n_partitions)
 
     @cached_property
-    def squares(self) -> Array:
+    def squares(self) -> Floats:
         """Return Σ_c π_c² of each tuple over the clusters of each partition, (u, V)."""
         if self.memberships is None:
             return self.mass
@@ -131,23 +128,23 @@ class LabelTuples:
             return bool(self.codes.min(initial=0) < 0)
         return bool(self.mass.min(initial=1.0) < _WHOLE)
 
-    def has_weighted_label(self, partition_weights: Array) -> NDArray[np.bool_]:
+    def has_weighted_label(self, partition_weights: Floats) -> Bools:
         """Return which tuples have a label in a partition of positive weight, (u,)."""
         if self.memberships is None:
             return np.any((self.codes >= 0) & (partition_weights > 0), axis=1)
         return np.any(self.mass[:, partition_weights > 0] > 0, axis=1)
 
-    def is_complete(self, partition_weights: Array) -> bool:
+    def is_complete(self, partition_weights: Floats) -> bool:
         """Return whether every partition of positive weight fully labels every tuple."""
         if self.memberships is None:
             return bool((self.codes[:, partition_weights > 0] >= 0).all())
         return bool(self.mass[:, partition_weights > 0].min(initial=1.0) >= _WHOLE)
 
-    def expand(self, of_tuples: NDArray[Any]) -> NDArray[Any]:
+    def expand(self, of_tuples: AnyArray) -> AnyArray:
         """Return values of the n points from values of the u tuples."""
         return of_tuples[self.inverse]
 
-    def labels_of_partition(self, v: int) -> Indices:
+    def labels_of_partition(self, v: int) -> Ints:
         """Return the labels 0..K_v − 1 or −1 of the tuples in partition v, (u,).
 
         For a soft partition it is the cluster of largest membership, the first one on ties.
@@ -160,13 +157,10 @@ class LabelTuples:
         column = self.codes[:, v].astype(np.int64)
         return np.where(column == MISSING, MISSING, column - self.offsets[v])
 
-    def indicator(self, values: NDArray[Any]) -> csr_array:
+    def indicator(self, values: AnyArray) -> csr_array:
         """Return Z (u, m) as a sparse matrix, each entry multiplied by a value.
 
         ``values`` has one value for each partition, (V,), or for each tuple, (u, 1).
-
-        >>> as_label_tuples([[0, 0], [0, 1]]).indicator(np.array([2, 3])).toarray().sum(axis=1)
-        array([5, 5])
         """
         present = self.codes != MISSING
         rows, _ = np.nonzero(present)
@@ -179,30 +173,30 @@ class LabelTuples:
             (entries, (rows, self.codes[present])), shape=(self.n_tuples, self.n_columns)
         )
 
-    def in_given_order(self, of_partitions: NDArray[Any]) -> NDArray[Any]:
+    def in_given_order(self, of_partitions: AnyArray) -> AnyArray:
         """Reorder values of the V partitions (first axis) to the user's order."""
         given = np.empty_like(of_partitions)
         given[self.partition_order] = of_partitions
         return given
 
-    def columns_of(self, codes: NDArray[Any]) -> NDArray[Any]:
+    def columns_of(self, codes: AnyArray) -> AnyArray:
         """Return the columns of Z, (n', V), of new rows with the codes of the user's matrix."""
         n_labels = self.in_given_order(self.n_labels)
         starts = np.cumsum(n_labels) - n_labels
         order, lookup = self.partition_order, self.recode.astype(self.codes.dtype)
         return recoded_rows(codes, np.arange(len(codes)), order, starts[order], lookup)
 
-    def slots(self) -> tuple[NDArray[Any], Array]:
+    def slots(self) -> tuple[AnyArray, Floats]:
         """Return columns and memberships (u, S) of the tuples; those of labels are 1."""
         if self.memberships is not None:
             return self.codes, self.memberships
         return slots_of(self.indicator(np.ones(self.n_partitions)))
 
-    def slots_of(self, soft: Memberships) -> tuple[NDArray[Any], Array]:
+    def slots_of(self, soft: Memberships) -> tuple[AnyArray, Floats]:
         """Return columns and memberships (n', S) of new points."""
         return slots_of(soft.shares[:, np.argsort(self.recode)])
 
-    def subset(self, chosen: NDArray[Any], weights: Array | None = None) -> LabelTuples:
+    def subset(self, chosen: AnyArray, weights: Floats | None = None) -> LabelTuples:
         """Return the chosen tuples (mask or indices) without points; ``weights`` are new ones."""
         return replace(
             self.without_points(),
@@ -211,7 +205,7 @@ class LabelTuples:
             memberships=None if self.memberships is None else self.memberships[chosen],
         )
 
-    def restricted_to(self, partitions: NDArray[np.bool_]) -> tuple[LabelTuples, NDArray[Any]]:
+    def restricted_to(self, partitions: Bools) -> tuple[LabelTuples, AnyArray]:
         """Return the tuples of some partitions (a mask), and the new tuple of each old one.
 
         Dropping partitions can merge tuples.
@@ -223,12 +217,13 @@ class LabelTuples:
         memberships = None
         if self.memberships is None:
             every, columns = np.arange(self.n_tuples), np.flatnonzero(partitions)
-            codes = _reordered(self.codes, every, columns, lookup)
+            codes = recoded_rows(
+                self.codes, every, columns, np.zeros(len(columns)), lookup.astype(self.codes.dtype)
+            )
             first, group, weights = group_rows(codes, self.weights)
         else:
             codes, memberships = slots_of(self.indicator(np.ones(self.n_partitions))[:, kept])
-            keys = slot_keys(codes, memberships)
-            first, group, weights = group_rows(keys, self.weights)
+            first, group, weights = group_rows(_slot_keys(codes, memberships), self.weights)
             memberships = memberships[first]
         recode = lookup[self.recode]
         restricted = LabelTuples(
@@ -244,8 +239,8 @@ class LabelTuples:
         return restricted, group
 
     def with_points_apart(
-        self, points: NDArray[Any], row_weights: Array | None = None
-    ) -> tuple[LabelTuples, Indices]:
+        self, points: AnyArray, row_weights: Floats | None = None
+    ) -> tuple[LabelTuples, Ints]:
         """Return tuples in which each of some points is a separate tuple, at the end.
 
         The second result are the old places of the first tuples; those without a point left are
@@ -273,40 +268,6 @@ class LabelTuples:
         return replace(self.subset(self.inverse, np.ones(n)), inverse=np.arange(n))
 
 
-def compress_labels(matrix: LabelMatrix, row_weights: Array | None = None) -> LabelTuples:
-    """Compress a label matrix to its distinct tuples, in time and memory linear in n·V.
-
-    ``row_weights`` (n,) > 0 are one by default; a weight w has the effect of w equal rows.
-
-    >>> tuples = compress_labels(as_label_matrix([[0, 5], [1, 5], [0, 5], [0, 6]]))
-    >>> tuples.n_tuples, sorted(tuples.weights.tolist())
-    (3, [1.0, 1.0, 2.0])
-    >>> bool((tuples.expand(tuples.codes)[0] == tuples.expand(tuples.codes)[2]).all())
-    True
-    """
-    first, inverse, weights = group_rows(matrix.codes, row_weights)
-    tuples = tuples_of_groups(matrix.codes[first], matrix.n_labels, inverse, weights)
-    return replace(tuples, names=matrix.names)
-
-
-def compress_memberships(soft: Memberships, row_weights: Array | None = None) -> LabelTuples:
-    """Compress soft partitions to their distinct rows, which are compared bit by bit.
-
-    If all memberships are hard, the result has labels and no memberships.
-
-    >>> soft = as_memberships([np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]])])
-    >>> tuples = compress_memberships(soft)
-    >>> tuples.n_tuples, sorted(tuples.weights.tolist())
-    (2, [1.0, 2.0])
-    """
-    if soft.is_hard:
-        return compress_labels(soft.labels(), row_weights)
-    codes, memberships = slots_of(soft.shares)
-    first, inverse, weights = group_rows(slot_keys(codes, memberships), row_weights)
-    tuples = _sorted(codes[first], _offsets(soft.n_labels), inverse, weights, memberships[first])
-    return replace(tuples, names=soft.names)
-
-
 def as_label_tuples(P: Any) -> LabelTuples:
     """Return label tuples; P are labels, membership matrices, or already label tuples."""
     if isinstance(P, LabelTuples):
@@ -316,53 +277,35 @@ def as_label_tuples(P: Any) -> LabelTuples:
     return compress_labels(as_label_matrix(P))
 
 
-def group_rows(
-    rows: NDArray[Any], row_weights: Array | None = None
-) -> tuple[Indices, NDArray[np.int32], Array]:
-    """Return the first row of each group of equal rows, the group of each row, and its weight.
+def compress_labels(matrix: LabelMatrix, row_weights: Floats | None = None) -> LabelTuples:
+    """Compress a label matrix to its distinct tuples, in time and memory linear in n·V.
 
-    >>> [x.tolist() for x in group_rows(np.array([[7, 1], [0, 0], [7, 1]]))]
-    [[0, 1], [0, 1, 0], [2.0, 1.0]]
+    ``row_weights`` (n,) > 0 are one by default; a weight w has the effect of w equal rows.
+
+    >>> tuples = compress_labels(as_label_matrix([[0, 5], [1, 5], [0, 5], [0, 6]]))
+    >>> tuples.n_tuples, sorted(tuples.weights.tolist())
+    (3, [1.0, 1.0, 2.0])
     """
-    first, group, counts = kernels.group_equal_rows(np.ascontiguousarray(rows))
-    if row_weights is None:
-        return first, group, counts.astype(np.float64)
-    return first, group, np.bincount(group, weights=row_weights).astype(np.float64)
+    first, inverse, weights = group_rows(matrix.codes, row_weights)
+    tuples = tuples_of_groups(matrix.codes[first], matrix.n_labels, inverse, weights)
+    return replace(tuples, names=matrix.names)
 
 
-def recoded_rows(
-    codes: NDArray[Any],
-    rows: NDArray[Any],
-    columns: NDArray[Any],
-    starts: NDArray[Any],
-    lookup: NDArray[Any],
-) -> NDArray[Any]:
-    """Return ``lookup[starts[j] + codes[rows[i], columns[j]]]`` for all i, j; −1 stays −1.
+def compress_memberships(soft: Memberships, row_weights: Floats | None = None) -> LabelTuples:
+    """Compress soft partitions to their distinct rows, which are compared bit by bit.
 
-    It reads the codes once, on all cores, without intermediate copies.
-
-    >>> codes, lookup = np.array([[0, 1], [1, -1]], np.int8), np.array([5, 6, 7, 8], np.int16)
-    >>> recoded_rows(codes, [1, 0], [1, 0], [0, 2], lookup).tolist()
-    [[-1, 8], [6, 7]]
+    If all memberships are hard, the result has labels and no memberships.
     """
-    codes = np.ascontiguousarray(codes)
-    rows, columns, starts = (np.asarray(x, dtype=np.int64) for x in (rows, columns, starts))
-    recoded = np.empty((len(rows), len(columns)), dtype=lookup.dtype)
-    map_row_blocks(
-        lambda a, b: kernels.recode_rows(codes, rows, columns, starts, lookup, a, b, recoded),
-        len(rows),
-        at_least=_MIN_THREAD_ROWS,
-    )
-    return recoded
-
-
-def slot_keys(codes: NDArray[Any], memberships: Array) -> NDArray[np.int64]:
-    """Return integer rows (n, 2S), equal exactly where columns and memberships are equal."""
-    return np.hstack([codes.astype(np.int64), memberships.view(np.int64)])
+    if soft.is_hard:
+        return compress_labels(soft.labels(), row_weights)
+    codes, memberships = slots_of(soft.shares)
+    first, inverse, weights = group_rows(_slot_keys(codes, memberships), row_weights)
+    tuples = _sorted(codes[first], _offsets(soft.n_labels), inverse, weights, memberships[first])
+    return replace(tuples, names=soft.names)
 
 
 def tuples_of_groups(
-    codes: NDArray[Any], n_labels: Indices, inverse: NDArray[Any], weights: Array
+    codes: AnyArray, n_labels: Ints, inverse: AnyArray, weights: Floats
 ) -> LabelTuples:
     """Return the sorted label tuples, given the distinct rows.
 
@@ -376,16 +319,73 @@ def tuples_of_groups(
     return _sorted(columns, offsets, inverse, weights)
 
 
-def _offsets(n_labels: Indices) -> Indices:
+def known_tuples(codes: AnyArray, memberships: Floats | None, tuples: LabelTuples) -> Ints:
+    """Return the fitted tuple that each row equals, the first of several; −1 if there is none.
+
+    ``codes`` are indicator columns (n', V), or (n', S) with ``memberships``.
+    """
+    fitted = tuples.codes
+    if memberships is not None:
+        columns, shares = tuples.slots()
+        width = max(columns.shape[1], codes.shape[1])
+        fitted = _slot_keys(columns, shares, width)
+        codes = _slot_keys(codes, memberships, width)
+    _, group, _ = group_rows(np.vstack([fitted, codes]))
+    u = len(fitted)
+    tuple_of = np.full(int(group.max(initial=-1)) + 1, -1, dtype=np.int64)
+    # backwards, so that the first of equal tuples remains
+    tuple_of[group[:u][::-1]] = np.arange(u)[::-1]
+    return tuple_of[group[u:]]
+
+
+def group_rows(
+    rows: AnyArray, row_weights: Floats | None = None
+) -> tuple[Ints, NDArray[np.int32], Floats]:
+    """Return the first row of each group of equal rows, the group of each row, and its weight."""
+    first, group, counts = kernels.group_equal_rows(np.ascontiguousarray(rows))
+    if row_weights is None:
+        return first, group, counts.astype(np.float64)
+    return first, group, np.bincount(group, weights=row_weights).astype(np.float64)
+
+
+def recoded_rows(
+    codes: AnyArray, rows: AnyArray, columns: AnyArray, starts: AnyArray, lookup: AnyArray
+) -> AnyArray:
+    """Return ``lookup[starts[j] + codes[rows[i], columns[j]]]`` for all i, j; −1 stays −1.
+
+    It reads the codes once, on all cores, without intermediate copies.
+    """
+    codes = np.ascontiguousarray(codes)
+    rows, columns, starts = (np.asarray(x, dtype=np.int64) for x in (rows, columns, starts))
+    recoded = np.empty((len(rows), len(columns)), dtype=lookup.dtype)
+    map_row_blocks(
+        lambda a, b: kernels.recode_rows(codes, rows, columns, starts, lookup, a, b, recoded),
+        len(rows),
+        at_least=_MIN_THREAD_ROWS,
+    )
+    return recoded
+
+
+def _slot_keys(codes: AnyArray, memberships: Floats, width: int = 0) -> Ints:
+    """Return integer rows (n, 2S), equal exactly where columns and memberships are equal.
+
+    Empty slots are added up to a common ``width`` S.
+    """
+    padding = ((0, 0), (0, max(0, width - codes.shape[1])))
+    codes = np.pad(codes.astype(np.int64), padding, constant_values=MISSING)
+    return np.hstack([codes, np.pad(memberships, padding).view(np.int64)])
+
+
+def _offsets(n_labels: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(n_labels)])
 
 
 def _sorted(
-    codes: NDArray[Any],
-    offsets: Indices,
-    inverse: NDArray[Any],
-    weights: Array,
-    memberships: Array | None = None,
+    codes: AnyArray,
+    offsets: Ints,
+    inverse: AnyArray,
+    weights: Floats,
+    memberships: Floats | None = None,
 ) -> LabelTuples:
     """Sort tuples, partitions and clusters by their colours."""
     tuple_colours, cluster_colours, partition_colours = order_colours(
@@ -402,29 +402,91 @@ def _sorted(
     rank = np.empty(len(order), dtype=inverse.dtype)
     rank[order] = np.arange(len(order), dtype=inverse.dtype)
     if memberships is None:
-        codes = _reordered(codes, order, partition_order, recode)
+        no_shift = np.zeros(len(partition_order))
+        lookup = recode.astype(codes.dtype)
+        codes = recoded_rows(codes, order, partition_order, no_shift, lookup)
     else:
-        codes, memberships = _reordered_slots(codes[order], memberships[order], recode)
+        # the slots of each row are sorted again; unused ones stay at the end
+        unused = len(recode)
+        columns = np.append(recode, unused)[codes[order]]
+        by_column = np.argsort(columns, axis=1, kind="stable")
+        columns = np.take_along_axis(columns, by_column, axis=1)
+        codes = np.where(columns == unused, MISSING, columns).astype(codes.dtype)
+        memberships = np.take_along_axis(memberships[order], by_column, axis=1)
     return LabelTuples(
         codes, new_offsets, weights[order], rank[inverse], partition_order, recode, memberships
     )
 
 
-def _reordered(
-    codes: NDArray[Any], order: Indices, partition_order: Indices, lookup: Indices
-) -> NDArray[Any]:
-    """Return codes with reordered rows and columns, and renumbered indicator columns."""
-    no_shift = np.zeros(len(partition_order))
-    return recoded_rows(codes, order, partition_order, no_shift, lookup.astype(codes.dtype))
+def order_colours(
+    codes: AnyArray, offsets: Ints, weights: Floats, memberships: Floats | None = None
+) -> tuple[Colours, Colours, Colours]:
+    """Return the colours of tuples (u,), clusters (m,) and partitions (V,) by which to sort them.
+
+    The arguments are those of :class:`LabelTuples`. Tuples with equal colours after
+    :func:`refine_colours` are interchangeable, except in rare cases. But the order of tied tuples
+    must be consistent with the order of their clusters and partitions. So one of them gets a unique
+    weight, and the colours are refined again. This is repeated until all tuples have different
+    colours.
+    """
+    whole = bool((weights == np.floor(weights)).all())
+    seeds = weights.astype(np.uint64) if whole else weights.view(np.uint64).copy()
+    # turn[a] is the step in which tuple a got a unique weight
+    turn = np.full(len(codes), _MAX_SINGLED_OUT, dtype=np.uint64)
+    shared = colours = refine_colours(codes, offsets, seeds, memberships)
+    for step in range(_MAX_SINGLED_OUT if len(codes) <= _FEW_TUPLES else 0):
+        values, members = np.unique(colours[0], return_counts=True)
+        tied = np.flatnonzero(members > 1)
+        if not len(tied):
+            break
+        chosen = int(np.argmax(colours[0] == values[tied[0]]))
+        turn[chosen], seeds[chosen] = step, _SINGLED_OUT + np.uint64(step)
+        colours = refine_colours(codes, offsets, seeds, memberships)
+    if colours is shared:
+        return colours
+    # sort by the first colours; the later ones only break ties
+    return (
+        _ranks(shared[0], turn, colours[0]),
+        _ranks(shared[1], colours[1]),
+        _ranks(shared[2], colours[2]),
+    )
 
 
-def _reordered_slots(
-    codes: NDArray[Any], memberships: Array, recode: Indices
-) -> tuple[NDArray[Any], Array]:
-    """Renumber the indicator columns of slots, and sort the slots of each row again."""
-    last = len(recode)
-    columns = np.append(recode, last)[codes]
-    order = np.argsort(columns, axis=1, kind="stable")
-    columns = np.take_along_axis(columns, order, axis=1)
-    renumbered = np.where(columns == last, MISSING, columns).astype(codes.dtype)
-    return renumbered, np.take_along_axis(memberships, order, axis=1)
+def refine_colours(
+    codes: AnyArray, offsets: Ints, weights: Colours, memberships: Floats | None = None
+) -> tuple[Colours, Colours, Colours]:
+    """Compute colours of tuples (u,), clusters (m,) and partitions (V,) by colour refinement.
+
+    First, the colour of a cluster is a hash of the weights of its tuples. Then every round computes
+    the colours of tuples from those of their clusters, the colours of clusters from those of their
+    tuples, and the colours of partitions from those of their clusters. Sets of colours are hashed
+    by sums, which do not depend on the order. The rounds end when all tuples have different
+    colours, or when a round adds no new colour. ``memberships`` (u, S) are compared bit by bit.
+    """
+    u, V = len(codes), len(offsets) - 1
+    tuples = np.zeros(u, np.uint64)
+    clusters = np.zeros(offsets[-1], np.uint64)
+    partitions = np.zeros(V, np.uint64)
+    colour_tuples: Callable[..., None] = kernels.colour_tuples
+    colour_clusters: Callable[..., None] = kernels.colour_clusters
+    if memberships is not None:
+        bits = memberships.view(np.uint64)
+        partition_of = np.repeat(np.arange(V), np.diff(offsets))
+        colour_tuples = partial(kernels.colour_soft_tuples, bits, partition_of)
+        colour_clusters = partial(kernels.colour_soft_clusters, bits)
+    colour_clusters(codes, offsets, weights, tuples, clusters, partitions)
+    previous = 0
+    for _ in range(_MAX_ROUNDS):
+        colour_tuples(codes, weights, clusters, partitions, tuples)
+        colour_clusters(codes, offsets, weights, tuples, clusters, partitions)
+        n_colours = 1 + int(np.count_nonzero(np.diff(np.sort(tuples))))
+        if n_colours in (previous, u):
+            break
+        previous = n_colours
+    return tuples, clusters, partitions
+
+
+def _ranks(*keys: Colours) -> Colours:
+    """Return the rank of each item by the first key; later keys break ties."""
+    ranks = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1]
+    return ranks.ravel().astype(np.uint64)

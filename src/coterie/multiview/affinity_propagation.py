@@ -17,7 +17,7 @@ from coterie.arrays import Floats, Ints
 from coterie.consensus.parameters import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import renumber_by_size
+from coterie.labels.encode import renumber_by_size
 from coterie.multiview.spectral_views import squared_distances
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.runtime.messages import warn_user

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.ensembles.input_checks import check_number, check_whole
-from coterie.labels.numbering import renumber_by_size
+from coterie.labels.encode import renumber_by_size
 from coterie.multiview.view_input import MultiViewMethod, check_same_views, named_views
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user

@@ -15,7 +15,7 @@ from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.generate import fit_ensemble
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import InvalidParameterError
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import compress_labels
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.eigenpairs import dense_eigenpairs

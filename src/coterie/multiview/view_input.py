@@ -20,7 +20,7 @@ from coterie.arrays import Ints
 from coterie.ensembles.input_checks import check_finite, check_whole
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import renumber_by_size
+from coterie.labels.encode import renumber_by_size
 from coterie.runtime.messages import shows_stages
 
 

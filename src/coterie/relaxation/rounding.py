@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Floats, Ints
-from coterie.labels.numbering import renumber_by_appearance
+from coterie.labels.encode import renumber_by_appearance
 from coterie.runtime.devices import map_row_blocks, on_one_thread
 from coterie.runtime.messages import ignore_duplicate_points_warning
 from coterie.runtime.sampling import draw_weighted_subsample

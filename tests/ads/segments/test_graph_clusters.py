@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from coterie.ads.segments import graph_clusters
 from coterie.ads.segments.graph_clusters import normalised_cuts
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import renumber_by_appearance
+from coterie.labels.encode import renumber_by_appearance
 
 
 def normalised_cut(graph, k, random_state=0):

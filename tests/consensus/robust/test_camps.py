@@ -15,7 +15,7 @@ from coterie.consensus.robust.camps import (
     partition_agreement,
 )
 from coterie.counts.contingency import all_contingencies, count_pairs
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from coterie.runtime.sampling import sample_multiplicities
 from soft_memberships import pair_matrices, random_memberships

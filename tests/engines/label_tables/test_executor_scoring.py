@@ -29,7 +29,7 @@ from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout
 from coterie.engines.label_tables.spark_passes import row_scorer, sweep_counts
 from coterie.engines.label_tables.streamed_consensus import AssignmentRule, RowCoder
 from coterie.engines.queries import fetch
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import compress_labels
 
 N_ROWS, N_LABELS = 90, 4

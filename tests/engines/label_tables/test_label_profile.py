@@ -14,7 +14,7 @@ from coterie.engines.backends import connect
 from coterie.engines.label_tables.label_profile import profile_labels, read_text_as_in_csv
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError, LabelWarning, TableError
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 
 BAD = {
     "negative": pa.array([0, -2, 1]),

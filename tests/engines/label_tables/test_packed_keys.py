@@ -14,7 +14,7 @@ from coterie.engines.label_tables.label_profile import profile_labels
 from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout, lay_out
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 
 
 def packed(columns: dict) -> tuple[KeyLayout, pa.Table]:

@@ -20,7 +20,7 @@ from coterie.engines.label_tables.streamed_consensus import (
     threshold_cost,
 )
 from coterie.inspection.scores import mirkin_objective
-from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import compress_labels
 
 

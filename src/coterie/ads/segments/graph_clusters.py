@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 
 from coterie.ads.segments.text_vectors import scale_rows
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import renumber_by_appearance
+from coterie.labels.encode import renumber_by_appearance
 from coterie.relaxation.eigenpairs import (
     dense_eigenpairs,
     eigsh_rng_option,

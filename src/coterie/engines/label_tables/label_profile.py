@@ -1,6 +1,6 @@
 """The profile of label columns from one query: types, bounds, missing labels, and bad values.
 
-Labels mean the same as in :func:`~coterie.labels.label_matrix.as_label_matrix`: −1, NULL, NaN and
+Labels mean the same as in :func:`~coterie.labels.encode.as_label_matrix`: −1, NULL, NaN and
 empty text are missing, and floats with integer values are allowed. An engine has no row numbers,
 so messages name the column and an example.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.engines.queries import fetch, is_written_as
 from coterie.errors import InvalidLabelsError, TableError
 from coterie.files.tables import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
-from coterie.labels.label_values import FEATURES_HINT
+from coterie.labels.encode import FEATURES_HINT
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from coterie.engines.label_tables.label_profile import LabelColumn, Profile
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError
+from coterie.labels.encode import MISSING, LabelMatrix
 from coterie.labels.kernels import unpack_keys
-from coterie.labels.label_matrix import MISSING, LabelMatrix
 from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.wording import short_repr
 

@@ -29,7 +29,7 @@ from coterie.engines.label_tables.packed_keys import KeyLayout
 from coterie.engines.label_tables.packed_table import TupleCounts
 from coterie.engines.label_tables.table_outputs import TableOutput
 from coterie.errors import InvalidParameterError
-from coterie.labels.label_matrix import MISSING, LabelMatrix
+from coterie.labels.encode import MISSING, LabelMatrix
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.wording import short_repr
 

@@ -36,6 +36,7 @@ from coterie.engines.label_tables.table_result import TableConsensus, TablePath,
 from coterie.engines.queries import LocalTables
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError, LabelWarning, TableError
+from coterie.labels.encode import FEWEST_ROWS, fewest_values_of_ids
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -43,10 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["consensus_table"]
 
 _log = logging.getLogger(__name__)
-
-# A column whose labels are different in this share of the rows, or more, may be an id.
-_FEWEST_ROWS = 20
-_NEARLY_ALL = 0.9
 
 # Up to this number of tuples per row, tuples are kept in the engine: writing them must pay off.
 _FEW_TUPLES = 0.25
@@ -365,7 +362,7 @@ def _partitions(
 def _warn_of_ids(layout: KeyLayout, n_rows: int) -> None:
     """Warn of partitions with a different label in nearly every row."""
     for column, n_labels in zip(layout.columns, layout.n_listed, strict=True):
-        if n_rows >= _FEWEST_ROWS and n_labels >= _NEARLY_ALL * n_rows:
+        if n_rows >= FEWEST_ROWS and n_labels >= fewest_values_of_ids(n_rows):
             warnings.warn(
                 f"column {column.name!r} has {n_labels:,} different labels in {n_rows:,} rows; if "
                 "it names the rows, pass it in ids (in the program: --id)",

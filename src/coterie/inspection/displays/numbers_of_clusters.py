@@ -33,7 +33,7 @@ from coterie.inspection.displays.frames import (
     without_frame,
 )
 from coterie.inspection.stability import area_growth, area_under, check_ks, consensus_cdf
-from coterie.labels.numbering import renumber_by_size
+from coterie.labels.encode import renumber_by_size
 from coterie.labels.tuples import LabelTuples
 
 #: Criteria of K that have a panel, in its order.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coterie.consensus.diagnostics import fitted_consensus
-from coterie.labels.label_matrix import LabelMatrix
+from coterie.labels.encode import LabelMatrix
 from coterie.runtime.wording import visible
 
 __all__ = ["MOST_QUOTED", "cluster_words"]

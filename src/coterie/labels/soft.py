@@ -12,15 +12,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.errors import InvalidLabelsError
-from coterie.labels.distinct_labels import code_dtype
-from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
-from coterie.labels.label_values import MISSING, SOFT_HINT
+from coterie.labels.encode import (
+    MISSING,
+    SOFT_HINT,
+    LabelMatrix,
+    are_memberships,
+    as_label_matrix,
+    code_dtype,
+    numbered,
+)
 from coterie.runtime.wording import short_repr
-
-__all__ = ["Memberships", "as_memberships", "hard_labels", "memberships_like", "slots_of"]
 
 #: A row sum is treated as one if it differs from one by at most this.
 _TOLERANCE = 1e-6
@@ -31,8 +35,8 @@ class Memberships:
     """The concatenated membership matrices of n points in V soft partitions."""
 
     shares: sp.csr_array  # (n, m): the m columns that have members, without stored zeros
-    columns: NDArray[np.int64]  # (m,) their positions in the user's matrices, increasing
-    widths: NDArray[np.int64]  # (V,) numbers of columns of the user's matrices
+    columns: Ints  # (m,) their positions in the user's matrices, increasing
+    widths: Ints  # (V,) numbers of columns of the user's matrices
     names: tuple[str, ...]  # numbers of the matrices, for messages and reports
     column_names: tuple[tuple[str, ...] | None, ...]  # of each matrix, None if it has none
 
@@ -40,43 +44,45 @@ class Memberships:
 
     @property
     def n_points(self) -> int:
-        """Return the number of points n."""
         return int(self.shares.shape[0])
 
     @property
     def n_partitions(self) -> int:
-        """Return the number of partitions V."""
         return len(self.widths)
 
     @property
-    def n_labels(self) -> NDArray[np.int64]:
+    def partition_of(self) -> Ints:
+        """Return the partition of each column, (m,)."""
+        return np.repeat(np.arange(self.n_partitions), self.widths)[self.columns]
+
+    @property
+    def n_labels(self) -> Ints:
         """Return the number of clusters with members in each partition, (V,)."""
-        return np.bincount(self._partition_of_columns(), minlength=self.n_partitions)
+        return np.bincount(self.partition_of, minlength=self.n_partitions)
 
     @property
     def is_hard(self) -> bool:
-        """Return whether every membership is 0 or 1."""
         return bool((self.shares.data == 1.0).all())
+
+    @property
+    def labelled_rows(self) -> Bools:
+        """Return which points have a membership in any partition, (n,)."""
+        return np.diff(self.shares.indptr) > 0
 
     def labels(self) -> LabelMatrix:
         """Return the label matrix of hard memberships; labels are column numbers."""
         return as_label_matrix(_most_likely(self), allow_unlabelled_rows=True)
 
-    @property
-    def labelled_rows(self) -> NDArray[np.bool_]:
-        """Return which points have a membership in any partition, (n,)."""
-        return np.diff(self.shares.indptr) > 0
-
-    def codes(self) -> NDArray[Any]:
+    def codes(self) -> AnyArray:
         """Return the codes 0..K_v − 1 of hard memberships, −1 missing, (n, V)."""
         shape = (self.n_points, self.n_partitions)
         codes = np.full(shape, MISSING, dtype=code_dtype(int(self.n_labels.max())))
         starts, entries = np.cumsum(self.n_labels) - self.n_labels, self.shares.tocoo()
-        partition = self._partition_of_columns()[entries.col]
+        partition = self.partition_of[entries.col]
         codes[entries.row, partition] = entries.col - starts[partition]
         return codes
 
-    def rows(self, chosen: NDArray[np.bool_]) -> Memberships:
+    def rows(self, chosen: Bools) -> Memberships:
         """Return the chosen points (a mask); columns without members among them are dropped."""
         shares = self.shares[chosen]
         used = np.flatnonzero(np.bincount(shares.indices, minlength=shares.shape[1]))
@@ -88,17 +94,13 @@ class Memberships:
 
     def joined(self, more: Memberships) -> Memberships:
         """Append ``more`` partitions of the same points."""
-        V = self.n_partitions + more.n_partitions
         return Memberships(
             sp.hstack([self.shares, more.shares], format="csr"),
             np.concatenate([self.columns, more.columns + self.widths.sum()]),
             np.concatenate([self.widths, more.widths]),
-            tuple(str(v) for v in range(V)),
+            numbered(self.n_partitions + more.n_partitions),
             (*self.column_names, *more.column_names),
         )
-
-    def _partition_of_columns(self) -> NDArray[np.int64]:
-        return np.repeat(np.arange(self.n_partitions), self.widths)[self.columns]
 
 
 def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Memberships:
@@ -131,7 +133,7 @@ def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Membership
     """
     if not are_memberships(P):
         raise InvalidLabelsError(f"{SOFT_HINT}; for a single matrix M give the list [M]")
-    named = [_matrix(given, v) for v, given in enumerate(P)]
+    named = [_read_matrix(given, v) for v, given in enumerate(P)]
     parts = [_checked(part, v) for v, (part, _) in enumerate(named)]
     for v, part in enumerate(parts):
         if part.shape[0] != parts[0].shape[0]:
@@ -139,32 +141,23 @@ def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Membership
                 f"membership matrix {v} has {part.shape[0]} rows (points), but matrix 0 has "
                 f"{parts[0].shape[0]}; give the same points in the same order"
             )
+    widths = np.array([part.shape[1] for part in parts], dtype=np.int64)
+    column_names = tuple(names for _, names in named)
     rows = sp.hstack(parts, format="csr")
-    unlabelled = np.diff(rows.indptr) == 0
+    soft = Memberships(rows, np.arange(widths.sum()), widths, numbered(len(parts)), column_names)
+    unlabelled = ~soft.labelled_rows
     if unlabelled.any() and not allow_unlabelled_rows:
         raise InvalidLabelsError(
             f"row {int(np.argmax(unlabelled))} has no membership in any partition "
             f"({int(unlabelled.sum())} such rows in all); leave it out"
         )
-    widths = np.array([part.shape[1] for part in parts], dtype=np.int64)
-    whole = Memberships(
-        rows,
-        np.arange(widths.sum()),
-        widths,
-        tuple(str(v) for v in range(len(parts))),
-        tuple(names for _, names in named),
-    )
-    return whole.rows(np.ones(whole.n_points, dtype=bool))
+    return soft.rows(np.ones(soft.n_points, dtype=bool))
 
 
 def memberships_like(P: Any, fitted: Memberships) -> Memberships:
     """Read memberships of new points in the same matrices as in a fit.
 
     Columns that had no members in the fit are left out.
-
-    >>> fitted = as_memberships([np.array([[0.5, 0.0, 0.5]])])
-    >>> memberships_like([np.array([[0.2, 0.7, 0.1]])], fitted).shares.toarray()
-    array([[0.2, 0.1]])
     """
     if not are_memberships(P):
         raise InvalidLabelsError(
@@ -194,7 +187,7 @@ def memberships_like(P: Any, fitted: Memberships) -> Memberships:
     return replace(fitted, shares=rows)
 
 
-def hard_labels(P: Any) -> NDArray[np.int64]:
+def hard_labels(P: Any) -> Ints:
     """Return the most likely label of every point in every soft partition.
 
     Parameters
@@ -210,7 +203,7 @@ def hard_labels(P: Any) -> NDArray[np.int64]:
     Examples
     --------
     >>> import numpy as np
-    >>> from coterie.labels.soft_memberships import hard_labels
+    >>> from coterie import hard_labels
     >>> hard_labels([np.array([[0.7, 0.3], [0.5, 0.5], [0, 0]]), np.eye(3)])
     array([[ 0,  0],
            [ 0,  1],
@@ -219,14 +212,11 @@ def hard_labels(P: Any) -> NDArray[np.int64]:
     return _most_likely(as_memberships(P, allow_unlabelled_rows=True))
 
 
-def slots_of(rows: sp.csr_array) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def slots_of(rows: sp.csr_array) -> tuple[AnyArray, Floats]:
     """Return columns (n, S) and values (n, S) of the entries of n sparse rows.
 
     S is the largest number of entries in a row. The columns of a row increase; unused slots at the
     end have column −1 and value 0.
-
-    >>> slots_of(sp.csr_array([[0.5, 0, 0.5], [0, 1, 0]]))[0].tolist()
-    [[0, 2], [1, -1]]
     """
     rows.sort_indices()
     counts = np.diff(rows.indptr)
@@ -240,10 +230,10 @@ def slots_of(rows: sp.csr_array) -> tuple[NDArray[Any], NDArray[np.float64]]:
     return columns, values
 
 
-def _most_likely(soft: Memberships) -> NDArray[np.int64]:
+def _most_likely(soft: Memberships) -> Ints:
     labels = np.full((soft.n_points, soft.n_partitions), MISSING, dtype=np.int64)
     entries = soft.shares.tocoo()
-    partition = soft._partition_of_columns()[entries.col]
+    partition = soft.partition_of[entries.col]
     # later entries overwrite earlier ones, so the largest value stays, or on ties the first column
     order = np.lexsort((-entries.col, entries.data))
     starts = np.cumsum(soft.widths) - soft.widths
@@ -252,7 +242,7 @@ def _most_likely(soft: Memberships) -> NDArray[np.int64]:
     return labels
 
 
-def _matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
+def _read_matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
     """Return one matrix as sparse rows of doubles, and its column names if it has any."""
     names = None
     if hasattr(given, "column_names"):  # arrow
@@ -263,36 +253,29 @@ def _matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
         given = given.to_numpy()
     if isinstance(given, np.ma.MaskedArray):
         given = np.ma.filled(given.astype(np.float64), np.nan)
-    rows = _in_doubles(given, v)
-    if not all(rows.shape):
-        raise InvalidLabelsError(f"membership matrix {v} is empty: its shape is {rows.shape}")
-    if rows.shape[1] == 1 and given.dtype.kind in "iu":
-        raise InvalidLabelsError(
-            f"membership matrix {v} is one column of integers; give labels as one table, "
-            "np.hstack(P), and memberships as floats"
-        )
-    rows.sum_duplicates()
-    return rows, names
-
-
-def _in_doubles(given: Any, v: int) -> sp.csr_array:
-    """Return sparse rows of doubles.
-
-    Texts and complex numbers are refused, because numpy would convert them to floats.
-    """
     array = given if sp.issparse(given) else np.asarray(given)
+    # texts and complex numbers are refused, because numpy would convert them to floats
     kind = array.dtype.kind
     if kind == "O" and any(isinstance(cell, str | bytes | complex) for cell in array.flat):
         kind = "U"
     try:
         if kind not in "biufO":
             raise TypeError
-        return sp.csr_array(array.astype(np.float64))
+        rows = sp.csr_array(array.astype(np.float64))
     except (TypeError, ValueError):
         content = "complex numbers" if kind == "c" else "a value that is not a number"
         raise InvalidLabelsError(
             f"membership matrix {v} contains {content}; memberships are numbers from 0 to 1"
         ) from None
+    if not all(rows.shape):
+        raise InvalidLabelsError(f"membership matrix {v} is empty: its shape is {rows.shape}")
+    if rows.shape[1] == 1 and kind in "iu":
+        raise InvalidLabelsError(
+            f"membership matrix {v} is one column of integers; give labels as one table, "
+            "np.hstack(P), and memberships as floats"
+        )
+    rows.sum_duplicates()
+    return rows, names
 
 
 def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:

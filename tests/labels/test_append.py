@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import coterie as ct
 from coterie.errors import InvalidLabelsError, LabelWarning
-from coterie.labels.growth import append_partitions
-from coterie.labels.label_matrix import as_label_matrix
-from coterie.labels.soft_memberships import as_memberships
+from coterie.labels.append import append_partitions
+from coterie.labels.encode import as_label_matrix
+from coterie.labels.soft import as_memberships
 from coterie.labels.tuples import compress_labels, compress_memberships
 from label_matrices import assert_same_tuples, label_matrices
 from soft_memberships import soft_partitions

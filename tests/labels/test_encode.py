@@ -1,6 +1,7 @@
-"""Label matrices of every kind are read, and invalid ones refused."""
+"""Label matrices of every kind are read and encoded, and invalid ones refused."""
 
 import datetime
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -10,15 +11,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from coterie import RobustConsensus
 from coterie.errors import InvalidLabelsError, LabelWarning
-from coterie.labels.label_matrix import (
+from coterie.labels import encode
+from coterie.labels.encode import (
     MISSING,
     as_label_matrix,
+    encode_array,
+    encode_columns,
     encode_like,
+    renumber_by_appearance,
+    renumber_by_size,
     warn_if_transposed,
     warn_of_ids,
 )
@@ -56,6 +63,15 @@ def assert_reads(P, rows):
     return matrix
 
 
+def objects(*rows):
+    """Return an object array that keeps lists as cells."""
+    array = np.empty((len(rows), len(rows[0])), dtype=object)
+    for i, row in enumerate(rows):
+        for v, cell in enumerate(row):
+            array[i, v] = cell
+    return array
+
+
 ARRAYS = {
     **{kind: (np.array(filled(NUMBERS, -1), dtype=kind), NUMBERS) for kind in ("i1", "i4")},
     **{kind: (np.array(filled(NUMBERS, np.nan), dtype=kind), NUMBERS) for kind in ("f2",)},
@@ -81,6 +97,15 @@ ARRAYS = {
     "texts with null characters": (
         np.array([["a\0b"], ["a\0c"], ["a"]]),
         [["a\0b"], ["a\0c"], ["a"]],
+    ),
+    "numbers of several types": (
+        objects([3], [4.0], [np.int8(2)], [Fraction(5)]),
+        [[3], [4], [2], [5]],
+    ),
+    "truth values of numpy": (objects([True], [np.False_]), [[1], [0]]),
+    "texts and bytes": (
+        objects(["ü", 1], ["é".encode(), 1], [b"", 1]),
+        [["ü", 1], ["é", 1], [None, 1]],
     ),
     "masked": (np.ma.masked_equal(filled(NUMBERS, 9), 9), NUMBERS),
 }
@@ -224,15 +249,6 @@ def test_names_of_columns(frame, names):
     assert matrix.names == names
 
 
-def objects(*rows):
-    """Return an object array that keeps lists as cells."""
-    array = np.empty((len(rows), len(rows[0])), dtype=object)
-    for i, row in enumerate(rows):
-        for v, cell in enumerate(row):
-            array[i, v] = cell
-    return array
-
-
 REFUSED = {
     "no rows": (np.empty((0, 3)), "empty.*\\(0, 3\\)"),
     "list of empty rows": ([[], []], "empty"),
@@ -245,12 +261,25 @@ REFUSED = {
     "a list in a cell": ([[0, [1]], [2, 3]], "one label in each cell"),
     "sparse matrix": (sparse.csr_array(np.eye(2)), "not a sparse matrix"),
     "fraction": (np.array([[0, 1], [2, 1.5]]), "label 1.5 at row 1, partition '1' is not a whole"),
+    "shares": ([[0.5, 0.5], [0.0, 1.0]], "label 0.5 at row 0, .* soft partitions are a list"),
+    "not shares": ([[1.0, 0.5], [0.0, 1.0]], "label 0.5 at row 0, partition '1' .* measurements"),
+    "not only shares": ([[1.0, -1.0], [0.5, 0.5]], "label 0.5 at row 1, .* not measurements"),
+    "a column of fractions": ([[0.5], [0.5]], "label 0.5 at row 0, .* use ConsensusClusterer"),
+    "floats whose sum overflows": (
+        np.array([[0.5, *[np.finfo("f2").max] * 3]], "f2"),
+        "label 0.5 .* not measurements",
+    ),
     "infinity": (
         np.array([[0, 1], [-np.inf, 1]]),
         "label -inf at row 1, partition '0' is not a whole",
     ),
     "inexact float": (np.array([[0], [2.0**53]]), "row 1, partition '0' is too large"),
     "integers numpy makes floats of": ([[2**63, -1]], "row 0, partition '0' is too large"),
+    "integers of both signs and 64 bits": (objects([2**63], [-1]), "'0' .* is too large"),
+    "inexact float beside integers": (objects([1], [2**53 + 1], [0.0]), "too large to be exact"),
+    "time differences": (objects([np.timedelta64(1, "h")]), "labels of type timedelta64"),
+    "numbers and truth values": (objects([None], [False], [0]), "mixes kinds of labels"),
+    "floats and truth values": (objects([1.0], [np.True_]), "mixes kinds of labels"),
     "integer beyond 64 bits": ([[1, 2**70]], "partition '1' .* cannot be read .* 64 bits"),
     "negative": (np.array([[0, 1], [3, -2]]), "label -2 at row 1, partition '1' is negative"),
     "negative beside large": (np.array([[2**40], [-2]]), "label -2 at row 1, partition '0' is neg"),
@@ -296,6 +325,116 @@ def test_bad_labels_are_refused(kind):
     P, message = REFUSED[kind]
     with pytest.raises(InvalidLabelsError, match=message):
         as_label_matrix(P)
+
+
+@pytest.mark.parametrize("cells", [1, 70, 10**6])
+def test_lookup_and_sorting_agree(cells, monkeypatch):
+    """Lookup (small integers) and sorting (large ones) give the same codes, in any chunks."""
+    monkeypatch.setattr(encode, "_CHUNK_CELLS", cells)
+    P = np.random.default_rng(0).integers(-1, 50, (500, 4))
+    small, small_names = encode_array(P, "abcd")
+    large, large_names = encode_array(np.where(P < 0, -1, P + 2**40), "abcd")
+    assert_array_equal(small, large)
+    for v in range(4):
+        assert_array_equal(np.append(small_names[v], -1)[small[:, v]], P[:, v])
+        assert_array_equal(small_names[v], large_names[v] - 2**40)
+
+
+@pytest.mark.parametrize("rare", [0, 3])
+def test_large_labels_outside_a_sample_are_found(rare, monkeypatch):
+    """Codes are those of sorting all rows, also if the sampled rows lack some labels."""
+    monkeypatch.setattr(encode, "_SAMPLED_ROWS", 10)
+    y = np.random.default_rng(0).integers(3, size=1000) * 10**12
+    y[1 : 1 + rare] = [7, 10**15, -1][:rare]
+    codes, (names,) = encode_array(y[:, None], ["a"])
+    assert_array_equal(names, np.unique(y[y >= 0]))
+    assert_array_equal(np.where(codes[:, 0] < 0, -1, names[codes[:, 0]]), y)
+
+
+def test_many_labels_take_wider_codes():
+    """Codes have two bytes if that is enough, otherwise four."""
+    n = np.iinfo(np.int16).max
+    assert encode_array(np.arange(n)[:, None], ["a"])[0].dtype == np.int16
+    wide, (names,) = encode_array(np.arange(n + 1)[:, None], ["a"])
+    assert wide.dtype == np.int32
+    assert_array_equal(names[wide[:, 0]], np.arange(n + 1))
+    assert encode_array(np.array([[3], [-1]]), ["a"])[0].dtype == np.int16
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")))
+CELLS = st.one_of(
+    st.lists(st.one_of(st.none(), ANY_TEXT), min_size=1, max_size=12),
+    st.lists(st.one_of(st.none(), st.integers(-3, 2**63 - 1)), min_size=1, max_size=12),
+    st.lists(st.one_of(st.none(), st.booleans()), min_size=1, max_size=12),
+    st.lists(st.one_of(st.none(), st.sampled_from([-2, 0, 3, 0.5])), min_size=1, max_size=12),
+)
+
+
+def outcome(column):
+    """Return the label of every row (None if it is missing), or the message of the error."""
+    try:
+        codes, (labels,) = encode_columns([column], ["a"])
+        codes = codes[:, 0]
+    except InvalidLabelsError as error:
+        return str(error)
+    assert sorted(set(codes[codes >= 0].tolist())) == list(range(len(labels)))
+    return [None if code < 0 else labels[code].item() for code in codes]
+
+
+@settings(deadline=None, max_examples=60)
+@given(CELLS)
+def test_every_library_gives_the_same_labels_and_messages(cells):
+    """A dictionary, arrow and the columns of pandas and polars are exchangeable."""
+    expected = outcome(objects(*([cell] for cell in cells))[:, 0])
+    arrow = pa.array(cells)
+    columns = [
+        arrow,
+        pa.chunked_array([arrow[:1], arrow[1:]]),
+        arrow.dictionary_encode(),
+        pd.Series(objects(*([cell] for cell in cells))[:, 0], dtype=object),
+        pd.Series(objects(*([cell] for cell in cells))[:, 0]).astype("category"),
+        pl.Series(cells, strict=False),
+    ]
+    if not any(isinstance(cell, float) for cell in cells):
+        columns.append(pd.Series(arrow.to_pandas(types_mapper=pd.ArrowDtype)))
+    for column in columns:
+        assert outcome(column) == expected, column
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([0.0, -0.0, 1.0, None]),
+        pd.Series([0.0, -0.0, 1.0, None], dtype="double[pyarrow]"),
+        pd.Series([0.0, -0.0, 1.0, None], dtype="Float64"),
+        pl.Series([0.0, -0.0, 1.0, None]),
+        objects([0.0], [-0.0], [1.0], [None])[:, 0],
+    ],
+)
+def test_zero_has_no_sign(column):
+    """The floats 0.0 and −0.0 are one label, as they are in arrays of numbers."""
+    assert outcome(column) == [0, 0, 1, None]
+
+
+@pytest.mark.skipif(not hasattr(pl, "Int128"), reason="this version of polars has no such type")
+def test_long_integers_of_polars_are_labels_up_to_64_bits():
+    """NumPy has no integers of 128 bits; those that fit are labels, the others are refused."""
+    small = pl.Series([4, 4, 2**40], dtype=pl.Int128)
+    assert outcome(small) == [4, 4, 2**40]
+    assert "18446744073709551616 is too large" in outcome(pl.Series([4, 2**64], dtype=pl.Int128))
+
+
+@pytest.mark.parametrize("library", ["pandas", "pandas and arrow", "polars", "arrow"])
+def test_numbers_beyond_single_precision_are_refused(library):
+    """Whole numbers of 25 bits are not all exact in single precision, whoever stores them."""
+    cells = [0.0, 2.0**25, None]
+    column = {
+        "pandas": lambda: pd.Series(cells, dtype="Float32"),
+        "pandas and arrow": lambda: pd.Series(cells, dtype="float[pyarrow]"),
+        "polars": lambda: pl.Series(cells, dtype=pl.Float32),
+        "arrow": lambda: pa.array(cells, pa.float32()),
+    }[library]()
+    assert "at row 1, partition 'a' is too large" in outcome(column)
 
 
 @properties
@@ -391,3 +530,31 @@ def test_a_column_of_ids_gives_a_warning():
         RobustConsensus(2).fit(table)
     for fine in (table.drop(columns="who"), table[["who"]], table[:19]):
         warn_of_ids(as_label_matrix(fine))
+
+
+LABELS = arrays(np.int64, st.integers(1, 30), elements=st.integers(-5, 5))
+
+
+@settings(max_examples=30, deadline=None)
+@given(LABELS)
+def test_clusters_stay_and_names_have_no_gaps(labels):
+    """Renumbering keeps the clusters and uses the numbers 0 to K − 1."""
+    for renamed in (renumber_by_appearance(labels), renumber_by_size(labels)):
+        assert ((renamed[:, None] == renamed) == (labels[:, None] == labels)).all()
+        assert sorted(set(renamed)) == list(range(len(set(labels.tolist()))))
+
+
+@settings(max_examples=30, deadline=None)
+@given(LABELS)
+def test_order_is_that_of_appearance_or_size(labels):
+    """Numbers follow first appearance, or decreasing size and then first appearance."""
+    renamed = renumber_by_appearance(labels)
+    assert (np.diff(np.unique(renamed, return_index=True)[1]) > 0).all()
+    _, first, size = np.unique(renumber_by_size(labels), return_index=True, return_counts=True)
+    keys = list(zip((-size).tolist(), first.tolist(), strict=True))
+    assert keys == sorted(keys)
+
+
+def test_weights_count_as_size():
+    """Weights decide the size of a cluster."""
+    assert renumber_by_size(np.array([0, 0, 1]), np.array([1.0, 1.0, 5.0])).tolist() == [1, 1, 0]

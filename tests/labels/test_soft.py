@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from hypothesis import assume, given, settings
 
 from coterie.errors import InvalidLabelsError
-from coterie.labels.label_matrix import are_memberships, as_label_matrix
-from coterie.labels.soft_memberships import as_memberships, hard_labels, memberships_like, slots_of
+from coterie.labels.encode import are_memberships, as_label_matrix
+from coterie.labels.soft import as_memberships, hard_labels, memberships_like, slots_of
 from soft_memberships import soft_partitions
 
 HALVES = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 0.25]])
