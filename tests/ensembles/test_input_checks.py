@@ -42,7 +42,7 @@ def test_whole_row_weights_are_kept_and_others_have_mean_one(weights, unit):
         ([1.0, -1.0, 1.0], r"sample_weight\[1\] is -1.0"),
         ([1.0, np.nan, 1.0], r"sample_weight\[1\] is nan"),
         ([0, 0, 0], "sample_weight is all zero"),
-        (["a", "b", "c"], "sample_weight: give one number per row"),
+        (["a", "b", "c"], "sample_weight: give one number for each row"),
     ],
 )
 def test_invalid_row_weights_are_refused(weights, message):
@@ -71,5 +71,5 @@ def test_unusable_odds_are_refused(odds, message):
     """The message names the place."""
     with pytest.raises(InvalidParameterError, match=message):
         check_odds("w", odds, 3, "row", positive=True)
-    with pytest.raises(InvalidParameterError, match="not all 0"):
+    with pytest.raises(InvalidParameterError, match="is all zero"):
         check_odds("w", [0, 0], 2, "column")

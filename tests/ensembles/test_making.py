@@ -324,7 +324,7 @@ def test_bad_settings_are_refused(changed, message):
     ("X", "message"),
     [
         ([1.0, 2.0], "1D array"),
-        ([["a"], ["b"]], "could not convert"),
+        ([["a"], ["b"]], "column 0 holds text"),
         ([[1.0, 2.0], [3.0, np.nan], [np.nan, 4.0]], r"NaN at row 1, column 1 \(2 such cells"),
         ([[1.0, 2.0], [np.inf, 3.0]], "inf.*row 1, column 0"),
         (sp.csr_array([[0.0, 0.0, 1.0], [0.0, np.nan, 0.0]]), "NaN at row 1, column 1"),

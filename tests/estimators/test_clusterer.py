@@ -313,6 +313,64 @@ def test_bad_settings_are_refused(blobs, settings, message):
         est.fit(blobs[0])
 
 
+RUNS = {"ensemble": "diverse", "n_partitions": 8, "random_state": 0}
+
+
+def test_a_consensus_function_may_be_named(blobs):
+    """consensus= takes a key of the registry, and the fit is that of its class on the runs."""
+    X, _ = blobs
+    est = ct.ConsensusClusterer(3, consensus="l2", **RUNS).fit(X)
+    assert isinstance(est.consensus_, ct.L2Consensus) and est.consensus_.n_clusters == 3
+    assert est.consensus_.random_state is not None and est.consensus == "l2"
+    direct = clone(est.consensus_).fit(est.ensemble_.labels)
+    np.testing.assert_array_equal(direct.labels_, est.labels_)
+    views = ct.MultiViewClusterer(3, consensus="median", **RUNS).fit([X[:, :4], X[:, 4:]])
+    assert views.consensus_.refine is True and views.consensus_.relaxation == "l2"
+
+
+@pytest.mark.parametrize(
+    ("function", "n_clusters", "n_found"),
+    [
+        (ct.L2Consensus(), 3, 3),
+        (ct.RobustConsensus(), 3, 3),
+        (ct.L2Consensus(5), 3, 5),
+        (ct.L2Consensus(8), None, 8),
+        (ct.OneHotKMeans(2, random_state=5), 2, 2),
+    ],
+)
+def test_what_a_consensus_function_was_given_is_kept(blobs, function, n_clusters, n_found):
+    """K and the seed are those of the clusterer only if those of the function are None."""
+    before = function.get_params()
+    est = ct.ConsensusClusterer(n_clusters, consensus=function, **RUNS).fit(blobs[0])
+    assert est.n_clusters_ == est.consensus_.n_clusters_ == n_found
+    seed = function.random_state
+    assert est.consensus_.random_state == seed if seed else est.consensus_.random_state is not None
+    assert function.get_params() == before and not hasattr(function, "labels_")
+
+
+def test_score_is_the_agreement_of_the_runs_with_the_prediction(blobs):
+    """It is the mean adjusted Rand index of the labels of new rows with those of each run."""
+    X, _ = blobs
+    est = ct.ConsensusClusterer(3, **RUNS).fit(X[::2])
+    labels = est.predict(X[1::2])
+    agreement = [adjusted_rand_score(run, labels) for run in est.ensemble_.predict(X[1::2]).T]
+    assert est.score(X[1::2]) == pytest.approx(np.mean(agreement))
+    assert est.score(X[::2]) == pytest.approx(est.consensus_.partition_agreement_.mean())
+
+
+def test_text_and_missing_cells_are_named(blobs):
+    """A message names the column, and says how to go on."""
+    table = pd.DataFrame(blobs[0], columns=list("abcdefgh"))
+    est = ct.ConsensusClusterer(3, n_partitions=2, random_state=0)
+    with pytest.raises(InvalidParameterError, match=r"column 'city' holds text \('Rome' in row 0"):
+        est.fit(table.assign(city="Rome"))
+    with pytest.raises(InvalidParameterError, match="column 2 holds text"):
+        est.fit([[1.0, "2", "x"], [2.0, "3", "y"]])
+    table.loc[[3, 5], "b"] = np.nan
+    with pytest.raises(InvalidParameterError, match=r"row 3, column 'b' \(2 such cells.*Imputer"):
+        est.fit(table)
+
+
 def test_indices_describe_the_clusters_on_the_scaled_columns(blobs):
     """The indices of scikit-learn are known for the labels and for each K, and are shown."""
     X = blobs[0] * np.r_[1, 1000, np.ones(6)]

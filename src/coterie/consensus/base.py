@@ -300,6 +300,29 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
                 names[cluster] = str(words[word])
         return names
 
+    def score(self, P: Any, y: Any = None) -> float:  # noqa: ARG002 (y is scikit-learn's convention)
+        """Return how well partitions agree with the predicted labels, at most 1.
+
+        It is the mean adjusted Rand index of ``predict(P)`` with the partitions in the columns of
+        P. It compares methods and settings on points that were not fitted, as a search with
+        cross-validation does. It does not choose the number of clusters if the partitions have
+        more clusters than the answer; ``n_clusters=None`` does.
+
+        Parameters
+        ----------
+        P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
+        y : ignored
+        """
+        labels = self.predict(P).astype(np.int64)
+        read = as_memberships if are_memberships(P) else as_label_matrix
+        matrix: LabelMatrix | Memberships = read(P, allow_unlabelled_rows=True)
+        labelled = labels >= 0
+        tuples = _compressed(matrix.rows(labelled), None)
+        first = np.unique(tuples.inverse, return_index=True)[1]
+        weights = np.ones(tuples.n_partitions)
+        tables = ClusterTables.of(tuples, labels[labelled][first], weights)
+        return float(tables.agreement().mean())
+
     @abstractmethod
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         """Label the distinct tuples."""

@@ -7,22 +7,13 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from coterie.arrays import Floats
 from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.runtime.messages import warn_user
 from coterie.runtime.wording import number_of
-
-__all__ = [
-    "check_features",
-    "check_finite",
-    "check_number",
-    "check_odds",
-    "check_row_weights",
-    "check_whole",
-]
 
 # float64 represents every whole number up to this one
 _LARGEST_EXACT_COUNT = 2.0**53
@@ -80,12 +71,39 @@ def check_features(X: Any, name: str) -> Any:
             input_name=name,
         )
     except (TypeError, ValueError) as error:
+        refuse_text(X)
         raise InvalidParameterError(f"{name} is not a table of numbers: {error}") from error
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     check_finite(X, name)
     return X
+
+
+def refuse_text(X: Any) -> None:
+    """Raise an error that names the first column of X with text, if there is one.
+
+    >>> refuse_text([[1.0, "Rome"]])
+    Traceback (most recent call last):
+        ...
+    coterie.errors.InvalidParameterError: column 1 holds text ('Rome' in row 0): leave it out or ...
+    """
+    cells, names = np.asarray(X, dtype=object), getattr(X, "columns", None)
+    for column, values in enumerate(cells.T if cells.ndim == 2 else ()):
+        for row, value in enumerate(values):
+            if isinstance(value, str) and not _is_number(value):
+                shown = column if names is None else repr(str(names[column]))
+                raise InvalidParameterError(
+                    f"column {shown} holds text ({value!r} in row {row}): leave it out or encode it"
+                )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_finite(X: Any, name: str, columns: Sequence[str] | None = None) -> None:
@@ -113,14 +131,16 @@ def check_finite(X: Any, name: str, columns: Sequence[str] | None = None) -> Non
     where = column if columns is None else repr(str(columns[column]))
     raise InvalidParameterError(
         f"{name} has {value} at row {row}, column {where} ({number_of(bad.size, 'such cell')} in "
-        "all); fill these cells or drop their rows"
+        "all); fill these cells, for example by sklearn.impute.SimpleImputer, or drop their rows"
     )
 
 
 def check_odds(
     name: str, odds: Any, size: int, of: str, *, positive: bool = False
-) -> npt.NDArray[np.float64] | None:
-    """Return relative frequencies of rows or columns as floats; None stays None.
+) -> Floats | None:
+    """Return finite numbers ≥ 0, one for each row or column, as floats; None stays None.
+
+    They may be relative frequencies or weights. With ``positive``, 0 is refused.
 
     >>> check_odds("subspace_weight", [1, 0, 3], 3, "column")
     array([1., 0., 3.])
@@ -136,14 +156,15 @@ def check_odds(
             f"{name} has shape {array.shape}; give one number for each of the {size} {of}s"
         )
     wrong = ~(np.isfinite(array) & (array > 0 if positive else array >= 0))
-    if wrong.any() or not array.any():
-        place = int(np.argmax(wrong))
-        least = "positive numbers" if positive else "numbers ≥ 0 that are not all 0"
+    if wrong.any():
+        place, least = int(np.argmax(wrong)), "positive numbers" if positive else "numbers ≥ 0"
         raise InvalidParameterError(f"{name}[{place}] is {array[place]}; give finite {least}")
+    if not array.any():
+        raise InvalidParameterError(f"{name} is all zero; give a {of} a positive number")
     return array
 
 
-def check_row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+def check_row_weights(sample_weight: Any, n_rows: int) -> Floats | None:
     """Return row weights as floats, not negative and not all zero; None stays None.
 
     Weights that are not whole numbers are scaled to a mean of 1.
@@ -151,25 +172,9 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64
     >>> check_row_weights([1, 3, 0], 3), check_row_weights([0.1, 0.3], 2)
     (array([1., 3., 0.]), array([0.5, 1.5]))
     """
-    if sample_weight is None:
+    weights = check_odds("sample_weight", sample_weight, n_rows, "row")
+    if weights is None:
         return None
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameterError("sample_weight: give one number per row") from None
-    if weights.shape != (n_rows,):
-        raise InvalidParameterError(
-            f"sample_weight has shape {weights.shape}; give one number for each of the {n_rows} "
-            "rows"
-        )
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InvalidParameterError(
-            f"sample_weight[{row}] is {weights[row]}; give finite weights that are not negative"
-        )
-    if not weights.any():
-        raise InvalidParameterError("sample_weight is all zero; give a row a positive weight")
     shares = weights / weights.max()  # the sum of large weights would overflow
     # sums of pairs would lose smaller weights, and products of them would become 0
     negligible = shares < _NEGLIGIBLE_WEIGHT

@@ -1,20 +1,27 @@
-"""ConsensusClusterer: features clustered by the consensus of many different runs."""
+"""Clusterers of features by the consensus of many different runs."""
 
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from coterie.arrays import AnyArray, Floats
 from coterie.consensus.diagnostics import partition_names
 from coterie.consensus.parameters import check_choice
+from coterie.consensus.registry import make_consensus
+from coterie.consensus.results import ConsensusResults
 from coterie.consensus.robust.feature_indices import FeatureSample
-from coterie.ensembles.input_checks import check_finite, check_row_weights
+from coterie.consensus.robust.robust_consensus import RobustConsensus
+from coterie.ensembles.generate import Ensemble, fit_ensemble
+from coterie.ensembles.input_checks import check_finite, check_row_weights, refuse_text
 from coterie.ensembles.scalings import (
     DistanceEmbedding,
     Scaling,
@@ -23,13 +30,123 @@ from coterie.ensembles.scalings import (
     unequal_spread,
 )
 from coterie.errors import InvalidParameterError
-from coterie.estimators.combining import RunsClusterer, rows_with_weight
+from coterie.labels.encode import as_label_matrix
 from coterie.labels.row_index import row_index_of
-from coterie.runtime.messages import shows_stages
-
-__all__ = ["ConsensusClusterer"]
+from coterie.runtime.messages import ignore_label_warnings, shows_stages
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, repr=False)
+class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
+    """Base class of the clusterers that combine runs, with the parameters that they share."""
+
+    n_clusters: int | None = None
+    _: KW_ONLY
+    n_partitions: int = 32
+    ensemble: Any = "mixed"
+    consensus: Any = None
+    subsample: float | None = None
+    subspace: float | None = None
+    standardize: bool = False
+    n_jobs: int | None = None
+    verbose: bool = False
+    random_state: Any = None
+
+    def predict(self, X: Any) -> AnyArray:
+        """Return the labels of new points, from the labels that every run predicts.
+
+        Parameters
+        ----------
+        X : new points, as in ``fit``
+        """
+        P = self._labels_of_runs(X)
+        return self.consensus_.predict(P)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the estimated probability of each cluster for new points, (m, K).
+
+        See :meth:`coterie.RobustConsensus.predict_proba`.
+
+        Parameters
+        ----------
+        X : new points, as in ``fit``
+        """
+        P = self._labels_of_runs(X)
+        return self.consensus_.predict_proba(P)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (y is scikit-learn's convention)
+        """Return how well the runs agree with the predicted labels, at most 1.
+
+        It is the mean adjusted Rand index of ``predict(X)`` with the labels that each run predicts.
+        Only rows decide that were not fitted, so it can compare settings in a search with
+        cross-validation. It does not choose the number of clusters: the runs have more clusters
+        than the answer, and agree best with many. ``n_clusters=None`` chooses it.
+
+        Parameters
+        ----------
+        X : points, as in ``fit``
+        y : ignored
+        """
+        return self.consensus_.score(self._labels_of_runs(X))
+
+    @abstractmethod
+    def _labels_of_runs(self, X: Any) -> AnyArray:
+        """Return the labels (m, V) that the runs predict for new points."""
+
+    def _fit_runs(
+        self, ensemble: Any, X: Any, rng: np.random.RandomState, sample_weight: Any, **odds: Any
+    ) -> Ensemble:
+        """Cluster X by the settings of this clusterer; ``odds`` are weights for drawing."""
+        return fit_ensemble(
+            X,
+            self.n_clusters,
+            self.n_partitions,
+            ensemble=ensemble,
+            subsample=self.subsample,
+            subspace=self.subspace,
+            sample_weight=sample_weight,
+            **odds,
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
+            random_state=rng,
+        )
+
+    def _combine_runs(
+        self,
+        default: RobustConsensus,
+        P: AnyArray,
+        names: Sequence[str],
+        rng: np.random.RandomState,
+        sample_weight: Any,
+        features: FeatureSample | None = None,
+        **links: Any,
+    ) -> None:
+        """Fit the consensus of the runs P (n, V), and set the attributes that come from it.
+
+        ``default`` is the function for ``consensus=None``; ``features`` describe the choice of K.
+        """
+        if isinstance(self.consensus, str):
+            function = make_consensus(self.consensus, None)
+        else:
+            function = clone(default if self.consensus is None else self.consensus)
+        settings = function.get_params()
+        wanted = {"n_clusters": self.n_clusters, "random_state": rng.randint(2**31 - 1)}
+        # a number that the user gave to the consensus function stays
+        function.set_params(**{k: v for k, v in wanted.items() if settings.get(k, v) is None})
+        with ignore_label_warnings():
+            matrix = as_label_matrix(P, names=names, allow_unlabelled_rows=True)
+            # a consensus function of the user may not know these parameters
+            given = {"sample_weight": sample_weight, **links}
+            function._features = features
+            function.fit(matrix, **{k: v for k, v in given.items() if v is not None})
+        del function._features  # it may be large, and is needed only by the fit
+        self.consensus_, self.labels_ = function, function.labels_
+        self.n_clusters_, self.confidence_ = function.n_clusters_, function.confidence_
+        for name in ("k_choice_", "constraints_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+            if hasattr(function, name):
+                setattr(self, name, getattr(function, name))
 
 
 @dataclass(eq=False, repr=False)
@@ -59,8 +176,8 @@ class ConsensusClusterer(RunsClusterer):
         has its default value. The label −1 is noise: a missing label.
     consensus : consensus function, str or None, default=None
         A string is a key of :mod:`coterie.consensus.registry`; None is
-        :class:`~coterie.RobustConsensus`. A consensus function is cloned. Its ``n_clusters`` and
-        ``random_state`` are replaced if they have their default values.
+        :class:`~coterie.RobustConsensus`. A consensus function is cloned. A number of clusters and
+        a seed of its own are kept; if they are None, they are those of the clusterer.
     subsample, subspace : float in (0, 1] or None, default=None
         The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
         clusters the same samples of rows.
@@ -160,86 +277,84 @@ class ConsensusClusterer(RunsClusterer):
         index = row_index_of(X)
         X = self._validated(X, reset=True)
         rng = check_random_state(self.random_state)
-        scaling = self._fit_scaling(X, rng, sample_weight)
-        notes = self._notes(X, sample_weight)
-        Z = scaling.transform(X)
-        odds = {"subsample_weight": subsample_weight, "subspace_weight": subspace_weight}
-        runs = self._fit_runs(self.ensemble, Z, rng, sample_weight, **odds)
-        features = FeatureSample.draw(X if self._has_distances else Z, self.metric)
-        links = {"must_link": must_link, "cannot_link": cannot_link}
-        self._combine_runs(runs.labels, runs.names, rng, sample_weight, features, **links)
-        self.feature_indices_ = features.indices(self.labels_[features.rows])
-        # set together, so that a fit that fails does not change an earlier fit
-        self._scaling, self.ensemble_, self.index_ = scaling, runs, index
-        self.shortcuts_, self.notes_ = runs.shortcuts, notes
-        self.kind_agreement_ = _mean_by_kind(self.consensus_)
-        return self
-
-    def _labels_of_runs(self, X: Any) -> NDArray[np.int32]:
-        check_is_fitted(self)
-        return self.ensemble_.predict(self._scaling.transform(self._validated(X, reset=False)))
-
-    @property
-    def _has_distances(self) -> bool:
-        return bool(self.metric == "precomputed")
-
-    def _validated(self, X: Any, *, reset: bool) -> Any:
-        """Return features or distances after scikit-learn's checks."""
-        check_choice("metric", self.metric, ("euclidean", "precomputed"))
-        if not self._has_distances:
-            checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-            X = validate_data(self, X, reset=reset, ensure_all_finite=False, **checks)
-            check_finite(X, "X", getattr(self, "feature_names_in_", None))
-            return X
-        if reset and getattr(X, "ndim", 0) == 1:
-            check_distances(np.asarray(X))  # it knows condensed distances
-        D = validate_data(self, X, reset=reset, dtype=np.float64)
-        check_distances(D, square=reset)
-        return D
-
-    def _fit_scaling(
-        self, X: Any, rng: np.random.RandomState, sample_weight: Any
-    ) -> Scaling | DistanceEmbedding:
-        """Return the transform to the coordinates that the runs cluster."""
-        if self._has_distances:
+        weights = check_row_weights(sample_weight, X.shape[0])
+        has_distances, notes = self.metric == "precomputed", []
+        scaling: Scaling | DistanceEmbedding = Scaling()
+        if has_distances:
             if self.standardize:
                 raise InvalidParameterError(
                     "standardize=True scales columns, but metric='precomputed' has distances; "
                     "standardize before computing them"
                 )
-            weights = check_row_weights(sample_weight, len(X))
-            return DistanceEmbedding.fit(X, rng, None if weights is None else weights > 0)
-        if self.standardize:
-            return standard_and_min_max(rows_with_weight(X, sample_weight))[0]
-        return Scaling()
+            scaling = DistanceEmbedding.fit(X, rng, None if weights is None else weights > 0)
+        elif self.standardize:
+            scaling = standard_and_min_max(rows_with_weight(X, weights))[0]
+        else:
+            names = getattr(self, "feature_names_in_", None)
+            notes = notes_on_units(rows_with_weight(X, weights), names)
+        Z = scaling.transform(X)
+        odds = {"subsample_weight": subsample_weight, "subspace_weight": subspace_weight}
+        runs = self._fit_runs(self.ensemble, Z, rng, sample_weight, **odds)
+        features = FeatureSample.draw(X if has_distances else Z, self.metric)
+        links = {"must_link": must_link, "cannot_link": cannot_link}
+        self._combine_runs(
+            RobustConsensus(), runs.labels, runs.names, rng, sample_weight, features, **links
+        )
+        self.feature_indices_ = features.indices(self.labels_[features.rows])
+        # set together, so that a fit that fails does not change an earlier fit
+        self._scaling, self.ensemble_, self.index_ = scaling, runs, index
+        self.shortcuts_, self.notes_ = runs.shortcuts, tuple(notes)
+        # a name is a kind and a number; partitions without labels are left out by the consensus
+        kinds = [name.rpartition(" ")[0] for name in partition_names(self.consensus_)]
+        agreement = self.consensus_.partition_agreement_
+        self.kind_agreement_ = {
+            kind: float(agreement[[other == kind for other in kinds]].mean())
+            for kind in dict.fromkeys(kinds)
+        }
+        return self
 
-    def _notes(self, X: Any, sample_weight: Any) -> tuple[str, ...]:
-        """Return and log notes on the columns of X."""
-        if self.standardize or self._has_distances:
-            return ()
-        names = getattr(self, "feature_names_in_", None)
-        note = unequal_spread(rows_with_weight(X, sample_weight), names)
-        if not note:
-            return ()
-        note += "; set standardize=True if their units differ"
-        _log.info("%s", note)
-        return (note,)
+    def _labels_of_runs(self, X: Any) -> AnyArray:
+        check_is_fitted(self)
+        return self.ensemble_.predict(self._scaling.transform(self._validated(X, reset=False)))
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """Return features or distances after scikit-learn's checks."""
+        check_choice("metric", self.metric, ("euclidean", "precomputed"))
+        if self.metric == "precomputed":
+            if reset and getattr(X, "ndim", 0) == 1:
+                check_distances(np.asarray(X))  # it knows condensed distances
+            D = validate_data(self, X, reset=reset, dtype=np.float64)
+            check_distances(D, square=reset)
+            return D
+        checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+        try:
+            X_checked = validate_data(self, X, reset=reset, ensure_all_finite=False, **checks)
+        except ValueError:
+            refuse_text(X)
+            raise
+        check_finite(X_checked, "X", getattr(self, "feature_names_in_", None))
+        return X_checked
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self._has_distances
-        tags.input_tags.pairwise = tags.input_tags.positive_only = self._has_distances
+        has_distances = self.metric == "precomputed"
+        tags.input_tags.sparse = not has_distances
+        tags.input_tags.pairwise = tags.input_tags.positive_only = has_distances
         # checks of scikit-learn read these tags of every estimator with predict_proba
         tags.classifier_tags = ClassifierTags()
         return tags
 
 
-def _mean_by_kind(consensus: Any) -> dict[str, float]:
-    """Return the mean agreement of the partitions of each kind with the consensus."""
-    # a name is a kind and a number; partitions without labels are left out by the consensus
-    kinds = [name.rpartition(" ")[0] for name in partition_names(consensus)]
-    agreement = consensus.partition_agreement_
-    return {
-        kind: float(agreement[[other == kind for other in kinds]].mean())
-        for kind in dict.fromkeys(kinds)
-    }
+def notes_on_units(X: Any, names: Any = None, view: str = "") -> list[str]:
+    """Return and log a note if a column of X varies far more than another, as unscaled units do."""
+    note = unequal_spread(X, names)
+    if not note:
+        return []
+    note = f"{view}{note}; set standardize=True if their units differ"
+    _log.info("%s", note)
+    return [note]
+
+
+def rows_with_weight(X: Any, weights: AnyArray | None) -> Any:
+    """Return the rows of X (n, p) that have a positive weight; without weights, all rows."""
+    return X if weights is None or weights.all() else X[weights > 0]

@@ -7,20 +7,19 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from coterie.arrays import AnyArray
 from coterie.consensus.robust.robust_consensus import RobustConsensus
 from coterie.ensembles.generate import Ensemble
+from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
-from coterie.estimators.combining import RunsClusterer, rows_with_weight
+from coterie.estimators.clusterer import RunsClusterer, notes_on_units, rows_with_weight
 from coterie.labels.row_index import row_index_of
 from coterie.multiview.view_input import check_same_views, named_views, view_scaling
 from coterie.runtime.messages import shows_stages
-
-__all__ = ["MultiViewClusterer"]
 
 
 @dataclass(eq=False, repr=False)
@@ -53,6 +52,9 @@ class MultiViewClusterer(RunsClusterer):
     consensus_ : the fitted consensus function
     ensembles_ : dict of str to :class:`~coterie.ensembles.generate.Ensemble`
         Fitted runs, by the name of the view.
+    notes_ : tuple of str
+        What to look at, in words: a column of a view that varies far more than another and is not
+        scaled.
     view_names_ : list of str
     view_agreement_ : dict of str to float
         Mean adjusted Rand index of the view's runs with the consensus; 0 if no run labels a row.
@@ -97,7 +99,7 @@ class MultiViewClusterer(RunsClusterer):
     @shows_stages
     def fit(
         self,
-        views: Any,
+        X: Any,
         y: Any = None,  # noqa: ARG002 (y is scikit-learn's convention)
         sample_weight: Any = None,
     ) -> Self:
@@ -105,28 +107,40 @@ class MultiViewClusterer(RunsClusterer):
 
         Parameters
         ----------
-        views : list of arrays (n, p_v), or dict of named ones
+        X : list of arrays (n, p_v), or dict of named ones
+            The views, dense or sparse; row i is the same point in every view.
         y : ignored
         sample_weight : (n,) numbers, optional
             As in :meth:`ConsensusClusterer.fit`.
         """
-        index, named = row_index_of(views), named_views(views)
-        ensembles = self._ensembles_of(list(named))
+        index, named = row_index_of(X), named_views(X)
         rng = check_random_state(self.random_state)
-        scalings: dict[str, Scaling] = {
-            name: view_scaling(rows_with_weight(X, sample_weight), bool(self.standardize), name)
-            for name, X in named.items()
-        }
-        fitted: dict[str, Ensemble] = {
-            name: self._fit_runs(ensembles[name], scalings[name].transform(X), rng, sample_weight)
-            for name, X in named.items()
-        }
-        labels = np.hstack([runs.labels for runs in fitted.values()])
+        ensembles: Mapping[str, Any] = dict.fromkeys(named, self.ensemble)
+        if isinstance(self.ensemble, Mapping):
+            ensembles = self.ensemble
+            if set(ensembles) != set(named):
+                raise InvalidParameterError(
+                    f"ensemble has entries for {list(ensembles)}, but the views are {list(named)}; "
+                    "give one entry per view"
+                )
+        weights = check_row_weights(sample_weight, next(iter(named.values())).shape[0])
+        scalings: dict[str, Scaling] = {}
+        fitted: dict[str, Ensemble] = {}
+        notes: list[str] = []
+        for name, view in named.items():
+            used = rows_with_weight(view, weights)
+            scalings[name] = view_scaling(used, bool(self.standardize), name)
+            if not self.standardize:
+                notes += notes_on_units(used, view=f"{name}: ")
+        for name, view in named.items():
+            Z = scalings[name].transform(view)
+            fitted[name] = self._fit_runs(ensembles[name], Z, rng, sample_weight)
+        P = np.hstack([runs.labels for runs in fitted.values()])
         names = tuple(f"{view}: {run}" for view, runs in fitted.items() for run in runs.names)
-        self._combine_runs(labels, names, rng, sample_weight)
+        self._combine_runs(RobustConsensus(refine="sizes"), P, names, rng, sample_weight)
         # set together, so that a fit that fails does not change an earlier fit
         self._scalings, self.ensembles_, self.index_ = scalings, fitted, index
-        self.view_names_ = list(named)
+        self.view_names_, self.notes_ = list(named), tuple(notes)
         shortcuts = (shortcut for runs in fitted.values() for shortcut in runs.shortcuts)
         self.shortcuts_ = tuple(dict.fromkeys(shortcuts))
         agreement = self._by_view(self.consensus_.partition_agreement_)
@@ -135,39 +149,30 @@ class MultiViewClusterer(RunsClusterer):
         self.view_weight_ = {name: _mean(w > 0) for name, w in votes.items()}
         return self
 
-    def _default_consensus(self) -> RobustConsensus:
-        return RobustConsensus(refine="sizes")
-
-    def _labels_of_runs(self, views: Any) -> NDArray[np.int32]:
+    def _labels_of_runs(self, X: Any) -> AnyArray:
         check_is_fitted(self)
-        named = named_views(views)
+        named = named_views(X)
         n_columns = {name: runs.n_features for name, runs in self.ensembles_.items()}
         check_same_views(named, self.view_names_, n_columns)
         return np.hstack(
             [
-                self.ensembles_[name].predict(self._scalings[name].transform(X))
-                for name, X in named.items()
+                self.ensembles_[name].predict(self._scalings[name].transform(view))
+                for name, view in named.items()
             ]
         )
 
-    def _by_view(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def _by_view(self, values: AnyArray) -> dict[str, AnyArray]:
         """Split values of the partitions that have labels by view."""
         empty = set(self.consensus_._vocabulary.empty)
         of_view = [name for name, runs in self.ensembles_.items() for _ in runs.names]
         labelled = [view for v, view in enumerate(of_view) if v not in empty]
         return {view: values[[other == view for other in labelled]] for view in self.view_names_}
 
-    def _ensembles_of(self, views: list[str]) -> dict[str, Any]:
-        """Return the ensemble of each view."""
-        if not isinstance(self.ensemble, Mapping):
-            return dict.fromkeys(views, self.ensemble)
-        if set(self.ensemble) != set(views):
-            raise InvalidParameterError(
-                f"ensemble has entries for {list(self.ensemble)}, but the views are {views}; give "
-                "one entry per view"
-            )
-        return dict(self.ensemble)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # a list or a dict of tables
+        return tags
 
 
-def _mean(values: NDArray[Any]) -> float:
+def _mean(values: AnyArray) -> float:
     return float(values.mean()) if len(values) else 0.0
