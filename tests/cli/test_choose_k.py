@@ -10,8 +10,7 @@ import pytest
 from answers import assert_one_line
 from coterie import choose_k
 from coterie.cli.choose_k import choice_facts
-from coterie.cli.cluster import read_features
-from coterie.cli.consensus import read_labels
+from coterie.cli.inputs import read_features, read_labels
 from coterie.inspection.stability import resampled_ensembles
 
 
@@ -33,7 +32,7 @@ def test_features_are_resampled(run, features_csv):
     result = run("choose-k", features_csv, "--id", "name", "--features", "--to", 4, "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
-    *_, X = read_features(features_csv, ["name"], None)
+    X = read_features(features_csv, ["name"], None).X
     ensembles = resampled_ensembles(X, range(2, 5), random_state=0)
     expected = choice_facts(choose_k(ensembles, range(2, 5), X=X, random_state=0))
     assert all(row["silhouette"] is not None for row in expected["table"])
@@ -74,7 +73,8 @@ def test_numbers_are_never_cut(run, features_csv, monkeypatch, width):
 
 def test_features_are_standardized_if_asked(run, features_csv, tmp_path):
     """--standardize makes units irrelevant; without it, very different units give a note."""
-    _, _, names, X = read_features(features_csv, ["name"], None)
+    read = read_features(features_csv, ["name"], None)
+    names, X = read.names, read.X
     X[:, 0] *= 1e4
     path = tmp_path / "units.csv"
     np.savetxt(path, X, delimiter=",", header=",".join(names), comments="")

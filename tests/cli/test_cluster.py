@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from coterie import ConsensusClusterer, load_model
-from coterie.cli.cluster import cluster, read_features
+from coterie.cli.cluster import cluster
+from coterie.cli.inputs import read_features
 from coterie.ensembles.plans import ENSEMBLES
 from coterie.errors import WeakEvidenceWarning
 from table_files import columns_of
@@ -38,7 +39,7 @@ def test_the_answer_is_the_estimators(run, features_csv):
         "cluster", features_csv, "--id", "name", "-k", 3, "--save-model", model, *arguments
     )
     assert result.exit_code == 0, result.stderr
-    *_, X = read_features(features_csv, ["name"], None)
+    X = read_features(features_csv, ["name"], None).X
     settings = {"ensemble": "scalings", "consensus": "l2", "random_state": 3}
     expected = ConsensusClusterer(3, n_partitions=6, **settings)
     saved = load_model(model)
@@ -71,7 +72,7 @@ def test_the_number_of_clusters_may_be_left_out(run, features_csv):
     result = run(*arguments, "--json")
     facts = json.loads(result.stdout)
     assert (facts["clusters"], facts["sizes"]) == (3, [20, 20, 20])
-    *_, X = read_features(features_csv, ["name"], None)
+    X = read_features(features_csv, ["name"], None).X
     expected = ConsensusClusterer(n_partitions=16, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakEvidenceWarning)
@@ -137,7 +138,7 @@ def test_every_ensemble_of_the_library_can_be_chosen(run, features_csv):
     ("content", "message"),
     [
         ("x,y\n1,2\n3,four\n", "line 3, column 'y': 'four' is not a finite number"),
-        ("x,y\n1,2\n3,\n", "the value is missing"),
+        ("x,y\n1,2\n3,\n", "1 missing cell in 1 column ('y'), the first in line 3: add --impute"),
         ("x,y\n1,2\n3,inf\n", "not a finite number"),
         ("x,y\n1,2\n", "-k 2 is more than the 1 rows"),
     ],

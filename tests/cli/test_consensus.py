@@ -11,7 +11,7 @@ import pytest
 
 from answers import unwrapped
 from coterie import L2Consensus, RobustConsensus, choose_k, load_model, planted_partitions
-from coterie.cli.consensus import read_labels
+from coterie.cli.inputs import read_labels
 from table_files import columns_of
 
 
@@ -42,9 +42,12 @@ def test_the_answer_is_the_estimators(run, labels_csv):
 @pytest.mark.parametrize(
     ("arguments", "settings"),
     [
-        (["--weights", "equal", "--refine", "no"], {"partition_weights": None, "refine": False}),
         (
-            ["--weights", "learned", "--relaxation", "l2"],
+            ["--partition-weights", "equal", "--refine", "no"],
+            {"partition_weights": None, "refine": False},
+        ),
+        (
+            ["--partition-weights", "learned", "--relaxation", "l2"],
             {"partition_weights": "learned", "relaxation": "l2"},
         ),
         (["--relaxation", "l2", "--refine", "yes"], {"relaxation": "l2", "refine": True}),
@@ -68,7 +71,7 @@ def test_another_method(run, labels_csv):
     """--method KEY fits that method; facts that it does not provide are left out."""
     model = labels_csv.with_name("m.coterie")
     arguments = ["--id", "name", "-k", 3, "--method", "l2", "--save-model", model]
-    result = run("consensus", labels_csv, *arguments, "--weights", "equal", "--json")
+    result = run("consensus", labels_csv, *arguments, "--partition-weights", "equal", "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
     assert facts["method"] == "l2" and {"gap", "selected", "camps"}.isdisjoint(facts)
@@ -84,8 +87,8 @@ def test_another_method(run, labels_csv):
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
-        ("l2", ["--weights", "learned"]),
-        ("l2", ["--weights", "agreement"]),
+        ("l2", ["--partition-weights", "learned"]),
+        ("l2", ["--partition-weights", "agreement"]),
         ("median", ["--relaxation", "admm"]),
         ("rcc", ["--refine", "yes", "--relaxation", "l2"]),
     ],

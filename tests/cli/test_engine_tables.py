@@ -14,7 +14,7 @@ import pytest
 
 from answers import assert_one_line, unwrapped
 from coterie import load_model
-from coterie.cli import engine_tables
+from coterie.cli.consensus import _parquet_cells
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_summary_of_a_streamed_table(run, labels_parquet, monkeypatch):
 
 def test_large_parquet_table_uses_duckdb(run, labels_parquet, monkeypatch):
     """A large Parquet table uses DuckDB, and the summary says so; --engine none does not."""
-    monkeypatch.setattr(engine_tables, "_MOST_CELLS_IN_MEMORY", 999)
+    monkeypatch.setattr("coterie.cli.consensus._MOST_CELLS_IN_MEMORY", 999)
     out = labels_parquet.with_name("out.parquet")
     arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "-o", out)
     printed = unwrapped(run(*arguments).stdout)
@@ -100,7 +100,7 @@ def test_large_parquet_table_uses_duckdb(run, labels_parquet, monkeypatch):
 )
 def test_some_outputs_need_memory(run, labels_parquet, monkeypatch, tmp_path, arguments):
     """Text, output without ids, pictures, and few columns of a large table use memory."""
-    monkeypatch.setattr(engine_tables, "_MOST_CELLS_IN_MEMORY", 999)
+    monkeypatch.setattr("coterie.cli.consensus._MOST_CELLS_IN_MEMORY", 999)
     monkeypatch.chdir(tmp_path)
     result = run("consensus", labels_parquet, "-k", 3, "--json", *arguments)
     assert result.exit_code == 0, result.output
@@ -112,11 +112,11 @@ def test_a_folder_is_counted_as_a_whole(labels_parquet, tmp_path):
     (tmp_path / "parts").mkdir()
     for n in range(3):
         (tmp_path / "parts" / f"{n}.parquet").write_bytes(labels_parquet.read_bytes())
-    assert engine_tables._parquet_cells(tmp_path / "parts", ["name"], None) == 3000
-    assert engine_tables._parquet_cells(labels_parquet, ["name"], ["p1"]) == 100
+    assert _parquet_cells(tmp_path / "parts", ["name"], None) == 3000
+    assert _parquet_cells(labels_parquet, ["name"], ["p1"]) == 100
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     for other in ("cut.parquet", "absent.parquet", "labels.csv"):
-        assert engine_tables._parquet_cells(tmp_path / other, [], None) == 0
+        assert _parquet_cells(tmp_path / other, [], None) == 0
 
 
 def test_the_model_is_kept(run, labels_parquet, planted):

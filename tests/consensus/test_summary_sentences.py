@@ -1,7 +1,7 @@
 """The sentences of summaries are the same in Python and in the program."""
 
 from coterie import RobustConsensus, planted_partitions
-from coterie.cli.terminal.summary import consensus_facts, print_summary
+from coterie.cli.summary import consensus_facts, print_summary
 from coterie.consensus import summary_sentences as sentences
 
 

@@ -11,23 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.cluster import read_features, warn_of_units
-from coterie.cli.consensus import read_labels
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.outputs import Outputs
-from coterie.cli.terminal.progress import shown_notes, shown_stages
-from coterie.cli.terminal.streams import input_name
+from coterie.cli import layout, options
+from coterie.cli.inputs import read_features, read_labels, warn_of_units
+from coterie.cli.outputs import Outputs, input_name
+from coterie.cli.progress import progress_unless, shown_notes
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
     from rich.table import Table
 
+    from coterie.arrays import Floats
     from coterie.consensus.robust.choice_of_k import KChoice
-
-__all__ = ["choice_facts", "choose_k"]
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +64,8 @@ def choose_k(
         typer.Option("--features", metavar="", help="The columns are features, not partitions."),
     ] = False,
     standardize: options.Standardize = False,
+    impute: options.Impute = None,
+    decimal_comma: options.DecimalComma = False,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
     seed: options.Seed = 0,
@@ -89,18 +86,18 @@ def choose_k(
     """
     if largest is not None and smallest > largest:
         raise typer.BadParameter(f"{smallest} is more than --to {largest}", param_hint="'--from'")
-    if standardize and not features:
-        raise typer.BadParameter(
-            "labels are not scaled; add --features", param_hint="'--standardize'"
-        )
+    for_features = {"--standardize": standardize, "--impute": impute}
+    for option, given in (for_features | {"--decimal-comma": decimal_comma}).items():
+        if given and not features:
+            raise typer.BadParameter("it is for features; add --features", param_hint=f"'{option}'")
     outputs = Outputs(picture=plot)
     ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(source)
     with shown_notes() as notes:
         started = time.perf_counter()
-        with shown_stages(quiet):
+        with progress_unless(quiet):
             table = (
-                _read_scaled(source, ids, column_names, standardize)
+                _read_scaled(source, ids, column_names, impute, decimal_comma, standardize)
                 if features
                 else read_labels(source, ids, column_names)[-1]
             )
@@ -143,16 +140,21 @@ def choice_facts(choice: KChoice) -> dict[str, Any]:
 
 
 def _read_scaled(
-    path: Path, ids: Sequence[str], columns: list[str] | None, standardize: bool
-) -> NDArray[np.float64]:
+    path: Path,
+    ids: Sequence[str],
+    columns: list[str] | None,
+    impute: str | None,
+    decimal_comma: bool,
+    standardize: bool,
+) -> Floats:
     """Return the features (n, p) of a table, scaled if asked; warn if they seem to need it."""
     from coterie.ensembles.scalings import standard_and_min_max
 
-    *_, names, X = read_features(path, ids, columns)
+    read = read_features(path, ids, columns, impute=impute, decimal_comma=decimal_comma)
     if not standardize:
-        warn_of_units(X, names)
-        return X
-    scaled: NDArray[np.float64] = standard_and_min_max(X)[0].transform(X)
+        warn_of_units(read.X, read.names)
+        return read.X
+    scaled: Floats = standard_and_min_max(read.X)[0].transform(read.X)
     return scaled
 
 

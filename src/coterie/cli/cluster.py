@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.cli.factors import factor_facts, factors_in, without_factors
-from coterie.cli.id_columns import find_ids
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.outputs import Outputs
-from coterie.cli.terminal.progress import is_watched, shown_notes, shown_stages
-from coterie.cli.terminal.streams import input_name, read_input, refuse_json
-from coterie.cli.terminal.summary import consensus_facts, print_summary
+from coterie.cli import layout, options
+from coterie.cli.factors import factor_facts, factors_in
+from coterie.cli.inputs import read_features, warn_of_units
+from coterie.cli.outputs import Outputs, input_name, refuse_json
+from coterie.cli.progress import is_watched, progress_unless, shown_notes
+from coterie.cli.summary import consensus_facts, print_summary
 from coterie.consensus.registry import FLAGSHIP
-from coterie.errors import CoterieWarning
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from coterie.arrays import Floats
     from coterie.estimators.clusterer import ConsensusClusterer
-
-__all__ = ["cluster", "read_features", "warn_of_units"]
-
-_log = logging.getLogger(__name__)
 
 
 def cluster(
@@ -79,6 +69,8 @@ def cluster(
         typer.Option(help="Kind of the runs; mixed is spectral runs and Gaussian mixtures."),
     ] = "mixed",
     standardize: options.Standardize = False,
+    impute: options.Impute = None,
+    decimal_comma: options.DecimalComma = False,
     method: options.MethodKey = FLAGSHIP,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", help="Number of parallel runs; -1 uses all cores.")
@@ -112,14 +104,15 @@ def cluster(
     outputs.check(features, ids)
     with shown_notes() as notes:
         started = time.perf_counter()
-        with shown_stages(quiet):
-            read = read_features(features, ids, column_names, tested)
-            id_values, factor_values, feature_names, X = read
+        with progress_unless(quiet):
+            read = read_features(
+                features, ids, column_names, tested, impute=impute, decimal_comma=decimal_comma
+            )
         # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
-        with shown_stages(quiet):
+        with progress_unless(quiet):
             estimator = _fit(
-                X,
-                feature_names,
+                read.X,
+                read.names,
                 n_clusters=n_clusters,
                 n_partitions=partitions,
                 ensemble=ensemble,
@@ -132,9 +125,16 @@ def cluster(
             )
         seconds = time.perf_counter() - started
         runs = estimator.ensemble_
-        described = (None, None) if distances else (X, feature_names)
-        outputs.write_consensus(estimator, runs.labels, runs.names, id_values, *described)
-        tests = factor_facts(estimator.labels_, factor_values, seed, coded)
+        outputs.write_consensus(
+            estimator,
+            runs.labels,
+            runs.names,
+            read.ids,
+            features=None if distances else read.X,
+            feature_names=None if distances else read.names,
+            kept=read.kept,
+        )
+        tests = factor_facts(estimator.labels_, read.kept_rows(read.factors), seed, coded)
     facts = {
         "input": input_name(features),
         **consensus_facts(estimator, runs.names, method),
@@ -146,33 +146,7 @@ def cluster(
     layout.print_answer(facts, print_summary, as_json, quiet, outputs.to_stdout)
 
 
-def read_features(
-    path: Path, ids: Sequence[str], columns: list[str] | None, factors: Sequence[str] = ()
-) -> tuple[dict[str, Any], dict[str, Any], list[str], NDArray[np.float64]]:
-    """Return the id columns of a table, its factors, the names of its features, and these (n, p).
-
-    Without ids, a column that names the rows is the id; see :func:`find_ids`.
-    """
-    _log.info("reading %s", input_name(path))
-    from coterie.files.tables import feature_matrix
-
-    table, tested = without_factors(read_input(path), factors)
-    ids = find_ids(table, ids, columns, "features")
-    id_values, names, X = feature_matrix(table, ids, columns)
-    return id_values, tested, names, X
-
-
-def warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:
-    """Warn if columns vary by very different amounts, as columns of different units do."""
-    from coterie.ensembles.scalings import unequal_spread
-
-    if note := unequal_spread(X, names):
-        warnings.warn(
-            f"{note}; add --standardize if their units differ", CoterieWarning, stacklevel=2
-        )
-
-
-def _fit(X: NDArray[np.float64], names: Sequence[str], **settings: Any) -> ConsensusClusterer:
+def _fit(X: Floats, names: Sequence[str], **settings: Any) -> ConsensusClusterer:
     """Fit a clusterer with these settings to features with these names."""
     import numpy as np
 

@@ -1,9 +1,8 @@
-"""``coterie consensus``: the consensus of the partitions in a table."""
+"""``coterie consensus``: the consensus of the partitions in a table, in memory or in an engine."""
 
 from __future__ import annotations
 
 import inspect
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,32 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.cli.engine_tables import choose_engine, fit_in_engine
-from coterie.cli.factors import factor_facts, factors_in, without_factors
-from coterie.cli.id_columns import find_ids
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.outputs import Outputs
-from coterie.cli.terminal.progress import shown_notes, shown_stages
-from coterie.cli.terminal.streams import input_name, read_input, refuse_json
-from coterie.cli.terminal.summary import consensus_facts, print_summary
+from coterie.cli import layout, options
+from coterie.cli.factors import factor_facts, factors_in
+from coterie.cli.inputs import read_labels
+from coterie.cli.outputs import Outputs, input_name, is_stream, refuse_json
+from coterie.cli.progress import progress_unless, shown_notes
+from coterie.cli.summary import consensus_facts, print_summary
 from coterie.consensus.registry import FLAGSHIP, Method, consensus_method
-from coterie.errors import InvalidLabelsError, TableError
+from coterie.errors import InvalidParameterError, TableError
+from coterie.runtime.imports import missing_packages
 
 if TYPE_CHECKING:
-    from coterie.labels.encode import LabelMatrix
+    from coterie.engines.label_tables import TableConsensus
 
-__all__ = ["consensus", "read_labels"]
-
-_log = logging.getLogger(__name__)
-
-# Options of the default method: the parameter in Python, and the option values that have another
-# form there.
-_SETTINGS: dict[str, tuple[str, dict[str, bool | None]]] = {
-    "--weights": ("partition_weights", {"equal": None}),
-    "--relaxation": ("relaxation", {}),
-    "--refine": ("refine", {"yes": True, "no": False}),
-    "--device": ("device", {}),
+# Option values that have another form in Python.
+_PYTHON_VALUES: dict[tuple[str, str], bool | None] = {
+    ("--partition-weights", "equal"): None,
+    ("--refine", "yes"): True,
+    ("--refine", "no"): False,
 }
+# A larger Parquet table is processed in DuckDB unless the user chooses.
+_MOST_CELLS_IN_MEMORY = 50_000_000
 
 
 def consensus(
@@ -54,7 +48,7 @@ def consensus(
     factors: options.Factors = None,
     categories: options.Categories = None,
     method: options.MethodKey = FLAGSHIP,
-    weights: Annotated[
+    partition_weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
         typer.Option(
             help="Weights of the partitions: agreement uses only the largest camp, learned weighs "
@@ -100,8 +94,9 @@ def consensus(
     The default method, robust, ignores partitions that agree with the others
     no better than chance. It runs several methods on the rest and returns the
     answer that the others agree with most. Without -k, it chooses the number
-    of clusters as coterie choose-k does. --weights, --relaxation, --refine and
-    --device are settings of robust. coterie methods lists all methods.
+    of clusters as coterie choose-k does. --partition-weights, --relaxation,
+    --refine and --device are settings of robust. coterie methods lists all
+    methods.
 
     With --engine the table stays in DuckDB or Spark. LABELS may then also be
     a folder, a quoted glob or a table of a database. A Parquet table of more
@@ -112,31 +107,49 @@ def consensus(
     """
     chosen = consensus_method(method)
     # None means that the option was not given, so that other methods can refuse those that were.
-    given = {"--weights": weights, "--relaxation": relaxation}
+    given = {"--partition-weights": partition_weights, "--relaxation": relaxation}
     settings = _settings(chosen, given | {"--refine": refine, "--device": device})
-    n_clusters = _n_clusters(chosen, options.clusters_in(clusters))
+    n_clusters = options.clusters_in(clusters)
+    if n_clusters == "free" and "str" not in str(_parameters(chosen)["n_clusters"].annotation):
+        raise typer.BadParameter(
+            f"free does not work with --method {method}; write a number, or leave out -k",
+            param_hint="'--clusters'",
+        )
     outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
     ids, column_names = options.ids_in(id_columns), options.names_in(columns)
-    choice = choose_engine(engine, labels, ids, column_names, outputs)
-    limits = {"memory_limit": memory_limit, "threads": threads}
     tested, coded = factors_in(factors, categories)
-    if choice is None:
-        _refuse_without_engine(limits)
+    url, reason = _engine(engine, labels, ids, column_names, outputs)
+    limits = {"memory_limit": memory_limit, "threads": threads}
+    if url is None:
+        for name, value in limits.items():
+            if value is not None:
+                raise typer.BadParameter(
+                    "it needs an engine; add, for example, --engine duckdb://",
+                    param_hint=f"'--{name.replace('_', '-')}'",
+                )
         outputs.check(Path(labels), ids)
     elif tested:
-        raise _factors_in_engine()
-    with shown_notes() as notes, shown_stages(quiet):
-        if choice is None:
-            estimator = chosen.make(n_clusters, seed, **settings)
-            facts = _fit_in_memory(
-                estimator, method, Path(labels), ids, column_names, tested, coded, outputs
-            )
+        raise typer.BadParameter(
+            "factors are tested in memory; add --engine none", param_hint="'--factors'"
+        )
+    with shown_notes() as notes, progress_unless(quiet):
+        started = time.perf_counter()
+        if url is None:
+            id_values, factor_values, P = read_labels(Path(labels), ids, column_names, tested)
+            estimator = chosen.make(n_clusters, seed, **settings).fit(P)
+            seconds = time.perf_counter() - started
+            outputs.write_consensus(estimator, P, P.names, id_values)
+            facts = {
+                "input": input_name(labels),
+                **consensus_facts(estimator, P.names, method),
+                **factor_facts(estimator.labels_, factor_values, seed, coded),
+            }
         else:
-            facts = fit_in_engine(
-                choice,
+            result = _fit_in_engine(
                 labels,
                 outputs,
+                engine=url,
                 columns=column_names,
                 n_clusters=n_clusters,
                 ids=ids,
@@ -145,59 +158,15 @@ def consensus(
                 **limits,
                 **settings,
             )
-    facts["notes"] = notes
+            seconds = time.perf_counter() - started
+            facts = {
+                "input": result.source,
+                **_facts_of_all_rows(result, method),
+                "engine": {**result.as_dict(), "url": url, "chosen": reason},
+                "cost": result.cost_in_words(),
+            }
+    facts |= {"seconds": round(seconds, 3), "written": outputs.written, "notes": notes}
     layout.print_answer(facts, print_summary, as_json, quiet, outputs.to_stdout)
-
-
-def read_labels(
-    path: Path, ids: Sequence[str], columns: list[str] | None, factors: Sequence[str] = ()
-) -> tuple[dict[str, Any], dict[str, Any], LabelMatrix]:
-    """Return the id columns of a table, its factors, and its partitions (None: all other columns).
-
-    Without ids, a column that names the rows is the id; see :func:`find_ids`.
-    """
-    _log.info("reading %s", input_name(path))
-    from coterie.files.tables import label_columns
-    from coterie.labels.encode import as_label_matrix, warn_if_transposed
-
-    table, tested = without_factors(read_input(path), factors)
-    ids = find_ids(table, ids, columns, "labels")
-    id_values, names, labels = label_columns(table, ids, columns)
-    try:
-        P = as_label_matrix(dict(zip(names, labels, strict=True)), allow_unlabelled_rows=True)
-    except InvalidLabelsError as error:
-        raise TableError(
-            f"{table.path}: {error} (rows are counted from 0, without the header)"
-        ) from error
-    warn_if_transposed(P)  # find_ids has reported columns that may be ids
-    return id_values, tested, P
-
-
-def _fit_in_memory(
-    estimator: Any,
-    method: str,
-    source: Path,
-    ids: Sequence[str],
-    columns: list[str] | None,
-    factors: Sequence[str],
-    categories: Sequence[str] | None,
-    outputs: Outputs,
-) -> dict[str, Any]:
-    """Read a table, fit the estimator, write the outputs, and return the facts."""
-    started = time.perf_counter()
-    id_values, tested, P = read_labels(source, ids, columns, factors)
-    estimator.fit(P)
-    seconds = time.perf_counter() - started
-    outputs.write_consensus(estimator, P, P.names, id_values)
-    return {
-        "input": input_name(source),
-        **consensus_facts(estimator, P.names, method),
-        **factor_facts(
-            estimator.labels_, tested, getattr(estimator, "random_state", 0), categories
-        ),
-        "seconds": round(seconds, 3),
-        "written": outputs.written,
-    }
 
 
 def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[str, Any]:
@@ -205,8 +174,9 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
     given = {option: text for option, text in options_given.items() if text is not None}
     if method.key != FLAGSHIP:
         # Methods with this parameter use equal weights by default, so the option changes nothing.
-        if given.get("--weights") == "equal" and "partition_weights" in _parameters(method):
-            del given["--weights"]
+        is_equal = given.get("--partition-weights") == "equal"
+        if is_equal and "partition_weights" in _parameters(method):
+            del given["--partition-weights"]
         if given:
             clash = " and ".join(f"{option} {text}" for option, text in given.items())
             raise typer.BadParameter(
@@ -214,39 +184,100 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
                 "leave out one of them",
                 param_hint="'--method'",
             )
-    settings: dict[str, Any] = {}
-    for option, text in given.items():
-        name, values = _SETTINGS[option]
-        settings[name] = values.get(text, text)
-    return settings
-
-
-def _factors_in_engine() -> typer.BadParameter:
-    return typer.BadParameter(
-        "factors are tested in memory; add --engine none", param_hint="'--factors'"
-    )
-
-
-def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
-    for name, value in limits.items():
-        if value is not None:
-            raise typer.BadParameter(
-                "it needs an engine; add, for example, --engine duckdb://",
-                param_hint=f"'--{name.replace('_', '-')}'",
-            )
-
-
-def _n_clusters(
-    method: Method, requested: int | Literal["free"] | None
-) -> int | Literal["free"] | None:
-    """Return the number of clusters for the method; refuse free if the method does not know it."""
-    if requested == "free" and "str" not in str(_parameters(method)["n_clusters"].annotation):
-        raise typer.BadParameter(
-            f"free does not work with --method {method.key}; write a number, or leave out -k",
-            param_hint="'-k'",
-        )
-    return requested
+    return {
+        option.removeprefix("--").replace("-", "_"): _PYTHON_VALUES.get((option, text), text)
+        for option, text in given.items()
+    }
 
 
 def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(method.estimator_class()).parameters
+
+
+def _engine(
+    requested: str | None,
+    labels: str,
+    ids: Sequence[str],
+    columns: Sequence[str] | None,
+    outputs: Outputs,
+) -> tuple[str | None, str]:
+    """Return the URL of the engine, None for memory, and why it was chosen if nobody asked for it.
+
+    Engines write Parquet without a row order, no plot and no report. Other outputs use memory
+    unless the user asks for an engine.
+    """
+    if requested == "none":
+        return None, ""
+    if requested is not None:
+        if is_stream(labels):
+            raise InvalidParameterError(
+                "--engine cannot read standard input; name a file, or leave out --engine"
+            )
+        if outputs.to_stdout:
+            raise InvalidParameterError(
+                "--engine cannot write to standard output; give -o a .parquet file or a folder, or "
+                "leave out --engine"
+            )
+        return requested, ""
+    table = outputs.table
+    # Without ids, only the order identifies the rows, and engines do not keep it.
+    can_write = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
+    if not can_write or outputs.picture is not None or outputs.report is not None:
+        return None, ""
+    if missing_packages(("ibis", "pyarrow")):
+        return None, ""
+    cells = _parquet_cells(Path(labels), ids, columns)
+    if cells <= _MOST_CELLS_IN_MEMORY:
+        return None, ""
+    more = f"{cells:,} labels are more than {_MOST_CELLS_IN_MEMORY:,}"
+    return "duckdb://", f"{more}; --engine none uses memory"
+
+
+def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None) -> int:
+    """Count the labels in a Parquet file or a folder of them; 0 if that is not possible."""
+    if not path.is_dir() and path.suffix.lower() != ".parquet":
+        return 0
+    from coterie.files.tables import read_table
+
+    try:
+        table = read_table(path)
+    except TableError:
+        return 0  # reading the table raises a clear error
+    return table.n_rows * (len(columns) if columns else len(table.columns) - len(ids))
+
+
+def _fit_in_engine(labels: str, outputs: Outputs, **arguments: Any) -> TableConsensus:
+    """Fit a table in an engine, which writes the table, and save the model."""
+    from coterie.engines.label_tables import consensus_table
+    from coterie.engines.label_tables.label_sources import local_files
+    from coterie.models import save_model
+
+    for option, path in (("--plot", outputs.picture), ("--report", outputs.report)):
+        if path is not None:
+            raise InvalidParameterError(
+                f"{option} needs all rows in memory, which --engine avoids; leave out one of them"
+            )
+    outputs.check_apart(local_files(labels))
+    Outputs(model=outputs.model).check(Path(labels))
+    result = consensus_table(labels, out=outputs.table, parse_text=True, **arguments)
+    if outputs.model is not None:
+        save_model(result.estimator, outputs.model)
+    return result
+
+
+def _facts_of_all_rows(result: TableConsensus, method: str) -> dict[str, Any]:
+    """Return the facts about the consensus over all rows, not only the rows it was fitted on."""
+    facts = consensus_facts(result.estimator, result.partitions, method)
+    if facts.get("gap") != facts.get("gap"):  # NaN: a sample gives no bound
+        del facts["gap"], facts["lower_bound"]
+    # a table has the margins of its rows, and only the fitted ones have a confidence
+    del facts["mean_confidence"]
+    n = result.n_rows
+    return facts | {
+        "points": n,
+        "tuples": result.n_tuples,
+        "clusters": len(result.sizes),
+        "sizes": result.sizes.tolist(),
+        "mean_margin": float(result.mean_margin),
+        "share_of_pairs": result.objective / max(n * (n - 1), 1),
+    }

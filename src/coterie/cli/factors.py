@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coterie.cli.terminal import options
+from coterie.cli import options
 from coterie.errors import TableError
 
 if TYPE_CHECKING:

@@ -8,13 +8,11 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from coterie.cli.terminal.outputs import RESULT_COLUMNS
+from coterie.cli.outputs import RESULT_COLUMNS
 from coterie.errors import LabelWarning
 
 if TYPE_CHECKING:
     from coterie.files.tables import Table
-
-__all__ = ["find_ids"]
 
 # A column of text with this many rows may be an id; numbers need more, because small tables often
 # have a partition with a cluster for each row.

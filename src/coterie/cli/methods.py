@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from coterie.cli.terminal import layout, options
+from coterie.cli import layout, options
 from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
 from coterie.runtime.imports import install_command
 from coterie.runtime.wording import in_words
@@ -13,8 +13,6 @@ from coterie.runtime.wording import in_words
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
-
-__all__ = ["method_facts", "methods"]
 
 
 def methods(as_json: options.AsJson = False) -> None:

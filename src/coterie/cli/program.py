@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -17,6 +19,7 @@ import coterie
 from coterie.cli.ads.budget import budget
 from coterie.cli.ads.check import check
 from coterie.cli.ads.compare import compare
+from coterie.cli.ads.demo import demo
 from coterie.cli.ads.evaluate import evaluate
 from coterie.cli.ads.export import export
 from coterie.cli.ads.forecast import forecast
@@ -30,14 +33,12 @@ from coterie.cli.ads.update import update
 from coterie.cli.choose_k import choose_k
 from coterie.cli.cluster import cluster
 from coterie.cli.consensus import consensus
-from coterie.cli.demo import demo
+from coterie.cli.layout import one_line
 from coterie.cli.methods import methods
-from coterie.cli.terminal.commands import Command, QuickCommand, needing
-from coterie.cli.terminal.layout import one_line
-from coterie.cli.terminal.option_names import in_options
-from coterie.errors import CoterieError
-
-__all__ = ["Program", "ads", "app", "stopped_by_sigterm"]
+from coterie.cli.progress import in_options
+from coterie.cli.quick_imports import import_scikit_learn
+from coterie.errors import CoterieError, InvalidParameterError
+from coterie.runtime.imports import require_extra
 
 # Set by SIGTERM. The exception cannot carry this fact, because write_all and fresh_folder replace
 # a KeyboardInterrupt by another one.
@@ -72,6 +73,65 @@ class Program(typer.core.TyperGroup):
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(141) from closed
+
+
+#: How messages of the library about a parameter begin, as in supply=-1.0 and day='Monday'.
+_PARAMETER = re.compile(r"(\w+)=('?)(.*?)\2: ", re.DOTALL)
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose options have one value each, unless they may be repeated."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; refuse an option that is given twice, not to ignore a value."""
+        if not ctx.resilient_parsing:
+            given = self.make_parser(ctx).parse_args(args=list(args))[2]
+            for option, times in Counter(given).items():
+                if times > 1 and _has_one_value(option):
+                    raise typer.BadParameter(
+                        "it is given more than once; give one value", ctx, option
+                    )
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an error about a parameter names the option of this name instead."""
+        try:
+            return super().invoke(ctx)
+        except InvalidParameterError as error:
+            raise type(error)(self._with_options(str(error))) from error
+
+    def _with_options(self, message: str) -> str:
+        parameter = _PARAMETER.match(message)
+        option = parameter and f"--{parameter[1].replace('_', '-')}"
+        if not parameter or not any(option in one.opts for one in self.params):
+            return message
+        value = parameter[3].strip("[]").replace("'", "")
+        return f"{option} {value}: {message[parameter.end() :]}"
+
+
+class QuickCommand(Command):
+    """A command that computes with scikit-learn, and imports no more of it than it needs."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        import_scikit_learn()
+        return super().invoke(ctx)
+
+
+def needing(extra: str, what: str, *packages: str) -> type[Command]:
+    """Return commands that run only if the packages of an extra are installed."""
+
+    class Needing(Command):
+        def invoke(self, ctx: Any) -> Any:
+            require_extra(extra, what, *packages)
+            return super().invoke(ctx)
+
+    return Needing
+
+
+def _has_one_value(option: Any) -> bool:
+    is_flag = getattr(option, "is_flag", False) or getattr(option, "count", False)
+    return option.param_type_name == "option" and not (option.multiple or is_flag)
 
 
 @contextlib.contextmanager

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.progress import shown_notes, shown_stages
+from coterie.cli.layout import counted
+from coterie.cli.progress import progress_unless, shown_notes
 from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.wording import money, percent
 
@@ -61,7 +61,7 @@ def check(
     """
     source = reading.LogInput(logs, log_options, {"mapping": write_mapping})
     source.check_outputs()
-    with shown_notes(quiet) as notes, shown_stages(quiet):
+    with shown_notes(quiet) as notes, progress_unless(quiet):
         proposal = source.propose()
         if write_mapping is not None:
             _write_mapping(proposal, log_options, write_mapping)

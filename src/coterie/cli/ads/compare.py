@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.inputs import subjects
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.progress import shown_stages
+from coterie.cli.layout import counted
+from coterie.cli.progress import progress_unless
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import UNKNOWN, format_count, money, percent, period, signed
 
@@ -102,7 +102,7 @@ def compare(
     from coterie.ads.decisions.comparison.model_comparison import compare_models, compare_periods
     from coterie.ads.forecasts.fitted_market import load_market
 
-    with shown_stages(quiet):
+    with progress_unless(quiet):
         first = load_market(before)
         if after is not None:
             comparison = compare_models(first, load_market(after), false_discovery_rate=rate)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.progress import shown_notes, shown_stages
+from coterie.cli.layout import counted
+from coterie.cli.progress import progress_unless, shown_notes
 from coterie.runtime.atomic_files import atomic_file
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def evaluate(
     source = reading.LogInput(logs, log_options, {"evaluation": output}, by)
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
-    with shown_notes(quiet) as notes, shown_stages(quiet):
+    with shown_notes(quiet) as notes, progress_unless(quiet):
         log = source.read(allow_faults)
         evaluation = evaluate_sources(
             log.histograms, log.texts, holdout_days=holdout_days, settings=settings

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.forecast import bids_in
 from coterie.cli.ads.inputs import subjects
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.progress import shown_bar
+from coterie.cli.layout import counted
+from coterie.cli.progress import shown_bar
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.check import faults_as_notes
 from coterie.cli.ads.evaluate import HoldoutDays, verdicts
 from coterie.cli.ads.inputs import reading, subjects
 from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.cli.ads.segment import day_weights_in_words, fit_model, model_facts
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.outputs import write_all
-from coterie.cli.terminal.progress import shown_notes, shown_stages
+from coterie.cli.layout import counted
+from coterie.cli.outputs import write_all
+from coterie.cli.progress import progress_unless, shown_notes
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import percent, signed
 
@@ -91,7 +91,7 @@ def report(
     source = reading.LogInput(logs, log_options, outputs, by)
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
-    with shown_notes(quiet) as notes, shown_stages(quiet):
+    with shown_notes(quiet) as notes, progress_unless(quiet):
         fitted = None if model is None else _loaded(model, output)
         log = source.read(allow_faults)
         made = make_report(log, settings, holdout_days if evaluation else 0, title, fitted)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.outputs import write_all
-from coterie.cli.terminal.progress import shown_notes, shown_stages
-from coterie.cli.terminal.streams import (
+from coterie.cli.layout import counted
+from coterie.cli.outputs import (
     check_table,
     is_stream,
     output_name,
     refuse_json,
+    write_all,
     write_output,
 )
+from coterie.cli.progress import progress_unless, shown_notes
 from coterie.runtime.wording import exact, money, percent, signed
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def segment(
     if members is not None:
         check_table(members)
     settings = reading.segment_settings(segments, consensus, seed)
-    with shown_notes(quiet) as notes, shown_stages(quiet):
+    with shown_notes(quiet) as notes, progress_unless(quiet):
         log = source.read(allow_faults)
         model = fit_model(log, settings)
         steps: dict[Path, Any] = {output: lambda path: save_model(model, path)}

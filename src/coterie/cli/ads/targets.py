@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.inputs import subjects
-from coterie.cli.terminal import layout, options
 from coterie.runtime.wording import format_count, format_span, money, percent
 
 if TYPE_CHECKING:

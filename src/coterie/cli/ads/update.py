@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading, subjects
 from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.cli.ads.segment import model_facts, print_segments
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.outputs import write_all
-from coterie.cli.terminal.progress import shown_notes, shown_stages
+from coterie.cli.layout import counted
+from coterie.cli.outputs import write_all
+from coterie.cli.progress import progress_unless, shown_notes
 from coterie.runtime.wording import exact
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def update(
     columns = reading.dimensions_in(dimension)
     source = reading.LogInput(new_log, log_options, {"model": target}, dimensions=columns)
     source.check_outputs()
-    with shown_notes(quiet) as notes, shown_stages(quiet):
+    with shown_notes(quiet) as notes, progress_unless(quiet):
         forecaster = load_forecaster(model)
         unit = forecaster.stored_days_.unit if forecaster.stored_days_ else "advertiser"
         dimensions = forecaster.targets_.dimensions if forecaster.targets_ else []

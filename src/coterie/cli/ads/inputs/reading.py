@@ -15,8 +15,8 @@ from urllib.parse import unquote
 import typer
 
 from coterie.cli.ads.inputs.log_options import DUCKDB, LogOptions
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.streams import is_stream
+from coterie.cli.layout import counted
+from coterie.cli.outputs import is_stream
 from coterie.errors import CoterieWarning, InvalidParameterError, OutputError, TableError
 from coterie.runtime.atomic_files import check_writable
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.cli.terminal import layout
-from coterie.cli.terminal.progress import shown_notes
-from coterie.cli.terminal.streams import (
+from coterie.cli import layout
+from coterie.cli.outputs import (
     check_table,
     is_stream,
     output_name,
     refuse_json,
     write_output,
 )
+from coterie.cli.progress import shown_notes
 from coterie.errors import InvalidParameterError, OutputError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answers import assert_one_line
-from coterie.cli.terminal.option_names import in_options
+from coterie.cli.progress import in_options
 
 #: Names that only Python has.
 FOREIGN = ("n_clusters", "n_jobs", "memory_limit", "metric=", "_ ", " X", "partition_weights")

@@ -8,8 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from coterie.cli.program import Program
-from coterie.cli.terminal.commands import Command
+from coterie.cli.program import Command, Program
 from coterie.errors import InvalidParameterError
 
 

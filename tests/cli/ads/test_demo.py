@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from answers import assert_fits, assert_one_line, unwrapped
-from coterie.cli.demo import (
+from coterie.cli.ads.demo import (
     SOURCES,
     PlantedTruth,
     error_facts,

@@ -10,8 +10,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-__all__ = ["import_scikit_learn"]
-
 _STATS = "scipy.stats"
 #: What modules of scikit-learn import from scipy.stats by name, and use in functions only.
 _NAMES = ("chi2", "gmean", "rankdata", "spearmanr")

@@ -10,7 +10,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.cli.terminal.options import clusters_in, ids_in, names_in
+from coterie.cli.options import clusters_in, ids_in, names_in
 
 NAMES = st.lists(
     st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), min_size=1, max_size=5

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coterie import ConsensusClusterer, RobustConsensus, coassociation
-from coterie.cli.terminal.outputs import Outputs, consensus_picture, write_all
+from coterie.cli.outputs import Outputs, consensus_picture, write_all
 from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
 from table_files import columns_of
 

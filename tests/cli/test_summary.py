@@ -11,7 +11,7 @@ from coterie import (
     mirkin_objective,
     planted_partitions,
 )
-from coterie.cli.terminal.summary import consensus_facts, print_summary
+from coterie.cli.summary import consensus_facts, print_summary
 from coterie.consensus.robust.camps import partition_agreement
 
 AROUND = {"input": "labels.csv", "seconds": 0.5, "written": {}, "notes": []}

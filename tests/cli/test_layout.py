@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answers import assert_fits
-from coterie.cli.terminal import layout
+from coterie.cli import layout
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"])))

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from coterie.cli.terminal.progress import is_watched, shown_notes, shown_stages
+from coterie.cli.progress import is_watched, progress_unless, shown_notes
 from coterie.errors import DissentWarning
 from coterie.runtime.messages import announce
 from terminals import watched
@@ -18,7 +18,7 @@ LIBRARY = logging.getLogger("coterie.some_module")
 def test_stages_are_shown_on_a_terminal(monkeypatch):
     """A terminal shows log messages of the library."""
     terminal = watched(monkeypatch)
-    with shown_stages(quiet=False):
+    with progress_unless(quiet=False):
         LIBRARY.info("searching")
     assert "searching" in terminal.getvalue()
 
@@ -27,7 +27,7 @@ def test_nothing_is_shown_when_quiet(monkeypatch):
     """--quiet shows no progress, and no announcement."""
     terminal = watched(monkeypatch)
     assert is_watched(quiet=False)
-    with shown_stages(quiet=True):
+    with progress_unless(quiet=True):
         LIBRARY.info("searching")
         announce("compiling")
     assert terminal.getvalue() == ""
@@ -36,7 +36,7 @@ def test_nothing_is_shown_when_quiet(monkeypatch):
 def test_nothing_is_shown_to_a_file(capsys):
     """Without a terminal as standard error stream there is no progress."""
     assert not is_watched(quiet=False)
-    with shown_stages(quiet=False):
+    with progress_unless(quiet=False):
         LIBRARY.info("searching")
     assert capsys.readouterr() == ("", "")
 

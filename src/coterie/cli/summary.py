@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.cli.terminal import layout
-from coterie.cli.terminal.layout import counted
+from coterie.cli import layout
+from coterie.cli.layout import counted
 from coterie.consensus.registry import FLAGSHIP, consensus_method
 
 if TYPE_CHECKING:

@@ -47,6 +47,7 @@ TableOrFolder = Annotated[
 Clusters = Annotated[
     str | None,
     typer.Option(
+        "--clusters",
         "-k",
         metavar="K|free",
         help="Number of clusters, or the word free: as many as give the lowest objective. By "
@@ -138,6 +139,18 @@ Standardize = Annotated[
         metavar="",
         help="Scale every column to mean 0 and variance 1 before clustering.",
     ),
+]
+Impute = Annotated[
+    Literal["median", "drop"] | None,
+    typer.Option(
+        "--impute",
+        help="Missing cells: fill them by the median of their column, or drop their rows, which "
+        "get label -1. By default they are refused.",
+    ),
+]
+DecimalComma = Annotated[
+    bool,
+    typer.Option("--decimal-comma", metavar="", help="Numbers have a decimal comma, as in 1,5."),
 ]
 Seed = Annotated[
     int,

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.cli import layout, options
 from coterie.cli.ads.evaluate import verdicts
 from coterie.cli.ads.inputs.reading import LogInput
 from coterie.cli.ads.report import make_report
 from coterie.cli.ads.segment import segment_columns
 from coterie.cli.ads.simulate import market_facts, simulate_market
 from coterie.cli.demo_folder import MARKET, MODEL, REPORT, SEGMENTS, fresh_folder
-from coterie.cli.terminal import layout, options
-from coterie.cli.terminal.layout import counted
-from coterie.cli.terminal.outputs import write_all
-from coterie.cli.terminal.progress import shown_notes, shown_stages
+from coterie.cli.layout import counted
+from coterie.cli.outputs import write_all
+from coterie.cli.progress import progress_unless, shown_notes
 from coterie.runtime.wording import format_count, money, percent
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def demo(
     with shown_notes(quiet) as notes, fresh_folder(output) as record:
         record(output / MARKET)
         simulated = simulate_market(market, output / MARKET, quiet)
-        with shown_stages(quiet):
+        with progress_unless(quiet):
             log = LogInput(str(output / MARKET)).read()
             made = make_report(log, SegmentSettings(random_state=seed), holdout_days=1)
             steps = made.steps(report, model_file)

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from answers import assert_one_line, unwrapped
+from coterie.cli.outputs import is_stream
 from coterie.cli.program import app
-from coterie.cli.terminal.streams import is_stream
 
 MAIN = "from coterie.cli import main; main()"
 PROGRAM = [sys.executable, "-c", MAIN]

@@ -8,7 +8,7 @@ def test_pandas_and_statistics_are_imported_when_they_are_used():
     """Functions and distributions that scikit-learn imported by name are the real ones."""
     code = """
 import sys
-from coterie.cli.terminal.quick_imports import import_scikit_learn
+from coterie.cli.quick_imports import import_scikit_learn
 import_scikit_learn()
 from sklearn.cluster import KMeans
 from sklearn.covariance import _robust_covariance

@@ -1,17 +1,41 @@
-"""Progress on the standard error stream: stages while a command works, notes at the end."""
+"""The standard error stream: progress while a command works, notes and errors in its words."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from coterie.cli.terminal.layout import one_line
-from coterie.cli.terminal.option_names import in_options
+import typer
+
+from coterie.cli.layout import one_line
 from coterie.runtime import messages
 
-__all__ = ["is_watched", "shown_bar", "shown_notes", "shown_stages"]
+#: What the library writes, and what the program writes instead. ``\1`` is the value.
+_VALUE = r"='?([^\s':;,]+)'?"
+_REPLACED = {
+    rf"\bn_clusters{_VALUE}": r"-k \1",
+    r"\bn_clusters\b": "-k",
+    rf"\bn_partitions{_VALUE}": r"--partitions \1",
+    r"\bn_partitions\b": "--partitions",
+    rf"\bn_jobs{_VALUE}": r"--jobs \1",
+    r"\bdevice='(auto|cpu|cuda)'": r"--device \1",
+    r"\brelaxation='(\w+)'": r"--relaxation \1",
+    r"\burl='([^']*)'": r"--engine \1",
+    r"\bmemory_limit\b": "--memory-limit",
+    r"\bmetric='precomputed'": "--distances",
+    r"\bgive supply\b": "give --supply",
+    r"\bname them in categories$": "name them in --categories",
+    r"\buse ConsensusClusterer\b": "use coterie cluster",
+    r"\braise max_iter or tol\b": "in Python, raise max_iter or tol",
+    r"\bpass it in ids \(in the program: --id\)": "name it in --id",
+    r"\bleave it out \(in the program: --id\)": "name it in --id",
+    r"\(in the program: (--[^)]*)\)": r"(\1)",
+    r" of X\b": "",
+    r"\bX has shape\b": "the table has shape",
+}
 
 
 def is_watched(quiet: bool) -> bool:
@@ -20,7 +44,7 @@ def is_watched(quiet: bool) -> bool:
 
 
 @contextlib.contextmanager
-def shown_stages(quiet: bool) -> Iterator[None]:
+def progress_unless(quiet: bool) -> Iterator[None]:
     """Show the library's log messages beside a spinner, if progress is visible."""
     with contextlib.ExitStack() as displays:
         if quiet:
@@ -56,8 +80,6 @@ def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
     >>> notes
     ['odd labels']
     """
-    import typer
-
     notes: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -75,3 +97,14 @@ def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
         finally:
             for line in [] if quiet else notes:
                 typer.echo(f"note: {one_line(line)}", err=True)
+
+
+def in_options(message: str) -> str:
+    """Return a message with the options of the program in place of parameters of Python.
+
+    >>> in_options("n_clusters=500 is more than the 178 rows of X; give 178 or fewer")
+    '-k 500 is more than the 178 rows; give 178 or fewer'
+    """
+    for pattern, option in _REPLACED.items():
+        message = re.sub(pattern, option, message)
+    return message

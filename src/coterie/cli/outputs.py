@@ -1,0 +1,261 @@
+"""What a command writes: checked before the work, written after it; ``-`` is a standard stream."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from coterie.errors import InvalidParameterError, OutputError
+from coterie.runtime.atomic_files import atomic_file, check_writable
+from coterie.runtime.imports import require_extra
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from coterie.arrays import Bools
+
+#: Columns of the table next to the ids.
+RESULT_COLUMNS = ("label", "confidence")
+_SUFFIXES = {"picture": (".png", ".svg", ".pdf"), "report": (".html", ".htm")}
+_DOTS_PER_INCH = 160
+
+
+def is_stream(path: Path | str | None) -> bool:
+    """Return whether a path is ``-``, for standard input or standard output."""
+    return str(path) == "-"
+
+
+def input_name(path: Path | str) -> str:
+    """Return the name of an input for people."""
+    return "standard input" if is_stream(path) else str(path)
+
+
+def output_name(path: Path | str) -> str:
+    """Return what the summary says was written."""
+    return "the table to standard output" if is_stream(path) else str(path)
+
+
+def refuse_json(as_json: bool, table: Path | None, option: str = "-o -") -> None:
+    """Refuse to print a JSON object and a table to the same stream."""
+    if as_json and is_stream(table):
+        raise typer.BadParameter(
+            f"it prints to standard output, as {option} does; leave out one of them, or write the "
+            "table to a file",
+            param_hint="'--json'",
+        )
+
+
+def check_table(path: Path) -> None:
+    """Refuse a path that no table can be written to."""
+    from coterie.files.tables import check_table_output
+
+    if not is_stream(path):
+        check_table_output(path)
+    elif sys.stdout is None:
+        raise OutputError("cannot write the table: standard output is closed; name a file")
+
+
+def write_output(path: Path, columns: Mapping[str, Any]) -> None:
+    """Write a table to a file, or as CSV to standard output; nothing before it is complete."""
+    from coterie.files.tables import csv_text, write_table
+
+    if not is_stream(path):
+        write_table(path, columns)
+        return
+    text = csv_text(columns)
+    try:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # the reader has read enough; the program ends without a message
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write standard output: {error.strerror or error}") from error
+
+
+def write_all(
+    steps: Mapping[Path, Callable[[Path], None]], before: Callable[[Path], None] | None = None
+) -> None:
+    """Write files in order; the arguments of a KeyboardInterrupt are the complete files.
+
+    ``before`` is called with each path before it is written.
+    """
+    written: list[Path] = []
+    try:
+        for path, write in steps.items():
+            if before is not None:
+                before(path)
+            write(path)
+            written.append(path)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*written) from None
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Paths of the requested outputs: table of labels and confidences, picture, model, report."""
+
+    table: Path | None = None
+    picture: Path | None = None
+    model: Path | None = None
+    report: Path | None = None
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The requested outputs by kind."""
+        return {kind: path for kind, path in vars(self).items() if path is not None}
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether the table goes to standard output, which then has nothing else."""
+        return is_stream(self.table)
+
+    @property
+    def written(self) -> dict[str, str]:
+        """The requested outputs by kind, ready for JSON."""
+        return {kind: output_name(path) for kind, path in self.paths.items()}
+
+    def check(self, source: Path, ids: Sequence[str] = ()) -> None:
+        """Refuse outputs that cannot be written or would overwrite the source."""
+        self.check_apart([] if is_stream(source) else [source])
+        for kind, path in self.paths.items():
+            if not is_stream(path):
+                check_writable(path)
+            elif kind in ("model", "report"):
+                raise OutputError(f"cannot write the {kind} to standard output; name a file")
+        for kind, endings in _SUFFIXES.items():
+            requested = self.paths.get(kind)
+            if requested is not None and requested.suffix.lower() not in endings:
+                raise OutputError(
+                    f"{requested}: the name of a {kind} must end in one of {', '.join(endings)}"
+                )
+        if self.picture is not None:
+            require_extra("plots", "pictures need", "matplotlib")
+            import matplotlib as mpl
+
+            mpl.use("Agg")  # draws to files without a display
+        if self.table is not None:
+            check_table(self.table)
+            if taken := [name for name in ids if name in RESULT_COLUMNS]:
+                raise InvalidParameterError(
+                    f"the id column {taken[0]!r} has the name of a result column; rename it in the "
+                    "input"
+                )
+
+    def check_apart(self, sources: Iterable[Path]) -> None:
+        """Refuse two outputs with one path, and an output that is an input or inside one."""
+        # Paths are resolved, because a link to an input would overwrite it too.
+        read = [source.resolve() for source in sources]
+        taken = dict.fromkeys(read, "the input")
+        for kind, path in self.paths.items():
+            if is_stream(path):
+                continue
+            target, output = path.resolve(), f"the {kind}"
+            if (other := taken.setdefault(target, output)) != output:
+                raise OutputError(f"cannot write {output} to {path}: this path is {other}")
+            folder = next((source for source in read if source in target.parents), None)
+            if folder is not None and folder.is_dir():
+                raise OutputError(
+                    f"cannot write {output} to {path}: it is inside the input folder {folder}; "
+                    "choose another path"
+                )
+
+    def write_consensus(
+        self,
+        estimator: Any,
+        P: Any,
+        names: Sequence[str],
+        ids: Mapping[str, Any],
+        features: Any = None,
+        feature_names: Sequence[str] | None = None,
+        kept: Bools | None = None,
+    ) -> None:
+        """Write a fitted consensus function, or a clusterer with one as ``consensus_``.
+
+        It was fitted on the partitions P (n, V) with V names; ``ids`` are columns of length n. The
+        report compares the clusters by the ``features`` (n, p), if they are given. With ``kept``
+        (n₀,), the ids are of n₀ rows, of which n were clustered; the others get label −1.
+        """
+        import numpy as np
+
+        columns = {"label": estimator.labels_, "confidence": estimator.confidence_}
+        fitted_ids = ids
+        if kept is not None:
+            for name, missing in (("label", -1), ("confidence", 0.0)):
+                fitted, columns[name] = columns[name], np.full(len(kept), missing)
+                columns[name][kept] = fitted
+            fitted_ids = {name: values[kept] for name, values in ids.items()}
+
+        def draw() -> Figure:
+            return consensus_picture(getattr(estimator, "consensus_", estimator), P, names)
+
+        def render() -> str:
+            from coterie.inspection.report.consensus_contents import consensus_contents
+            from coterie.inspection.report.consensus_page import render_report
+
+            # several id columns make one name
+            parts = [values.tolist() for values in fitted_ids.values()]
+            index = list(zip(*parts, strict=True)) or None
+            return render_report(
+                consensus_contents(
+                    estimator, features, feature_names=feature_names, names=names, index=index
+                )
+            )
+
+        self.write({**ids, **columns}, estimator, draw, render)
+
+    def write(
+        self,
+        columns: Mapping[str, Any],
+        estimator: Any,
+        draw: Callable[[], Figure],
+        render: Callable[[], str] | None = None,
+    ) -> None:
+        """Write the requested files; picture and report are made before anything is written."""
+        # The table is last: if it exists, so do the other files.
+        steps: dict[Path, Callable[[Path], None]] = {}
+        if self.picture is not None:
+            figure = draw()
+            steps[self.picture] = lambda path: _write_picture(figure, path)
+        if self.report is not None and render is not None:
+            page = render()
+            steps[self.report] = lambda path: _write_text(page, path)
+        if self.model is not None:
+            from coterie.models import save_model
+
+            steps[self.model] = lambda path: save_model(estimator, path)
+        if self.table is not None:
+            steps[self.table] = lambda path: write_output(path, columns)
+        write_all(steps)
+
+
+def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
+    """Draw the co-association of the points next to the agreement of the partitions."""
+    import matplotlib.pyplot as plt
+
+    from coterie.inspection.displays import CoassociationDisplay, PartitionAgreementDisplay
+
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(14, 5.6), layout="constrained", width_ratios=(1, 1.3)
+    )
+    CoassociationDisplay.from_estimator(consensus, P, ax=left)
+    PartitionAgreementDisplay.from_estimator(consensus, names, ax=right)
+    return figure
+
+
+def _write_picture(figure: Figure, path: Path) -> None:
+    """Write the figure in the format of the path's suffix and close it."""
+    import matplotlib.pyplot as plt
+
+    with atomic_file(path) as unfinished:
+        figure.savefig(unfinished, format=path.suffix[1:], dpi=_DOTS_PER_INCH)
+    plt.close(figure)
+
+
+def _write_text(text: str, path: Path) -> None:
+    with atomic_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")

@@ -1,1 +1,0 @@
-"""Parts shared by the commands: options, layout, progress, summaries, outputs."""
