@@ -228,7 +228,7 @@ def _search(tuples: Any, n_clusters: int, in_blocks: bool) -> Any:
     from coterie.search.kernels import move_rows
 
     from coterie.counts.cluster_tables import ClusterTables
-    from coterie.search.sweeps import sweep
+    from coterie.search.median_search import sweep
 
     labels = tuples.labels_of_partition(0)
     tables = ClusterTables.of(tuples, labels, np.ones(tuples.n_partitions), n_clusters)

@@ -21,7 +21,7 @@ from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, weights_for
 from soft_memberships import clustered, pair_matrices, soft_objectives, soft_partitions
 
-properties = settings(deadline=None, max_examples=25)
+properties = settings(max_examples=25)
 few_points = label_matrices(max_points=7, max_partitions=4)
 
 

@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import coterie.counts.kernels as kernels
+from coterie.arrays import AnyArray, Floats, Ints
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_in_threads, map_row_blocks
 from coterie.runtime.wording import short_repr
-
-__all__ = ["ClusterTables"]
-
-Array = NDArray[np.float64]
 
 _ROWS_AT_ONCE = 1 << 17
 
@@ -41,24 +37,39 @@ class ClusterTables:
     (array([3.]), 4.0)
     """
 
-    table: Array  # (m, K): N[c, b], the number of points of base cluster c in cluster b
-    present: Array  # (V, K): the number of points of cluster b that partition v labels
-    size: Array  # (K,)
-    alpha: Array  # (V,) partition weights; sums over partitions are divided by their total
-    offsets: NDArray[np.int64]  # (V + 1,): rows offsets[v] to offsets[v + 1] are of partition v
+    table: Floats  # (m, K): N[c, b], the number of points of base cluster c in cluster b
+    present: Floats  # (V, K): the number of points of cluster b that partition v labels
+    size: Floats  # (K,)
+    alpha: Floats  # (V,) partition weights; sums over partitions are divided by their total
+    offsets: Ints  # (V + 1,): rows offsets[v] to offsets[v + 1] are of partition v
     complete: bool  # no label is missing, so every row of present equals size
-    own_together: Array | None = None  # (V,), None for labels
-    own_pairs: Array | None = None  # (V,), None for labels
+    own_together: Floats | None = None  # (V,), None for labels
+    own_pairs: Floats | None = None  # (V,), None for labels
 
     __repr__ = short_repr
 
     @classmethod
     def of(
-        cls, tuples: LabelTuples, labels: NDArray[Any], alpha: Array, n_clusters: int | None = None
+        cls, tuples: LabelTuples, labels: AnyArray, alpha: Floats, n_clusters: int | None = None
     ) -> ClusterTables:
         """Count the tables of tuple labels (u,); −1 is a tuple in no cluster."""
         K = int(labels.max()) + 1 if n_clusters is None else n_clusters
-        table, size = _count(tuples, labels, K)
+        u, m = tuples.n_tuples, tuples.n_columns
+        rows = max(_ROWS_AT_ONCE, m * K)
+
+        def count(start: int) -> tuple[Floats, Floats]:
+            table, size = np.zeros((m, K)), np.zeros(K)
+            stop = min(start + rows, u)
+            kernels.add_to_tables(
+                tuples.codes, tuples.memberships, tuples.weights, labels, start, stop, table, size
+            )
+            return table, size
+
+        # blocks, and so the rounding of fractional weights, do not depend on the number of threads
+        (table, size), *others = map_in_threads(count, range(0, u, rows))
+        for more_table, more_size in others:
+            table += more_table
+            size += more_size
         present = np.add.reduceat(table, tuples.offsets[:-1], axis=0)
         if tuples.memberships is not None:
             weights = np.where(labels >= 0, tuples.weights, 0.0)
@@ -74,7 +85,7 @@ class ClusterTables:
         """Return the number of clusters with at least one point."""
         return int((self.size > 0).sum())
 
-    def pairs_within(self) -> tuple[Array, Array, Array]:
+    def pairs_within(self) -> tuple[Floats, Floats, Floats]:
         """Count ordered pairs of labelled points, including i = j, for each partition, (V,) each.
 
         Return the pairs together in a base cluster and in a cluster, the pairs together in a base
@@ -86,7 +97,7 @@ class ClusterTables:
         cluster = (self.present**2).sum(axis=1)
         return both, label, cluster
 
-    def distances(self) -> Array:
+    def distances(self) -> Floats:
         """Return the Mirkin distance of each partition over the points it labels, (V,).
 
         For soft partitions it is the sum over i ≠ j of m_i m_j − ⟨π_i, π_j⟩ for pairs in one
@@ -117,7 +128,7 @@ class ClusterTables:
         between = (label - both) / (all_pairs - cluster) if all_pairs > cluster else 0.0
         return float(inside), float(between)
 
-    def agreement(self) -> Array:
+    def agreement(self) -> Floats:
         """Return the adjusted Rand index of each partition over the points it labels, (V,)."""
         both, label, cluster = self.pairs_within()
         n = self.present.sum(axis=1)
@@ -129,11 +140,11 @@ class ClusterTables:
         same = label + cluster - 2 * both == 0
         return np.where(span > 0, (both - expected) / _positive(span), same * 1.0)
 
-    def coverage(self) -> Array:
+    def coverage(self) -> Floats:
         """Return the share of the points that each partition labels, (V,)."""
         return self.present.sum(axis=1) / self.size.sum()
 
-    def information(self) -> Array:
+    def information(self) -> Floats:
         """Return the mutual information (nats) of each partition with the clustering, (V,)."""
         starts, n_labels = self.offsets[:-1], np.diff(self.offsets)
         columns = np.add.reduceat(self.table, starts, axis=0)
@@ -144,7 +155,7 @@ class ClusterTables:
         ratio = np.divide(joint, expected, out=np.ones_like(joint), where=joint > 0)
         return np.add.reduceat((joint * np.log(ratio)).sum(axis=1), starts)
 
-    def silhouettes(self, tuples: LabelTuples, labels: NDArray[Any]) -> Array:
+    def silhouettes(self, tuples: LabelTuples, labels: AnyArray) -> Floats:
         """Return the silhouette of a point of each tuple for the distance 1 − M, (u,), in O(u·V·K).
 
         It is (b − a) / max(a, b), with a the mean distance to the other points of its cluster and
@@ -159,7 +170,7 @@ class ClusterTables:
         )
         return silhouettes
 
-    def merge_gains(self, threshold: float) -> Array:
+    def merge_gains(self, threshold: float) -> Floats:
         """Return the gain of merging clusters a and b, (K, K); −inf on the diagonal.
 
         The score rises by twice the gain, because it counts ordered pairs.
@@ -169,7 +180,7 @@ class ClusterTables:
         np.fill_diagonal(gains, -np.inf)
         return gains
 
-    def cluster_affinity(self) -> tuple[Array, Array]:
+    def cluster_affinity(self) -> tuple[Floats, Floats]:
         """Return Σ M over pairs (i in a, j in b), and the number of labelled pairs, both (K, K)."""
         share = self.alpha / self.alpha.sum()
         root = np.sqrt(np.repeat(share, np.diff(self.offsets)))[:, None] * self.table
@@ -178,11 +189,11 @@ class ClusterTables:
 
     def assign(
         self,
-        codes: NDArray[Any],
+        codes: AnyArray,
         threshold: float,
-        given: NDArray[np.int64] | None = None,
-        memberships: Array | None = None,
-    ) -> tuple[NDArray[np.int64], Array]:
+        given: Ints | None = None,
+        memberships: Floats | None = None,
+    ) -> tuple[Ints, Floats]:
         """Return labels (n',) and margins (n',) of rows; the tables do not change.
 
         ``codes`` (n', V) are columns of Z. With ``memberships``, both arrays are (n', S). A row
@@ -198,7 +209,7 @@ class ClusterTables:
         )
         return labels, margin
 
-    def vote_shares(self, codes: NDArray[Any], memberships: Array | None = None) -> Array:
+    def vote_shares(self, codes: AnyArray, memberships: Floats | None = None) -> Floats:
         """Return the mean share of votes that put rows together with points of a cluster, (n', K).
 
         ``codes`` and ``memberships`` are as in :meth:`assign`. The row is compared with all points
@@ -214,7 +225,7 @@ class ClusterTables:
         partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
         return partition_of, self.alpha, self.complete, self.table, self.present, self.size
 
-    def _own(self) -> tuple[Array, Array]:
+    def _own(self) -> tuple[Floats, Floats]:
         """Return ``own_together`` and ``own_pairs``; for labels, the numbers of labelled points."""
         if self.own_together is None or self.own_pairs is None:
             labelled = self.present.sum(axis=1)
@@ -222,26 +233,5 @@ class ClusterTables:
         return self.own_together, self.own_pairs
 
 
-def _count(tuples: LabelTuples, labels: NDArray[Any], K: int) -> tuple[Array, Array]:
-    """Return ``table`` (m, K) and ``size`` (K,)."""
-    u, m = tuples.n_tuples, tuples.n_columns
-    rows = max(_ROWS_AT_ONCE, m * K)
-
-    def count(start: int) -> tuple[Array, Array]:
-        table, size = np.zeros((m, K)), np.zeros(K)
-        stop = min(start + rows, u)
-        kernels.add_to_tables(
-            tuples.codes, tuples.memberships, tuples.weights, labels, start, stop, table, size
-        )
-        return table, size
-
-    # blocks, and so the rounding of fractional weights, do not depend on the number of threads
-    (table, size), *others = map_in_threads(count, range(0, u, rows))
-    for more_table, more_size in others:
-        table += more_table
-        size += more_size
-    return table, size
-
-
-def _positive(values: Array) -> Array:
+def _positive(values: Floats) -> Floats:
     return np.where(values > 0, values, 1.0)

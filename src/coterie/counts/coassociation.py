@@ -16,25 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import coterie.counts.kernels as kernels
+from coterie.arrays import AnyArray, Floats
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.wording import short_repr
-
-__all__ = [
-    "TupleCoassociation",
-    "check_partition_weights",
-    "coassociation",
-    "coassociation_bytes",
-    "pairwise_lower_bound",
-    "self_coassociation",
-    "tuple_coassociation",
-]
-
-Array = NDArray[np.float64]
 
 #: Weights below this fraction of the largest weight are set to zero.
 _NEGLIGIBLE = 1e-12
@@ -53,9 +41,9 @@ class TupleCoassociation:
     is missing. Otherwise it holds floats, of 8 bytes up to 4,000 tuples and of 4 bytes above.
     """
 
-    values: NDArray[Any]
+    values: AnyArray
     scale: float
-    weights: Array
+    weights: Floats
 
     __repr__ = short_repr
 
@@ -64,13 +52,13 @@ class TupleCoassociation:
         """Return the number of tuples u."""
         return len(self.values)
 
-    def dense(self) -> Array:
+    def dense(self) -> Floats:
         """Return M as floats, shape (u, u)."""
         # V votes divided by V are exactly one; multiplied by a rounded 1/V they may not be
         return np.divide(self.values, np.rint(1.0 / self.scale), dtype=np.float64)
 
 
-def coassociation(P: Any, partition_weights: Any = None) -> Array:
+def coassociation(P: Any, partition_weights: Any = None) -> Floats:
     """Compute the dense co-association matrix of n points.
 
     Parameters
@@ -104,7 +92,7 @@ def coassociation(P: Any, partition_weights: Any = None) -> Array:
     return M
 
 
-def tuple_coassociation(tuples: LabelTuples, partition_weights: Array) -> TupleCoassociation:
+def tuple_coassociation(tuples: LabelTuples, partition_weights: Floats) -> TupleCoassociation:
     """Compute M over tuples; the weights (V,) are in the order of the columns of the codes."""
     u = tuples.n_tuples
     codes, alpha, soft = _kernel_arrays(tuples, partition_weights)
@@ -125,7 +113,7 @@ def tuple_coassociation(tuples: LabelTuples, partition_weights: Array) -> TupleC
     return TupleCoassociation(shares, 1.0, tuples.weights)
 
 
-def self_coassociation(tuples: LabelTuples, partition_weights: Array) -> Array:
+def self_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Floats:
     """Return the diagonal of M over tuples, (u,): 1 for labels and for unlabelled tuples.
 
     >>> self_coassociation(as_label_tuples([np.array([[0.5, 0.5], [1.0, 0.0]])]), np.ones(1)).min()
@@ -149,7 +137,7 @@ def coassociation_bytes(n_tuples: int, counted: bool = True) -> int:
     return n_tuples * n_tuples * (1 if counted else _share_dtype(n_tuples).itemsize)
 
 
-def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Array) -> float:
+def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Floats) -> float:
     """Return Σ_ij min(share together, share apart), a lower bound of J(G) for every clustering G.
 
     It takes O(u²·V) time and stores no matrix. For soft partitions the sum is over i ≠ j, as in J.
@@ -173,7 +161,7 @@ def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Array) -> float
     return sum(map_row_blocks(add, u))
 
 
-def check_partition_weights(weights: Any, n_partitions: int) -> Array:
+def check_partition_weights(weights: Any, n_partitions: int) -> Floats:
     """Return V non-negative weights, not all zero; ones if ``weights`` is None."""
     if weights is None:
         return np.ones(n_partitions)
@@ -201,7 +189,7 @@ def check_partition_weights(weights: Any, n_partitions: int) -> Array:
     return np.where(scaled < _NEGLIGIBLE * scaled.max(), 0.0, scaled)
 
 
-def _kernel_arrays(tuples: LabelTuples, weights: Array) -> tuple[NDArray[Any], Array, bool]:
+def _kernel_arrays(tuples: LabelTuples, weights: Floats) -> tuple[AnyArray, Floats, bool]:
     """Return the two arrays that the kernels need, and whether partitions are soft.
 
     For labels: codes (V', u) and weights (V',) of the partitions of positive weight. For soft
@@ -216,7 +204,7 @@ def _kernel_arrays(tuples: LabelTuples, weights: Array) -> tuple[NDArray[Any], A
     return transposed, np.ascontiguousarray((tuples.mass * root).T), True
 
 
-def _is_countable(codes: NDArray[Any], alpha: Array) -> bool:
+def _is_countable(codes: AnyArray, alpha: Floats) -> bool:
     """Return whether M is a count divided by V: weights are equal and no label is missing.
 
     The kernels count labels and partitions in two bytes at most.
@@ -230,14 +218,7 @@ def _share_dtype(n_tuples: int) -> np.dtype[Any]:
     return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)
 
 
-def _narrow(codes: NDArray[Any]) -> NDArray[Any]:
-    """Return codes (V, u) that start from 0 in each partition, in the smallest integer type.
-
-    More of them fit in a vector register.
-
-    >>> _narrow(np.array([[3, 4], [7, 5]], dtype=np.int32))
-    array([[0, 1],
-           [2, 0]], dtype=uint8)
-    """
+def _narrow(codes: AnyArray) -> AnyArray:
+    """Return codes (V, u) from 0 in the smallest type: more of them fit in a vector register."""
     from_zero = codes - codes.min(axis=1, keepdims=True)
     return from_zero.astype(np.min_scalar_type(int(from_zero.max())))

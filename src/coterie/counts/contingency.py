@@ -14,26 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import coterie.counts.kernels as kernels
+from coterie.arrays import Floats, Ints
 from coterie.errors import TooManyPointsError
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import available_memory, map_row_blocks, readable_bytes
 from coterie.runtime.wording import short_repr
-
-__all__ = [
-    "PairCounts",
-    "agreement_lower_bound",
-    "all_contingencies",
-    "count_pairs",
-    "jaccard_similarity",
-]
-
-Array = NDArray[np.float64]
 
 #: Tables (m, m) that are in memory together: one for each thread, their sum, and results.
 _TABLES_AT_ONCE = 5
@@ -49,32 +38,32 @@ class PairCounts:
     value a_ij = ⟨π_iv, π_jv⟩ m_iw m_jw, where m is the labelled mass.
     """
 
-    together: Array  # pairs together in v and in w
-    in_row: Array  # pairs together in v
-    n_points: Array  # points labelled in both
+    together: Floats  # pairs together in v and in w
+    in_row: Floats  # pairs together in v
+    n_points: Floats  # points labelled in both
     # Σ_c n_c (n_c − 1)² over the clusters of v, or Σ_i (Σ_j a_ij)²: a moment that the variance of
     # agreement by chance needs
-    row_cubes: Array
+    row_cubes: Floats
     # Σ_i d_iv d_iw, with d_iv = Σ_j a_ij the number of other points with which v puts point i; the
     # variance of the agreement of groups of partitions needs it
-    degree_products: Array
-    row_squares: Array | None = None  # Σ a_ij², None for labels, where it equals in_row
-    soft_pairs: Array | None = None  # mass of all pairs, None for labels
+    degree_products: Floats
+    row_squares: Floats | None = None  # Σ a_ij², None for labels, where it equals in_row
+    soft_pairs: Floats | None = None  # mass of all pairs, None for labels
 
     __repr__ = short_repr
 
     @property
-    def n_pairs(self) -> Array:
+    def n_pairs(self) -> Floats:
         """Return the number of pairs, i ≠ j, that both partitions label."""
         return self.n_points * (self.n_points - 1) if self.soft_pairs is None else self.soft_pairs
 
     @property
-    def mirkin(self) -> Array:
+    def mirkin(self) -> Floats:
         """Return the Mirkin distance: ordered pairs together in one partition only."""
         return self.in_row + self.in_row.T - 2 * self.together
 
 
-def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> Array:
+def all_contingencies(tuples: LabelTuples, row_weights: Floats | None = None) -> Floats:
     """Compute C = Zᵀ diag(ω) Z, shape (m, m); ω are the weights of the tuples by default.
 
     >>> from coterie.labels.tuples import as_label_tuples
@@ -84,9 +73,18 @@ def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> 
     """
     weights = tuples.weights if row_weights is None else row_weights
     m = tuples.n_columns
-    _refuse_too_many_clusters(tuples)
+    needed, free = _TABLES_AT_ONCE * 8 * m**2, available_memory()
+    if needed > max(free, _ALWAYS_ALLOWED):
+        largest = int(np.argmax(tuples.n_labels))
+        raise TooManyPointsError(
+            f"the {tuples.n_partitions:,} partitions have {m:,} clusters in all, and the "
+            f"contingency tables of all pairs need about {readable_bytes(needed)}, but "
+            f"{readable_bytes(free)} are free; partition '{tuples.partition_names[largest]}' has "
+            f"the most clusters, {tuples.n_labels[largest]:,}: leave it out if it names the rows, "
+            "or use fewer partitions"
+        )
 
-    def count(start: int, stop: int) -> Array:
+    def count(start: int, stop: int) -> Floats:
         C = np.zeros((m, m))
         if tuples.memberships is None:
             kernels.add_contingencies(tuples.codes, weights, start, stop, C)
@@ -96,12 +94,12 @@ def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> 
         return C
 
     # in a block of fewer than m rows, the (m, m) array would cost more than the counting
-    total: Array = reduce(np.add, map_row_blocks(count, tuples.n_tuples, max(20_000, m)))
+    total: Floats = reduce(np.add, map_row_blocks(count, tuples.n_tuples, max(20_000, m)))
     return total + np.triu(total, 1).T
 
 
 def count_pairs(
-    tuples: LabelTuples, contingencies: Array, row_weights: Array | None = None
+    tuples: LabelTuples, contingencies: Floats, row_weights: Floats | None = None
 ) -> PairCounts:
     """Count pairs of points for every pair of partitions, given C of :func:`all_contingencies`.
 
@@ -130,7 +128,7 @@ def count_pairs(
     )
 
 
-def jaccard_similarity(contingencies: Array, offsets: NDArray[np.int64]) -> Array:
+def jaccard_similarity(contingencies: Floats, offsets: Ints) -> Floats:
     """Return |c ∩ d| / |c ∪ d| of all base clusters, over points with both labels, (m, m).
 
     >>> from coterie.labels.tuples import as_label_tuples
@@ -146,7 +144,7 @@ def jaccard_similarity(contingencies: Array, offsets: NDArray[np.int64]) -> Arra
     return np.divide(contingencies, union, out=similarity, where=union > 0)
 
 
-def agreement_lower_bound(counts: PairCounts, partition_weights: Array) -> float:
+def agreement_lower_bound(counts: PairCounts, partition_weights: Floats) -> float:
     """Return a lower bound of J(G) for every clustering G, from distances between partitions.
 
     Let α be the weights, with sum one, and y_vw ≥ 0 with Σ_w y_vw ≤ α_v. Mirkin's distance d
@@ -161,28 +159,12 @@ def agreement_lower_bound(counts: PairCounts, partition_weights: Array) -> float
     return float((np.triu(y, 1) * counts.mirkin).sum())
 
 
-def _refuse_too_many_clusters(tuples: LabelTuples) -> None:
-    """Refuse tables that do not fit in memory; the message names the partition to look at."""
-    m = tuples.n_columns
-    needed, free = _TABLES_AT_ONCE * 8 * m**2, available_memory()
-    if needed <= max(free, _ALWAYS_ALLOWED):
-        return
-    largest = int(np.argmax(tuples.n_labels))
-    raise TooManyPointsError(
-        f"the {tuples.n_partitions:,} partitions have {m:,} clusters in all, and the contingency "
-        f"tables of all pairs need about {readable_bytes(needed)}, but {readable_bytes(free)} are "
-        f"free; partition '{tuples.partition_names[largest]}' has the most "
-        f"clusters, {tuples.n_labels[largest]:,}: leave it out if it names the rows, or use fewer "
-        "partitions"
-    )
-
-
-def _block_sums(values: Array, starts: NDArray[np.int64]) -> Array:
+def _block_sums(values: Floats, starts: Ints) -> Floats:
     """Sum an (m, m) matrix over the block of each pair of partitions, (V, V)."""
     return np.add.reduceat(np.add.reduceat(values, starts, axis=0), starts, axis=1)
 
 
-def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array) -> PairCounts:
+def _count_soft_pairs(tuples: LabelTuples, contingencies: Floats, weights: Floats) -> PairCounts:
     """Count pairs of soft partitions: sums over all pairs, minus the terms with i = j."""
     starts, V = tuples.offsets[:-1], tuples.n_partitions
     mass, squares = tuples.mass, tuples.squares
@@ -197,7 +179,16 @@ def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array)
         degrees = mass * (rows @ sizes[own] - squares[:, [v]] * mass)
         cubes[v] = weights @ degrees**2
         own_degrees[:, v] = rows @ (weights @ rows) - squares[:, v]
-        row_squares[v] = _squared_togetherness(rows, squares[:, v], mass, weights)
+        # Σ_ij a_ij² is the squared norm of the (K_v, K_v) matrix Σ_i m_iw² π_i π_iᵀ
+        known: dict[bytes, float] = {}
+        for w in range(V):
+            scale = weights * mass[:, w] ** 2
+            key = scale.tobytes()  # equal for all partitions without missing mass
+            if key not in known:
+                product = (rows * scale[:, None]).T @ rows
+                own_squares = scale * mass[:, w] ** 2 @ squares[:, v] ** 2
+                known[key] = float((product**2).sum() - own_squares)
+            row_squares[v, w] = known[key]
     n_points = (weights[:, None] * mass).T @ mass
     own_pairs = (weights[:, None] * mass**2).T @ mass**2
     return PairCounts(
@@ -209,20 +200,3 @@ def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array)
         row_squares=row_squares,
         soft_pairs=n_points**2 - own_pairs,
     )
-
-
-def _squared_togetherness(rows: Any, squares: Array, mass: Array, weights: Array) -> Array:
-    """Return Σ_{i≠j} (⟨π_i, π_j⟩ m_iw m_jw)² for every w, (V,); rows (u, K_v) are π of one v.
-
-    The sum over all i and j is the squared norm of the (K_v, K_v) matrix Σ_i m_iw² π_i π_iᵀ.
-    """
-    sums = np.empty(mass.shape[1])
-    known: dict[bytes, float] = {}
-    for w in range(mass.shape[1]):
-        scale = weights * mass[:, w] ** 2
-        key = scale.tobytes()  # equal for all partitions without missing mass
-        if key not in known:
-            product = (rows * scale[:, None]).T @ rows
-            known[key] = float((product**2).sum() - scale * mass[:, w] ** 2 @ squares**2)
-        sums[w] = known[key]
-    return sums

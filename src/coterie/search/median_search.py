@@ -19,27 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+import coterie.search.kernels as kernels
+from coterie.arrays import AnyArray, Floats, Ints
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.devices import map_in_threads
+from coterie.runtime.devices import map_in_threads, map_row_blocks
 from coterie.runtime.sampling import evenly_spaced_points
 from coterie.runtime.wording import short_repr
-from coterie.search.sweeps import sweep
-
-__all__ = [
-    "SearchResult",
-    "Start",
-    "calibrated_majority",
-    "learn_partition_weights",
-    "max_partition_starts",
-    "median_search",
-    "partition_starts",
-]
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +43,13 @@ _CELLS_OF_ALL_STARTS = 2_000_000
 _FEWEST_STARTS = 4
 _SAMPLE_ABOVE = 100_000
 _SAMPLE_POINTS = 50_000
+#: Tuples in the first block of a sweep, in the largest, and in the smallest part for one thread.
+_FIRST_BLOCK = 1 << 12
+_LARGEST_BLOCK = 1 << 17
+_SMALLEST_THREAD_PART = 1 << 12
+#: If more than this share of a block moves, the next block is small and is not marked: the marks
+#: would soon be out of date.
+_MANY_MOVES = 1 / 4
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,7 @@ class Start:
     """A start of the search: its name, and labels of the tuples (u,), −1 for no cluster."""
 
     name: str
-    labels: Labels
+    labels: Ints
 
     __repr__ = short_repr
 
@@ -72,7 +66,7 @@ class Start:
 class SearchResult:
     """The best clustering found."""
 
-    labels: Labels  # (u,) of the tuples
+    labels: Ints  # (u,) of the tuples
     tables: ClusterTables
     threshold: float  # the last τ: 1/2, or the calibrated value
     start: str  # name of the start that led to this clustering
@@ -84,7 +78,7 @@ class SearchResult:
 
 def median_search(
     tuples: LabelTuples,
-    partition_weights: Array,
+    partition_weights: Floats,
     n_clusters: int | None,
     starts: Sequence[Start],
     threshold: float | None = None,
@@ -105,7 +99,15 @@ def median_search(
     if not starts:
         starts = [Start("nothing", np.full(tuples.n_tuples, -1))]
     if tuples.n_tuples > _SAMPLE_ABOVE and len(starts) > 1:
-        starts = [_best_on_a_sample(tuples, partition_weights, n_clusters, starts, threshold)]
+        # compare them on evenly spaced points; every tuple joins its best cluster found there
+        chosen, counts = evenly_spaced_points(tuples.weights, _SAMPLE_POINTS)
+        sample = tuples.subset(chosen, counts)
+        sampled = [Start(start.name, start.labels[chosen]) for start in starts]
+        found = median_search(sample, partition_weights, n_clusters, sampled, threshold)
+        labels, _ = found.tables.assign(
+            tuples.codes, found.threshold, memberships=tuples.memberships
+        )
+        starts = [Start(found.start, labels)]
     tau = MAJORITY if threshold is None else threshold
     best = _best_of(tuples, partition_weights, n_clusters, starts, tau)
     if threshold is not None:
@@ -134,8 +136,8 @@ def calibrated_majority(tables: ClusterTables) -> float:
 
 def partition_starts(
     tuples: LabelTuples,
-    contingencies: Array,
-    partition_weights: Array,
+    contingencies: Floats,
+    partition_weights: Floats,
     n_clusters: int | None,
     at_most: int | None = None,
 ) -> list[Start]:
@@ -144,7 +146,7 @@ def partition_starts(
     If a partition has more than K clusters, the two clusters of highest mean co-association are
     merged until K are left. Merges and scores need only the contingency tables C (m, m).
     """
-    scored: list[tuple[float, int, int, Labels]] = []
+    scored: list[tuple[float, int, int, Ints]] = []
     for v in range(tuples.n_partitions):
         if partition_weights[v] == 0:
             continue
@@ -175,7 +177,7 @@ def max_partition_starts(tuples: LabelTuples) -> int:
 
 def learn_partition_weights(
     tuples: LabelTuples, n_clusters: int | None, starts: Sequence[Start]
-) -> tuple[Array, SearchResult]:
+) -> tuple[Floats, SearchResult]:
     """Minimise Σ_v √d(v, G) over clusterings G; return the weights and the search result.
 
     The weights w_v ∝ 1/√d(v, G) and the search for G are updated in turn until the weights
@@ -198,7 +200,7 @@ def learn_partition_weights(
 
 def _best_of(
     tuples: LabelTuples,
-    alpha: Array,
+    alpha: Floats,
     n_clusters: int | None,
     starts: Sequence[Start],
     tau: float,
@@ -214,30 +216,18 @@ def _best_of(
     return SearchResult(labels, tables, tau, starts[first].name, len(starts), sweeps)
 
 
-def _best_on_a_sample(
-    tuples: LabelTuples,
-    alpha: Array,
-    n_clusters: int | None,
-    starts: Sequence[Start],
-    threshold: float | None,
-) -> Start:
-    """Search on evenly spaced points, and assign every tuple to its best cluster found there."""
-    chosen, counts = evenly_spaced_points(tuples.weights, _SAMPLE_POINTS)
-    sample = tuples.subset(chosen, counts)
-    sampled = [Start(start.name, start.labels[chosen]) for start in starts]
-    result = median_search(sample, alpha, n_clusters, sampled, threshold)
-    labels, _ = result.tables.assign(tuples.codes, result.threshold, memberships=tuples.memberships)
-    return Start(result.start, labels)
-
-
 def _descend(
-    tuples: LabelTuples, alpha: Array, n_clusters: int | None, start: Start, tau: float
-) -> tuple[Labels, ClusterTables, int]:
+    tuples: LabelTuples, alpha: Floats, n_clusters: int | None, start: Start, tau: float
+) -> tuple[Ints, ClusterTables, int]:
     """Alternate sweeps and merges from one start until neither changes the clustering."""
     labels = start.labels.copy()
     n_sweeps = 0
     while True:
-        tables = _tables_with_room(tuples, labels, alpha, n_clusters)
+        labels[:] = _without_empty_clusters(labels)
+        used = int(labels.max()) + 1
+        # tables of K clusters, or with some empty clusters if K is None
+        room = used + max(8, used // 2) if n_clusters is None else max(n_clusters, used)
+        tables = ClusterTables.of(tuples, labels, alpha, min(room, tuples.n_tuples + 1))
         moved = 1
         while moved and n_sweeps < _MAX_SWEEPS:
             moved = sweep(tuples, labels, tables, tau)
@@ -252,17 +242,82 @@ def _descend(
     return labels, ClusterTables.of(tuples, labels, alpha), n_sweeps
 
 
-def _tables_with_room(
-    tuples: LabelTuples, labels: Labels, alpha: Array, n_clusters: int | None
-) -> ClusterTables:
-    """Return tables of K clusters, or with some empty clusters if K is None."""
-    labels[:] = _without_empty_clusters(labels)
-    used = int(labels.max()) + 1
-    room = used + max(8, used // 2) if n_clusters is None else max(n_clusters, used)
-    return ClusterTables.of(tuples, labels, alpha, min(room, tuples.n_tuples + 1))
+def sweep(tuples: LabelTuples, labels: Ints, tables: ClusterTables, threshold: float) -> int:
+    """Move every tuple that gains to its best cluster, and return the number of moves.
+
+    The gain of tuple a (weight w_a) in cluster b is Σ_v α_v (N[c_av, b] − τ present_v[b]) over the
+    partitions that label a, minus its own part (1 − τ) w_a Σ_v α_v if it is in b. On a tie it
+    stays. The labels (u,), −1 for none, and their tables change in place; ``threshold`` is τ.
+
+    Tuples are taken in blocks. In each block, all threads first mark the tuples that may gain by a
+    move. The marked tuples are then moved one by one if they gain in the current tables. So every
+    move raises the score, and after a sweep without moves no single move gains. Blocks do not
+    depend on the number of threads, and so results do not either.
+
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> tuples = as_label_tuples([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
+    >>> labels = np.full(4, -1)
+    >>> tables = ClusterTables.of(tuples, labels, np.ones(3), 2)
+    >>> sweep(tuples, labels, tables, 0.5) >= 4, sweep(tuples, labels, tables, 0.5)
+    (True, 0)
+    """
+    u, moved = tuples.n_tuples, 0
+    may_move = np.ones(u, dtype=np.uint8)
+    # for fewer tuples than base clusters, the table of scores would cost more than the block
+    smallest = block = max(_FIRST_BLOCK, tuples.n_columns)
+    start, share = 0, 0.0 if u > smallest else 1.0
+    if tuples.memberships is not None:  # usually few, so they are not marked
+        block, share = u, 1.0
+    while start < u:
+        stop = min(start + block, u)
+        if share <= _MANY_MOVES:
+            mark_candidates(tuples, labels, tables, threshold, start, stop, may_move)
+        moves = kernels.move_rows(
+            tuples.codes, tuples.memberships, tuples.partition_of, tuples.weights, tables.alpha,
+            threshold, tables.complete, start, stop, may_move, labels, tables.table,
+            tables.present, tables.size,
+        )  # fmt: skip
+        share = moves / (stop - start)
+        block = smallest if share > _MANY_MOVES else min(2 * block, max(smallest, _LARGEST_BLOCK))
+        moved, start = moved + moves, stop
+    return moved
 
 
-def _merge_while_better(labels: Labels, tables: ClusterTables, tau: float) -> bool:
+def mark_candidates(
+    tuples: LabelTuples,
+    labels: Ints,
+    tables: ClusterTables,
+    threshold: float,
+    start: int,
+    stop: int,
+    may_move: AnyArray,
+) -> None:
+    """Mark the tuples of start..stop that may gain by a move; the tables are unchanged."""
+    n_labels = np.diff(tables.offsets)
+    m, K = tables.table.shape
+    # scores (m, K + 1), and before them the row of a missing label; the partition weights are
+    # scaled to sum to one, so that they fit in single precision
+    scores = np.zeros((m + 1, K + 1), dtype=np.float32)[1:]
+    alpha = np.repeat(tables.alpha / tables.alpha.sum(), n_labels)
+    expected = np.repeat(threshold * tables.present, n_labels, axis=0)
+    scores[:, :-1] = alpha[:, None] * (tables.table - expected)
+    scores[:, -1] = alpha
+    # A gain is at most the size of the largest cluster and is rounded V + 1 times; so is the weight
+    # of the partitions. Two gains together have three such errors of half an epsilon per rounding.
+    roundings = 2 * (len(tables.alpha) + 2)
+    tolerance = np.float32(roundings * np.finfo(np.float32).eps * tables.size.max())
+    own_part = np.float32(1.0 - threshold)
+
+    def mark(a: int, b: int) -> None:
+        kernels.find_tuples_that_may_move(
+            tuples.codes, tuples.weights, labels, scores, own_part, tolerance, start + a,
+            start + b, may_move,
+        )  # fmt: skip
+
+    map_row_blocks(mark, stop - start, at_least=_SMALLEST_THREAD_PART)
+
+
+def _merge_while_better(labels: Ints, tables: ClusterTables, tau: float) -> bool:
     """Merge pairs of clusters, best first, while the score rises; labels ≥ 0 change in place."""
     gains = tables.merge_gains(tau)
     empty = tables.size == 0
@@ -284,7 +339,7 @@ def _merge_while_better(labels: Labels, tables: ClusterTables, tau: float) -> bo
     return merged
 
 
-def _merge_down(affinity: Array, pairs: Array, n_clusters: int) -> Labels:
+def _merge_down(affinity: Floats, pairs: Floats, n_clusters: int) -> Ints:
     """Merge clusters of highest mean co-association until K are left; return the new labels.
 
     ``affinity`` and ``pairs`` (K_v, K_v) are those of :meth:`ClusterTables.cluster_affinity`.
@@ -307,13 +362,13 @@ def _merge_down(affinity: Array, pairs: Array, n_clusters: int) -> Labels:
     return _without_empty_clusters(target)
 
 
-def _tables_of_columns(tuples: LabelTuples, columns: Array, alpha: Array) -> ClusterTables:
+def _tables_of_columns(tuples: LabelTuples, columns: Floats, alpha: Floats) -> ClusterTables:
     """Return the tables of a clustering, given its contingency with every partition, (m, K)."""
     present = np.add.reduceat(columns, tuples.offsets[:-1], axis=0)
     return ClusterTables(columns, present, present.max(axis=0), alpha, tuples.offsets, False)
 
 
-def _without_empty_clusters(labels: Labels) -> Labels:
+def _without_empty_clusters(labels: Ints) -> Ints:
     """Renumber the clusters without gaps; −1 stays."""
     used = np.zeros(int(labels.max()) + 2, dtype=np.int64)
     used[labels[labels >= 0]] = 1
