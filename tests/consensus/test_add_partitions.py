@@ -193,7 +193,7 @@ def test_an_interrupt_changes_nothing(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ct.RobustConsensus, "_report", interrupted)
+    monkeypatch.setattr(ct.RobustConsensus, "_finish", interrupted)
     with pytest.raises(KeyboardInterrupt):
         est.add_partitions(P[:, 5:])
     assert vars(est).keys() == before.keys()

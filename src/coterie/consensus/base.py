@@ -20,11 +20,10 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from coterie.consensus.link_constraints import Links, check_links, hold_links
+from coterie.arrays import AnyArray, Bools, Floats, Ints
+from coterie.consensus.constraints import Links, check_links, enforce_links
 from coterie.consensus.parameters import check_n_clusters
-from coterie.consensus.probabilities import cluster_probabilities, label_probabilities
 from coterie.consensus.results import ConsensusResults
-from coterie.consensus.undecided_rows import assign_by_equal_votes, label_undecided_tuples
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.ensembles.input_checks import check_row_weights
@@ -45,11 +44,12 @@ from coterie.labels.tuples import LabelTuples, compress_labels, compress_members
 from coterie.runtime.messages import shows_stages
 from coterie.runtime.wording import short_repr
 
-__all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
-
-Array = NDArray[np.float64]
-
 _log = logging.getLogger(__name__)
+
+#: Probability of errors that all partitions share. Chosen so that the probability of the label is
+#: calibrated over datasets with known classes.
+SHARED_ERRORS = 0.05
+_CELLS_A_BLOCK = 1 << 22  # of the shares of votes that are in memory together
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Labelling:
     Unless ``is_final``, tuples without a label in a weighted partition are labelled later.
     """
 
-    labels: NDArray[np.int64]
-    partition_weights: Array
+    labels: Ints
+    partition_weights: Floats
     threshold: float = 0.5
     is_final: bool = False
 
@@ -148,7 +148,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         if not used.all():
             matrix = matrix.rows(used)
             weights = None if weights is None else weights[used]
-            _refuse_unlabelled_partitions(matrix)
+            for v in np.flatnonzero(np.asarray(matrix.n_labels) == 0):
+                raise InvalidLabelsError(
+                    f"partition '{matrix.names[v]}' (column {v}) labels only rows of weight 0; "
+                    "leave it out"
+                )
             links = None if links is None else links.among(used)
         tuples = _compressed(matrix, weights)
         self._refuse_soft(tuples)
@@ -215,8 +219,13 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             self._tuples, self._vocabulary, P_new, self._row_weights
         )
         self._refuse_soft(tuples)
-        weights = getattr(self, "partition_weights", None)
-        _refuse_old_weights(weights, n_before, tuples.n_partitions)
+        given: Any = getattr(self, "partition_weights", None)
+        if np.shape(given) == (n_before,):
+            raise InvalidParameterError(
+                f"partition_weights has {n_before} numbers, but with the new partitions there are "
+                f"{tuples.n_partitions}; call est.set_params(partition_weights=...) with all "
+                "weights, those of the earlier partitions first"
+            )
         with self._restored_on_failure():
             self._vocabulary = vocabulary
             self.index_ = index if before is None else before
@@ -245,7 +254,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             return labels
         return labels, label_probabilities(self._tables, *rows, labels)
 
-    def predict_proba(self, P: Any) -> Array:
+    def predict_proba(self, P: Any) -> Floats:
         """Return the estimated probability of each cluster for points, (n', K).
 
         With a_k the mean share of votes that put a point together with members of cluster k,
@@ -331,7 +340,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         """Label the distinct tuples after partitions were added; by default as in ``fit``."""
         return self._label_tuples(tuples)
 
-    def _check_settings(self, tuples: LabelTuples) -> tuple[int, Array]:
+    def _check_settings(self, tuples: LabelTuples) -> tuple[int, Floats]:
         """Return K and the partition weights in the order of the tuples' columns, checked."""
         weights = check_partition_weights(self.partition_weights, tuples.n_partitions)
         return self._number_of_clusters(tuples, weights), weights[tuples.partition_order]
@@ -365,7 +374,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         """Move points so that all constraints hold; a moved point becomes a separate tuple."""
         weights = labelling.partition_weights
         labels = label_undecided_tuples(tuples, labelling.labels, weights, labelling.threshold)
-        tuples, labels, self.constraints_ = hold_links(
+        tuples, labels, self.constraints_ = enforce_links(
             links, tuples, labels, weights, self._row_weights, self._fitted_rows
         )
         return tuples, replace(labelling, labels=labels, is_final=True)
@@ -393,8 +402,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         self._tables, self._tuple_labels, self._tuples = tables, labels, tuples
 
     def _assign(
-        self, codes: NDArray[Any], memberships: Array | None
-    ) -> tuple[NDArray[np.int32], Array]:
+        self, codes: AnyArray, memberships: Floats | None
+    ) -> tuple[NDArray[np.int32], Floats]:
         """Return labels and margins of encoded rows, see ``predict``."""
         known = np.append(self._tuple_labels, -1)[known_tuples(codes, memberships, self._tuples)]
         labels, margin = self._tables.assign(codes, self.threshold_, known, memberships)
@@ -405,7 +414,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             )
         return labels.astype(np.int32), margin
 
-    def _encode_rows(self, P: Any) -> tuple[NDArray[Any], Array | None]:
+    def _encode_rows(self, P: Any) -> tuple[AnyArray, Floats | None]:
         """Return the indicator columns of new rows, and their memberships if they are soft."""
         if not isinstance(self._vocabulary, Memberships):
             return self._tuples.columns_of(encode_like(P, self._vocabulary)), None
@@ -432,7 +441,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             )
 
 
-def voting_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDArray[np.int64]]:
+def voting_tuples(tuples: LabelTuples, weights: Floats) -> tuple[LabelTuples, Ints]:
     """Return the distinct tuples of the partitions of positive weight, and their indices (u,).
 
     A tuple without a label in these partitions has no distance to others, and would become a
@@ -446,26 +455,83 @@ def voting_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDA
     return voting.subset(labelled), place[group]
 
 
-def _compressed(matrix: LabelMatrix | Memberships, weights: Any) -> LabelTuples:
+def _compressed(matrix: LabelMatrix | Memberships, weights: Floats | None) -> LabelTuples:
     if isinstance(matrix, Memberships):
         return compress_memberships(matrix, weights)
     return compress_labels(matrix, weights)
 
 
-def _refuse_unlabelled_partitions(matrix: LabelMatrix | Memberships) -> None:
-    for v, n_labels in enumerate(matrix.n_labels):
-        if n_labels == 0:
-            raise InvalidLabelsError(
-                f"partition '{matrix.names[v]}' (column {v}) labels only rows of weight 0; "
-                "leave it out"
-            )
+def label_undecided_tuples(
+    tuples: LabelTuples, labels: Ints, partition_weights: Floats, threshold: float
+) -> Ints:
+    """Return labels (u,) in which tuples without a weighted label are labelled by the others."""
+    if not tuples.has_missing:
+        return labels
+    decided = tuples.has_weighted_label(partition_weights)
+    if decided.all():
+        return labels
+    labels = np.where(decided, labels, -1)
+    tables = ClusterTables.of(tuples, labels, partition_weights)
+    labels[~decided] = assign_by_equal_votes(
+        tables, tuples.codes, tuples.memberships, ~decided, threshold
+    )
+    return labels
 
 
-def _refuse_old_weights(partition_weights: Any, n_before: int, n_partitions: int) -> None:
-    """Refuse partition weights that do not cover the added partitions."""
-    if np.shape(partition_weights) == (n_before,):
-        raise InvalidParameterError(
-            f"partition_weights has {n_before} numbers, but with the new partitions there are "
-            f"{n_partitions}; call est.set_params(partition_weights=...) with all "
-            "weights, those of the earlier partitions first"
-        )
+def assign_by_equal_votes(
+    tables: ClusterTables,
+    codes: AnyArray,
+    memberships: Floats | None,
+    rows: Bools,
+    threshold: float,
+) -> Ints:
+    """Return the labels of some rows if every partition has weight 1."""
+    equal = replace(tables, alpha=np.ones_like(tables.alpha))
+    chosen = None if memberships is None else memberships[rows]
+    return equal.assign(codes[rows], threshold, memberships=chosen)[0]
+
+
+def cluster_probabilities(shares: Floats, labels: AnyArray) -> Floats:
+    """Return the probabilities of clusters from shares of votes (n, K), see ``predict_proba``.
+
+    The largest probability of a row is that of its label; the label −1 is none.
+
+    >>> cluster_probabilities(np.array([[0.6, 0.2], [0.0, 0.0]]), np.array([0, -1]))
+    array([[0.7375, 0.2625],
+           [0.5   , 0.5   ]])
+    """
+    K = shares.shape[1]
+    total = shares.sum(axis=1, keepdims=True)
+    equal = np.full_like(shares, 1.0 / K)
+    probabilities = np.divide(shares, total, out=equal, where=total > 0)
+    probabilities *= 1 - SHARED_ERRORS
+    probabilities += SHARED_ERRORS / K
+    outvoted = np.flatnonzero((labels >= 0) & (probabilities.argmax(axis=1) != labels))
+    if not len(outvoted):
+        return probabilities
+    # the nearest probabilities, by squares, in which no cluster is above the label's: the label and
+    # the clusters above it get their mean. The mean of the label and the j largest rises with j as
+    # long as they are above it, and falls from the label itself on
+    own = probabilities[outvoted, labels[outvoted]]
+    falling = -np.sort(-probabilities[outvoted], axis=1)
+    means = (own[:, None] + np.cumsum(falling, axis=1)) / np.arange(2, K + 2)
+    level = means[:, :-1].max(axis=1, initial=0.0)
+    probabilities[outvoted] = np.minimum(probabilities[outvoted], level[:, None])
+    # above the others by rounding, so that argmax finds it
+    probabilities[outvoted, labels[outvoted]] = np.nextafter(level, 1.0)
+    return probabilities
+
+
+def label_probabilities(
+    tables: ClusterTables, codes: AnyArray, memberships: Floats | None, labels: AnyArray
+) -> Floats:
+    """Return the probability of the label of each row, (n,); 0 for the label −1."""
+    probabilities = np.zeros(len(labels))
+    step = max(_CELLS_A_BLOCK // max(len(tables.size), codes.shape[1]), 1)
+    for start in range(0, len(labels), step):
+        rows = slice(start, start + step)
+        soft = None if memberships is None else memberships[rows]
+        each = cluster_probabilities(tables.vote_shares(codes[rows], soft), labels[rows])
+        own = each[np.arange(len(each)), np.maximum(labels[rows], 0)]
+        probabilities[rows] = np.where(labels[rows] >= 0, own, 0.0)
+    return probabilities

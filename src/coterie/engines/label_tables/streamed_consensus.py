@@ -22,8 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.consensus.probabilities import label_probabilities
-from coterie.consensus.undecided_rows import assign_by_equal_votes
+from coterie.consensus.base import assign_by_equal_votes, label_probabilities
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.engines.label_tables.packed_keys import KeyLayout
 from coterie.engines.label_tables.packed_table import TupleCounts

@@ -10,10 +10,10 @@ from scipy.cluster.hierarchy import leaves_list, optimal_leaf_ordering
 from scipy.spatial.distance import squareform
 
 from coterie.arrays import AnyArray, Floats, Ints
+from coterie.consensus.base import label_probabilities
 from coterie.consensus.cluster_consensus import cluster_consensus, fitted_rows, item_consensus
 from coterie.consensus.diagnostics import fitted_consensus
 from coterie.consensus.linkage import weighted_linkage
-from coterie.consensus.probabilities import label_probabilities
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.errors import InvalidLabelsError

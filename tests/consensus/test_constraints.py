@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coterie as ct
-from coterie.consensus.link_constraints import check_links
+from coterie.consensus.constraints import check_links
 from coterie.errors import InvalidParameterError
 
 

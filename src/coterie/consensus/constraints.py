@@ -13,18 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from coterie.arrays import Bools, Floats, Ints
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
-
-__all__ = ["Links", "check_links", "hold_links"]
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 #: Nodes of the search, and cells that they look at, after which the best assignment is taken.
 _MOST_NODES, _MOST_CELLS = 20_000, 2e8
@@ -34,34 +29,19 @@ _TIE = 1e-12
 
 @dataclass(frozen=True)
 class Links:
-    """Checked constraints.
+    """Checked constraints."""
 
-    Attributes
-    ----------
-    points : (s,) int
-        The rows that have a constraint, in rising order.
-    must, cannot : (m, 2) int
-        Pairs, as places among ``points``.
-    groups : (s,) int
-        The group of each of the points.
-    """
+    points: Ints  # (s,) the rows that have a constraint, in rising order
+    must: Ints  # (m, 2) pairs, as places among the points
+    cannot: Ints
+    groups: Ints  # (s,) the group of each of the points
 
-    points: Rows
-    must: Rows
-    cannot: Rows
-    groups: Rows
-
-    def assign(self, labels: Rows, votes: Array) -> tuple[Rows, bool]:
+    def assign(self, labels: Ints, votes: Floats) -> tuple[Ints, bool]:
         """Return labels (s,) that hold all constraints, and whether they are optimal.
 
         Labels of points whose constraints hold, and those of all points connected with them, stay.
         The others maximise the sum of ``votes`` (s, K). The search is exhaustive for a few dozen
         connected groups; with more it may stop early, at the best assignment that it found.
-
-        Raises
-        ------
-        InvalidParameterError
-            If the clusters are too few for the cannot-link pairs.
         """
         edges = np.unique(np.sort(self.groups[self.cannot], axis=1), axis=0)
         n_groups = int(self.groups.max()) + 1
@@ -87,7 +67,7 @@ class Links:
             is_exact &= exact
         return labels, is_exact
 
-    def among(self, used: NDArray[np.bool_]) -> Links:
+    def among(self, used: Bools) -> Links:
         """Return the constraints with rows numbered among the used ones; refuse other rows."""
         if not used[self.points].all():
             row = int(self.points[~used[self.points]][0])
@@ -98,7 +78,7 @@ class Links:
         place = (np.cumsum(used) - 1)[self.points]
         return Links(place, self.must, self.cannot, self.groups)
 
-    def _refuse_colours(self, members: Rows, edges: Rows, K: int, exact: bool) -> None:
+    def _refuse_colours(self, members: Ints, edges: Ints, K: int, exact: bool) -> None:
         first = {int(g): int(self.points[np.argmax(self.groups == g)]) for g in members}
         clique = _greedy_clique(edges, len(members))
         if len(clique) > K:
@@ -117,22 +97,10 @@ class Links:
 
 
 def check_links(must_link: Any, cannot_link: Any, n: int) -> Links | None:
-    """Check pairs of rows; return None if there are no pairs.
+    """Check pairs (m, 2) of n rows; return None if there are no pairs.
 
-    Parameters
-    ----------
-    must_link, cannot_link : (m, 2) row numbers, or None
-    n : int
-        The number of rows.
+    Rows that must be together and apart are refused, with a chain of must-link pairs that shows it.
 
-    Raises
-    ------
-    InvalidParameterError
-        If a row does not exist, or if rows must be together and apart; the message has a chain of
-        must-link pairs that shows it.
-
-    Examples
-    --------
     >>> links = check_links([(0, 1), (1, 4)], [(4, 2)], n=5)
     >>> links.points.tolist(), links.groups.tolist()
     ([0, 1, 2, 4], [0, 0, 1, 0])
@@ -155,34 +123,20 @@ def check_links(must_link: Any, cannot_link: Any, n: int) -> Links | None:
     return Links(points, must, cannot, groups)
 
 
-def hold_links(
+def enforce_links(
     links: Links,
     tuples: LabelTuples,
-    labels: Rows,
-    partition_weights: Array,
-    row_weights: Array | None = None,
-    rows: Rows | None = None,
-) -> tuple[LabelTuples, Rows, dict[str, Any]]:
+    labels: Ints,
+    partition_weights: Floats,
+    row_weights: Floats | None = None,
+    rows: Ints | None = None,
+) -> tuple[LabelTuples, Ints, dict[str, Any]]:
     """Move points to other clusters so that all constraints hold.
 
     The votes of a point for a cluster are the mean share of partitions that put it together with
     the points of the cluster, by the weights of the partitions, times the weight of its row.
-
-    Parameters
-    ----------
-    links : Links
-    tuples : the fitted tuples
-    labels : (u,) clusters of the tuples
-    partition_weights : (V,)
-    row_weights : (n,), optional
-    rows : (n,) rows of the input of the points, optional
-
-    Returns
-    -------
-    tuples, labels : the same, with every moved point as a separate tuple at the end
-    report : dict
-        The numbers of ``must_link`` and ``cannot_link`` pairs, the rows that were ``moved``, and
-        whether the assignment is ``exact``: no other one has more votes.
+    ``rows`` (n,) are the numbers of the points in the input. Return tuples and labels (u',), with
+    every moved point as a separate tuple at the end, and the report for ``constraints_``.
     """
     tables = ClusterTables.of(tuples, labels, partition_weights)
     at = tuples.inverse[links.points]
@@ -203,7 +157,7 @@ def hold_links(
     return tuples, np.append(labels[kept], held[moved]), report
 
 
-def _pairs(name: str, pairs: Any, n: int) -> Rows:
+def _pairs(name: str, pairs: Any, n: int) -> Ints:
     """Return pairs of rows as an array (m, 2)."""
     if pairs is None or len(pairs) == 0:
         return np.empty((0, 2), dtype=np.int64)
@@ -217,7 +171,7 @@ def _pairs(name: str, pairs: Any, n: int) -> Rows:
     return array.astype(np.int64)
 
 
-def _components(edges: Rows, n: int) -> tuple[coo_array, Rows]:
+def _components(edges: Ints, n: int) -> tuple[coo_array, Ints]:
     """Return the graph with these edges, and the connected component of each of its n nodes."""
     ones = np.ones(len(edges))
     graph = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n)).tocsr()
@@ -234,7 +188,7 @@ def _path(graph: Any, start: int, end: int) -> list[tuple[int, int]]:
     return path
 
 
-def _colour(scores: Array, edges: Rows) -> tuple[Rows | None, bool]:
+def _colour(scores: Floats, edges: Ints) -> tuple[Ints | None, bool]:
     """Give neighbours different colours with the largest sum of scores (G, K).
 
     Depth first: the group with the fewest free colours is next, and its best colour is tried
@@ -279,7 +233,7 @@ def _colour(scores: Array, edges: Rows) -> tuple[Rows | None, bool]:
             return best, False
 
 
-def _greedy_clique(edges: Rows, n: int) -> list[int]:
+def _greedy_clique(edges: Ints, n: int) -> list[int]:
     """Return nodes that are all neighbours of each other, those with many neighbours first."""
     adjacent = np.zeros((n, n), dtype=bool)
     adjacent[edges[:, 0], edges[:, 1]] = adjacent[edges[:, 1], edges[:, 0]] = True
