@@ -38,17 +38,6 @@ def test_a_draw_follows_its_seed(name):
     assert not np.array_equal(first.P, other.P)
 
 
-def test_each_view_gives_ten_partitions(monkeypatch):
-    """The partitions of all views are side by side; a constant feature is harmless."""
-    y = np.repeat([0, 1, 2], 12)
-    views = [np.random.default_rng(0).normal(size=(36, 3)), np.column_stack([y, np.ones(36)])]
-    monkeypatch.setattr(suite, "load_views", lambda _: (views, y))
-    drawn = BY_NAME["msrc_v1, fixed K"].draw(0)
-    assert drawn.P.shape == (36, 20)
-    for column in drawn.P[:, 10:].T:  # in the second view, points of a class are equal
-        assert all(len(np.unique(column[y == c])) == 1 for c in range(3))
-
-
 def test_a_pool_is_sampled_by_members_and_rows(monkeypatch, tmp_path):
     """A draw has 10 of the 100 members and at most so many rows, both decided by the seed."""
     monkeypatch.setenv("COTERIE_DATA", str(tmp_path))
@@ -71,14 +60,3 @@ def test_a_pool_is_sampled_by_members_and_rows(monkeypatch, tmp_path):
     assert set(other.P[:, 0] // 100) != set(rows) and set(other.P[0] % 100) != set(chosen)
     with pytest.raises(DatasetUnavailableError, match="pools/MF"):
         BY_NAME["pool MF"].draw(0)
-
-
-def test_the_market_leaves_out_advertisers_in_no_view(monkeypatch):
-    """A cell takes as many cuts of a view as it says; a row without labels is no point."""
-    view = np.array([[0, 0, 1], [1, 1, 0], [-1, -1, -1], [1, 0, 0]])
-    other = np.where(np.arange(4)[:, None] == 1, -1, view)
-    monkeypatch.setattr(suite, "_market", lambda _: ([view, other, view], np.array([0, 1, 1, 0])))
-    one = BY_NAME["one a view"].draw(0)
-    assert one.P.tolist() == [[0, 0, 0], [1, -1, 1], [1, 1, 1]]
-    assert one.y.tolist() == [0, 1, 0]
-    assert BY_NAME["six a view"].draw(0).P.shape == (3, 9)

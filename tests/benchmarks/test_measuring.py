@@ -1,9 +1,11 @@
-"""Works that are measured in new processes, and what is counted of them."""
+"""What is counted of works and programs that are measured in processes of their own."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,11 @@ import pytest
 
 from benchmarks import measuring
 from benchmarks.measuring import Measurement, Stopwatch, measure, measure_side_by_side
+from benchmarks.program_runs import failure_text, run_program
 from coterie.errors import CoterieError
+
+#: Holds a pipe open, and writes to it only if nobody ends this process.
+HOLD = "import os, sys, time; pipe = open(sys.argv[1], 'w'); {}time.sleep(60); pipe.write('alive')"
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +85,74 @@ def test_works_take_turns_until_they_took_enough_time(monkeypatch):
     found = measure_side_by_side(works, repeats=4, enough_seconds=60.0)
     assert order == ["slow", "quick", "slow", "quick", "quick", "quick"]
     assert found["slow"].runs == (40.0, 40.0) and found["quick"].runs == (1.0,) * 4
+
+
+def python(code: str) -> list[str]:
+    """Return the command that runs some Python."""
+    return [sys.executable, "-S", "-c", code]
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    """A named pipe, and a function that returns what came once no process holds it open."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reading, True)
+    yield str(path), lambda: os.read(reading, 9)
+    os.close(reading)
+
+
+def test_streams_status_and_variables_of_a_program(tmp_path):
+    """Output, exit status, a signal and environment variables; no path in a failure."""
+    code = f"import os, sys; print('é', os.environ['COLOUR']); sys.exit('error: {tmp_path}/x: no')"
+    run = run_program(python(code), 60, {"COLOUR": "red"})
+    assert (run.status, run.output) == (1, "é red\n")
+    assert failure_text(run, tmp_path) == "error: x: no"
+    killed = run_program(python("import os; os.kill(os.getpid(), 9)"), 60)
+    assert (killed.status, killed.in_time) == (-signal.SIGKILL, True)
+    assert failure_text(killed, tmp_path) == "exit status -9"
+
+
+def test_a_program_ends_with_its_children_when_the_time_is_up(pipe):
+    """Neither the program nor its child continues."""
+    path, rest = pipe
+    child = [sys.executable, "-c", HOLD.format(""), path]
+    run = run_program(python(f"import subprocess; subprocess.run({child!r})"), 0.5)
+    assert (run.in_time, run.status) == (False, -signal.SIGKILL)
+    assert rest() == b""
+
+
+def test_an_interrupt_ends_the_program(pipe):
+    """An interrupt while the program runs leaves no process behind."""
+    path, rest = pipe
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_program(
+                [*python(HOLD.format(f"os.kill({os.getpid()}, {signal.SIGALRM:d}); ")), path], 60
+            )
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert rest() == b""
+
+
+def test_bytes_of_sockets_are_counted():
+    """Methods of sockets and of files made of them."""
+    code = """
+import socket
+from benchmarks.counted_sockets import count_socket_bytes
+counts = count_socket_bytes()
+one, other = socket.socketpair()
+one.sendall(b"x" * 1000)
+one.send(b"y" * 10)
+file = other.makefile("rwb")
+assert len(file.read(1010)) == 1010
+file.write(b"z" * 5)
+file.flush()
+one.recv(3)
+one.recv_into(bytearray(9))
+print(counts)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "{'sent': 1015, 'received': 1015}\n"

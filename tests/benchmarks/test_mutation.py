@@ -9,7 +9,7 @@ import pytest
 
 from benchmark_results import check_result
 from benchmarks.mutation import EQUIVALENTS, MODULES, read_equivalents, summary
-from benchmarks.mutation.mutants import SOURCES, difference, draw_mutants
+from benchmarks.mutation.mutants import SOURCES
 from benchmarks.mutation.runs import ROOT, paths_of_tests
 
 
@@ -48,19 +48,6 @@ def test_reviewed_equivalents_are_in_the_code():
     for (module, before, after), why in read_equivalents(EQUIVALENTS).items():
         lines = [line.strip() for line in (SOURCES / module).read_text().splitlines()]
         assert " ".join(lines).count(before) == 1 and before != after and why
-
-
-def test_changes_spare_what_tests_cannot_see():
-    """Texts, annotations, decorators and imports are not changed; the same draw is made again."""
-    pytest.importorskip("mutmut", reason="mutmut is not installed")
-    module = "counts/coassociation.py"
-    drawn, n_mutants = draw_mutants(module, 1.0, 0)
-    source = (SOURCES / module).read_text()
-    assert len(drawn) <= n_mutants and all(mutant.source != source for mutant in drawn)
-    assert not any("import" in mutant.before or "@" in mutant.before for mutant in drawn)
-    some = draw_mutants(module, 0.1, 3)[0]
-    assert some == draw_mutants(module, 0.1, 3)[0] != draw_mutants(module, 0.1, 4)[0]
-    assert difference(source, some[0].source) == (some[0].line, some[0].before, some[0].after)
 
 
 def test_a_mutant_is_killed_or_survives():

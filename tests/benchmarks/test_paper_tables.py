@@ -3,65 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from benchmark_results import check_result
 from benchmarks import paper_table2, paper_table3
-from benchmarks.harness import Context
 from benchmarks.paper_table2 import ENSEMBLES, TABLE2, make_runs, recipe_features
 from benchmarks.paper_table3 import TABLE3
-from benchmarks.paper_tables import BASE_RUNS, method_title
-from coterie import load_dataset, make_partitions
+from benchmarks.paper_tables import BASE_RUNS
+from coterie import load_dataset
 from coterie.consensus.registry import (
     CONSENSUS_METHODS,
     FLAGSHIP,
     MULTIVIEW_METHODS,
-    consensus_method,
 )
 from coterie.inspection.scores import clustering_accuracy
-
-
-@pytest.fixture
-def only_iris(monkeypatch):
-    """Iris is the only dataset that can be read."""
-
-    def missing(_, names):
-        return {name: "not here" for name in names if name != "iris"}
-
-    monkeypatch.setattr(Context, "missing_datasets", missing)
-    few = TABLE2._replace(columns={"k-means": BASE_RUNS})
-    monkeypatch.setattr(paper_table2, "TABLE2", few)
-
-
-def test_table_2_runs(only_iris, tmp_path):
-    """Means are those of the draws; rows have all columns; missing datasets are named."""
-    result = paper_table2.run(Context(quick=True, keep=tmp_path), draws=2, jobs=1)
-    assert "Reuters was not run: --quick leaves it out" in result.notes
-    assert "Wine was not run: not here" in result.notes
-    cells = check_result(result)["cells"]
-    assert [cell["condition"] for cell in cells] == ["mixed, fixed", "mixed, diverse"]
-    for cell in cells:
-        assert list(cell["methods"]) == [BASE_RUNS, FLAGSHIP]
-        for found in cell["methods"].values():
-            assert found["mean"] == pytest.approx(np.mean(found["accuracies"]))
-            assert found["draws"] == 2
-    summary, accuracies, _ = result.tables
-    assert [row[-1] for row in summary.rows] == [".830", "–"]
-    assert [row[0] for row in accuracies.rows[:3]] == [
-        "k-means",
-        "k-means, printed",
-        method_title(FLAGSHIP),
-    ]
-    assert ("RCC, printed", ".89") in accuracies.rows
-    assert len(accuracies.rows) == 2 + len(TABLE2.figures)
-
-
-def test_table_3_without_data_is_empty(only_iris):
-    """Without data there are no tables, and one note a dataset."""
-    result = paper_table3.run(Context(), jobs=1)
-    assert not result.tables and len(result.notes) == len(TABLE3.titles)
 
 
 def test_columns_of_the_paper_are_the_methods_that_name_them():
@@ -106,29 +61,3 @@ def test_runs_are_divided_among_the_features_and_follow_the_seed():
     assert set(fixed) == {3}
     assert diverse.min() >= 3 and 3 < diverse.max() <= 12
     assert not np.array_equal(make_runs([X], 3, "fixed", 0, 12), make_runs([X], 3, "fixed", 1, 12))
-
-
-def test_methods_of_a_draw_share_its_partitions():
-    """An accuracy is that of the method on the runs of the draw; k-means is their mean."""
-    X, y = load_dataset("iris")
-    P = make_partitions(X, 3, 40, ensemble="kmeans", random_state=np.random.RandomState(5))
-    score = paper_table2._load("iris", "raw", "fixed")(5)
-    assert score(BASE_RUNS) == pytest.approx(np.mean([clustering_accuracy(y, c) for c in P.T]))
-    labels = consensus_method("l2").make(3, 5).fit(P).labels_
-    assert score("l2") == clustering_accuracy(y, labels)
-
-
-def test_a_view_is_clustered_alone(monkeypatch):
-    """A view that separates the classes has accuracy 1, and another one has not."""
-    rng = np.random.default_rng(0)
-    y = np.repeat([0, 1], 20)
-    views = [rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 20 * y[:, None]]
-
-    class Info:
-        view_sizes = ("gist", "hog")
-
-    monkeypatch.setattr(paper_table3, "load_views", lambda *_, **__: (views, y, Info))
-    score = paper_table3._load("made up")(0)
-    assert score("hog") == 1
-    assert score("gist") < 0.9
-    assert 0.5 <= score("rcc") <= 1

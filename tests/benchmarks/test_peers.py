@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,9 +12,9 @@ import pytest
 from benchmark_results import check_result
 from benchmarks import peers
 from benchmarks.harness import Context
-from benchmarks.peers import KINDS, accuracy_by_wrong_votes, runner, trials
-from benchmarks.peers.tasks import WRONG_OF_20, Task, growing_task, write_task, wrong_vote_tasks
-from benchmarks.peers.trials import Limits, Material, find_or_make, run_trial
+from benchmarks.peers import KINDS, runner
+from benchmarks.peers.tasks import Task, growing_task, write_task
+from benchmarks.peers.trials import Limits, Material, run_trial
 from coterie.ensembles.generate import planted_partitions
 from coterie.inspection.scores import clustering_accuracy, mirkin_objective
 
@@ -95,14 +93,6 @@ def test_the_runner_imports_only_numpy():
     assert set(runner.METHODS) >= runner.WITHOUT_WARM_UP
 
 
-@pytest.mark.filterwarnings("ignore:all . partitions are the same")
-def test_methods_of_this_environment_find_a_planted_partition():
-    """Without noise the planted partition is recovered."""
-    P, y = planted_partitions([30, 20, 10], 6, 0, 0.0, random_state=0)
-    for method in ("coterie.robust-l2", "coterie.l2", "scikit-learn.one-hot"):
-        assert clustering_accuracy(y, runner.METHODS[method](runner.Data(3, 6, P=P))) == 1.0
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_tasks_are_written_without_their_classes(kind, tmp_path):
     """The runner reads what was written; the files hold no array of the classes."""
@@ -112,38 +102,6 @@ def test_tasks_are_written_without_their_classes(kind, tmp_path):
     assert (data.n_points, data.n_clusters) == (60, task.n_clusters)
     assert data.head(7).n_points == 7
     assert {path.stem for path in (tmp_path / "task").iterdir()} == {*material.given, "task"}
-
-
-@pytest.fixture
-def pip(monkeypatch):
-    """Record the commands of pip and venv instead of running them."""
-    commands: list[list[str]] = []
-
-    def output(command):
-        commands.append(command)
-        if "broken" in command:
-            raise subprocess.CalledProcessError(1, command, stderr="x\nERROR: no wheel\nhint")
-        if "venv" in command:
-            Path(command[-1]).mkdir(parents=True, exist_ok=True)
-        return json.dumps([{"name": "Some_Peer", "version": "1.0"}])
-
-    monkeypatch.setattr(trials, "_output", output)
-    monkeypatch.setitem(trials.REQUIREMENTS, "Some-Peer", (("numpy<2",), ("some-peer",)))
-    return commands
-
-
-def test_an_environment_is_made_once_for_its_requirements(pip, monkeypatch, tmp_path):
-    """Wheels come first, the package alone last; other requirements make another one."""
-    made = find_or_make("Some-Peer", tmp_path)
-    assert (made.installed, made.error) == ({"some-peer": "1.0"}, "")
-    assert pip[1][-3:] == ["--only-binary", ":all:", "numpy<2"]
-    assert pip[2][-2:] == ["--no-deps", "some-peer"]
-    assert find_or_make("Some-Peer", tmp_path) == made
-    assert len(pip) == 4
-    monkeypatch.setitem(trials.REQUIREMENTS, "Some-Peer", (("broken",), ()))
-    for _ in range(2):
-        assert find_or_make("Some-Peer", tmp_path) == ("", {}, "ERROR: no wheel")
-    assert len(pip) == 8
 
 
 def test_a_run_doubles_n_until_methods_fail(monkeypatch, tmp_path):
@@ -174,25 +132,3 @@ def test_a_run_doubles_n_until_methods_fail(monkeypatch, tmp_path):
     assert any("broken" in note for note in result.notes)
     peers.run(context)
     assert calls[5:] == [("coterie.robust", 500)]
-
-
-def test_wrong_votes_are_tried_by_one_method_of_ours_and_all_others(monkeypatch, tmp_path):
-    """Accuracies are means over draws; a method that fails on a draw has none."""
-    tried = []
-
-    def run(python, method, folder, material, limits):
-        data = runner._load(folder)
-        tried.append(method)
-        if method == "openensembles.mixture":
-            return {"status": "time-out", "message": "", "seconds": limits.seconds}
-        return {"status": "done", "accuracy": len(set(data.P[:, -1].tolist())) / data.n_clusters}
-
-    monkeypatch.setattr(peers, "run_trial", run)
-    made = dict.fromkeys([peer.package for peer in peers.PEERS], trials.Environment("python", {}))
-    bench = peers._Bench(Context(), Context().trials("peers"), Limits(), made, tmp_path)
-    rows = accuracy_by_wrong_votes(bench.try_wrong_votes())
-    assert [row["package"] for row in rows].count("coterie") == 1
-    assert len(tried) == len(rows) * len(wrong_vote_tasks())
-    for row in rows:
-        wanted = None if row["method"] == "mixture model" else 1.0
-        assert row["accuracy"] == {str(wrong): wanted for wrong in WRONG_OF_20}

@@ -8,12 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.stats import sem
-from sklearn.metrics import normalized_mutual_info_score
 
 from benchmarks import regret
-from benchmarks.consensus_suite import SUITE, Drawn, SuiteCell
+from benchmarks.consensus_suite import Drawn, SuiteCell
 from benchmarks.harness import Context
-from coterie.consensus.registry import FLAGSHIP, Method
+from coterie.consensus.registry import Method
 from coterie.errors import InvalidLabelsError
 
 #: Method v returns column v of the label matrix, or refuses if the column has no labels.
@@ -95,47 +94,3 @@ def test_figures_are_those_of_the_draws(fitted):
     assert len(result.notes) == 1 and "EAC" in result.notes[0]
     assert json.loads(result.json_text())["draws"] == 2
     assert result.plots[""]().axes
-
-
-def test_of_equal_means_the_flagship_is_first():
-    """Methods are ordered by the mean over families; in a tie the flagship comes first."""
-    methods = {key: {"regret": 0.0} for key in ("l2", FLAGSHIP)}
-    cells = [{"name": "a", "family": "real", "methods": methods}]
-    assert list(regret._summary(cells, "regret")) == [FLAGSHIP, "l2"]
-
-
-def test_missing_datasets_are_reported(fitted, monkeypatch):
-    """Cells of a missing dataset are left out, and a note says why."""
-    monkeypatch.setattr(Context, "missing_datasets", lambda *_: {"zoo": "not here"})
-    result = regret.run(Context(), draws=1, methods="l2", jobs=1)
-    assert [cell["name"] for cell in result.data["cells"]] == ["a", "b", "c"]
-    assert result.notes == ["Not run: zoo; not here"]
-
-
-def test_nmi_on_the_pools(fitted, monkeypatch, tmp_path):
-    """Pools have NMI too, printed figures beside ours; those without a file are named once."""
-    y = np.repeat([0, 1], 10)
-    members = np.tile(y[:, None], (1, 100))
-    members[:5] = 1
-    (tmp_path / "pools").mkdir()
-    np.savez(tmp_path / "pools" / "VS.npz", members=members, y=y)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    pools = [cell for cell in SUITE if cell.family == "pools"]
-    monkeypatch.setattr(regret, "SUITE", (*CELLS[:2], *pools))
-    context = Context(data=tmp_path, keep=tmp_path / "kept")
-    result = regret.run(context, draws=2, methods=ALL, jobs=1)
-    (note,) = result.notes
-    assert note.startswith("Not run: Caltech20, FCT, IS, MF, Semeion, SPF; ")
-    *planted, pool = result.data["cells"]
-    assert (pool["name"], pool["half"], pool["family"]) == ("pool VS", "develop", "pools")
-    nmi = normalized_mutual_info_score(y, members[:, 0], average_method="geometric")
-    assert pool["methods"]["eac"]["nmi"] == pytest.approx(nmi)
-    assert pool["methods"]["eac"]["mean"] == 0.75
-    assert all("nmi" not in cell["methods"]["eac"] for cell in planted)
-    table = result.tables[-1]
-    assert table.title == "NMI on the pools"
-    row = dict(zip(table.headings, table.rows[0], strict=True))
-    assert (row["set"], row["eac"], row["eac, printed"]) == ("VS", f"{nmi:.3f}"[1:], ".129")
-    n_fits = len(fitted)
-    assert regret.run(context, draws=2, methods=ALL, jobs=1).data["cells"] == result.data["cells"]
-    assert len(fitted) == n_fits

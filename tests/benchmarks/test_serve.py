@@ -6,14 +6,11 @@ import json
 from functools import cache
 
 import numpy as np
-import pytest
 
 from benchmarks.serve.models import check_answers, draw_questions, fitted_market, grow
-from benchmarks.serve.processes import running_service
 from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-from coterie.errors import CoterieError
 
 SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, seed=3)
 
@@ -22,15 +19,6 @@ SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, se
 def small_market() -> AdForecaster:
     """Return a forecaster of fifty advertisers; shared, so not to be changed."""
     return fitted_market(SMALL)
-
-
-def test_a_service_that_does_not_start_is_an_error():
-    """The last line of its output is in the message."""
-    with (
-        pytest.raises(CoterieError, match="did not start: no such model"),
-        running_service(("sh", "-c", "echo no such model; exit 3")),
-    ):
-        pass
 
 
 def test_grown_models_are_consistent():

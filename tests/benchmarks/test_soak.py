@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from benchmarks.soak import memory_trend
-from benchmarks.soak.clients import quantiles
 
 
 def test_trend_of_memory_is_the_planted_one():
@@ -23,8 +22,3 @@ def test_trend_of_memory_is_the_planted_one():
     assert found["slope"] == pytest.approx(2e6, rel=0.1)
     assert found["low"] < 2e6 < found["high"]
     assert memory_trend(rows[:5], 300.0)["slope"] is None
-
-
-def test_quantiles_of_nothing_are_none():
-    """A window without requests has no latency."""
-    assert quantiles([]) == {"requests": 0, "p50": None, "p99": None, "slowest": None}

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,6 @@ import pytest
 
 from coterie import save_model
 from fitted_models import small_model
-from plain_users import shared_folder
 from real_proxies import free_port
 from running_service import running_service, wait_until
 
@@ -104,7 +104,10 @@ def container(podman: list[str]) -> Iterator[list[str]]:
     build = [*podman, "build", "--isolation=chroot", "--format=docker", f"--build-arg=BASE={base}"]
     subprocess.run([*build, *mounts, f"--tag={IMAGE}", str(ROOT)], check=True)
     options = ["--read-only", "--tmpfs=/tmp", "--cap-drop=all", "--network=none", *_bounds()]
-    with shared_folder() as folder:
+    # the user of the image reads it; pytest closes its own folders to other users
+    with tempfile.TemporaryDirectory() as shared:
+        folder = Path(shared)
+        folder.chmod(0o755)
         save_model(small_model(), folder / "market.coterie")
         (folder / "market.coterie").chmod(0o644)
         run = [*podman, "run", "--detach", *options, f"--env=COTERIE_TOKEN={TOKEN}"]

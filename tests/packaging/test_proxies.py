@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
-import shutil
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +18,7 @@ from coterie.ads import Client
 from coterie.errors import InvalidParameterError, ServiceError
 from fitted_models import HOSTILE_IDS, small_model
 from real_proxies import HOST, Proxy, make_certificate, running_proxy
-from running_service import PATIENCE, RunningService, running_service, wait_until
+from running_service import RunningService, running_service, wait_until
 from service_processes import worker_pids
 
 # one process runs all these tests, so that each service is started once
@@ -115,14 +112,6 @@ def test_too_large_body_is_refused(proxy: Proxy, size: int) -> None:
         assert refused.json()["type"] == "/problems/body-too-large"
 
 
-def test_problems_pass(proxy: Proxy) -> None:
-    """A fault in a question arrives as the service states it."""
-    with proxy.client(headers=AUTHORIZED) as client:
-        refused = client.post("/v1/forecast", json={"advertiser": "adv-00041", "bid": 0})
-        assert refused.status_code == 422
-        assert refused.json()["errors"][0]["at"] == "bid"
-
-
 def test_compression_is_that_of_the_service(proxy: Proxy) -> None:
     """An answer is compressed once, by the service."""
     with proxy.client(headers=AUTHORIZED) as client:
@@ -187,59 +176,6 @@ def test_long_headers_are_refused(proxy: Proxy) -> None:
         longest = "%F0%9F%98%80" * 1_024
         answer = client.get(f"/v1/advertisers/{longest}")
         assert answer.json()["type"] == "/problems/unknown-advertiser"
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: no stream tried")
-def test_stream_flows(proxy: Proxy, service: RunningService, tmp_path: Path) -> None:
-    """The first answer arrives before the second question, and more pass than a body may hold."""
-    line = json.dumps(QUESTION) + " " * 100 + "\n"
-    n_lines = 20_000
-    assert n_lines * len(line) > 3_000_000
-    # Caddy reads and writes at the same time only by HTTP/2
-    version = {"nginx": "--http1.1", "caddy": "--http2"}[proxy.name]
-    options = ["--silent", "--show-error", "--no-buffer", version, "--upload-file", "."]
-    options += ["--cacert", str(proxy.certificate[0]), "--noproxy", "*", "--request", "POST"]
-    options += ["--resolve", f"{HOST}:{proxy.https}:127.0.0.1"]
-    for name, value in (AUTHORIZED | {"Content-Type": "application/x-ndjson"}).items():
-        options += ["--header", f"{name}: {value}"]
-    url = f"https://{HOST}:{proxy.https}/v1/forecast/stream"
-    with subprocess.Popen(
-        ["curl", *options, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as curl:
-        assert curl.stdin is not None
-        assert curl.stdout is not None
-        impatience = threading.Timer(PATIENCE, curl.kill)
-        impatience.start()
-        curl.stdin.write(line.encode())
-        curl.stdin.flush()
-        first = curl.stdout.readline()
-        assert json.loads(first)["advertiser"] == "adv-00041"
-
-        def write() -> None:
-            assert curl.stdin is not None
-            with curl.stdin:
-                for _ in range(n_lines):
-                    curl.stdin.write(line.encode())
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        answers = curl.stdout.readlines()
-        writer.join()
-        impatience.cancel()
-    assert set(answers) == {first}
-    assert len(answers) == n_lines
-
-
-def test_stream_by_http_1_is_answered_or_refused(proxy: Proxy) -> None:
-    """nginx passes a stream by HTTP/1.1, too; Caddy, which would cut it short, refuses it."""
-    line = json.dumps(QUESTION) + "\n"
-    headers = AUTHORIZED | {"Content-Type": "application/x-ndjson"}
-    with proxy.client(headers=headers) as client:
-        answer = client.post("/v1/forecast/stream", content=(line * 300).encode())
-    if proxy.name == "caddy":
-        assert answer.status_code == 505
-    else:
-        assert len(answer.text.splitlines()) == 300
 
 
 def test_metrics_are_for_this_machine(proxy: Proxy) -> None:

@@ -149,31 +149,3 @@ def test_request_waits_for_the_start(workers: int, tmp_path: Path) -> None:
         activated.states.setblocking(False)
         with pytest.raises(BlockingIOError):
             activated.states.recv(100)
-
-
-@needs_activation
-def test_tokens_of_the_credential_are_read_again(tmp_path: Path) -> None:
-    """ExecReload sends SIGHUP: a new token of the file is accepted, an old one no longer."""
-    assert "\nExecReload=/bin/kill -HUP $MAINPID\n" in SERVICE.read_text(encoding="utf-8")
-    activated = Activated(tmp_path, *_options_of_the_unit(tmp_path, 1))
-    with activated.running() as process, activated.client() as client:
-        assert client.get("/v1/model").status_code == 200
-        assert activated.states.recv(100) == b"READY=1"
-        later = "another-token-of-some-length"
-        (tmp_path / "tokens").write_text(f"second {later}\n", encoding="utf-8")
-        process.send_signal(signal.SIGHUP)
-        wait_until(lambda: client.get("/v1/model").status_code == 401, "another token")
-        answer = client.get("/v1/model", headers={"Authorization": f"Bearer {later}"})
-        assert answer.status_code == 200
-
-
-@needs_activation
-def test_socket_beyond_loopback_needs_a_token(tmp_path: Path) -> None:
-    """The address of the socket decides, not --host: without a token the service does not start."""
-    activated = Activated(tmp_path, host="0.0.0.0")
-    with (
-        activated.running() as process,
-        socket.create_connection(("127.0.0.1", activated.port)),
-    ):
-        assert process.wait(PATIENCE) == 1
-    assert "a token is needed" in activated.log.read_text()

@@ -1,24 +1,25 @@
-"""Files that are written completely or not at all."""
+"""Files and folders that are written completely or not at all."""
 
+from __future__ import annotations
+
+import contextlib
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from coterie.errors import OutputError
-from coterie.runtime.atomic_files import atomic_file, atomic_folder, check_writable
+from coterie.runtime import atomic_files
+from coterie.runtime.atomic_files import atomic_file, atomic_folder, check_writable, remove_stale
 
 needs_names = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="needs the names of open files"
 )
-
-
-def mode_of(path):
-    """Permission bits of a file."""
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.fixture
@@ -49,13 +50,6 @@ def test_the_file_appears_complete(tmp_path):
         assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_suffix_is_kept(tmp_path):
-    """Writers that depend on the suffix, or add one, work."""
-    with atomic_file(tmp_path / "labels.npy") as unfinished:
-        np.save(unfinished, np.arange(3))
-    assert np.load(tmp_path / "labels.npy").tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_failure_changes_nothing(target, error):
     """An error or an interrupt keeps the old file, removes the new one, and is passed on."""
@@ -67,46 +61,30 @@ def test_a_failure_changes_nothing(target, error):
 
 
 def test_a_system_error_becomes_an_output_error(target):
-    """A full disk becomes an OutputError with the path and the reason."""
+    """A full disk, or a temporary file that is gone, is an OutputError with path and reason."""
     with (
         pytest.raises(OutputError, match=r"cannot write .*answer\.csv: No space left"),
         atomic_file(target),
     ):
         raise OSError(28, "No space left on device")
-    assert target.read_text() == "old"
-    assert list(target.parent.iterdir()) == [target]
-
-
-def test_an_output_error_is_passed_on_unchanged(target):
-    """An OutputError from within the block is not wrapped in another."""
-    with pytest.raises(OutputError, match=r"^the picture cannot be drawn$"), atomic_file(target):
-        raise OutputError("the picture cannot be drawn")
-
-
-def test_a_lost_temporary_file_is_an_error(target):
-    """If the temporary file is missing at the end, the old file stays and an error is raised."""
     with (
         pytest.raises(OutputError, match=r"cannot write .*answer\.csv"),
         atomic_file(target) as unfinished,
     ):
         unfinished.unlink()
     assert target.read_text() == "old"
+    assert list(target.parent.iterdir()) == [target]
 
 
-def test_a_new_file_has_the_default_permissions(tmp_path, umask):
-    """They are 0666 without the bits of the umask, which is not changed."""
-    with atomic_file(tmp_path / "new") as unfinished:
-        unfinished.write_text("x")
-    assert mode_of(tmp_path / "new") == 0o660
+def test_permissions_are_those_that_open_would_give(target, umask):
+    """A new file has 0666 without the bits of the umask; a replaced one keeps its own."""
+    for path, mode in ((target.with_name("new"), 0o660), (target, 0o640)):
+        if path.exists():
+            path.chmod(mode)
+        with atomic_file(path) as unfinished:
+            unfinished.write_text("x")
+        assert stat.S_IMODE(path.stat().st_mode) == mode
     assert os.umask(0o007) == 0o007
-
-
-def test_a_replaced_file_keeps_its_permissions(target, umask):
-    """The new file has the permissions of the old one, for every umask."""
-    target.chmod(0o640)
-    with atomic_file(target) as unfinished:
-        unfinished.write_text("new")
-    assert mode_of(target) == 0o640
 
 
 def test_links_are_followed(tmp_path, target):
@@ -124,23 +102,14 @@ def test_links_are_followed(tmp_path, target):
 
 def test_a_dangling_link_creates_its_target(tmp_path):
     """A link may point to a file that does not exist, but not into a missing folder."""
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "new")
+    link, astray = tmp_path / "link", tmp_path / "astray"
+    link.symlink_to(tmp_path / ("a" * 250 + ".csv"))  # close to the limit of the system
     with atomic_file(link) as unfinished:
         unfinished.write_text("x")
-    assert (tmp_path / "new").read_text() == "x"
-    astray = tmp_path / "astray"
+    assert link.read_text() == "x"
     astray.symlink_to(tmp_path / "nowhere" / "new")
     with pytest.raises(OutputError, match="does not exist"):
         check_writable(astray)
-
-
-def test_long_names_are_allowed(tmp_path):
-    """A name close to the limit of the system works, although the temporary name adds to it."""
-    path = tmp_path / ("a" * 250 + ".csv")
-    with atomic_file(path) as unfinished:
-        unfinished.write_text("x")
-    assert path.read_text() == "x"
 
 
 def test_paths_that_cannot_be_written_are_refused(tmp_path):
@@ -228,25 +197,86 @@ def test_the_disk_has_all_files_of_a_folder_before_its_name(tmp_path, disk_calls
     assert disk_calls == [*inner, str(unfinished), "rename", str(tmp_path)]
 
 
-def test_a_full_disk_found_late_keeps_the_old_file(target, monkeypatch):
-    """Some file systems reserve the space only when the disk has to store the contents."""
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        # some file systems reserve the space only when the disk has to store the contents
+        (OSError(errno.ENOSPC, "No space left on device"), "old"),
+        # some network file systems cannot synchronise folders
+        (OSError(errno.EINVAL, "Invalid argument"), "new"),
+    ],
+)
+def test_errors_of_the_disk(target, monkeypatch, error, text):
+    """A full disk that is found late keeps the old file; a disk that cannot synchronise is used."""
 
-    def full(_descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def fail(_descriptor):
+        raise error
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OutputError, match="No space left"), atomic_file(target) as unfinished:
+    monkeypatch.setattr(os, "fsync", fail)
+    refused = pytest.raises(OutputError, match="No space left")
+    with refused if text == "old" else contextlib.nullcontext(), atomic_file(target) as unfinished:
         unfinished.write_text("new")
-    assert target.read_text() == "old"
+    assert target.read_text() == text
 
 
-def test_a_file_system_that_cannot_synchronise_folders_is_accepted(target, monkeypatch):
-    """Some network file systems refuse it."""
+def test_only_abandoned_paths_are_removed(tmp_path):
+    """Those of ended processes on this machine, and old ones of others, are removed."""
+    machine = atomic_files._machine()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    names = {
+        f".out.parquet-{machine}-{dead.pid}-0123abcd.unfinished": False,
+        f".out.parquet-{machine}-{os.getpid()}-0123abcd.unfinished": True,
+        f".out.parquet-elsewhere-{dead.pid}-0123abcd.unfinished": True,
+        f".out.parquet-elsewhere-{dead.pid}-00000000.unfinished": False,
+        f".out.parquet-elsewhere-{dead.pid}-11111111.unfinished": True,
+        f".other.parquet-{machine}-{dead.pid}-0123abcd.unfinished": True,
+        f".out.parquet-{machine}-{dead.pid}-0123abcd.unfinished.d": False,
+        f".out.parquet-{machine}-{dead.pid}-0123abcd.other": True,
+    }
+    for name in names:
+        rows = tmp_path / name / "rows.parquet"
+        rows.parent.mkdir()
+        rows.write_text("half")
+        if "00000000" in name:
+            os.utime(rows, (0, 0))
+        if "0123abcd" not in name:
+            # the folder is old; the rows in the second one are not
+            os.utime(rows.parent, (0, 0))
+    remove_stale(tmp_path / "out.parquet")
+    assert {name: (tmp_path / name).exists() for name in names} == names
 
-    def refused(_descriptor):
-        raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(os, "fsync", refused)
-    with atomic_file(target) as unfinished:
-        unfinished.write_text("new")
-    assert target.read_text() == "new"
+def test_a_machine_is_known_by_more_than_its_name(monkeypatch):
+    """Another boot or another container has another id."""
+    marks = {"boot_id": "a", "pid": "pid:[1]"}
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: marks["boot_id"])
+    monkeypatch.setattr(Path, "readlink", lambda _: Path(marks["pid"]))
+    machine = atomic_files._machine.__wrapped__
+    here = machine()
+    assert machine() == here and here.isalnum()
+    for mark in marks:
+        with monkeypatch.context() as patch:
+            patch.setitem(marks, mark, "b")
+            assert machine() != here
+
+
+@pytest.mark.parametrize("kind", ["atomic_file", "atomic_folder"])
+def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path):
+    """The output of a killed writer is absent; then it is whole, and nothing else is there."""
+    path = tmp_path / "out.csv"
+    write = "(made / 'part' if made.is_dir() else made).write_text('half')"
+    code = f"""
+import os, pathlib, signal
+from coterie.runtime.atomic_files import {kind}
+with {kind}({str(path)!r}) as made:
+    {write}
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".out.csv-") and ".unfinished" in left.name
+    writer = {"atomic_file": atomic_file, "atomic_folder": atomic_folder}[kind]
+    with writer(path) as made:
+        (made / "part" if made.is_dir() else made).write_text("whole")
+    assert list(tmp_path.iterdir()) == [path]

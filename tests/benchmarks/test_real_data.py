@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from scipy.stats import CensoredData, ecdf
 from sklearn.linear_model import LinearRegression
 
 from auction_rows import weekly_rows, write_rows
-from benchmarks.ads_real import publisher, result_of, run, snap
+from benchmarks.ads_real import publisher, snap
 from benchmarks.ads_real.ipinyou import estimates, seen_by_bidder
 from benchmarks.ads_real.order_forecasts import (
     HALF_LIVES,
@@ -25,9 +23,6 @@ from benchmarks.ads_real.order_forecasts import (
     forecasts,
     weekday_evidence,
 )
-from benchmarks.harness import Context
-from coterie.errors import DatasetUnavailableError
-from coterie.inspection.scores import adjusted_rand_index
 
 P = 8
 auctions = st.lists(
@@ -36,7 +31,6 @@ auctions = st.lists(
 amounts = arrays(np.float64, st.tuples(st.integers(1, 4), st.just(17)), elements=st.integers(0, 9))
 WEEKDAYS = np.arange(22) % 7
 labelled = st.lists(st.tuples(st.integers(0, 3), st.floats(-5, 5)), min_size=3, max_size=20)
-KEPT = Path(__file__).parents[2] / "docs" / "benchmarks" / "generated" / "ads_real.json"
 
 
 @settings(deadline=None, max_examples=50)
@@ -62,18 +56,6 @@ def log(tmp_path_factory):
     return publisher.read_orders(
         write_rows(tmp_path_factory.mktemp("log") / "rows.csv.gz", weekly_rows())
     )
-
-
-def test_views_find_the_kinds_and_see_no_later_day(log):
-    """Sites, countries and prices tell the two kinds apart, from the days given alone."""
-    views = publisher.views_of_orders(log, 10, [2], seeds=[0, 1])
-    assert list(views) == ["placement", "audience", "price"]
-    for labels in views.values():
-        assert labels.shape == (12, 2)
-        assert adjusted_rand_index(log.orders % 2, labels[:, 0]) == 1.0
-    later = replace(log, impressions=np.where(log.day >= 10, 3 * log.impressions, log.impressions))
-    again = publisher.views_of_orders(later, 10, [2], seeds=[0, 1])
-    assert all(np.array_equal(views[name], again[name]) for name in views)
 
 
 @settings(deadline=None, max_examples=50)
@@ -160,39 +142,3 @@ def test_the_strength_is_that_of_the_least_error_left_out(some):
 
     chosen = snap.leave_one_out_strength(labels, values, tried)
     assert brute_force(chosen) == pytest.approx(min(map(brute_force, tried)), abs=1e-9)
-
-
-def test_texts_that_matter_are_found():
-    """Planted prices are explained beyond chance and predicted for advertisers never seen."""
-    rng, kind = np.random.default_rng(0), np.arange(60) % 2
-    words = (["beach", "hotel", "sea", "sun"], ["engine", "cars", "dealer", "road"])
-    texts = [" ".join(rng.choice(words[k], 6)) + f" name{a}" for a, k in enumerate(kind)]
-    ecpm = np.exp(1 + kind + 0.2 * rng.normal(size=60))
-    found = snap.results_of(texts, ecpm, numbers=(2, 4), permutations=100, repeats=2)
-    two = found["explained"][0]
-    assert two["eta_squared"] > 0.8
-    assert two["p"] == pytest.approx(1 / 101)
-    assert two["by_chance"] == pytest.approx(1 / 59, abs=0.02)
-    predicted = found["predicted"]
-    assert list(predicted) == ["global", "K = 2", "K = 4", "ridge"]
-    assert predicted["K = 2"]["rmse_log"] < 0.5 * predicted["global"]["rmse_log"]
-    gain = predicted["K = 2"]["rmse_less_global"]
-    assert gain["mean"] < -5 * gain["se"] < 0
-    assert set(found["segments"][0]["words"]) & set(words[1])
-    assert sum(segment["advertisers"] for segment in found["segments"]) == 60
-
-
-def test_missing_data_are_named_before_any_work(tmp_path):
-    """The message names the dataset that is missing."""
-    with pytest.raises(DatasetUnavailableError, match="ipinyou"):
-        run(Context(data=tmp_path))
-
-
-def test_the_documented_figures_make_tables_and_pictures():
-    """Every row has every column, and every picture is drawn."""
-    result = result_of(json.loads(KEPT.read_text(encoding="utf-8")))
-    assert len(result.tables) == 9
-    for table in result.tables:
-        assert table.rows
-        assert all(len(row) == len(table.headings) for row in table.rows)
-    assert all(draw().axes for draw in result.plots.values())

@@ -1,15 +1,27 @@
-"""Tests of stages, bars and announcements on the standard error stream."""
+"""Stages, bars and announcements on the standard error stream; warnings that are ignored."""
 
 from __future__ import annotations
 
 import builtins
 import logging
 import sys
+import warnings
 from dataclasses import dataclass
 
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from coterie.runtime.messages import announce, shown_stages, shows_stages, silenced, track
+from coterie import RobustConsensus, choose_k, planted_partitions
+from coterie.errors import DissentWarning
+from coterie.runtime.messages import (
+    announce,
+    ignore_duplicate_points_warning,
+    ignore_unfinished_tasks_warning,
+    shown_stages,
+    shows_stages,
+    silenced,
+    track,
+)
 from terminals import watched
 
 LIBRARY = logging.getLogger("coterie.some_module")
@@ -42,13 +54,6 @@ def test_a_file_gets_one_line_for_each_stage(capsys):
         LIBRARY.info("a file named\n\x1b[2J")
     lines = ["coterie: comparing 10 partitions", "coterie: a file named ␛[2J", ""]
     assert capsys.readouterr() == ("", "\n".join(lines))
-
-
-def test_nothing_is_shown_without_verbose(capsys):
-    """The default of the estimators shows nothing."""
-    with shown_stages(verbose=False):
-        LIBRARY.info("searching")
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_block_inside_another_changes_nothing(capsys):
@@ -116,12 +121,6 @@ def test_a_terminal_shows_a_bar(monkeypatch):
     assert "before" in shown and "after" in shown and "between" not in shown
 
 
-def test_a_loop_without_verbose_is_silent(capsys):
-    """Only the items are yielded."""
-    assert list(track(range(3), "partitions", 3, verbose=False)) == [0, 1, 2]
-    assert capsys.readouterr() == ("", "")
-
-
 def test_a_notebook_without_ipywidgets_gets_lines(monkeypatch, capsys):
     """rich would warn that ipywidgets is missing; instead there are lines and no warning."""
     notebook(monkeypatch)
@@ -154,3 +153,29 @@ def test_a_process_without_streams_is_no_problem(monkeypatch):
     with shown_stages():
         LIBRARY.info("searching")
     assert not announce("compiling")
+
+
+def test_only_the_warning_about_duplicate_points_is_ignored():
+    """Other convergence warnings pass."""
+    with ignore_duplicate_points_warning():
+        warnings.warn("Number of distinct clusters (1) found", ConvergenceWarning, stacklevel=1)
+        with pytest.warns(ConvergenceWarning, match="did not converge"):
+            warnings.warn("did not converge", ConvergenceWarning, stacklevel=1)
+
+
+def test_only_the_warning_about_unfinished_tasks_is_ignored():
+    """Other warnings about tasks pass."""
+    with ignore_unfinished_tasks_warning():
+        warnings.warn("3 tasks have been successfully executed", UserWarning, stacklevel=1)
+        warnings.warn("3 tasks which were still being processed", UserWarning, stacklevel=1)
+        with pytest.warns(UserWarning, match="tasks failed"):
+            warnings.warn("tasks failed", UserWarning, stacklevel=1)
+
+
+def test_a_warning_points_at_the_line_of_the_user():
+    """The file of a warning is the one that called the package, at any depth."""
+    P, _ = planted_partitions([60, 40], 8, 4, 0.1, random_state=0)
+    for fit in (RobustConsensus(2, random_state=0).fit, choose_k):
+        with pytest.warns(DissentWarning) as caught:
+            fit(P)
+        assert {warning.filename for warning in caught} == {__file__}

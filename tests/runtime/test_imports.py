@@ -1,6 +1,9 @@
-"""Messages about optional packages name extras that exist and that install the package."""
+"""Public names imported when first used; errors that say which extra to install."""
+
+from __future__ import annotations
 
 import ast
+import importlib
 import importlib.metadata
 import json
 import subprocess
@@ -17,9 +20,79 @@ from coterie.errors import MissingExtraError
 from coterie.runtime.imports import (
     import_pandas,
     install_command,
+    lazy_names,
     missing_packages,
     require_extra,
 )
+
+SOURCE = """
+from typing import TYPE_CHECKING
+from coterie.errors import MissingExtraError
+from coterie.runtime.imports import lazy_names
+if TYPE_CHECKING:
+    from lazy_package.inner import answer as answer
+    from lazy_package.absent import nothing as nothing
+    from lazy_package.inner import hidden
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package with one lazy name that works and one whose module is missing."""
+    folder = tmp_path / "lazy_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(SOURCE)
+    (folder / "inner.py").write_text("answer = 42")
+    (folder / "needs_another.py").write_text("import not_installed_anywhere")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("lazy_package")
+    for name in [name for name in sys.modules if name.startswith("lazy_package")]:
+        del sys.modules[name]
+
+
+def test_a_name_is_imported_when_first_used(package):
+    """Importing the package imports no module; afterwards the name is a plain attribute."""
+    assert "lazy_package.inner" not in sys.modules
+    assert "answer" not in vars(package)
+    assert package.answer == 42
+    assert vars(package)["answer"] == 42
+
+
+def test_the_names_are_read_from_the_source(package):
+    """``__all__`` has the exports in the order of the source; ``dir`` lists names not used yet."""
+    assert package.__all__ == ["answer", "nothing"]
+    assert {"answer", "nothing", "__all__"} <= set(dir(package))
+    assert not {"TYPE_CHECKING", "lazy_names"} & set(dir(package))
+    assert lazy_names("lazy_package")[2] == package.__all__
+
+
+def test_a_module_is_an_attribute_and_an_unknown_name_is_an_attribute_error(package):
+    """As in a package that imports its modules."""
+    assert package.inner.answer == 42
+    with pytest.raises(AttributeError, match="module 'lazy_package' has no attribute 'unknown'"):
+        _ = package.unknown
+    assert not hasattr(package, "__wrapped__")
+
+
+def test_a_missing_dependency_is_not_a_missing_name(package):
+    """The error names the package that cannot be imported."""
+    with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
+        _ = package.needs_another
+    with pytest.raises(ModuleNotFoundError, match="absent"):
+        _ = package.nothing
+
+
+def test_a_missing_dependency_of_a_name_names_the_extra(package):
+    """The error says which package is missing, and how to install it."""
+    (Path(package.__file__).parent / "absent.py").write_text("import not_installed_anywhere.deep")
+    get_attribute, _, _ = lazy_names("lazy_package", extra="ads")
+    with pytest.raises(
+        MissingExtraError, match=r"lazy_package.nothing needs not_installed_any.*ads"
+    ):
+        get_attribute("nothing")
+
 
 SOURCES = Path(coterie.__file__).parent
 SETTINGS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
@@ -46,42 +119,19 @@ def installed_by(extra):
     return found
 
 
-CHECKED = [
-    (where, texts[0], module)
-    for where, _, texts in calls({"require_extra", "needing"})
-    for module in texts[2:]
-    if None not in texts
-]
-
-
-@pytest.mark.parametrize(("where", "extra", "module"), CHECKED)
-def test_the_extra_installs_the_package(where, extra, module):
-    """Each extra in the code exists, and installs each package that is looked for.
-
-    A package without an extra is in the extra of all.
-    """
-    package = DISTRIBUTIONS.get(module, module.replace(".", "-"))
-    assert package in installed_by(extra or "all"), where
-
-
-@pytest.mark.parametrize(
-    ("extra", "packages"),
-    [
-        ("partitioners", {"pymetis", "mtkahypar"}),
-        ("gpu", {"torch", "triton"}),
-        ("ads", {"starlette", "uvicorn", "httptools", "msgspec", "prometheus-client"}),
-        ("ads", {"pyarrow", "ibis-framework"}),
-        ("all", {"pyarrow", "pandas", "matplotlib", "starlette", "httpx", "distributed"}),
-    ],
-)
-def test_extras_that_are_computed(extra, packages):
-    """Calls with packages that are not literal texts."""
-    assert packages <= installed_by(extra)
-
-
-def test_the_checks_are_found():
-    """Most optional packages are looked for by literal texts."""
-    assert {"plots", "tables", "ads", "client", "spark", ""} <= {extra for _, extra, _ in CHECKED}
+def test_extras_install_the_packages_that_are_looked_for():
+    """Each extra in the code exists; a package without an extra is in the extra of all."""
+    checked = {
+        (texts[0] or "all", DISTRIBUTIONS.get(module, module.replace(".", "-")), where)
+        for where, _, texts in calls({"require_extra", "needing"})
+        for module in texts[2:]
+        if None not in texts
+    }
+    assert {"plots", "tables", "ads", "client", "spark", "all"} <= {extra for extra, *_ in checked}
+    # calls with packages that are not literal texts
+    checked |= {("partitioners", one, "") for one in ("pymetis", "mtkahypar")}
+    checked |= {("gpu", one, "") for one in ("torch", "triton")}
+    assert [one for one in checked if one[1] not in installed_by(one[0])] == []
 
 
 def test_no_message_is_written_by_hand():
@@ -252,11 +302,3 @@ except MissingExtraError as error:
     print(error)
 """)
     assert f"[{'ads' if 'ads' in name else 'tables'}]'" in done.stdout, done.stderr
-
-
-def test_imports_have_no_state(monkeypatch):
-    """A package that was installed meanwhile is found."""
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    assert missing_packages(["pandas"]) == ["pandas"]
-    monkeypatch.undo()
-    assert missing_packages(["pandas"]) == []
