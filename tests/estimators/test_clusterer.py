@@ -1,4 +1,4 @@
-"""ConsensusClusterer: shapes, noise, weights, new rows, choice of K, scikit-learn's checks."""
+"""ConsensusClusterer: shapes, noise, weights, new rows, choice of K, consensus functions."""
 
 import numpy as np
 import pandas as pd
@@ -8,45 +8,13 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
-from sklearn.datasets import load_iris, make_blobs, make_circles, make_moons
+from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, silhouette_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import coterie as ct
 from coterie.ensembles.plans import ENSEMBLES
 from coterie.errors import InvalidParameterError
-
-_DRAWS_ROWS = "runs draw rows in proportion to weights, as scikit-learn's KMeans declares"
-NOT_EXACT = {
-    "check_sample_weight_equivalence_on_dense_data": _DRAWS_ROWS,
-    "check_sample_weight_equivalence_on_sparse_data": _DRAWS_ROWS,
-}
-
-
-_NO_DISTANCES = "the check passes features to every clusterer, also to those of distances"
-NOT_DISTANCES = {
-    "check_clustering": _NO_DISTANCES,
-    "check_clustering(readonly_memmap=True)": _NO_DISTANCES,
-}
-
-
-# The checks cluster noise: camps may be equally large, and the relaxation may not converge. Both
-# give warnings, which do not matter here.
-@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    # a check of sparse X expects as many probabilities as its y has classes, which are four
-    [
-        ct.ConsensusClusterer(n_clusters=4, n_partitions=4),
-        ct.ConsensusClusterer(n_clusters=4, n_partitions=2, metric="precomputed"),
-    ],
-    expected_failed_checks=lambda est: NOT_DISTANCES if est.metric == "precomputed" else NOT_EXACT,
-)
-def test_consensus_clusterer_passes_scikit_learns_checks(estimator, check):
-    """All of scikit-learn's checks pass, except those of exact weights and of wrong input."""
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -254,17 +222,6 @@ def test_progress_is_shown_only_if_asked(blobs, capsys):
     np.testing.assert_array_equal(quiet.labels_, loud.labels_)
 
 
-def test_a_clone_is_unfitted_and_has_the_same_parameters():
-    """Parameters survive clone; fit does not change them."""
-    runs = [HDBSCAN(copy=True), "ward"]
-    est = ct.ConsensusClusterer(3, n_partitions=4, ensemble=runs, consensus=ct.L2Consensus())
-    X = load_iris().data
-    before = est.get_params()
-    copy = clone(est.fit(X))
-    assert est.get_params() == before and not hasattr(copy, "labels_")
-    assert repr(copy) == repr(est)
-
-
 def test_one_seed_fixes_everything(blobs):
     """The same seed gives the same labels for any number of jobs."""
     with parallel_config(backend="threading"):
@@ -275,13 +232,6 @@ def test_one_seed_fixes_everything(blobs):
             for jobs in (1, 2)
         )
     assert (a == b).all()
-
-
-def test_it_works_in_a_pipeline():
-    """It can be the last step of a scikit-learn pipeline."""
-    X, y = load_iris(return_X_y=True)
-    pipe = make_pipeline(StandardScaler(), ct.ConsensusClusterer(3, n_partitions=8, random_state=0))
-    assert ct.clustering_accuracy(y, pipe.fit_predict(X)) > 0.75
 
 
 @pytest.mark.parametrize("settings", [{"n_partitions": 0}, {"consensus": "cpsa"}], ids=str)

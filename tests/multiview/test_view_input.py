@@ -34,6 +34,7 @@ def test_equal_names_are_refused():
         ([np.ones((4, 2)), np.ones((5, 2))], "view 0: 4, view 1: 5"),
         ({"a": [[np.nan]]}, "a has NaN at row 0, column 0"),
         ([np.ones((4, 2)), np.ones(4)], "view 1 cannot be used"),
+        ([np.ones((2, 1)), [["Rome"], ["Oslo"]]], "view 1: column 0 holds text"),
     ],
 )
 def test_unusable_views_are_refused(views, message):

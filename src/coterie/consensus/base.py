@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import AnyArray, Bools, Floats, Ints
@@ -84,6 +85,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         Mean share of votes that put the point together with the members of its cluster, minus the
         same for the next best cluster. It is 1 only if every vote puts the point with all members
         of its cluster and with no other points.
+    feature_names_in_ : (V,)
+        Names of the columns, if the fitted table has names that are all texts.
     index_ : pandas Index or None
         The index of the fitted table, if it has one besides the numbers of the rows.
     constraints_ : dict
@@ -98,6 +101,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     _features: ClassVar[Any] = None
     #: Why the method cannot use soft partitions; empty if it can.
     _reason_against_soft = ""
+    # the labels are the first argument, which scikit-learn knows only by the name X
+    __metadata_request__fit: ClassVar = {"P": UNUSED}
+    __metadata_request__predict: ClassVar = {"P": UNUSED}
+    __metadata_request__predict_proba: ClassVar = {"P": UNUSED}
+    __metadata_request__score: ClassVar = {"P": UNUSED}
 
     @shows_stages
     def fit(
@@ -159,8 +167,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         n, u = matrix.n_points, tuples.n_tuples
         _log.info("%s of %d rows, %d distinct label tuples", type(self).__name__, n, u)
         with self._restored_on_failure():
-            for earlier in ("k_choice_", "constraints_"):
+            for earlier in ("k_choice_", "constraints_", "feature_names_in_"):
                 self.__dict__.pop(earlier, None)
+            columns = list(getattr(P, "columns", ()))
+            if columns and all(isinstance(name, str) for name in columns):
+                self.feature_names_in_ = np.asarray(columns, dtype=object)
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
             self.index_ = index
             # rows of the input that the tuples hold; None if they hold all of them
@@ -227,6 +238,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
                 "weights, those of the earlier partitions first"
             )
         with self._restored_on_failure():
+            self.__dict__.pop("feature_names_in_", None)  # of the earlier partitions only
             self._vocabulary = vocabulary
             self.index_ = index if before is None else before
             self._finish(tuples, self._label_after_growth(tuples))
@@ -331,6 +343,12 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         weights = np.ones(tuples.n_partitions)
         tables = ClusterTables.of(tuples, labels[labelled][first], weights)
         return float(tables.agreement().mean())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inputs = tags.input_tags
+        inputs.categorical = inputs.string = inputs.allow_nan = True
+        return tags
 
     @abstractmethod
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:

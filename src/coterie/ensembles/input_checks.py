@@ -80,7 +80,7 @@ def check_features(X: Any, name: str) -> Any:
     return X
 
 
-def refuse_text(X: Any) -> None:
+def refuse_text(X: Any, table: str = "") -> None:
     """Raise an error that names the first column of X with text, if there is one.
 
     >>> refuse_text([[1.0, "Rome"]])
@@ -94,7 +94,8 @@ def refuse_text(X: Any) -> None:
             if isinstance(value, str) and not _is_number(value):
                 shown = column if names is None else repr(str(names[column]))
                 raise InvalidParameterError(
-                    f"column {shown} holds text ({value!r} in row {row}): leave it out or encode it"
+                    f"{table}column {shown} holds text ({value!r} in row {row}): leave it out or "
+                    "encode it"
                 )
 
 

@@ -117,19 +117,19 @@ class MultiViewKMeans(MultiViewMethod):
     max_iter: int = 200
     tol: float = 1e-7
 
-    def predict(self, views: Any) -> NDArray[np.int32]:
+    def predict(self, X: Any) -> NDArray[np.int32]:
         """Label new points in the same views: argmin over k of Σ_v a_v^γ ‖x^v − f_k^v‖.
 
         Parameters
         ----------
-        views : mapping of str to (n, p_v) array, or sequence of arrays
+        X : mapping of str to (n, p_v) array, or sequence of arrays
             The same views as in ``fit``, in the same order or with the same names.
         """
         check_is_fitted(self)
-        named = named_views(views)
+        named = named_views(X)
         n_columns = {name: centres.shape[1] for name, centres in self._centres.items()}
         check_same_views(named, self.view_names_, n_columns)
-        tables = [_Table.of(X) for X in self._scaled(named).values()]
+        tables = [_Table.of(view) for view in self._scaled(named).values()]
         factors = _factors(np.array(list(self.view_weights_.values())), self.gamma)
         return _nearest(tables, list(self._centres.values()), factors).astype(np.int32)
 

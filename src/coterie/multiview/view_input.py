@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_array, check_random_state
 
 from coterie.arrays import Ints
-from coterie.ensembles.input_checks import check_finite, check_whole
+from coterie.ensembles.input_checks import check_finite, check_whole, refuse_text
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.labels.encode import renumber_by_size
@@ -35,16 +35,16 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
     verbose: bool = False
 
     @shows_stages
-    def fit(self, views: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
         """Cluster n points described by several views.
 
         Parameters
         ----------
-        views : list of arrays (n, p_v), or dict of named ones
-            Dense or sparse; row i is the same point in every view.
+        X : list of arrays (n, p_v), or dict of named ones
+            The views, dense or sparse; row i is the same point in every view.
         y : ignored
         """
-        named = named_views(views)
+        named = named_views(X)
         n = next(iter(named.values())).shape[0]
         K = check_whole("n_clusters", self.n_clusters)
         if K > n:
@@ -54,7 +54,7 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
         self._scalings = {
-            name: view_scaling(X, bool(self.standardize), name) for name, X in named.items()
+            name: view_scaling(view, bool(self.standardize), name) for name, view in named.items()
         }
         labels = self._label_points(self._scaled(named), K, rng)
         self.labels_ = renumber_by_size(labels).astype(np.int32)
@@ -67,6 +67,11 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
             name: self._scalings[name].transform(X.astype(np.float64, copy=False))
             for name, X in named.items()
         }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # a list or a dict of tables
+        return tags
 
     @abstractmethod
     def _label_points(
@@ -108,6 +113,7 @@ def named_views(views: Any) -> dict[str, Any]:
                 X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False
             )
         except (TypeError, ValueError) as error:
+            refuse_text(X, f"{name}: ")
             raise InvalidParameterError(f"{name} cannot be used: {error}") from error
         check_finite(checked[name], name)
     lengths = {name: X.shape[0] for name, X in checked.items()}
