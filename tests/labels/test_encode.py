@@ -247,6 +247,9 @@ def test_names_of_columns(frame, names):
     """Columns may have any names, also equal ones; those of arrays are numbers."""
     matrix = assert_reads(frame, [[1, 2], [3, 4]])
     assert matrix.names == names
+    assert as_label_matrix(frame, names=["x", "y"]).names == ("x", "y")
+    assert as_label_matrix(matrix) is matrix
+    assert_array_equal(encode_like(matrix, matrix), matrix.codes)
 
 
 REFUSED = {

@@ -214,8 +214,9 @@ class ScriptedSolver:
 
 def test_the_penalty_grows_while_the_primal_residual_is_large():
     """μ starts at 1/mean and grows by ρ; a step gets 1/μ and the ratio of the last two μ."""
-    solver = ScriptedSolver(primal=1.0, moved=1e-9)
-    found = minimise(solver, 1.25, 4, 1e-3, None)
+    solver, seen = ScriptedSolver(primal=1.0, moved=1e-9), []
+    found = minimise(solver, 1.25, 4, 1e-3, lambda *step: seen.append(step))
+    assert seen == [(i, 1.0) for i in range(4)]
     assert found.history["mu"] == pytest.approx([2.0 * 1.25**i for i in range(4)])
     assert [bound for _, bound in solver.calls] == pytest.approx(1 / np.array(found.history["mu"]))
     assert [shrink for shrink, _ in solver.calls] == pytest.approx([0.0, 0.8, 0.8, 0.8])

@@ -2,7 +2,7 @@
 
 - ``codes[a, v]`` is the indicator column of tuple a in partition v, −1 if the label is missing. For
   soft partitions ``codes[a]`` holds the columns of S slots, −1 if a slot is unused;
-- ``bits[a, s]`` are the memberships in these slots, read as 64-bit integers;
+- ``bits[a, s]`` are the memberships in these slots, read as 64-bit integers; None for labels;
 - ``weights[a]`` is a 64-bit integer that stands for the weight of tuple a;
 - ``tuples``, ``clusters`` and ``partitions`` are the colours of :mod:`coterie.labels.tuples`.
 """
@@ -133,66 +133,39 @@ def unpack_keys(
 
 
 def colour_clusters(
-    const column[:, ::1] codes, const int64_t[::1] offsets, const uint64_t[::1] weights,
-    const uint64_t[::1] tuples, uint64_t[::1] clusters, uint64_t[::1] partitions,
-):
-    """Update the colours of clusters from their tuples, and of partitions from their clusters."""
-    # gathered[c] is the sum of hashes over the tuples of cluster c, times their weights
-    cdef uint64_t[::1] gathered = np.zeros(clusters.shape[0], np.uint64)
-    cdef Py_ssize_t a, v
-    cdef uint64_t colour
-    with nogil:
-        for a in range(codes.shape[0]):
-            colour = mix(tuples[a], weights[a]) * weights[a]
-            for v in range(codes.shape[1]):
-                if codes[a, v] >= 0:
-                    gathered[codes[a, v]] += colour
-        fold_into_partitions(offsets, gathered, clusters, partitions)
-
-
-def colour_tuples(
-    const column[:, ::1] codes, const uint64_t[::1] weights, const uint64_t[::1] clusters,
-    const uint64_t[::1] partitions, uint64_t[::1] tuples,
-):
-    """Colour each tuple by its clusters and by its weight."""
-    cdef Py_ssize_t a, v
-    cdef uint64_t total
-    with nogil:
-        for a in range(codes.shape[0]):
-            total = 0
-            for v in range(codes.shape[1]):
-                if codes[a, v] >= 0:
-                    total += mix(partitions[v], clusters[codes[a, v]])
-                else:
-                    total += mix(partitions[v], MISSING_COLOUR)
-            tuples[a] = mix(weights[a], total)
-
-
-def colour_soft_clusters(
     const uint64_t[:, ::1] bits, const column[:, ::1] codes, const int64_t[::1] offsets,
     const uint64_t[::1] weights, const uint64_t[::1] tuples, uint64_t[::1] clusters,
     uint64_t[::1] partitions,
 ):
-    """Update colours as :func:`colour_clusters`, with the memberships of soft partitions."""
+    """Update the colours of clusters from their tuples, and of partitions from their clusters."""
+    # gathered[c] is the sum of hashes over the tuples of cluster c, times their weights
     cdef uint64_t[::1] gathered = np.zeros(clusters.shape[0], np.uint64)
-    cdef Py_ssize_t a, s
-    cdef uint64_t colour
+    cdef Py_ssize_t a, s, v, c
+    cdef bint soft = bits is not None
+    cdef uint64_t colour, total
     with nogil:
         for a in range(codes.shape[0]):
             colour = mix(tuples[a], weights[a])
             for s in range(codes.shape[1]):
                 if codes[a, s] >= 0:
-                    gathered[codes[a, s]] += mix(colour, bits[a, s]) * weights[a]
-        fold_into_partitions(offsets, gathered, clusters, partitions)
+                    total = mix(colour, bits[a, s]) if soft else colour
+                    gathered[codes[a, s]] += total * weights[a]
+        for v in range(partitions.shape[0]):
+            total = 0
+            for c in range(offsets[v], offsets[v + 1]):
+                clusters[c] = mix(clusters[c], gathered[c])
+                total += mix(clusters[c], MULTIPLIER)
+            partitions[v] = mix(partitions[v], total)
 
 
-def colour_soft_tuples(
-    const uint64_t[:, ::1] bits, const int64_t[::1] partition_of, const column[:, ::1] codes,
+def colour_tuples(
+    const uint64_t[:, ::1] bits, const column[:, ::1] codes, const int64_t[::1] partition_of,
     const uint64_t[::1] weights, const uint64_t[::1] clusters, const uint64_t[::1] partitions,
     uint64_t[::1] tuples,
 ):
-    """Colour each tuple of soft partitions by its clusters, memberships and weight."""
+    """Colour each tuple by its clusters, its memberships in them, and its weight."""
     cdef Py_ssize_t a, s
+    cdef bint soft = bits is not None
     cdef uint64_t total
     cdef column c
     with nogil:
@@ -200,21 +173,8 @@ def colour_soft_tuples(
             total = 0
             for s in range(codes.shape[1]):
                 c = codes[a, s]
-                if c >= 0:
+                if soft and c >= 0:
                     total += mix(mix(partitions[partition_of[c]], clusters[c]), bits[a, s])
+                elif not soft:
+                    total += mix(partitions[s], clusters[c] if c >= 0 else MISSING_COLOUR)
             tuples[a] = mix(weights[a], total)
-
-
-cdef void fold_into_partitions(
-    const int64_t[::1] offsets, const uint64_t[::1] gathered, uint64_t[::1] clusters,
-    uint64_t[::1] partitions,
-) noexcept nogil:
-    """Mix ``gathered[c]`` into the colour of cluster c, and clusters into their partition v."""
-    cdef Py_ssize_t v, c
-    cdef uint64_t total
-    for v in range(partitions.shape[0]):
-        total = 0
-        for c in range(offsets[v], offsets[v + 1]):
-            clusters[c] = mix(clusters[c], gathered[c])
-            total += mix(clusters[c], MULTIPLIER)
-        partitions[v] = mix(partitions[v], total)

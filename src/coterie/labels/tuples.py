@@ -11,9 +11,8 @@ ties by this order, so results do not depend on these, either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -467,18 +466,13 @@ def refine_colours(
     tuples = np.zeros(u, np.uint64)
     clusters = np.zeros(offsets[-1], np.uint64)
     partitions = np.zeros(V, np.uint64)
-    colour_tuples: Callable[..., None] = kernels.colour_tuples
-    colour_clusters: Callable[..., None] = kernels.colour_clusters
-    if memberships is not None:
-        bits = memberships.view(np.uint64)
-        partition_of = np.repeat(np.arange(V), np.diff(offsets))
-        colour_tuples = partial(kernels.colour_soft_tuples, bits, partition_of)
-        colour_clusters = partial(kernels.colour_soft_clusters, bits)
-    colour_clusters(codes, offsets, weights, tuples, clusters, partitions)
+    partition_of = np.repeat(np.arange(V), np.diff(offsets))
+    bits = None if memberships is None else memberships.view(np.uint64)
+    kernels.colour_clusters(bits, codes, offsets, weights, tuples, clusters, partitions)
     previous = 0
     for _ in range(_MAX_ROUNDS):
-        colour_tuples(codes, weights, clusters, partitions, tuples)
-        colour_clusters(codes, offsets, weights, tuples, clusters, partitions)
+        kernels.colour_tuples(bits, codes, partition_of, weights, clusters, partitions, tuples)
+        kernels.colour_clusters(bits, codes, offsets, weights, tuples, clusters, partitions)
         n_colours = 1 + int(np.count_nonzero(np.diff(np.sort(tuples))))
         if n_colours in (previous, u):
             break

@@ -21,6 +21,7 @@ This is an eigenproblem of order min(u, m), for any number of points n = Σ w.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -84,15 +85,12 @@ def normalized_cut_rows(
     N *= scale
     # For a regular graph a constant vector is an eigenvector, from which Lanczos cannot start.
     start = rng.standard_normal(u)
-    if u <= _DENSE_UP_TO:
-        with on_one_thread():
-            vectors, _ = dense_eigenpairs(N, n_components)
-    elif 4 * n_components > u:
-        vectors, _ = dense_eigenpairs(N, n_components)
-    else:
-        try:
+    vectors = None
+    if u > _DENSE_UP_TO and u >= 4 * n_components:
+        with contextlib.suppress(ArpackError):  # no convergence
             vectors, _ = lanczos_eigenpairs(lambda x: N @ x, u, n_components, start)
-        except ArpackError:  # no convergence
+    if vectors is None:
+        with on_one_thread() if u <= _DENSE_UP_TO else contextlib.nullcontext():
             vectors, _ = dense_eigenpairs(N, n_components)
     # Scaling to length one makes the factor ω^−½ of a row unnecessary.
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -173,8 +171,7 @@ def _leading_eigenpairs(F: csr_array, k: int) -> tuple[Floats, Floats]:
     order = F.shape[0]
     if order > max(_DENSE_LINKS_UP_TO, 4 * k):
         transposed = F.T.tocsr()
-        try:
+        # without convergence there are many nearly equal values, which LAPACK can separate
+        with contextlib.suppress(ArpackNoConvergence):
             return lanczos_eigenpairs(lambda x: F @ (transposed @ x), order, k, np.ones(order))
-        except ArpackNoConvergence:  # many nearly equal values, which LAPACK can separate
-            pass
     return dense_eigenpairs((F @ F.T).toarray(), k)
