@@ -62,11 +62,11 @@ if TYPE_CHECKING:
     from coterie.consensus import OneHotKMeans as OneHotKMeans
     from coterie.consensus import PropagatedConsensus as PropagatedConsensus
     from coterie.consensus import WeightedConsensus as WeightedConsensus
-    from coterie.consensus.cluster_consensus import cluster_consensus as cluster_consensus
-    from coterie.consensus.cluster_consensus import item_consensus as item_consensus
+    from coterie.consensus.diagnostics import cluster_consensus as cluster_consensus
+    from coterie.consensus.diagnostics import item_consensus as item_consensus
     from coterie.consensus.diagnostics import partition_report as partition_report
     from coterie.consensus.diagnostics import point_report as point_report
-    from coterie.consensus.diagnostics import summary as summary
+    from coterie.consensus.facts import summary as summary
     from coterie.consensus.hierarchies import consensus_linkage as consensus_linkage
     from coterie.consensus.robust.robust_consensus import RobustConsensus as RobustConsensus
     from coterie.counts.coassociation import coassociation as coassociation

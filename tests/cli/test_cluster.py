@@ -61,7 +61,7 @@ def test_json_and_plot_have_the_runs(run, features_csv):
     facts = json.loads(result.stdout)
     assert (facts["points"], facts["partitions"], facts["sizes"]) == (60, 7, [20, 20, 20])
     assert facts["camps"][0]["partitions"][0] == "spectral 0"
-    assert "chosen_k" not in facts
+    assert "k_choice" not in facts
     assert facts["written"] == {"picture": str(picture)}
     assert "<svg" in picture.read_text()
 
@@ -77,7 +77,7 @@ def test_the_number_of_clusters_may_be_left_out(run, features_csv):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakEvidenceWarning)
         choice = expected.fit(X).k_choice_
-    assert (facts["chosen_k"], facts["weak_k"]) == (choice.reason, choice.is_weak)
+    assert facts["k_choice"]["reason"] == choice.reason
     assert any("evidence for 3 clusters is weak" in note for note in facts["notes"]) == (
         choice.is_weak
     )

@@ -112,7 +112,7 @@ def test_every_method_chooses_the_number_of_clusters(run, labels_csv):
     for method in ("l2", "median", "eac"):
         result = run("consensus", labels_csv, "--id", "name", "--method", method, "--json")
         assert result.exit_code == 0, result.stderr
-        assert ("chosen_k" in json.loads(result.stdout)) == (method != "eac")
+        assert ("k_choice" in json.loads(result.stdout)) == (method != "eac")
 
 
 @pytest.mark.parametrize("engine", [[], ["--engine", "duckdb://"]])

@@ -48,7 +48,7 @@ def test_summary_has_path_and_cost(run, labels_parquet):
     """The summary names path and cost; the facts equal those of a fit in memory."""
     arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "--engine", "duckdb://")
     printed = unwrapped(run(*arguments, "--memory-limit", "1GB").stdout)
-    for part in ("100 points, 10 partitions", "duckdb://, tuples path:", "profile ", "of memory"):
+    for part in ("100 points in 10 partitions", "duckdb://, tuples path:", "profile ", "of memory"):
         assert part in printed
     facts = json.loads(run(*arguments, "--json").stdout)
     assert facts["points"] == sum(facts["sizes"]) == facts["engine"]["rows"] == 100

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coterie import factor_tests
-from coterie.cli.factors import factor_facts, without_factors
+from coterie.cli.factors import without_factors
 from coterie.errors import TableError
 from coterie.files.tables import read_table
 from table_files import columns_of
@@ -97,13 +97,12 @@ def test_unknown_factors_are_refused(run, labels_csv):
 
 
 def test_columns_without_factors(labels_csv):
-    """A table of factors only is refused; without factors there are no facts."""
+    """A table of factors only is refused."""
     table = read_table(labels_csv)
     rest, factors = without_factors(table, ["p0"])
     assert set(table.columns) - set(rest.columns) == set(factors) == {"p0"}
     with pytest.raises(TableError, match="only factors"):
         without_factors(table, list(table.columns))
-    assert factor_facts([0, 1], {}, 0) == {}
 
 
 def test_distances_are_clustered(run, features_csv, tmp_path: Path):

@@ -1,18 +1,34 @@
-"""Reports on a fitted consensus."""
+"""Reports on a fitted consensus, compared with scores of each column and with all pairs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
-from coterie import ConsensusClusterer, L2Consensus, RobustConsensus, planted_partitions
-from coterie.consensus.diagnostics import partition_report, point_report, summary
+from coterie import (
+    EvidenceAccumulation,
+    L2Consensus,
+    RobustConsensus,
+    coassociation,
+    planted_partitions,
+)
+from coterie.consensus.diagnostics import (
+    cluster_consensus,
+    fitted_rows,
+    item_consensus,
+    partition_report,
+    point_report,
+)
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import mirkin_distance
+from label_matrices import label_matrices, pair_votes, weights_for
+from soft_memberships import pair_matrices, soft_partitions
 
 pytestmark = pytest.mark.filterwarnings("ignore:all . partitions are the same")
 
@@ -67,6 +83,7 @@ def test_missing_labels_are_left_out_of_both_scores(spoilt: np.ndarray) -> None:
     seen, labels = P[40:, 2], est.labels_[40:]
     assert row.agreement == pytest.approx(adjusted_rand_score(seen, labels))
     assert row.mirkin_share == pytest.approx(mirkin_distance(seen, labels) / (60 * 59))
+    assert row.coverage == est.partition_coverage_[2] == 0.6
 
 
 def test_methods_without_camps_get_them_found(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
@@ -103,70 +120,97 @@ def test_an_invalid_number_of_points_is_refused(fitted: RobustConsensus, n: obje
         point_report(fitted, n=n)  # type: ignore[arg-type]
 
 
-def test_summary_has_sizes_objective_bound_and_dissent(fitted: RobustConsensus) -> None:
-    """All main figures are in the text."""
-    text = summary(fitted, names=[f"view{v}" for v in range(10)])
-    sizes = np.bincount(fitted.labels_)
-    for part in (
-        f"100 points in 10 partitions, {fitted.n_tuples_} distinct",
-        f"3, of {sizes[0]}, {sizes[1]} and {sizes[2]} points",
-        f"J = {fitted.objective_:,.1f}",
-        f"{fitted.lower_bound_:,.1f}",
-        f"{fitted.gap_:.1%}",
-        f"{fitted.confidence_.mean():.2f}",
-        "4 dissent (view6, view7, view8, view9)",
-        fitted.selected_["reason"],
-    ):
-        assert part in text
-
-
-def test_summary_of_a_method_without_bound_leaves_it_out(spoilt: np.ndarray) -> None:
-    """Only what a method computes is in the text."""
-    text = summary(L2Consensus(3, random_state=0).fit(spoilt))
-    assert "bound" not in text
-    assert "6 of 10 partitions agree" in text
-
-
-def test_many_clusters_are_cut_short() -> None:
-    """Sizes of more than a dozen clusters end in an ellipsis."""
-    P = np.repeat(np.arange(20), 3)[:, None] * np.ones((1, 3), dtype=int)
-    assert "3, 3, … points" in summary(RobustConsensus(20, random_state=0).fit(P))
-
-
-def test_equally_certain_points_are_not_named() -> None:
-    """Five of many equal points would be chosen by their order."""
-    P = np.repeat([[0], [1]], 10, axis=0) * np.ones((1, 5), dtype=int)
-    assert "uncertain" not in summary(RobustConsensus(2, random_state=0).fit(P))
-    P[3, 2] = 1
-    assert "uncertain   rows 3 (0." in summary(RobustConsensus(2, random_state=0).fit(P))
-
-
-def test_a_clusterer_is_read_through_its_consensus() -> None:
-    """A clusterer that starts from features reports on the partitions it made.
-
-    Its confidence is a probability, that of the consensus function a share of votes.
-    """
-    X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
-    est = ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
-    assert partition_report(est) == partition_report(est.consensus_)
-    own, of_consensus = (summary(each).splitlines() for each in (est, est.consensus_))
-    assert [line.split()[0] for line in own if line.startswith("features")] == ["features"]
-    assert [line for line in own if not line.startswith("features")] == of_consensus
-    assert f"{est.confidence_.mean():.2f} on average" in summary(est)
-
-
 def test_what_is_no_fitted_consensus_is_refused() -> None:
     """Unfitted estimators and other clusterers are refused."""
     with pytest.raises(NotFittedError):
         partition_report(RobustConsensus(2))
     with pytest.raises(InvalidParameterError, match="KMeans is not a consensus"):
-        summary(KMeans(2, n_init=1).fit([[0.0], [1.0]]))
+        point_report(KMeans(2, n_init=1).fit([[0.0], [1.0]]))
 
 
-def test_coverage_stands_beside_agreement():
-    """A partition that labels few points, all well, has a high agreement and a low coverage."""
-    P, _ = planted_partitions([60, 40], 5, 0, 0.2, random_state=0)
-    P[20:, 4] = -1
-    est = RobustConsensus(2, random_state=0).fit(P)
-    row = next(row for row in partition_report(est) if row.name == "4")
-    assert row.coverage == est.partition_coverage_[4] == 0.2
+Array = np.ndarray
+
+
+def _by_definition(together: Array, both: Array, labels: Array) -> tuple[Array, Array]:
+    """Return the cluster and item consensus from the votes of every pair, (n, n) each."""
+    members = np.eye(labels.max() + 1)[labels]
+    others = 1 - np.eye(len(labels))
+    sums, numbers = ((x * others) @ members for x in (together, both))
+    of_clusters = members.T @ (together * others) @ members, members.T @ (both * others) @ members
+    with np.errstate(invalid="ignore", divide="ignore"):
+        item = np.where(numbers > 1e-9, sums / numbers, np.nan)
+        total, number = (x.diagonal() for x in of_clusters)
+        return np.where(number > 1e-9, total / number, np.nan), item
+
+
+def _assert_equal(est: object, together: Array, both: Array) -> None:
+    cluster, item = _by_definition(together, both, est.labels_)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(cluster_consensus(est), cluster, atol=1e-9)
+    np.testing.assert_allclose(item_consensus(est), item, atol=1e-9)
+
+
+@given(data=st.data(), K=st.integers(1, 4))
+def test_means_of_labels_equal_their_definition(data: st.DataObject, K: int) -> None:
+    """Both equal a loop over all pairs and partitions, with weights and missing labels."""
+    P = data.draw(label_matrices(max_points=9))
+    weights = data.draw(weights_for(P))
+    n_tuples = len(np.unique(P, axis=0))
+    est = EvidenceAccumulation(min(K, n_tuples), partition_weights=weights).fit(P)
+    _assert_equal(est, *(np.tensordot(weights, votes, axes=1) for votes in pair_votes(P)))
+
+
+@given(P=soft_partitions(), K=st.integers(1, 3))
+def test_means_of_memberships_equal_their_definition(P: list[Array], K: int) -> None:
+    """For soft partitions, votes are products of memberships."""
+    n_tuples = len(np.unique(np.hstack(P), axis=0))
+    est = EvidenceAccumulation(min(K, n_tuples)).fit(P)
+    _assert_equal(est, *(matrices.sum(axis=0) for matrices in pair_matrices(P)))
+
+
+def test_means_are_those_of_the_coassociation() -> None:
+    """Without missing labels both are plain means of M."""
+    P, _ = planted_partitions([30, 20, 10], 8, n_bad=2, noise=0.3, random_state=0)
+    est = L2Consensus(3, random_state=0).fit(P)
+    M, labels = coassociation(P), est.labels_
+    for b, value in enumerate(cluster_consensus(est)):
+        inside = M[np.ix_(labels == b, labels == b)]
+        assert value == pytest.approx(inside[np.triu_indices(len(inside), 1)].mean())
+    item = item_consensus(est)
+    assert item[0, labels[0]] == pytest.approx(np.delete(M[0], 0)[labels[1:] == labels[0]].mean())
+    other = (labels[0] + 1) % 3
+    assert item[0, other] == pytest.approx(M[0, labels == other].mean())
+
+
+def test_row_weights_are_copies() -> None:
+    """A row of weight 2 counts as two points, each of which has a companion."""
+    P = np.array([[0, 0], [0, 1], [1, 2], [1, 2], [2, 2]])
+    counts = np.array([2, 1, 3, 1, 1])
+    heavy = EvidenceAccumulation(2).fit(P, sample_weight=counts)
+    copied = EvidenceAccumulation(2).fit(np.repeat(P, counts, axis=0))
+    np.testing.assert_allclose(cluster_consensus(heavy), cluster_consensus(copied))
+    first = np.cumsum(counts) - counts
+    np.testing.assert_allclose(item_consensus(heavy), item_consensus(copied)[first])
+
+
+def test_points_outside_the_fit_have_no_item_consensus() -> None:
+    """Rows without a label and rows of weight 0 are nan; the others keep their place."""
+    P, _ = planted_partitions([20, 10], 6, n_bad=0, noise=0.2, random_state=0)
+    P[[0, 9]] = -1
+    weights = np.ones(30)
+    weights[[4, 29]] = 0
+    est = L2Consensus(2, random_state=0).fit(P, sample_weight=weights)
+    item = item_consensus(est)
+    outside = [0, 4, 9, 29]
+    assert np.isnan(item[outside]).all()
+    kept = np.delete(np.arange(30), outside)
+    assert fitted_rows(est).tolist() == kept.tolist()
+    alone = L2Consensus(2, random_state=0).fit(P[kept])
+    np.testing.assert_allclose(item[kept], item_consensus(alone))
+    np.testing.assert_allclose(cluster_consensus(est), cluster_consensus(alone))
+
+
+def test_a_cluster_of_one_point_has_no_pairs() -> None:
+    """Its cluster consensus and the item consensus of its point are nan; others are not."""
+    est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1]])
+    np.testing.assert_array_equal(cluster_consensus(est), [1.0, np.nan])
+    np.testing.assert_array_equal(item_consensus(est), [[1, 0], [1, 0], [0, np.nan]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,39 +103,16 @@ def choose_k(
             choice = _choose(source, table, smallest, largest, features, seed)
         seconds = time.perf_counter() - started
         outputs.write({}, None, lambda: _picture(choice))
+    from coterie.consensus.facts import k_facts
+
     facts = {
         "input": input_name(source),
-        **choice_facts(choice),
+        **k_facts(choice).as_json(),
         "seconds": round(seconds, 3),
         "written": outputs.written,
         "notes": notes,
     }
     layout.print_answer(facts, _print_summary, as_json, quiet)
-
-
-def choice_facts(choice: KChoice) -> dict[str, Any]:
-    """Return the facts about a choice of K, ready for JSON; None for an undefined measure."""
-    import numpy as np
-
-    measures = {
-        name: values
-        for name, values in vars(choice).items()
-        if isinstance(values, np.ndarray)
-        and values.shape == choice.ks.shape
-        and name not in ("ks", "eigenvalues")
-    }
-    return {
-        "recommended": int(choice.best_k),
-        "reason": choice.reason,
-        "by_criterion": {
-            name: None if k is None else int(k) for name, k in choice.by_criterion.items()
-        },
-        "lower_bound": _number(choice.lower_bound),
-        "table": [
-            {"k": int(k)} | {name: _number(values[row]) for name, values in measures.items()}
-            for row, k in enumerate(choice.ks)
-        ],
-    }
 
 
 def _read_scaled(
@@ -193,12 +169,6 @@ def _picture(choice: KChoice) -> Figure:
     from coterie.inspection.displays import ChooseKDisplay
 
     return ChooseKDisplay.from_choice(choice).figure_
-
-
-def _number(value: Any) -> int | float | None:
-    """Return a plain number, or None if it is not finite."""
-    number = value.item() if hasattr(value, "item") else value
-    return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
 def _print_summary(facts: dict[str, Any]) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.cli import layout, options
-from coterie.cli.factors import factor_facts, factors_in
+from coterie.cli import options
+from coterie.cli.factors import factors_in, tests_of_factors
 from coterie.cli.inputs import read_features, warn_of_units
 from coterie.cli.outputs import Outputs, input_name, refuse_json
 from coterie.cli.progress import is_watched, progress_unless, shown_notes
-from coterie.cli.summary import consensus_facts, print_summary
+from coterie.cli.summary import Run, print_run
 from coterie.consensus.registry import FLAGSHIP
 
 if TYPE_CHECKING:
@@ -134,16 +134,12 @@ def cluster(
             feature_names=None if distances else read.names,
             kept=read.kept,
         )
-        tests = factor_facts(estimator.labels_, read.kept_rows(read.factors), seed, coded)
-    facts = {
-        "input": input_name(features),
-        **consensus_facts(estimator, runs.names, method),
-        **tests,
-        "seconds": round(seconds, 3),
-        "written": outputs.written,
-        "notes": notes,
-    }
-    layout.print_answer(facts, print_summary, as_json, quiet, outputs.to_stdout)
+        tests = tests_of_factors(estimator.labels_, read.kept_rows(read.factors), seed, coded)
+    from coterie.consensus.facts import consensus_facts
+
+    facts = consensus_facts(estimator, runs.names, method=method, find_dissent=False)
+    run = Run(input_name(features), facts, seconds, outputs.written, notes, tests)
+    print_run(run, as_json, quiet, outputs.to_stdout)
 
 
 def _fit(X: Floats, names: Sequence[str], **settings: Any) -> ConsensusClusterer:

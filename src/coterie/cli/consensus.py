@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.cli import layout, options
-from coterie.cli.factors import factor_facts, factors_in
+from coterie.cli import options
+from coterie.cli.factors import factors_in, tests_of_factors
 from coterie.cli.inputs import read_labels
 from coterie.cli.outputs import Outputs, input_name, is_stream, refuse_json
 from coterie.cli.progress import progress_unless, shown_notes
-from coterie.cli.summary import consensus_facts, print_summary
+from coterie.cli.summary import Run, print_run
 from coterie.consensus.registry import FLAGSHIP, Method, consensus_method
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.imports import missing_packages
@@ -133,6 +134,8 @@ def consensus(
         raise typer.BadParameter(
             "factors are tested in memory; add --engine none", param_hint="'--factors'"
         )
+    from coterie.consensus.facts import consensus_facts, table_facts
+
     with shown_notes() as notes, progress_unless(quiet):
         started = time.perf_counter()
         if url is None:
@@ -140,11 +143,13 @@ def consensus(
             estimator = chosen.make(n_clusters, seed, **settings).fit(P)
             seconds = time.perf_counter() - started
             outputs.write_consensus(estimator, P, P.names, id_values)
-            facts = {
-                "input": input_name(labels),
-                **consensus_facts(estimator, P.names, method),
-                **factor_facts(estimator.labels_, factor_values, seed, coded),
-            }
+            run = Run(
+                input_name(labels),
+                consensus_facts(estimator, P.names, method=method, find_dissent=False),
+                seconds,
+                outputs.written,
+                factors=tests_of_factors(estimator.labels_, factor_values, seed, coded),
+            )
         else:
             result = _fit_in_engine(
                 labels,
@@ -158,15 +163,15 @@ def consensus(
                 **limits,
                 **settings,
             )
-            seconds = time.perf_counter() - started
-            facts = {
-                "input": result.source,
-                **_facts_of_all_rows(result, method),
-                "engine": {**result.as_dict(), "url": url, "chosen": reason},
-                "cost": result.cost_in_words(),
-            }
-    facts |= {"seconds": round(seconds, 3), "written": outputs.written, "notes": notes}
-    layout.print_answer(facts, print_summary, as_json, quiet, outputs.to_stdout)
+            run = Run(
+                result.source,
+                table_facts(result, method),
+                time.perf_counter() - started,
+                outputs.written,
+                engine={**result.as_dict(), "url": url, "chosen": reason},
+                cost=result.cost_in_words(),
+            )
+    print_run(replace(run, notes=notes), as_json, quiet, outputs.to_stdout)
 
 
 def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[str, Any]:
@@ -263,21 +268,3 @@ def _fit_in_engine(labels: str, outputs: Outputs, **arguments: Any) -> TableCons
     if outputs.model is not None:
         save_model(result.estimator, outputs.model)
     return result
-
-
-def _facts_of_all_rows(result: TableConsensus, method: str) -> dict[str, Any]:
-    """Return the facts about the consensus over all rows, not only the rows it was fitted on."""
-    facts = consensus_facts(result.estimator, result.partitions, method)
-    if facts.get("gap") != facts.get("gap"):  # NaN: a sample gives no bound
-        del facts["gap"], facts["lower_bound"]
-    # a table has the margins of its rows, and only the fitted ones have a confidence
-    del facts["mean_confidence"]
-    n = result.n_rows
-    return facts | {
-        "points": n,
-        "tuples": result.n_tuples,
-        "clusters": len(result.sizes),
-        "sizes": result.sizes.tolist(),
-        "mean_margin": float(result.mean_margin),
-        "share_of_pairs": result.objective / max(n * (n - 1), 1),
-    }

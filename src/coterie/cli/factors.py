@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,8 +15,7 @@ from coterie.errors import TableError
 
 if TYPE_CHECKING:
     from coterie.files.tables import Table
-
-__all__ = ["factor_facts", "factors_in", "without_factors"]
+    from coterie.inspection.factor_tests import FactorTests
 
 
 def factors_in(factors: str | None, categories: str | None) -> tuple[list[str], list[str] | None]:
@@ -47,25 +46,16 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
     return replace(table, columns=rest), table.values(factors)
 
 
-def factor_facts(
+def tests_of_factors(
     labels: Any, factors: Mapping[str, Any], seed: int, categories: Sequence[str] | None = None
-) -> dict[str, Any]:
-    """Return the tests of the factors, ready for JSON; empty without factors."""
+) -> FactorTests | None:
+    """Return the tests of columns that may hold numbers as text; None without factors."""
     if not factors:
-        return {}
+        return None
     from coterie.inspection.factor_tests import factor_tests
 
     values = {name: _values(column) for name, column in factors.items()}
-    tests = factor_tests(labels, values, categories=categories, random_state=seed)
-    return {
-        "factors": [
-            {
-                name: None if isinstance(value, float) and math.isnan(value) else value
-                for name, value in asdict(row).items()
-            }
-            for row in tests.rows
-        ]
-    }
+    return factor_tests(labels, values, categories=categories, random_state=seed)
 
 
 def _values(values: Any) -> Any:

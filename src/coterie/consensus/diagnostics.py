@@ -1,55 +1,30 @@
-"""Reports on a fitted consensus: its partitions, its least certain points, and a summary."""
+"""Reports on a fitted consensus: its partitions, its points, and how firm its clusters are.
+
+Cluster consensus and item consensus are those of Monti et al. (2003): means of the co-association
+M over the pairs of points in a cluster, and over the pairs of one point with the points of a
+cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from coterie.arrays import Floats, Ints
 from coterie.consensus.robust.camps import Dissent, find_camps
-from coterie.consensus.robust.feature_indices import indices_in_words
-from coterie.consensus.summary_sentences import (
-    bound_in_words,
-    clusters_in_words,
-    confidence_in_words,
-    dissent_in_words,
-    objective_in_words,
-    unlabelled_in_words,
-)
+from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
-from coterie.runtime.wording import number_of, visible
 
-__all__ = [
-    "PartitionRow",
-    "PointRow",
-    "Summary",
-    "dissent_of",
-    "fitted_consensus",
-    "k_choice_of",
-    "partition_names",
-    "partition_report",
-    "point_report",
-    "row_index",
-    "runner_up_clusters",
-    "summary",
-    "summary_lines",
-]
-
-#: Width of the names before the lines of a summary.
-_NAMES = 12
-#: Confidences that differ by less are equal.
-_ROUNDING = 1e-9
-_MOST_UNCERTAIN = 5
-_MOST_CHARACTERS = 40
 #: Shares of votes that are in memory together.
 _MOST_SHARES = 10**7
+# sums of fractional weights and memberships are rounded: smaller shares of the pairs count as none
+_NO_PAIRS = 1e-9
 
 
 @dataclass(frozen=True)
@@ -106,27 +81,17 @@ class PointRow:
     name: Any
 
 
-class Summary(str):
-    """The lines of a summary: its repr is the text itself, and a notebook shows a table."""
+@dataclass(frozen=True)
+class ClusterRow:
+    """A cluster: its size, the mean confidence of its points, and its consensus.
 
-    __slots__ = ()
+    ``consensus`` is the mean co-association of its pairs, None for a single point.
+    """
 
-    @classmethod
-    def of(cls, head: str, lines: Mapping[str, str]) -> Self:
-        """Return the first line and the named lines as one text."""
-        return cls("\n".join([head, *(f"{name:<{_NAMES}}{text}" for name, text in lines.items())]))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        head, *lines = self.splitlines()
-        left = 'style="text-align: left; vertical-align: top"'
-        pairs = [(escape(line[:_NAMES]), escape(line[_NAMES:])) for line in lines]
-        rows = "".join(
-            f"<tr><th {left}>{name}</th><td {left}>{text}</td></tr>" for name, text in pairs
-        )
-        return f"<table><caption {left}>{escape(head)}</caption><tbody>{rows}</tbody></table>"
+    cluster: int
+    size: int
+    confidence: float
+    consensus: float | None
 
 
 def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list[PartitionRow]:
@@ -205,55 +170,134 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     ]
 
 
-def summary(estimator: Any, names: Sequence[str] | None = None) -> Summary:
-    """Describe a fitted consensus in a few lines of text.
+def cluster_report(estimator: Any) -> list[ClusterRow]:
+    """Describe every cluster, in the order of the labels."""
+    firmness, labelled = cluster_consensus(estimator), estimator.labels_ >= 0
+    labels, confidence = estimator.labels_[labelled], estimator.confidence_[labelled]
+    sizes = np.bincount(labels, minlength=len(firmness))
+    means = np.bincount(labels, confidence, len(firmness)) / sizes
+    return [
+        ClusterRow(b, int(sizes[b]), float(means[b]), None if np.isnan(value) else float(value))
+        for b, value in enumerate(firmness)
+    ]
+
+
+def cluster_consensus(estimator: Any) -> Floats:
+    """Compute the mean co-association of the pairs of points in each cluster.
+
+    For cluster b of n_b points,
+
+        m(b) = Σ_{i < j in b} M_ij / (n_b (n_b − 1) / 2).
+
+    It is 1 if all partitions put all points of b together. If labels are missing, the mean is over
+    the votes of all partitions that label both points. It takes time O(u·V + m·K) for u distinct
+    tuples and m base clusters.
 
     Parameters
     ----------
     estimator : fitted consensus function, or fitted clusterer that holds one
-    names : sequence of V str, optional
-        Names of the partitions; by default those of the columns of P.
+
+    Returns
+    -------
+    (K,) array
+        In the order of the labels; nan for a cluster of a single point.
 
     Examples
     --------
-    >>> from coterie import RobustConsensus, planted_partitions
-    >>> P, _ = planted_partitions([60, 40], 5, n_bad=2, noise=0.0, random_state=0)
-    >>> print(summary(RobustConsensus(2, random_state=0).fit(P)))
-    100 points in 5 partitions, 4 distinct label tuples
-    clusters    2, of 60 and 40 points
-    confidence  0.97 on average (estimated probability that a label is right)
-    objective   J = 0.0: on average a voting partition differs on 0.0% of the pairs
-    bound       no partition has a lower J
-    partitions  3 of 5 partitions agree; 2 dissent (3, 4): they agree with each other; with...
-    answer      least squares: ...
-    """
-    return Summary.of(*summary_lines(estimator, names))
-
-
-def summary_lines(
-    estimator: Any, names: Sequence[str] | None = None, *, find_dissent: bool = True
-) -> tuple[str, dict[str, str]]:
-    """Return the first line of a summary, and the texts of the others by their names.
-
-    Without ``find_dissent`` the camps are described only if the method found them: to find them
-    takes time O(n·V²).
+    >>> from coterie import EvidenceAccumulation
+    >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
+    >>> cluster_consensus(EvidenceAccumulation(2).fit(P)).round(2)
+    array([0.67, 1.  ])
     """
     consensus = fitted_consensus(estimator)
-    names = partition_names(consensus, names)
-    lines = _lines_on_points(estimator, consensus)
-    for name, attribute in (("runs", "shortcuts_"), ("note", "notes_")):
-        if texts := getattr(estimator, attribute, ()):
-            lines[name] = "; ".join(texts)
-    if hasattr(consensus, "lower_bound_"):
-        lines["bound"] = bound_in_words(consensus.lower_bound_, consensus.gap_)
-    if find_dissent or hasattr(consensus, "dissent_"):
-        votes = consensus.partition_weights_
-        lines["partitions"] = dissent_in_words(dissent_of(consensus), names, votes)
-    if hasattr(consensus, "selected_"):
-        lines["answer"] = "{method}: {reason}".format(**consensus.selected_)
-    n_points = number_of(len(consensus.labels_), "point")
-    n_tuples = number_of(consensus.n_tuples_, "distinct label tuple")
-    return f"{n_points} in {number_of(len(names), 'partition')}, {n_tuples}", lines
+    tuples, labels = consensus._tuples, consensus._tuple_labels
+    tables = _tables_of(consensus)
+    together, pairs = (matrix.diagonal() for matrix in tables.cluster_affinity())
+    share = tables.alpha / tables.alpha.sum()
+    # the sums over pairs include every point with itself
+    own = tuples.weights * (tuples.squares @ share), tuples.weights * (tuples.mass**2 @ share)
+    own_together, own_pairs = (np.bincount(labels, values, len(pairs)) for values in own)
+    return _mean(together - own_together, pairs - own_pairs, pairs)
+
+
+def item_consensus(estimator: Any) -> Floats:
+    """Compute the mean co-association of each point with the points of each cluster.
+
+    For point i and cluster b,
+
+        m_i(b) = Σ_{j in b, j ≠ i} M_ij / |{j in b, j ≠ i}|.
+
+    A point that the partitions put into one cluster has a value near 1 for it, and values near 0
+    for the others. If labels are missing, the mean is over the votes of all partitions that label
+    both points. It takes time O(u·V·K) for u distinct tuples.
+
+    Parameters
+    ----------
+    estimator : fitted consensus function, or fitted clusterer that holds one
+
+    Returns
+    -------
+    (n, K) array
+        Columns are in the order of the labels. nan if a point is alone in its cluster, for points
+        without a label, and for points of weight 0.
+
+    Examples
+    --------
+    >>> from coterie import EvidenceAccumulation
+    >>> P = [[0, 0], [0, 0], [0, 1], [1, 1], [1, 1]]
+    >>> item_consensus(EvidenceAccumulation(2).fit(P))[2]
+    array([0.5, 0.5])
+    """
+    consensus = fitted_consensus(estimator)
+    tuples, labels = consensus._tuples, consensus._tuple_labels
+    tables = _tables_of(consensus)
+    alpha, every = tables.alpha, np.arange(tuples.n_tuples)
+    together = tuples.indicator(alpha) @ tables.table
+    all_pairs = (tuples.mass * alpha) @ tables.present
+    pairs = all_pairs.copy()
+    together[every, labels] -= tuples.squares @ alpha
+    pairs[every, labels] -= tuples.mass**2 @ alpha
+    means = np.full((len(consensus.labels_), tables.n_clusters), np.nan)
+    means[fitted_rows(consensus)] = tuples.expand(_mean(together, pairs, all_pairs))
+    return means
+
+
+def runner_up_clusters(estimator: Any) -> Ints:
+    """Return for each point the cluster, other than its own, with the largest share of votes, (n,).
+
+    The margin is the share of votes for its cluster minus the share for this one. It is
+    −1 if there is one cluster, for points without a label, and for points of weight 0.
+
+    >>> from coterie import EvidenceAccumulation
+    >>> P = [[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1], [2, 2, 2]]
+    >>> runner_up_clusters(EvidenceAccumulation(3).fit(P)).tolist()[2]
+    1
+    """
+    consensus = fitted_consensus(estimator)
+    tuples, tables = consensus._tuples, consensus._tables
+    runner_up = np.full(len(consensus.labels_), -1, dtype=np.int64)
+    if tables.n_clusters == 1:
+        return runner_up
+    runners_up = np.empty(tuples.n_tuples, dtype=np.int64)
+    step = max(_MOST_SHARES // tables.n_clusters, 1)
+    for start in range(0, tuples.n_tuples, step):
+        part = slice(start, start + step)
+        memberships = None if tuples.memberships is None else tuples.memberships[part]
+        share = tables.vote_shares(tuples.codes[part], memberships)
+        share[np.arange(len(share)), consensus._tuple_labels[part]] = -1.0
+        runners_up[part] = np.argmax(share, axis=1)
+    runner_up[fitted_rows(consensus)] = tuples.expand(runners_up)
+    return runner_up
+
+
+def dissent_of(consensus: Any) -> Dissent:
+    """Return the camps of the partitions; find them if the method did not."""
+    if isinstance(dissent := getattr(consensus, "dissent_", None), Dissent):
+        return dissent
+    tuples = consensus._tuples
+    counts = count_pairs(tuples, all_contingencies(tuples))
+    camps = find_camps(counts, names=tuples.partition_names)
+    return camps.reordered(np.argsort(tuples.partition_order))
 
 
 def fitted_consensus(estimator: Any) -> Any:
@@ -268,14 +312,13 @@ def fitted_consensus(estimator: Any) -> Any:
     return consensus
 
 
-def dissent_of(consensus: Any) -> Dissent:
-    """Return the camps of the partitions; find them if the method did not."""
-    if isinstance(dissent := getattr(consensus, "dissent_", None), Dissent):
-        return dissent
-    tuples = consensus._tuples
-    counts = count_pairs(tuples, all_contingencies(tuples))
-    camps = find_camps(counts, names=tuples.partition_names)
-    return camps.reordered(np.argsort(tuples.partition_order))
+def fitted_rows(consensus: Any) -> Ints:
+    """Return the rows of the input that the tuples of a fitted consensus function hold.
+
+    Rows without any label and rows of weight 0 are not among them.
+    """
+    rows = consensus._fitted_rows
+    return np.arange(len(consensus._tuples.inverse)) if rows is None else rows
 
 
 def partition_names(consensus: Any, names: Sequence[str] | None = None) -> list[str]:
@@ -302,74 +345,16 @@ def row_index(estimator: Any) -> Any:
     return getattr(fitted_consensus(estimator), "index_", None) if index is None else index
 
 
-def runner_up_clusters(estimator: Any) -> NDArray[np.int64]:
-    """Return for each point the cluster, besides its own, with the largest share of votes, (n,).
+def _tables_of(consensus: Any) -> ClusterTables:
+    """Count the tables of the fitted tuples.
 
-    The margin is the share of votes for its cluster minus the share for this one. It is
-    −1 if there is one cluster, for points without a label, and for points of weight 0.
-
-    >>> from coterie import EvidenceAccumulation
-    >>> P = [[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1], [2, 2, 2]]
-    >>> runner_up_clusters(EvidenceAccumulation(3).fit(P)).tolist()[2]
-    1
+    The stored tables can hold more rows: those of a table that was streamed from an engine.
     """
-    consensus = fitted_consensus(estimator)
-    tuples, tables = consensus._tuples, consensus._tables
-    runner_up = np.full(len(consensus.labels_), -1, dtype=np.int64)
-    if tables.n_clusters == 1:
-        return runner_up
-    rows = consensus._fitted_rows
-    runners_up = np.empty(tuples.n_tuples, dtype=np.int64)
-    step = max(_MOST_SHARES // tables.n_clusters, 1)
-    for start in range(0, tuples.n_tuples, step):
-        part = slice(start, start + step)
-        memberships = None if tuples.memberships is None else tuples.memberships[part]
-        share = tables.vote_shares(tuples.codes[part], memberships)
-        share[np.arange(len(share)), consensus._tuple_labels[part]] = -1.0
-        runners_up[part] = np.argmax(share, axis=1)
-    runner_up[slice(None) if rows is None else rows] = tuples.expand(runners_up)
-    return runner_up
+    alpha = consensus._tables.alpha
+    return ClusterTables.of(consensus._tuples, consensus._tuple_labels, alpha)
 
 
-def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
-    """Return the lines about clusters, confidence and objective."""
-    labelled = consensus.labels_ >= 0
-    n = int(labelled.sum())
-    share = consensus.objective_ / max(n * (n - 1), 1)
-    lines = {"clusters": clusters_in_words(np.bincount(consensus.labels_[labelled]))}
-    if n < len(labelled):
-        lines["unlabelled"] = unlabelled_in_words(len(labelled) - n)
-    if (choice := k_choice_of(estimator)) is not None:
-        lines["chosen K"] = f"{choice.best_k}: {choice.reason}"
-    if links := getattr(consensus, "constraints_", None):
-        lines["constraints"] = (
-            f"{links['must_link']} must-link and {links['cannot_link']} cannot-link pairs hold; "
-            f"{number_of(len(links['moved']), 'point')} moved"
-            + ("" if links["exact"] else "; another choice may have more votes")
-        )
-    lines["confidence"] = confidence_in_words(estimator.confidence_.mean())
-    if uncertain := _uncertain_points(estimator, consensus):
-        lines["uncertain"] = uncertain
-    if indices := getattr(estimator, "feature_indices_", None):
-        lines["features"] = indices_in_words(indices)
-    lines["objective"] = objective_in_words(consensus.objective_, share)
-    return lines
-
-
-def _uncertain_points(estimator: Any, consensus: Any) -> str:
-    """Name the points with the least confidence; empty if all points are equally certain."""
-    labelled, confidence = np.flatnonzero(consensus.labels_ >= 0), estimator.confidence_
-    highest = confidence[labelled].max(initial=0.0)
-    least = labelled[np.argsort(confidence[labelled], kind="stable")[:_MOST_UNCERTAIN]]
-    index = row_index(estimator)
-    shown = [
-        f"{_cut(i if index is None else index[i])} ({confidence[i]:.2f})"
-        for i in least.tolist()
-        if confidence[i] < highest - _ROUNDING
-    ]
-    return f"{'rows' if index is None else 'points'} {', '.join(shown)}" if shown else ""
-
-
-def _cut(name: Any) -> str:
-    text = " ".join(visible(str(name)).split())
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+def _mean(total: Floats, number: Floats, scale: Floats) -> Floats:
+    """Return total / number, or nan if the number is 0 but for rounding."""
+    known = number > _NO_PAIRS * scale
+    return np.divide(total, number, out=np.full_like(number, np.nan), where=known)

@@ -10,30 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from coterie.consensus.cluster_consensus import cluster_consensus
+from coterie.arrays import Floats
 from coterie.consensus.diagnostics import (
-    Summary,
+    cluster_report,
     fitted_consensus,
     k_choice_of,
     partition_report,
     row_index,
     runner_up_clusters,
-    summary,
-    summary_lines,
 )
+from coterie.consensus.facts import Summary, consensus_facts, summary
 from coterie.consensus.parameters import check_choice
 from coterie.errors import CoterieError, InvalidParameterError
 from coterie.runtime.imports import import_pandas
-
-__all__ = ["ConsensusResults"]
 
 
 class ConsensusResults:
     """Mixin of consensus functions, and of clusterers with a consensus function ``consensus_``."""
 
     labels_: NDArray[np.int32]
-    confidence_: NDArray[np.float64]
-    margin_: NDArray[np.float64]
+    confidence_: Floats
+    margin_: Floats
 
     def summary(self) -> Summary:
         """Describe the fitted consensus in a few lines of text.
@@ -84,9 +81,31 @@ class ConsensusResults:
         0           3        0.88       0.78
         1           2        0.88       1.00
         """
-        check_choice("what", what, tuple(_FRAMES))
+        check_choice("what", what, ("points", "partitions", "clusters", "k"))
         check_is_fitted(self)
-        return _FRAMES[what](import_pandas(), self)
+        pandas = import_pandas()
+        if what == "points":
+            words = getattr(self, "label_names_", None)
+            columns = {
+                "label": self.labels_,
+                **({} if words is None else {"word": np.array([*words, ""])[self.labels_]}),
+                "confidence": self.confidence_,
+                "margin": fitted_consensus(self).margin_,
+                "runner_up": runner_up_clusters(self),
+            }
+            return pandas.DataFrame(columns, index=row_index(self))
+        if what == "partitions":
+            rows = [asdict(row) for row in partition_report(self)]
+            return pandas.DataFrame(rows).set_index("name")
+        if what == "clusters":
+            frame = pandas.DataFrame([asdict(row) for row in cluster_report(self)])
+            return frame.set_index("cluster").astype({"consensus": float})
+        if (choice := k_choice_of(self)) is None:
+            raise InvalidParameterError(
+                f"this {type(self).__name__} did not choose the number of clusters; fit it with "
+                "n_clusters=None if it has this choice, or compare numbers by coterie.choose_k(P)"
+            )
+        return choice.to_frame()
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
@@ -101,55 +120,11 @@ class ConsensusResults:
         return bundle
 
 
-def _points(pandas: Any, estimator: Any) -> Any:
-    words = getattr(estimator, "label_names_", None)
-    columns = {
-        "label": estimator.labels_,
-        **({} if words is None else {"word": np.array([*words, ""])[estimator.labels_]}),
-        "confidence": estimator.confidence_,
-        "margin": fitted_consensus(estimator).margin_,
-        "runner_up": runner_up_clusters(estimator),
-    }
-    return pandas.DataFrame(columns, index=row_index(estimator))
-
-
-def _partitions(pandas: Any, estimator: Any) -> Any:
-    rows = [asdict(row) for row in partition_report(estimator)]
-    return pandas.DataFrame(rows).set_index("name")
-
-
-def _clusters(pandas: Any, estimator: Any) -> Any:
-    consensus = cluster_consensus(estimator)
-    labelled = estimator.labels_ >= 0
-    labels, confidence = estimator.labels_[labelled], estimator.confidence_[labelled]
-    size = np.bincount(labels, minlength=len(consensus))
-    mean = np.bincount(labels, confidence, len(consensus)) / size
-    columns = {"size": size, "confidence": mean, "consensus": consensus}
-    return pandas.DataFrame(columns, index=pandas.RangeIndex(len(consensus), name="cluster"))
-
-
-def _numbers_of_clusters(_pandas: Any, estimator: Any) -> Any:
-    if (choice := k_choice_of(estimator)) is None:
-        raise InvalidParameterError(
-            f"this {type(estimator).__name__} did not choose the number of clusters; fit it with "
-            "n_clusters=None if it has this choice, or compare numbers by coterie.choose_k(P)"
-        )
-    return choice.to_frame()
-
-
-_FRAMES = {
-    "points": _points,
-    "partitions": _partitions,
-    "clusters": _clusters,
-    "k": _numbers_of_clusters,
-}
-
-
 def _summary_table(estimator: Any) -> str:
     """Return the summary as an HTML table; empty if the estimator is not fitted."""
     if not hasattr(estimator, "labels_"):
         return ""
     try:
-        return Summary.of(*summary_lines(estimator, find_dissent=False))._repr_html_()
+        return Summary.of(consensus_facts(estimator, find_dissent=False))._repr_html_()
     except CoterieError:  # the consensus function of a clusterer may be a class of the user
         return ""

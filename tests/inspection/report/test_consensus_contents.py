@@ -1,6 +1,8 @@
-"""Tests of the contents of a report: every number is the estimator's or a mean of its numbers."""
+"""The contents of a report: every number is the estimator's or a mean of its numbers."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,6 @@ import pytest
 
 from consensus_pages import clustered_features, fitted
 from coterie import (
-    CSPA,
     ConsensusClusterer,
     EvidenceAccumulation,
     KMeansConsensus,
@@ -16,11 +17,17 @@ from coterie import (
     cluster_consensus,
     coassociation,
     partition_report,
+    planted_partitions,
 )
-from coterie.consensus.diagnostics import dissent_of, runner_up_clusters
+from coterie.consensus.diagnostics import runner_up_clusters
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.report import consensus_contents as module
-from coterie.inspection.report.consensus_contents import consensus_contents
+from coterie.inspection.report.consensus_contents import (
+    MOST_QUOTED,
+    cluster_words,
+    consensus_contents,
+)
+from coterie.inspection.report.consensus_page import render_report
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +35,6 @@ def case():
     """Return features, partitions of which two are wrong, and their consensus."""
     X, P, _ = clustered_features()
     return X, P, fitted(P)
-
-
-def test_the_result_is_the_estimators(case):
-    """Sizes, objective, bound, method and reason are those of the estimator."""
-    _, _, est = case
-    report = consensus_contents(est)
-    assert [row.size for row in report.clusters] == np.bincount(est.labels_).tolist()
-    assert (report.n_points, report.n_tuples) == (len(est.labels_), est.n_tuples_)
-    assert report.confidence == pytest.approx(est.confidence_.mean())
-    assert report.objective == est.objective_
-    assert (report.lower_bound, report.gap) == (est.lower_bound_, est.gap_)
-    assert (report.method, report.reason) == (est.selected_["method"], est.selected_["reason"])
-    assert report.estimator == "RobustConsensus"
-    assert report.features is None
-    assert report.k_choice is None
 
 
 def test_clusters_have_the_confidence_of_their_points(case):
@@ -60,11 +52,11 @@ def test_partitions_are_those_of_the_partition_report(case):
     """The rows are those of the partition report; camps and their sizes are those of the fit."""
     _, _, est = case
     names = [f"rater {v}" for v in range(8)]
-    part = consensus_contents(est, names=names).partitions
-    assert part.rows == partition_report(est, names)
-    assert part.camps == np.bincount(est.dissent_.groups).tolist()
+    part = consensus_contents(est, names=names)
+    assert part.partitions == partition_report(est, names)
+    assert [len(camp.partitions) for camp in part.facts.camps] == [6, 2]
     assert part.n_deciding == (est.partition_weights_ > 0).sum()
-    assert part.sentence == est.dissent_.in_words(names)
+    assert part.facts.dissent == est.dissent_.in_words(names)
     order = [names.index(name) for name in part.agreement.names]
     np.testing.assert_array_equal(
         part.agreement.matrix, np.clip(est.dissent_.agreement[np.ix_(order, order)], 0, 1)
@@ -77,9 +69,9 @@ def test_methods_without_camps_are_compared_too(case):
     _, P, _ = case
     est = EvidenceAccumulation(3).fit(P)
     report = consensus_contents(est)
-    assert report.partitions.camps == np.bincount(dissent_of(est).groups).tolist()
-    assert (report.lower_bound, report.gap, report.reason) == (None, None, "")
-    assert report.method == "EvidenceAccumulation"
+    assert [len(camp.partitions) for camp in report.facts.camps] == [6, 2]
+    assert (report.facts.gap, report.facts.reason) == (None, None)
+    assert report.facts.method == report.estimator == "EvidenceAccumulation"
 
 
 def test_the_coassociation_is_that_of_the_points(case, monkeypatch):
@@ -100,7 +92,7 @@ def test_many_partitions_are_compared_by_some(case, monkeypatch):
     """Of many partitions some of every large camp are compared."""
     _, _, est = case
     monkeypatch.setattr(module, "_MOST_COMPARED", 4)
-    heat = consensus_contents(est).partitions.agreement
+    heat = consensus_contents(est).agreement
     assert (len(heat.names), heat.total) == (4, 8)
     assert heat.matrix.shape == (4, 4)
 
@@ -152,17 +144,10 @@ def test_unlabelled_points_are_counted_and_not_listed():
     est = KMeansConsensus(2, random_state=0).fit(P)
     X = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [99.0]])
     report = consensus_contents(est, X)
-    assert report.n_unlabelled == 1
+    assert report.facts.unlabelled == 1
     assert sum(row.size for row in report.clusters) == 5
-    assert report.confidence == pytest.approx(est.confidence_[:5].mean())
     assert 5 not in [one.row for one in report.points]
     assert report.features.rows[0].mean == pytest.approx(X[:5].mean())
-
-
-def test_clusters_of_one_point_have_no_consensus():
-    """A single point has no pairs."""
-    est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1]])
-    assert consensus_contents(est).clusters[1].consensus is None
 
 
 @pytest.mark.parametrize("n_clusters", [1, 3])
@@ -172,12 +157,6 @@ def test_few_points_and_one_cluster_have_a_report(n_clusters):
     report = consensus_contents(est, [[1.0, 2.0, 3.0]] * 3)
     assert len(report.clusters) == n_clusters
     assert all((one.runner_up is None) == (n_clusters == 1) for one in report.points)
-
-
-def test_one_partition_has_a_report():
-    """A single partition agrees with itself."""
-    report = consensus_contents(CSPA(2, random_state=0).fit([[0], [0], [1], [1]]))
-    assert report.partitions.agreement.matrix.tolist() == [[1.0]]
 
 
 def test_points_have_the_names_of_the_table(case):
@@ -210,12 +189,11 @@ def test_clusterers_name_their_runs_and_kinds(case):
         3, n_partitions=6, ensemble=["diverse", "subspaces"], random_state=0
     ).fit(X)
     report = consensus_contents(est, X)
-    assert {row.name for row in report.partitions.rows} == set(est.ensemble_.names)
-    assert {row.kind: row.size for row in report.partitions.kinds} == {"diverse": 3, "subspaces": 3}
-    deciding = sum(row.deciding for row in report.partitions.kinds)
-    assert deciding == report.partitions.n_deciding
+    assert {row.name for row in report.partitions} == set(est.ensemble_.names)
+    assert {row.kind: row.size for row in report.kinds} == {"diverse": 3, "subspaces": 3}
+    deciding = sum(row.deciding for row in report.kinds)
+    assert deciding == report.n_deciding
     assert report.estimator == "ConsensusClusterer"
-    assert report.confidence == pytest.approx(est.confidence_.mean())
     np.testing.assert_array_equal(report.features.map.confidence, est.confidence_)
     for row in report.clusters:
         own = est.confidence_[est.labels_ == row.cluster]
@@ -230,16 +208,65 @@ def test_views_are_kinds_of_partitions(case):
     views = {"left": X[:, :2], "right": X[:, :2] + 0.1 * X[:, [2]]}
     est = MultiViewClusterer(3, n_partitions=3, ensemble="diverse", random_state=0).fit(views)
     report = consensus_contents(est, views)
-    agreement = {row.kind: row.agreement for row in report.partitions.kinds}
+    agreement = {row.kind: row.agreement for row in report.kinds}
     assert agreement == pytest.approx(est.view_agreement_)
     assert {row.name for row in report.features.rows} == {
         f"{view}: feature {j}" for view in views for j in range(2)
     }
 
 
-def test_a_bound_that_is_unknown_is_none(case):
-    """A sample gives no bound."""
-    unknown = fitted(case[1])
-    unknown.lower_bound_ = unknown.gap_ = float("nan")
-    report = consensus_contents(unknown)
-    assert (report.lower_bound, report.gap) == (None, None)
+WORDS = np.array(["red", "green", "blue", ""])
+
+
+def labelled(n_partitions: int) -> tuple[np.ndarray, list[str]]:
+    """Return labels of noisy partitions, as words and with gaps, and the names of the columns."""
+    P, _ = planted_partitions([30, 20, 10], n_partitions, 1, noise=0.2, random_state=0)
+    P[::7, 0] = -1
+    return WORDS[P], [f"rater {v}" for v in range(n_partitions)]
+
+
+def test_words_are_the_most_common_labels_of_voting_partitions():
+    """The labels of every voting partition are those that a count over the points finds."""
+    P, names = labelled(5)
+    est = EvidenceAccumulation(3, partition_weights=[1, 2, 0, 1, 1]).fit(P)
+    for cluster, words in enumerate(cluster_words(est, names)):
+        rows = P[est.labels_ == cluster]
+        assert [name for name, _ in words] == ["rater 0", "rater 1", "rater 3", "rater 4"]
+        for name, label in words:
+            counts = Counter(rows[:, names.index(name)].tolist())
+            del counts[""]
+            assert counts[label] == max(counts.values())
+
+
+def test_a_partition_without_a_label_in_a_cluster_is_left_out():
+    """A cluster that a partition does not label has no word of it."""
+    P = [["a", "x"], ["a", "x"], ["b", ""], ["b", ""]]
+    assert cluster_words(EvidenceAccumulation(2).fit(P), ["p", "q"])[1] == [("p", "b")]
+
+
+def test_of_many_partitions_those_that_agree_most_are_quoted():
+    """At most six partitions are quoted, and the page says which."""
+    P, names = labelled(9)
+    est = EvidenceAccumulation(3).fit(P)
+    best = np.sort(np.argsort(-est.partition_agreement_, kind="stable")[:MOST_QUOTED])
+    assert [name for name, _ in cluster_words(est, names)[0]] == [names[v] for v in best]
+    page = render_report(consensus_contents(est, names=names))
+    assert "each of the 6 deciding partitions that agree most" in page
+
+
+@pytest.mark.parametrize(
+    "P", [[[0, 1], [0, 1], [1, 0]], [np.eye(3)[[0, 1, 1]], np.full((3, 2), 0.5)]]
+)
+def test_numbers_and_memberships_have_no_words(P):
+    """Labels that are numbers say nothing, and soft partitions have no labels: no column."""
+    est = EvidenceAccumulation(2).fit(P)
+    assert cluster_words(est, ["p", "q"]) == [[], []]
+    assert "Most common labels" not in render_report(consensus_contents(est))
+
+
+def test_words_are_text_in_the_page():
+    """Words appear escaped, with visible control characters."""
+    P = [["<b>red\a", 1], ["<b>red\a", 1], ["blue", 2], ["blue", 2]]
+    page = render_report(consensus_contents(EvidenceAccumulation(2).fit(P), names=["anna", "ben"]))
+    assert "<bdi>anna</bdi> <strong><bdi>&lt;b&gt;red␇</bdi></strong>, <bdi>ben</bdi>" in page
+    assert "each deciding partition gives most often" in page

@@ -15,7 +15,7 @@ import pytest
 import coterie
 from consensus_pages import HOSTILE_NAMES, clustered_features, fitted, read_page
 from coterie import EvidenceAccumulation, RobustSpectral, choose_k, write_report
-from coterie.consensus.summary_sentences import bound_in_words
+from coterie.consensus.facts import bound_in_words
 from coterie.errors import InvalidParameterError, OutputError
 from coterie.inspection.report.consensus_contents import consensus_contents
 from coterie.inspection.report.consensus_page import render_report
@@ -58,7 +58,7 @@ def test_every_table_has_the_numbers_of_the_estimator(case, page):
     assert numbers(clusters, 1) == np.bincount(est.labels_).tolist()
     assert numbers(clusters, 3) == [row.confidence for row in contents.clusters]
     assert numbers(partitions, 1) == sorted(est.partition_agreement_.tolist(), reverse=True)
-    assert numbers(partitions, 2) == [row.coverage for row in contents.partitions.rows]
+    assert numbers(partitions, 2) == [row.coverage for row in contents.partitions]
     assert numbers(criteria, 0) == [2, 3, 4, 5]
     assert numbers(points, 3) == [one.confidence for one in contents.points]
     assert numbers(points, 1) == [one.cluster for one in contents.points]
@@ -81,7 +81,7 @@ def test_sentences_have_the_numbers_of_the_estimator(case, page):
     sentence = est.dissent_.in_words()
     assert sentence in text
     assert {float(one["value"]) for one in page.named("data")} == {est.objective_, est.gap_}
-    bound = bound_in_words(est.lower_bound_, est.gap_)
+    bound = bound_in_words(consensus_contents(est).facts)
     assert f"count as equal). {bound[:1].upper()}{bound[1:]}." in text
     assert "Raters" in text
 
@@ -90,9 +90,10 @@ def test_sentences_have_the_numbers_of_the_estimator(case, page):
     ("confidence", "word"), [(0.9, "clear"), (0.75, "mostly clear"), (0.7, "mixed"), (0.3, "weak")]
 )
 def test_confidence_is_put_into_words(case, confidence, word):
-    """The words follow p − (1 − p), the margin of a probability p between two clusters."""
+    """The mean confidence has a word for people."""
     _, est = case
-    contents = replace(consensus_contents(est), confidence=confidence)
+    contents = consensus_contents(est)
+    contents = replace(contents, facts=replace(contents.facts, mean_confidence=confidence))
     text = " ".join(read_page(render_report(contents)).text.split())
     assert f"The votes are {word}: mean confidence {confidence:.2f}" in text
 
@@ -175,7 +176,7 @@ def test_any_number_of_clusters_has_a_page(n_clusters):
     page = read_page(html)
     assert not re.search(r"\b(nan|None|inf)\b", page.text)
     if n_clusters == 40:
-        assert "and fewer points." in page.text
+        assert "… points." in page.text
     assert f"60 points in {n_clusters} cluster" in " ".join(page.text.split())
 
 

@@ -11,8 +11,12 @@ from scipy.spatial.distance import squareform
 
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.base import label_probabilities
-from coterie.consensus.cluster_consensus import cluster_consensus, fitted_rows, item_consensus
-from coterie.consensus.diagnostics import fitted_consensus
+from coterie.consensus.diagnostics import (
+    cluster_consensus,
+    fitted_consensus,
+    fitted_rows,
+    item_consensus,
+)
 from coterie.consensus.linkage import weighted_linkage
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
@@ -355,9 +359,9 @@ class ClusterConsensusDisplay(Display):
     Parameters
     ----------
     cluster_consensus : (K,)
-        As returned by :func:`~coterie.consensus.cluster_consensus.cluster_consensus`.
+        As returned by :func:`~coterie.cluster_consensus`.
     item_consensus : (s, K)
-        Rows of :func:`~coterie.consensus.cluster_consensus.item_consensus`, for the points shown:
+        Rows of :func:`~coterie.item_consensus`, for the points shown:
         by cluster and falling consensus with the cluster.
     labels, points : (s,)
         Clusters of the points shown, and their rows in P.

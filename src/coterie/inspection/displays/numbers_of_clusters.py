@@ -11,8 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.base import voting_tuples
-from coterie.consensus.cluster_consensus import fitted_rows
-from coterie.consensus.diagnostics import fitted_consensus, k_choice_of
+from coterie.consensus.diagnostics import fitted_consensus, fitted_rows, k_choice_of
 from coterie.consensus.linkage import (
     cluster_weights,
     cut_into,

@@ -1,4 +1,4 @@
-"""The contents of the report on a consensus, collected from a fitted estimator.
+"""The contents of the report on a consensus: its facts, and tables and pictures for the details.
 
 Confidences, agreements and shares are fractions from 0 to 1. Clusters are numbered as the labels.
 Names have visible symbols in place of control characters.
@@ -7,7 +7,7 @@ Names have visible symbols in place of control characters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from numbers import Integral
 from typing import Any
@@ -16,58 +16,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 import coterie
-from coterie.consensus.cluster_consensus import cluster_consensus
+from coterie.arrays import Floats
 from coterie.consensus.diagnostics import (
+    ClusterRow,
     PartitionRow,
-    dissent_of,
+    cluster_report,
     fitted_consensus,
     partition_names,
     partition_report,
     point_report,
     row_index,
     runner_up_clusters,
-    summary_lines,
 )
+from coterie.consensus.facts import ConsensusFacts, consensus_facts
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.coassociation import CoassociationDisplay
 from coterie.inspection.displays.partitions import PartitionAgreementDisplay
-from coterie.inspection.report.cluster_words import cluster_words
-from coterie.inspection.report.feature_contents import FeaturesPart, features_part
-from coterie.inspection.report.k_contents import KPart, finite_or_none, k_part
+from coterie.inspection.report.features import FeaturesPart, features_part
+from coterie.labels.encode import LabelMatrix
 from coterie.labels.row_index import refuse_other_rows, row_index_of
 from coterie.runtime.wording import short_repr, visible
 
-__all__ = [
-    "ClusterRow",
-    "ConsensusReport",
-    "DoubtfulPoint",
-    "HeatMap",
-    "KindRow",
-    "PartitionsPart",
-    "consensus_contents",
-]
-
 #: The most points of the co-association, partitions of the agreement, and doubtful points.
 _MOST_COASSOCIATED, _MOST_COMPARED, _MOST_DOUBTFUL = 300, 200, 100
-#: Points are doubtful below this margin of votes or probability. If none is, ten are listed.
+#: Points of a smaller confidence are doubtful. If none is, ten are listed.
 _DOUBTFUL_BELOW, _LEAST_CERTAIN = 0.75, 10
-_ROUNDING = 1e-9
 _CONFIDENCE_BINS, _ROUNDING = 10, 1e-9
+#: With more voting partitions, the ones that agree most with the consensus are quoted.
+MOST_QUOTED = 6
 
 
 @dataclass(frozen=True)
-class ClusterRow:
-    """One cluster.
+class ClusterDetails(ClusterRow):
+    """One cluster, with the numbers of its points in ten bins of confidence, and its words."""
 
-    ``confidence`` is the mean over its points and ``histogram`` their numbers in ten bins from 0
-    to 1. ``consensus`` is the mean co-association of its pairs, None for a single point. ``words``
-    are those of :func:`~.cluster_words.cluster_words`.
-    """
-
-    cluster: int
-    size: int
-    confidence: float
-    consensus: float | None
     histogram: list[int]
     words: list[tuple[str, str]]
 
@@ -90,24 +72,12 @@ class HeatMap:
     number of rows of which s are shown.
     """
 
-    matrix: NDArray[np.float64]
+    matrix: Floats
     blocks: list[tuple[str, int]]
     names: list[str]
     total: int
 
     __repr__ = short_repr
-
-
-@dataclass(frozen=True)
-class PartitionsPart:
-    """The partitions: one row for each, one for each kind, and their agreement by camps."""
-
-    sentence: str
-    rows: list[PartitionRow]
-    kinds: list[KindRow]
-    camps: list[int]
-    n_deciding: int
-    agreement: HeatMap
 
 
 @dataclass(frozen=True)
@@ -127,25 +97,17 @@ class ConsensusReport:
 
     Attributes
     ----------
-    method, reason : str
-        The method whose answer was returned, and why; the reason is empty if there was no choice.
-    n_unlabelled : int
-        Points without a label in any partition.
-    share_of_pairs : float
-        J as a share of all pairs: how much a partition differs from the consensus on average.
-    lower_bound, gap : float or None
-        Lower bound of J, and the share of J that a better partition could save; None if unknown.
     has_finer_runs : bool
         Whether the default ensemble made the partitions, with more clusters than the consensus.
+    k_given : bool
+        Whether the number of clusters is a parameter of the estimator.
     doubtful_below : float
         Points of less confidence are doubtful.
     n_doubtful : int
         The number of doubtful points. ``points`` has the least certain of them, or the few least
         certain points if none is doubtful, unless all are equally certain.
-    k_given : bool
-        Whether the number of clusters is a parameter of the estimator.
-    k_choice : KPart or None
-        None if the estimator did not compare numbers of clusters.
+    has_index : bool
+        Whether the points have names other than their row numbers.
     features : FeaturesPart or None
         None if no features were given.
     """
@@ -154,22 +116,15 @@ class ConsensusReport:
     made: str
     version: str
     estimator: str
-    method: str
-    reason: str
-    n_points: int
-    n_tuples: int
-    n_unlabelled: int
-    confidence: float
-    objective: float
-    share_of_pairs: float
-    lower_bound: float | None
-    gap: float | None
-    has_finer_runs: bool
-    clusters: list[ClusterRow]
-    partitions: PartitionsPart
+    facts: ConsensusFacts
+    clusters: list[ClusterDetails]
+    partitions: list[PartitionRow]
+    kinds: list[KindRow]
+    n_deciding: int
+    agreement: HeatMap
     coassociation: HeatMap
+    has_finer_runs: bool
     k_given: bool
-    k_choice: KPart | None
     doubtful_below: float
     n_doubtful: int
     has_index: bool
@@ -196,50 +151,32 @@ def consensus_contents(
     [(3, 2), (2, 0)]
     """
     consensus = fitted_consensus(estimator)
-    n = len(consensus.labels_)
-    labelled = consensus.labels_ >= 0
-    n_labelled = int(labelled.sum())
     names = [visible(name) for name in partition_names(consensus, names)]
-    rows = _row_names(estimator, X, index, n)
-    selected = getattr(consensus, "selected_", {})
-    partitions = _partitions(estimator, names)
-    n_doubtful = int((estimator.confidence_[labelled] < _DOUBTFUL_BELOW).sum())
+    rows = _row_names(estimator, X, index, len(consensus.labels_))
+    partitions = partition_report(estimator, names)
+    finer = sum(row.n_clusters > estimator.n_clusters_ for row in partitions)
+    is_doubtful = (consensus.labels_ >= 0) & (estimator.confidence_ < _DOUBTFUL_BELOW)
+    n_doubtful = int(is_doubtful.sum())
     return ConsensusReport(
         title=f"Consensus of {len(names)} partitions" if title is None else visible(str(title)),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         version=coterie.__version__,
         estimator=type(estimator).__name__,
-        method=str(selected.get("method", type(consensus).__name__)),
-        reason=str(selected.get("reason", "")),
-        n_points=n,
-        n_tuples=int(consensus.n_tuples_),
-        n_unlabelled=n - n_labelled,
-        confidence=float(estimator.confidence_[labelled].mean()),
-        objective=float(consensus.objective_),
-        share_of_pairs=float(consensus.objective_) / max(n_labelled * (n_labelled - 1), 1),
-        lower_bound=finite_or_none(getattr(consensus, "lower_bound_", None)),
-        gap=finite_or_none(getattr(consensus, "gap_", None)),
-        has_finer_runs=_has_finer_runs(estimator, partitions),
+        facts=consensus_facts(estimator, names),
         clusters=_clusters(estimator, names),
         partitions=partitions,
+        kinds=_kinds(estimator, consensus),
+        n_deciding=sum(row.weight > 0 for row in partitions),
+        agreement=_agreement(consensus, names),
         coassociation=_coassociation(consensus, rows),
+        has_finer_runs=getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > len(names),
         k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
-        k_choice=k_part(estimator),
         doubtful_below=_DOUBTFUL_BELOW,
         n_doubtful=n_doubtful,
         has_index=rows is not None,
-        points=_least_certain(
-            estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, _DOUBTFUL_BELOW
-        ),
+        points=_least_certain(estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN),
         features=None if X is None else features_part(estimator, X, feature_names, rows),
     )
-
-
-def _ensembles(estimator: Any) -> dict[str, Any]:
-    """Return the fitted ensembles of a clusterer by view; a single one has an empty name."""
-    if hasattr(estimator, "ensembles_"):
-        return dict(estimator.ensembles_)
-    return {"": estimator.ensemble_} if hasattr(estimator, "ensemble_") else {}
 
 
 def _row_names(
@@ -255,73 +192,80 @@ def _row_names(
                     f"index has {len(row_names)} names for {n} points; give one name per point"
                 )
             names = np.empty(n, dtype=object)
-            names[:] = [_as_text(name) for name in row_names]
+            for i, name in enumerate(row_names):
+                text = " · ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+                names[i] = visible(text)
             return names
     return None
 
 
-def _as_text(name: Any) -> str:
-    return visible(" · ".join(map(str, name)) if isinstance(name, tuple) else str(name))
-
-
-def _clusters(estimator: Any, names: Sequence[str]) -> list[ClusterRow]:
-    firmness, words = cluster_consensus(estimator), cluster_words(estimator, names)
-    labels, confidence = estimator.labels_, estimator.confidence_
-    labelled = labels >= 0
+def _clusters(estimator: Any, names: Sequence[str]) -> list[ClusterDetails]:
+    rows, words = cluster_report(estimator), cluster_words(estimator, names)
     # 0.9 may be stored as 0.8999…, and belongs to the bin from 0.9
-    bins = (confidence * _CONFIDENCE_BINS + _ROUNDING).astype(np.int64)
+    bins = (estimator.confidence_ * _CONFIDENCE_BINS + _ROUNDING).astype(np.int64)
     bins = np.minimum(bins, _CONFIDENCE_BINS - 1)
-    cell = labels[labelled] * _CONFIDENCE_BINS + bins[labelled]
-    counts = np.bincount(cell, minlength=len(firmness) * _CONFIDENCE_BINS)
-    counts = counts.reshape(len(firmness), _CONFIDENCE_BINS)
-    total = np.bincount(labels[labelled], confidence[labelled], len(firmness))
+    counts = np.zeros((len(rows), _CONFIDENCE_BINS), dtype=np.int64)
+    labelled = estimator.labels_ >= 0
+    np.add.at(counts, (estimator.labels_[labelled], bins[labelled]), 1)
     return [
-        ClusterRow(
-            cluster=b,
-            size=int(counts[b].sum()),
-            confidence=float(total[b] / counts[b].sum()),
-            consensus=finite_or_none(firmness[b]),
-            histogram=counts[b].tolist(),
-            words=words[b],
-        )
-        for b in range(len(firmness))
+        ClusterDetails(**asdict(row), histogram=histogram, words=own)
+        for row, histogram, own in zip(rows, counts.tolist(), words, strict=True)
     ]
 
 
-def _partitions(estimator: Any, names: Sequence[str]) -> PartitionsPart:
+def cluster_words(estimator: Any, names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Return for each cluster the names of voting partitions and their most common label in it.
+
+    A partition without a label in the cluster is left out. The lists are empty if all labels are
+    numbers, which say nothing, or if partitions are soft.
+
+    >>> from coterie import EvidenceAccumulation
+    >>> est = EvidenceAccumulation(2).fit([["red", 1], ["red", 1], ["red", 1], ["blue", 2]])
+    >>> cluster_words(est, ["anna", "ben"])
+    [[('anna', 'red'), ('ben', '1')], [('anna', 'blue'), ('ben', '2')]]
+    """
     consensus = fitted_consensus(estimator)
-    dissent = dissent_of(consensus)
-    return PartitionsPart(
-        sentence=summary_lines(estimator, names)[1]["partitions"],
-        rows=partition_report(estimator, names),
-        kinds=_kinds(estimator, consensus),
-        camps=np.bincount(dissent.groups).tolist(),
-        n_deciding=int((consensus.partition_weights_ > 0).sum()),
-        agreement=_agreement(consensus, names),
-    )
-
-
-def _has_finer_runs(estimator: Any, partitions: PartitionsPart) -> bool:
-    """Return whether the runs are those of the default ensemble, most finer than the consensus."""
-    finer = sum(row.n_clusters > estimator.n_clusters_ for row in partitions.rows)
-    return getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > len(partitions.rows)
+    vocabulary, table = consensus._vocabulary, consensus._tables.table
+    voting = np.flatnonzero(consensus.partition_weights_ > 0)
+    words: list[list[tuple[str, str]]] = [[] for _ in range(table.shape[1])]
+    if not isinstance(vocabulary, LabelMatrix):
+        return words
+    if not any(vocabulary.categories[v].dtype.kind == "U" for v in voting):
+        return words
+    counts = np.split(table[consensus._tuples.recode], np.cumsum(vocabulary.n_labels)[:-1])
+    by_agreement = voting[np.argsort(-consensus.partition_agreement_[voting], kind="stable")]
+    for v in np.sort(by_agreement[:MOST_QUOTED]).tolist():
+        for cluster, own in enumerate(counts[v].T):
+            if own.any():
+                label = vocabulary.categories[v][own.argmax()]
+                words[cluster].append((names[v], visible(str(label))))
+    return words
 
 
 def _kinds(estimator: Any, consensus: Any) -> list[KindRow]:
     """Return one row per kind of partition, or per view; none if there is only one."""
-    ensembles = _ensembles(estimator)
-    kinds = [
-        visible(view or kind)
-        for view, ensemble in ensembles.items()
-        for kind in getattr(ensemble, "kinds", ())
-    ]
+    if hasattr(estimator, "ensembles_"):
+        ensembles = dict(estimator.ensembles_)
+    else:
+        ensembles = {"": getattr(estimator, "ensemble_", None)}
+    kinds = np.array(
+        [
+            visible(view or kind)
+            for view, ensemble in ensembles.items()
+            for kind in getattr(ensemble, "kinds", ())
+        ]
+    )
     weights, agreement = consensus.partition_weights_, consensus.partition_agreement_
-    if len(set(kinds)) < 2 or len(kinds) != len(weights):
+    if len(set(kinds.tolist())) < 2 or len(kinds) != len(weights):
         return []
-    member = {kind: np.array([kind == other for other in kinds]) for kind in dict.fromkeys(kinds)}
     return [
-        KindRow(kind, int(own.sum()), int((weights[own] > 0).sum()), float(agreement[own].mean()))
-        for kind, own in member.items()
+        KindRow(
+            kind,
+            int((kinds == kind).sum()),
+            int((weights[kinds == kind] > 0).sum()),
+            float(agreement[kinds == kind].mean()),
+        )
+        for kind in dict.fromkeys(kinds.tolist())
     ]
 
 
@@ -344,16 +288,16 @@ def _coassociation(consensus: Any, rows: NDArray[np.object_] | None) -> HeatMap:
 
 
 def _least_certain(
-    estimator: Any, rows: NDArray[np.object_] | None, most: int, below: float
+    estimator: Any, rows: NDArray[np.object_] | None, most: int
 ) -> list[DoubtfulPoint]:
     """Return the least certain points that have a label, by rising confidence.
 
-    A point with the largest confidence is listed only if this is less than ``below``.
+    A point with the largest confidence is listed only if it is doubtful.
     """
     consensus, runner_up = fitted_consensus(estimator), runner_up_clusters(estimator)
     n_unlabelled = int((consensus.labels_ < 0).sum())
     # probabilities of points on which all runs agree are a little below 1
-    certain = max(float(estimator.confidence_.max(initial=0.0)), below)
+    certain = max(float(estimator.confidence_.max(initial=0.0)), _DOUBTFUL_BELOW)
     # points without a label have confidence 0, so they are among the first
     points = point_report(estimator, most + n_unlabelled)
     return [

@@ -14,33 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from coterie.consensus.summary_sentences import bound_in_words
+from coterie.consensus.facts import KFacts, bound_in_words, sizes_in_words
+from coterie.consensus.robust.feature_indices import indices_in_words
 from coterie.inspection.displays.frames import NO_LABEL, cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import CRITERIA
-from coterie.inspection.report.cluster_words import MOST_QUOTED
 from coterie.inspection.report.consensus_contents import (
+    MOST_QUOTED,
     ConsensusReport,
     HeatMap,
     consensus_contents,
 )
-from coterie.inspection.report.feature_contents import PointsMap
-from coterie.inspection.report.k_contents import KPart
+from coterie.inspection.report.features import PointsMap
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
 from coterie.runtime.wording import UNKNOWN, capitalised, in_words, number_of
 
-__all__ = ["render_report", "write_report"]
-
 #: Arrays over K that say nothing by themselves.
 _NOT_DRAWN = ("n_clusters", "information", "eigengap", "cdf_area", "delta_area")
-#: Least mean margin of the votes for each word.
-_CONFIDENCE_WORDS = ((0.8, "clear"), (0.5, "mostly clear"), (0.25, "mixed"))
+#: Least mean confidence for each word.
+_CONFIDENCE_WORDS = ((0.9, "clear"), (0.75, "mostly clear"), (0.625, "mixed"))
 #: Width and height of a curve, and its margins: left, right, top, bottom.
 _CURVE_SIZE, _CURVE_MARGINS = (280, 140), (52, 12, 10, 26)
 #: With more partitions the agreement is a picture instead of a table.
 _MOST_IN_TABLE = 12
-#: With more clusters their sizes are only in the table.
-_MOST_SIZES = 12
 
 
 def write_report(
@@ -107,46 +103,46 @@ def render_report(contents: ConsensusReport) -> str:
 
     Its Content-Security-Policy allows only the script and the style in the page, by their SHA-256.
     """
-    script, style = (_page_file(f"consensus.{kind}") for kind in ("js", "css"))
-    K = len(contents.clusters)
-    return (
-        _templates()
-        .get_template("consensus.html")
-        .render(
-            report=contents,
-            policy=content_policy([script], style),
-            style=style,
-            script=script,
-            data=embedded_json(_page_data(contents)),
-            colours=cluster_colours(K),
-            sizes=_sizes(contents),
-            certainty=_certainty(contents),
-            camps=_camps_in_words(contents.partitions.camps),
-            most_quoted=MOST_QUOTED,
-            agreement_in_table=len(contents.partitions.rows) <= _MOST_IN_TABLE,
-            k_charts=[] if contents.k_choice is None else _k_charts(contents.k_choice),
-            largest_difference=_largest_difference(contents),
-        )
-    )
-
-
-def _templates() -> Any:
-    """Return the templates of the page."""
-    filters: dict[str, Callable[..., Any]] = {
-        "decimals": _decimals,
-        "figure": _figure,
-        "bound": _bound,
-    }
-    return page_templates("coterie.inspection.report", filters)
-
-
-def _page_file(name: str) -> str:
     folder = resources.files("coterie.inspection.report").joinpath("page")
-    return folder.joinpath(name).read_text(encoding="utf-8")
-
-
-def _bound(gap: float, lower_bound: float) -> str:
-    return capitalised(bound_in_words(lower_bound, gap))
+    script, style = (
+        folder.joinpath(f"consensus.{kind}").read_text(encoding="utf-8") for kind in ("js", "css")
+    )
+    facts, features = contents.facts, contents.features
+    confidence = facts.mean_confidence or 0.0
+    differences = [
+        abs(one.difference)
+        for cluster in (features.clusters if features is not None else [])
+        for one in cluster.features
+    ]
+    points = None if features is None else features.map
+    filters: dict[str, Callable[..., Any]] = {"decimals": _decimals, "figure": _figure}
+    template = page_templates("coterie.inspection.report", filters).get_template("consensus.html")
+    return template.render(
+        report=contents,
+        facts=facts,
+        policy=content_policy([script], style),
+        style=style,
+        script=script,
+        data=embedded_json(
+            {
+                "colours": [*cluster_colours(facts.clusters), NO_LABEL],
+                "agreement": _heat_data(contents.agreement),
+                "coassociation": _heat_data(contents.coassociation),
+                "points": None if points is None else _points_data(points),
+            }
+        ),
+        colours=cluster_colours(facts.clusters),
+        sizes=sizes_in_words(facts.sizes),
+        certainty=next((word for least, word in _CONFIDENCE_WORDS if confidence >= least), "weak"),
+        dissent=capitalised(facts.dissent or ""),
+        camps=_camps_in_words([len(camp.partitions) for camp in facts.camps or []]),
+        bound=capitalised(bound_in_words(facts)),
+        indices=indices_in_words(facts.feature_indices or {}),
+        most_quoted=MOST_QUOTED,
+        agreement_in_table=len(contents.partitions) <= _MOST_IN_TABLE,
+        k_charts=[] if facts.k_choice is None else _k_charts(facts.k_choice),
+        largest_difference=max(differences, default=0.0) or 1.0,
+    )
 
 
 def _decimals(number: float | None) -> str:
@@ -166,21 +162,6 @@ def _figure(number: float | None) -> str:
     return (f"{number:,.0f}" if in_full else f"{number:,.4g}").replace("-", "−")
 
 
-def _certainty(contents: ConsensusReport) -> str:
-    """Return the mean confidence in words."""
-    # between two clusters, a probability p is a margin of p − (1 − p)
-    margin = 2 * contents.confidence - 1
-    return next((word for least, word in _CONFIDENCE_WORDS if margin >= least), "weak")
-
-
-def _sizes(contents: ConsensusReport) -> str:
-    """Return the sizes of the clusters in words, of many only the first ones."""
-    sizes = [f"{row.size:,}" for row in contents.clusters]
-    if len(sizes) <= _MOST_SIZES:
-        return f"{in_words(sizes)} points"
-    return f"{', '.join(sizes[:_MOST_SIZES])} and fewer points"
-
-
 def _camps_in_words(camps: Sequence[int]) -> str:
     """Return the sizes of the camps in words.
 
@@ -193,21 +174,15 @@ def _camps_in_words(camps: Sequence[int]) -> str:
     return ", and ".join([*parts, f"{number_of(alone, 'partition')} alone"] if alone else parts)
 
 
-def _largest_difference(contents: ConsensusReport) -> float:
-    """Return the largest difference of a cluster, for the length of its bar; 1 if there is none."""
-    clusters = contents.features.clusters if contents.features is not None else []
-    differences = [abs(one.difference) for cluster in clusters for one in cluster.features]
-    return max(differences, default=0.0) or 1.0
-
-
-def _k_charts(choice: KPart) -> list[dict[str, Any]]:
+def _k_charts(choice: KFacts) -> list[dict[str, Any]]:
     """Return the curves of the criteria in the coordinates of their pictures."""
-    known = [name for name in CRITERIA if name in choice.curves]
-    others = [name for name in choice.curves if name not in (*known, *_NOT_DRAWN)]
+    curves = choice.known_curves
+    known = [name for name in CRITERIA if name in curves]
+    others = [name for name in curves if name not in (*known, *_NOT_DRAWN)]
     return [_k_chart(choice, name) for name in (*known, *others)]
 
 
-def _k_chart(choice: KPart, name: str) -> dict[str, Any]:
+def _k_chart(choice: KFacts, name: str) -> dict[str, Any]:
     (width, height), (left, right, top, bottom) = _CURVE_SIZE, _CURVE_MARGINS
     values = {k: v for k, v in zip(choice.ks, choice.curves[name], strict=True) if v is not None}
     low, high = min(values.values()), max(values.values())
@@ -225,18 +200,7 @@ def _k_chart(choice: KPart, name: str) -> dict[str, Any]:
         "high": high,
         "points": [(k, values[k], round(x, 1), round(y, 1)) for k, (x, y) in place.items()],
         "ticks": [(k, round(float(x), 1)) for k, x in zip(choice.ks, across, strict=True)][::every],
-        "best": place.get(choice.best_k),
-    }
-
-
-def _page_data(contents: ConsensusReport) -> dict[str, Any]:
-    """Return what the script draws."""
-    points = None if contents.features is None else contents.features.map
-    return {
-        "colours": [*cluster_colours(len(contents.clusters)), NO_LABEL],
-        "agreement": _heat_data(contents.partitions.agreement),
-        "coassociation": _heat_data(contents.coassociation),
-        "points": None if points is None else _points_data(points),
+        "best": place.get(choice.recommended),
     }
 
 

@@ -1,4 +1,4 @@
-"""What tells clusters apart: separation of features, and features in which a cluster differs.
+"""What tells clusters apart: separation of features, features of each cluster, a map of the points.
 
 Sums run over all points. Sparse features stay sparse, and dense ones are read by blocks of columns.
 """
@@ -13,20 +13,176 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from coterie.arrays import Floats, Ints
 from coterie.ensembles.input_checks import check_features
 from coterie.errors import InvalidParameterError
+from coterie.inspection.displays.frames import sample_points
+from coterie.inspection.displays.points import plane
 from coterie.multiview.view_input import named_views
 from coterie.runtime.wording import short_repr, visible
 
-__all__ = ["FeatureContrasts", "feature_contrasts", "named_features"]
-
-Array = NDArray[np.float64]
-
+#: The most features of the table and of each cluster, clusters with features, and points.
+_MOST_FEATURES, _MOST_DIFFERENCES, _MOST_CLUSTERS, _MOST_SHOWN = 100, 6, 30, 2_000
 #: Values of dense features that are in memory a second time.
 _MOST_VALUES = 10**7
 #: Squares of larger values could overflow.
 _LARGEST_VALUE = 1e150
 _ROUNDING = 1e-13
+
+
+@dataclass(frozen=True)
+class FeatureRow:
+    """One feature: its separation η², and its mean and standard deviation over all points."""
+
+    name: str
+    separation: float
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class FeatureDifference:
+    """A feature in which a cluster differs from the other points, in standard deviations."""
+
+    name: str
+    difference: float
+    cluster_mean: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class ClusterFeatures:
+    """The features in which a cluster differs most, by falling absolute difference."""
+
+    cluster: int
+    size: int
+    features: list[FeatureDifference]
+
+
+@dataclass(frozen=True, eq=False)
+class PointsMap:
+    """A sample of s points in the plane: ``coordinates`` (s, 2), clusters, confidences, names."""
+
+    coordinates: Floats
+    labels: Ints
+    confidence: Floats
+    names: list[str]
+    axis_names: tuple[str, str]
+    is_scaled: bool
+    total: int
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True)
+class FeaturesPart:
+    """What tells clusters apart.
+
+    ``rows`` are the features of the largest separation; ``n_features`` and ``n_constant`` count
+    all features and those with a single value. ``map`` is None if there is nothing to draw.
+    """
+
+    n_features: int
+    n_constant: int
+    rows: list[FeatureRow]
+    clusters: list[ClusterFeatures]
+    map: PointsMap | None
+
+
+def features_part(
+    estimator: Any,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    row_names: NDArray[np.object_] | None,
+) -> FeaturesPart:
+    """Compare the clusters of a fitted estimator by the features X of its points."""
+    X, names = named_features(X, feature_names, len(estimator.labels_))
+    contrasts = feature_contrasts(X, estimator.labels_)
+    return FeaturesPart(
+        n_features=len(names),
+        n_constant=int((contrasts.deviation == 0).sum()),
+        rows=[
+            FeatureRow(
+                names[j],
+                float(contrasts.separation[j]),
+                float(contrasts.mean[j]),
+                float(contrasts.deviation[j]),
+            )
+            for j in np.argsort(-contrasts.separation, kind="stable")[:_MOST_FEATURES].tolist()
+        ],
+        clusters=[]
+        if len(contrasts.difference) == 1
+        else _differences(estimator, contrasts, names),
+        map=_points_map(estimator, X, names, contrasts, row_names),
+    )
+
+
+def _differences(
+    estimator: Any, contrasts: FeatureContrasts, names: Sequence[str]
+) -> list[ClusterFeatures]:
+    """Return the features in which each cluster differs; clusters are numbered by falling size."""
+    sizes = np.bincount(estimator.labels_[estimator.labels_ >= 0])
+    return [
+        ClusterFeatures(
+            cluster=b,
+            size=int(sizes[b]),
+            features=[
+                FeatureDifference(
+                    names[j],
+                    float(contrasts.difference[b, j]),
+                    float(contrasts.cluster_mean[b, j]),
+                    float(contrasts.mean[j]),
+                )
+                for j in np.argsort(-np.abs(contrasts.difference[b]), kind="stable").tolist()
+                if contrasts.deviation[j] > 0
+            ][:_MOST_DIFFERENCES],
+        )
+        for b in range(min(len(sizes), _MOST_CLUSTERS))
+    ]
+
+
+def _points_map(
+    estimator: Any,
+    X: Any,
+    names: Sequence[str],
+    contrasts: FeatureContrasts,
+    row_names: NDArray[np.object_] | None,
+) -> PointsMap | None:
+    """Draw a sample of the points and place them in the plane.
+
+    Up to two features are used as they are. More have different units: they are scaled, and
+    projected to two principal components.
+    """
+    points = sample_points(estimator.labels_, _MOST_SHOWN, 0)
+    shown = X[points]
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    if sp.issparse(shown):
+        low, high = low.toarray().ravel(), high.toarray().ravel()
+    varying = np.flatnonzero(low < high)
+    if len(points) < 3 or len(varying) == 0:
+        return None
+    shown = shown[:, varying]
+    is_scaled = len(varying) > 2
+    deviation = contrasts.deviation[varying]
+    if is_scaled and sp.issparse(shown):
+        shown = (shown @ sp.diags_array(1 / deviation)).tocsr()
+    elif is_scaled:
+        shown = (shown - contrasts.mean[varying]) / deviation
+    elif len(varying) == 1:
+        values = shown.toarray() if sp.issparse(shown) else shown
+        shown = np.column_stack([values[:, 0], points])
+    coordinates, axis_names = plane(shown, len(points), 0)
+    if not is_scaled:
+        axis_names = (names[varying[0]], names[varying[1]] if len(varying) == 2 else "row")
+    return PointsMap(
+        coordinates=np.asarray(coordinates, dtype=np.float64),
+        labels=estimator.labels_[points].astype(np.int64),
+        confidence=estimator.confidence_[points],
+        names=[str(i) if row_names is None else str(row_names[i]) for i in points.tolist()],
+        axis_names=axis_names,
+        is_scaled=is_scaled,
+        total=len(estimator.labels_),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +201,11 @@ class FeatureContrasts:
         Mean and standard deviation of all points.
     """
 
-    separation: Array
-    difference: Array
-    cluster_mean: Array
-    mean: Array
-    deviation: Array
+    separation: Floats
+    difference: Floats
+    cluster_mean: Floats
+    mean: Floats
+    deviation: Floats
 
     __repr__ = short_repr
 
@@ -104,13 +260,14 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
     Parameters
     ----------
     X : (n, p) array, table or sparse matrix; or list or dict of several views
-        The columns of views are placed side by side and named "view: column".
+        The columns of views are placed next to each other and named "view: column".
     names : sequence of p str, optional
         By default the names of the columns of X.
     n_points : int
         The number of rows that X must have.
     """
-    if _are_views(X):
+    several = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) > 1
+    if several or isinstance(X, Mapping):
         views = named_views(X)
         given = list(X.values()) if isinstance(X, Mapping) else X
         column_names = [
@@ -137,14 +294,16 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
             "feature"
         )
     column_names = [visible(str(name)) for name in (column_names if names is None else names)]
-    _refuse_large(X, column_names)
+    values = X.data if sp.issparse(X) else X
+    if max(values.max(initial=0.0), -values.min(initial=0.0)) > _LARGEST_VALUE:
+        largest = abs(X).max(axis=0)
+        largest = largest.toarray().ravel() if sp.issparse(X) else largest
+        name = column_names[int(np.argmax(largest))]
+        raise InvalidParameterError(
+            f"feature {name!r} has values up to {largest.max():.0e}; divide it so that they are at "
+            f"most {_LARGEST_VALUE:.0e}"
+        )
     return X, column_names
-
-
-def _are_views(X: Any) -> bool:
-    if isinstance(X, Mapping):
-        return True
-    return isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) > 1
 
 
 def _column_names(table: Any, p: int) -> list[str]:
@@ -153,26 +312,13 @@ def _column_names(table: Any, p: int) -> list[str]:
     return [f"feature {column}" for column in range(p)] if names is None else list(map(str, names))
 
 
-def _refuse_large(X: Any, names: Sequence[str]) -> None:
-    values = X.data if sp.issparse(X) else X
-    if max(values.max(initial=0.0), -values.min(initial=0.0)) <= _LARGEST_VALUE:
-        return
-    largest = abs(X).max(axis=0)
-    largest = largest.toarray().ravel() if sp.issparse(X) else largest
-    name = names[int(np.argmax(largest))]
-    raise InvalidParameterError(
-        f"feature {name!r} has values up to {largest.max():.0e}; divide it so that they are at "
-        f"most {_LARGEST_VALUE:.0e}"
-    )
-
-
 # Moments of columns are the mean, a scale, and of (x − mean) / scale: the sum of squares, and the
 # sum over each cluster (K, columns). The scale avoids overflow. The sum of squares is exactly 0 for
 # a constant column, although its mean is rounded.
-_Moments = tuple[Array, Array, Array, Array]
+_Moments = tuple[Floats, Floats, Floats, Floats]
 
 
-def _dense_moments(X: Array, members: Any) -> Iterator[_Moments]:
+def _dense_moments(X: Floats, members: Any) -> Iterator[_Moments]:
     step = max(_MOST_VALUES // len(X), 1)
     for start in range(0, X.shape[1], step):
         block = X[:, start : start + step].astype(np.float64)
@@ -199,7 +345,7 @@ def _sparse_moments(X: Any, members: Any) -> Iterator[_Moments]:
     yield mean, scale, square, offset
 
 
-def _centre_and_scale(mean: Array, low: Array, high: Array) -> tuple[Array, Array]:
+def _centre_and_scale(mean: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return the means, exact for constant columns, and the largest distances from them."""
     constant = low == high
     mean = np.where(constant, low, np.clip(mean, low, high))
