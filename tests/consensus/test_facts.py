@@ -79,6 +79,7 @@ def test_facts_are_the_estimators(P: np.ndarray, est: RobustConsensus) -> None:
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "points": ({"points": 4321}, "4,321 points"),
     "tuples": ({"tuples": 1234}, "1,234 distinct label tuples"),
+    "words": ({"label_names": ["ash", "bee", "cat"]}, "(bee)"),
     "sizes": ({"sizes": [70, 20, 10]}, "of 70, 20 and 10 points"),
     "unlabelled": ({"unlabelled": 7}, "7 points without a label in any partition"),
     "confidence": ({"mean_confidence": 0.375}, "0.38"),

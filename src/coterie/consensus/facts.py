@@ -113,6 +113,8 @@ class ConsensusFacts:
     tuples_exact : bool
         Whether the tuples were counted; an engine may only estimate their number.
     sizes : list of K int
+    label_names : list of K str
+        The word of each cluster, if the labels of the partitions are words.
     mean_confidence : float
         Mean estimated probability of the labels, over the points with a label.
     mean_margin : float
@@ -153,6 +155,7 @@ class ConsensusFacts:
     tuples_exact: bool
     clusters: int
     sizes: list[int]
+    label_names: list[str] | None
     mean_confidence: float | None
     mean_margin: float | None
     objective: float
@@ -209,6 +212,7 @@ def consensus_facts(
     choice = k_choice_of(estimator)
     indices = getattr(estimator, "feature_indices_", None)
     index = row_index(estimator)
+    words = getattr(consensus, "label_names_", None)
 
     confidence = estimator.confidence_[labelled]
     highest = confidence.max(initial=0.0)
@@ -247,6 +251,7 @@ def consensus_facts(
         tuples_exact=True,
         clusters=int(consensus.n_clusters_),
         sizes=np.bincount(consensus.labels_[labelled]).tolist(),
+        label_names=None if words is None else [visible(word) for word in words],
         mean_confidence=float(confidence.mean()),
         mean_margin=None,
         objective=float(consensus.objective_),
@@ -400,7 +405,7 @@ def heading(facts: ConsensusFacts) -> str:
 
 def summary_lines(facts: ConsensusFacts) -> dict[str, str]:
     """Return the other lines of a summary by their names."""
-    lines = {"clusters": f"{facts.clusters}, of {sizes_in_words(facts.sizes)}"}
+    lines = {"clusters": f"{facts.clusters}, of {sizes_in_words(facts)}"}
     if facts.unlabelled:
         lines["unlabelled"] = (
             f"{number_of(facts.unlabelled, 'point')} without a label in any partition, with -1"
@@ -449,14 +454,14 @@ def summary_lines(facts: ConsensusFacts) -> dict[str, str]:
     return lines
 
 
-def sizes_in_words(sizes: Sequence[int]) -> str:
-    """Return the sizes of clusters, of many only the first ones.
-
-    >>> sizes_in_words([1200, 3]), sizes_in_words([2] * 13)[-11:]
-    ('1,200 and 3 points', '2, … points')
-    """
-    shown = [f"{size:,}" for size in sizes[:_MOST_SIZES]]
-    listed = in_words(shown) if len(sizes) == len(shown) else ", ".join(shown) + ", …"
+def sizes_in_words(facts: ConsensusFacts) -> str:
+    """Return the sizes of the clusters, with their words; of many only the first ones."""
+    names = facts.label_names or [""] * len(facts.sizes)
+    shown = [
+        f"{size:,} ({_short_name(name)})" if name else f"{size:,}"
+        for size, name in zip(facts.sizes[:_MOST_SIZES], names, strict=False)
+    ]
+    listed = in_words(shown) if len(facts.sizes) == len(shown) else ", ".join(shown) + ", …"
     return f"{listed} points"
 
 

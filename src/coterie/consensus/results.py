@@ -62,7 +62,7 @@ class ConsensusResults:
             labels of the partitions are words, ``word`` is that of the cluster. The index is that
             of the fitted table. "partitions": the fields of
             :class:`~coterie.consensus.diagnostics.PartitionRow`, by falling agreement. "clusters":
-            ``size``, mean ``confidence`` and ``consensus`` of each cluster, the mean
+            ``word``, ``size``, mean ``confidence`` and ``consensus`` of each cluster, the mean
             co-association of its points. "k": the criteria for each number of clusters, if the
             number was chosen.
 
@@ -84,8 +84,8 @@ class ConsensusResults:
         check_choice("what", what, ("points", "partitions", "clusters", "k"))
         check_is_fitted(self)
         pandas = import_pandas()
+        words = getattr(fitted_consensus(self), "label_names_", None)
         if what == "points":
-            words = getattr(self, "label_names_", None)
             columns = {
                 "label": self.labels_,
                 **({} if words is None else {"word": np.array([*words, ""])[self.labels_]}),
@@ -99,6 +99,8 @@ class ConsensusResults:
             return pandas.DataFrame(rows).set_index("name")
         if what == "clusters":
             frame = pandas.DataFrame([asdict(row) for row in cluster_report(self)])
+            if words is not None:
+                frame.insert(1, "word", words)
             return frame.set_index("cluster").astype({"consensus": float})
         if (choice := k_choice_of(self)) is None:
             raise InvalidParameterError(

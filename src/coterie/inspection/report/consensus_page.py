@@ -132,7 +132,7 @@ def render_report(contents: ConsensusReport) -> str:
             }
         ),
         colours=cluster_colours(facts.clusters),
-        sizes=sizes_in_words(facts.sizes),
+        sizes=sizes_in_words(facts),
         certainty=next((word for least, word in _CONFIDENCE_WORDS if confidence >= least), "weak"),
         dissent=capitalised(facts.dissent or ""),
         camps=_camps_in_words([len(camp.partitions) for camp in facts.camps or []]),
