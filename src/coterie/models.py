@@ -536,7 +536,12 @@ class StateWriter:
                 if field.default is not None or getattr(value, field.name) is not None
             }
         else:
-            state = {key: item for key, item in vars(value).items() if is_attribute(kind, key)}
+            # scikit-learn keeps requests of metadata in a fitted estimator; they are for pipelines
+            state = {
+                key: item
+                for key, item in vars(value).items()
+                if is_attribute(kind, key) and key != "_metadata_request"
+            }
         encoded = {key: self.encode(item, f"{place}.{key}") for key, item in state.items()}
         return {"$object": {"type": name, "state": encoded}}
 

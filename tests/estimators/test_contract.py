@@ -200,8 +200,8 @@ def test_settings_of_features_are_compared_by_a_search():
     assert search.best_estimator_[-1].n_clusters_ == 3
 
 
-def test_weights_of_rows_are_routed(P):
-    """With metadata routing, a pipeline passes sample_weight on where it is requested."""
+def test_weights_of_rows_are_routed(P, tmp_path):
+    """A pipeline passes sample_weight on where it is requested; the model can be saved."""
     X, weights = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 3
     with config_context(enable_metadata_routing=True):
         for last, rows in (
@@ -213,6 +213,9 @@ def test_weights_of_rows_are_routed(P):
             pipe.set_params(last=last.set_fit_request(sample_weight=True))
             pipe.fit(rows, sample_weight=weights)
             np.testing.assert_array_equal(pipe[-1].labels_, direct.labels_)
+            ct.save_model(pipe[-1], tmp_path / "model.coterie")
+            loaded = ct.load_model(tmp_path / "model.coterie")
+            np.testing.assert_array_equal(loaded.predict(rows), direct.predict(rows))
 
 
 @pytest.mark.parametrize("name", PUBLIC)
