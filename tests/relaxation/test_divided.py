@@ -1,7 +1,5 @@
 """The relaxation in parts: division, rotation, combination; and where it runs, with warnings."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,10 +9,10 @@ from coterie import RobustConsensus, planted_partitions
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.errors import DeviceFallbackWarning, InvalidParameterError, MemoryFallbackWarning
 from coterie.labels.encode import as_label_matrix
-from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
+from coterie.labels.tuples import as_label_tuples, compress_labels
 from coterie.relaxation import divided
-from coterie.relaxation.admm import RobustRelaxation, least_squares_result, robust_factor
-from coterie.relaxation.divided import DividedRelaxation, divided_factor
+from coterie.relaxation.admm import least_squares_result, robust_factor
+from coterie.relaxation.divided import divided_factor
 from coterie.relaxation.least_squares import least_squares_factor
 
 
@@ -36,18 +34,6 @@ def with_missing(P, share, seed=0):
     return np.where(np.random.default_rng(seed).random(P.shape) < share, -1, P)
 
 
-@dataclass
-class Solved:
-    """A problem, and its divided and undivided result."""
-
-    y: np.ndarray
-    tuples: LabelTuples
-    alpha: np.ndarray
-    start: np.ndarray
-    found: DividedRelaxation
-    whole: RobustRelaxation
-
-
 @pytest.fixture(
     scope="module",
     params=["missing labels", "unequal weights", "repeated tuples"],
@@ -56,14 +42,14 @@ def solved(request):
     """A noisy planted partition, solved in parts of 200 tuples and undivided."""
     noise = 0.15 if request.param == "repeated tuples" else 0.4
     sizes = (1000, 600, 400) if request.param == "repeated tuples" else (300, 180, 120)
-    P, y = planted_partitions(sizes, 10, 0, noise, random_state=3)
+    P, _ = planted_partitions(sizes, 10, 0, noise, random_state=3)
     if request.param == "missing labels":
         P = with_missing(P, 0.2)
     weights = np.linspace(1, 2, 10) if request.param == "unequal weights" else None
     tuples, alpha, start = problem(P, 3, weights)
     found = divided_factor(tuples, alpha, start, part_size=200, random_state=0)
     whole = robust_factor(tuple_coassociation(tuples, alpha), start)
-    return Solved(y, tuples, alpha, start, found, whole)
+    return tuples, alpha, start, found, whole
 
 
 def test_one_part_is_the_undivided_relaxation():
@@ -97,25 +83,23 @@ def test_without_noise_the_answer_is_exact():
 
 
 def test_the_objective_is_near_the_undivided_one(solved):
-    """Over all pairs it is not above the ℓ2 start, and within 2% of the undivided ADMM."""
-    reached = l1_distance(solved.tuples, solved.alpha, solved.found.factor)
-    assert solved.found.n_parts > 1
-    assert solved.found.converged
-    assert reached <= l1_distance(solved.tuples, solved.alpha, solved.start) * 1.001
-    assert reached <= solved.whole.objective * 1.02
-    assert solved.found.objective == pytest.approx(reached, rel=0.05)
+    """Over all pairs it is not above the ℓ2 start, and within 2% of the undivided ADMM.
 
-
-def test_columns_are_orthogonal_and_fall(solved):
-    """F = H√D over points: weighted columns are orthogonal, the longest first."""
-    factor = solved.found.factor
-    gram = (factor * solved.tuples.weights[:, None]).T @ factor
+    The columns of F = H√D are orthogonal over points, the longest first.
+    """
+    tuples, alpha, start, found, whole = solved
+    reached = l1_distance(tuples, alpha, found.factor)
+    assert found.n_parts > 1 and found.converged
+    assert reached <= l1_distance(tuples, alpha, start) * 1.001
+    assert reached <= whole.objective * 1.02
+    assert found.objective == pytest.approx(reached, rel=0.05)
+    gram = (found.factor * tuples.weights[:, None]).T @ found.factor
     assert np.diag(np.diag(gram)) == pytest.approx(gram, abs=1e-8 * gram[0, 0])
     assert np.all(np.diff(np.diag(gram)) <= 0)
 
 
 def test_the_seed_fixes_the_factor():
-    """The same seed gives the same factor, also for another order of the points."""
+    """The same seed gives the same factor, even for another order of the points."""
     P, _ = planted_partitions([100, 75, 50], 12, 0, 0.5, random_state=4)
     shuffled = np.random.default_rng(0).permutation(len(P))
     rows = []

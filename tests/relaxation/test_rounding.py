@@ -20,7 +20,7 @@ def factor(request, monkeypatch):
 
 
 def test_both_find_the_clusters(factor):
-    """Pivoted QR and k-means find the clusters, also above the sample size."""
+    """Pivoted QR and k-means find the clusters, even above the sample size."""
     F, y = factor
     weights = np.ones(len(F))
     assert adjusted_rand_score(y, round_by_pivoted_qr(F, weights)) > 0.98

@@ -211,7 +211,9 @@ def divided_factor(
         _log.info("robust relaxation of part %d of %d: %d tuples", p + 1, len(parts), len(part))
         M = tuple_coassociation(tuples.subset(part, own_weights), partition_weights)
         solution = robust_factor(M, start[part], max_iter=max_iter, tol=tol)
-        rows[part] += _rotated(solution.factor, start[part], own_weights)
+        # rotated to be as near as possible to the start
+        left, _, right = np.linalg.svd((solution.factor * own_weights[:, None]).T @ start[part])
+        rows[part] += solution.factor @ (left @ right)
         times[part] += 1
         solved.append(solution)
     rows /= times[:, None]
@@ -254,12 +256,6 @@ def _divide(
     ]
     shares = np.where(heavy, weights / n_parts, weights)
     return parts, [shares[part] for part in parts]
-
-
-def _rotated(factor: Floats, target: Floats, weights: Floats) -> Floats:
-    """Rotate the factor to be as near as possible to ``target``."""
-    left, _, right = np.linalg.svd((factor * weights[:, None]).T @ target)
-    return factor @ (left @ right)
 
 
 def _sampled_objectives(
