@@ -10,10 +10,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.parse
 import urllib.request
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +57,7 @@ def local_spark(
     """Start a standalone cluster that listens on loopback only.
 
     A master and two workers must start within ``seconds``. They write to ``folder``, and are killed
-    at the end of the block. The executors use a Python with NumPy and PyArrow and without coterie.
+    at the end of the block. The executors use this Python, which has coterie.
     """
     spec = importlib.util.find_spec("pyspark")
     java = shutil.which("java") or os.environ.get("JAVA_HOME")
@@ -86,7 +86,7 @@ def local_spark(
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
-            "spark.pyspark.python": str(_bare_python(folder / "python")),
+            "spark.pyspark.python": sys.executable,
         }
         events = folder / "events"
         if event_log:
@@ -108,20 +108,6 @@ def local_spark(
 
 def _age(path: Path) -> float:
     return path.stat().st_mtime
-
-
-def _bare_python(folder: Path) -> Path:
-    """Make an environment with the packages that executors need, and no others."""
-    venv.create(folder, symlinks=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    for name in ("numpy", "pyarrow"):
-        found = importlib.util.find_spec(name)
-        assert found is not None and found.origin is not None
-        here = Path(found.origin).parent
-        for path in (here, here.with_name(f"{name}.libs")):
-            if path.exists():
-                (packages / path.name).symlink_to(path)
-    return folder / "bin" / "python"
 
 
 def _start(home: Path, folder: Path, role: str, arguments: list[str]) -> subprocess.Popen[bytes]:

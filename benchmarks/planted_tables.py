@@ -9,9 +9,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from coterie.engines.backends import connect
-from coterie.engines.queries import engine_errors
 from coterie.errors import TableError
+from coterie.tables.engines import connect, engine_errors
 
 N_PARTITIONS, N_WRONG, N_CLUSTERS, NOISE_PERCENT = 20, 8, 5, 20
 #: Distinct tuples of every table; a table has at least as many rows.

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from hypothesis import strategies as st
 
 from coterie.errors import InvalidLabelsError, TableError
-from coterie.files.tables import Table, csv_text, feature_matrix, label_columns, parse_table
 from coterie.labels.encode import as_label_matrix
+from coterie.tables.files import Table, csv_text, feature_matrix, label_columns, parse_table
 from fuzz.contract import Target, own_folder
 
 __all__ = ["make"]

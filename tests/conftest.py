@@ -63,4 +63,4 @@ def database(server):
     """A connection to the PostgreSQL server as other programs make it."""
     connection = server.connect()
     yield connection
-    connection.disconnect()
+    connection.close()

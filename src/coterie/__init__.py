@@ -72,8 +72,6 @@ if TYPE_CHECKING:
     from coterie.counts.coassociation import coassociation as coassociation
     from coterie.datasets.loading import load_dataset as load_dataset
     from coterie.datasets.loading import load_views as load_views
-    from coterie.engines.label_tables import TableConsensus as TableConsensus
-    from coterie.engines.label_tables import consensus_table as consensus_table
     from coterie.ensembles.generate import make_partitions as make_partitions
     from coterie.ensembles.generate import planted_partitions as planted_partitions
     from coterie.estimators.clusterer import ConsensusClusterer as ConsensusClusterer
@@ -101,5 +99,7 @@ if TYPE_CHECKING:
     from coterie.multiview import MultiViewAffinityPropagation as MultiViewAffinityPropagation
     from coterie.multiview import MultiViewKMeans as MultiViewKMeans
     from coterie.multiview import SpectralView as SpectralView
+    from coterie.tables import TableConsensus as TableConsensus
+    from coterie.tables import consensus_table as consensus_table
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.engines.backends import connect
+from coterie.tables.engines import connect
 
 
 @pytest.fixture

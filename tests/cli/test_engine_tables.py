@@ -62,7 +62,7 @@ def test_summary_has_path_and_cost(run, labels_parquet):
 
 def test_summary_of_a_streamed_table(run, labels_parquet, monkeypatch):
     """The summary has the fitted tuples and the sweeps; a sample gives no bound."""
-    from coterie.engines.label_tables import table_consensus
+    from coterie.tables import consensus as table_consensus
 
     usual = table_consensus.TableRun
     few = lambda local, estimator, *_: usual(local, estimator, 10, 40, 3)  # noqa: E731 (replaces a class)

@@ -13,7 +13,7 @@ import warnings
 import pytest
 
 from benchmarks.local_spark import local_spark
-from coterie.engines.backends import connect
+from coterie.tables.engines import connect
 
 #: For Java processes that run for seconds: compile quickly, collect garbage with one thread.
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -21,7 +21,7 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory):
-    """The processes of a cluster; the Python of its executors lacks coterie."""
+    """The processes of a cluster; the Python of its executors is this one."""
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     if not shutil.which("java"):
         pytest.skip("Java is not installed")

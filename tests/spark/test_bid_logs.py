@@ -17,8 +17,8 @@ from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.ads.logs.log_mapping import LogMapping
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-from coterie.engines.backends import connect
 from coterie.errors import CoterieWarning, InvalidParameterError, TableError
+from coterie.tables.engines import connect
 from foreign_logs import SHAPES, auctions
 
 pytestmark = [

@@ -1,7 +1,6 @@
 """make_partitions on the executors of a local Spark cluster."""
 
 import os
-import sys
 
 import joblib
 import numpy as np
@@ -17,15 +16,10 @@ from coterie.errors import InvalidParameterError
 pytestmark = [
     # PySpark does not close its sockets
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.usefixtures("spark"),
 ]
 
 X, _ = make_blobs(200, 4, centers=5, cluster_std=3, random_state=0)
-
-
-@pytest.fixture(autouse=True)
-def executors_with_coterie(spark, monkeypatch):
-    """Let the executors use this Python."""
-    monkeypatch.setattr(spark._session.sparkContext, "pythonExec", sys.executable)
 
 
 def test_executors_make_the_same_partitions(monkeypatch):

@@ -13,15 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie import RobustConsensus, planted_partitions
-from coterie.engines.label_tables import consensus_table, table_consensus
-from coterie.engines.label_tables.label_profile import profile_labels
-from coterie.engines.label_tables.packed_keys import lay_out
-from coterie.engines.label_tables.packed_table import PackedTable
-from coterie.engines.label_tables.spark_passes import SparkPasses
-from coterie.engines.label_tables.streamed_consensus import StreamedConsensus, fit_tuples
-from coterie.engines.label_tables.table_outputs import TableOutput
-from coterie.engines.queries import LocalTables
 from coterie.errors import InvalidLabelsError, OutputError, TableError
+from coterie.tables import consensus as table_consensus
+from coterie.tables.consensus import consensus_table
+from coterie.tables.engines import LocalTables
+from coterie.tables.keys import PackedTable, lay_out, profile_labels
+from coterie.tables.outputs import TableOutput
+from coterie.tables.sweeps import AssignmentRule, count_rows, fit_tuples, write_labels
 from engine_tables import mixed_labels
 
 STREAMED = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
@@ -122,26 +120,6 @@ def test_a_damaged_row_is_reported_with_its_file(spark, tmp_path):
         consensus_table(tmp_path / "a.csv", n_clusters=1, ids="id", engine=spark)
 
 
-def test_executors_cannot_import_coterie(spark):
-    """They have NumPy and PyArrow only, so the code of the passes was sent to them."""
-
-    def modules(batches):
-        import importlib.util
-
-        names = ("coterie", "ibis", "numpy", "pyarrow")
-        for _ in batches:
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "name": names,
-                    "found": [importlib.util.find_spec(one) is not None for one in names],
-                }
-            )
-
-    rows = spark._session.range(1).mapInArrow(modules, "name string, found boolean").toArrow()
-    found = dict(zip(rows["name"].to_pylist(), rows["found"].to_pylist(), strict=True))
-    assert [name for name, is_there in found.items() if is_there] == ["numpy", "pyarrow"]
-
-
 def test_a_table_that_changes_is_refused(spark, tmp_path):
     """A sweep and the written rows are compared with the number of rows."""
     rows = pa.table({"id": range(400), "p": [7, 8] * 200})
@@ -152,12 +130,12 @@ def test_a_table_that_changes_is_refused(spark, tmp_path):
             layout.packed(there, ["id"], local.add), layout, 401, ("id",), local.add
         )
         fitted = fit_tuples(RobustConsensus(2, random_state=0), layout, table.sample_tuples(1.0))
-        found = StreamedConsensus.of(fitted, layout)
+        rule = AssignmentRule.of(fitted, layout)
         with pytest.raises(TableError, match=r"had 401 rows .* and 400 when"):
-            SparkPasses(table).count(found.coder, found.rule)
+            count_rows(table, rule)
         output = TableOutput(tmp_path / "out", is_folder=True)
         with pytest.raises(TableError, match="had 401 rows"), output.unfinished() as folder:
-            SparkPasses(table).write(found.coder, found.rule, output, folder)
+            write_labels(table, rule, output, folder)
         assert not output.path.exists()
 
 
@@ -186,12 +164,12 @@ def test_ids_of_any_type_are_copied(spark, tmp_path):
         assert out[name].cast(rows[name].type).equals(rows[name]), name
 
 
-def test_a_python_without_numpy_is_named(spark, table, tmp_path, monkeypatch):
-    """The message says what the executors need; nothing is written."""
+def test_a_python_without_coterie_is_named(spark, table, tmp_path, monkeypatch):
+    """The message says what to install where; nothing is written."""
     bare = tmp_path / "bare"
     venv.create(bare, symlinks=True)
     monkeypatch.setattr(spark._session.sparkContext, "pythonExec", str(bare / "bin" / "python"))
-    with pytest.raises(TableError, match=r"No module named 'numpy'.*the Python of the executors"):
+    with pytest.raises(TableError, match=r"No module named .* executors needs coterie and PyArrow"):
         consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "out", **STREAMED)
     assert not (tmp_path / "out").exists()
 

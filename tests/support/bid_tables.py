@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.logs.bid_logs import BidLogs
-from coterie.engines.queries import fetch
+from coterie.tables.engines import fetch
 
 MICROS = 1_000_000
 

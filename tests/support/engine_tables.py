@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from coterie import planted_partitions
-from coterie.engines.backends import connect
+from coterie.tables.engines import connect
 
 
 def engine_with_table(engine: str, rows: pa.Table, folder: Path) -> Any:

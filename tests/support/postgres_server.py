@@ -43,18 +43,18 @@ class Server:
         """Where the driver finds the credentials."""
         return {"PGUSER": self.user, "PGPASSWORD": self.password}
 
-    def connect(self, **how: Any) -> Any:
-        """Return a connection of Ibis, as users of other programs make it."""
-        import ibis
+    def connect(self) -> Any:
+        """Return a connection of ADBC, as its owner."""
+        import adbc_driver_postgresql.dbapi
 
-        how = {"user": self.user, "password": self.password, "database": "postgres", **how}
-        return ibis.postgres.connect(host="127.0.0.1", port=self.port, **how)
+        place = f"{self.user}:{self.password}@127.0.0.1:{self.port}/postgres"
+        return adbc_driver_postgresql.dbapi.connect(f"postgresql://{place}", autocommit=True)
 
 
 @contextlib.contextmanager
 def postgres_server() -> Iterator[Server]:
     """Yield a server with an empty database, whose texts are in the order of a dictionary."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    pytest.importorskip("adbc_driver_postgresql", reason="its driver is not installed")
     programs = _programs()
     # not a folder of pytest: these are closed to other users
     folder = Path(tempfile.mkdtemp(prefix="coterie-pg-", dir="/tmp"))
@@ -73,16 +73,17 @@ def postgres_server() -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def load(connection: Any, name: str, rows: pa.Table) -> Any:
-    """Store an Arrow table as a table of the server and return it."""
-    import ibis
+def run(connection: Any, *statements: str) -> None:
+    """Run statements without results."""
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
 
-    connection.raw_sql(f'DROP TABLE IF EXISTS "{name}"')
-    connection.create_table(name, schema=ibis.schema(rows.schema))
-    with connection.begin() as cursor, cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
-        for row in rows.to_pylist():
-            copy.write_row(list(row.values()))
-    return connection.table(name)
+
+def load(connection: Any, name: str, rows: pa.Table) -> None:
+    """Store an Arrow table as a table of the server."""
+    with connection.cursor() as cursor:
+        cursor.adbc_ingest(name, rows, mode="replace")
 
 
 def _programs() -> Path:
@@ -147,14 +148,14 @@ def _running(programs: Path, server: Server, how: dict[str, Any]) -> Iterator[No
 
 
 def _wait(server: Server, process: subprocess.Popen[bytes]) -> None:
-    import psycopg
+    import adbc_driver_manager
 
     ends = time.monotonic() + _SECONDS_TO_START
     while True:
         try:
-            server.connect().disconnect()
+            server.connect().close()
             return
-        except psycopg.OperationalError:
+        except adbc_driver_manager.Error:
             if process.poll() is not None or time.monotonic() > ends:
                 last = (server.folder / "log").read_text(errors="replace").splitlines()[-1:]
                 pytest.skip(f"PostgreSQL does not start here: {''.join(last)}")

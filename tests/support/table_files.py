@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coterie.files.tables import read_table
+from coterie.tables.files import read_table
 
 __all__ = ["columns_of"]
 

@@ -73,6 +73,6 @@ if TYPE_CHECKING:
     from coterie.ads.segments.similarity import ks_distances as ks_distances
     from coterie.ads.segments.similarity import ks_graph as ks_graph
     from coterie.ads.segments.text_view import TextView as TextView
-    from coterie.engines.backends import connect as connect
+    from coterie.tables.engines import connect as connect
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, extra="ads")

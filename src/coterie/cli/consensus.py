@@ -22,7 +22,7 @@ from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.imports import missing_packages
 
 if TYPE_CHECKING:
-    from coterie.engines.label_tables import TableConsensus
+    from coterie.tables import TableConsensus
 
 # Option values that have another form in Python.
 _PYTHON_VALUES: dict[tuple[str, str], bool | None] = {
@@ -242,7 +242,7 @@ def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None
     """Count the labels in a Parquet file or a folder of them; 0 if that is not possible."""
     if not path.is_dir() and path.suffix.lower() != ".parquet":
         return 0
-    from coterie.files.tables import read_table
+    from coterie.tables.files import read_table
 
     try:
         table = read_table(path)
@@ -253,9 +253,9 @@ def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None
 
 def _fit_in_engine(labels: str, outputs: Outputs, **arguments: Any) -> TableConsensus:
     """Fit a table in an engine, which writes the table, and save the model."""
-    from coterie.engines.label_tables import consensus_table
-    from coterie.engines.label_tables.label_sources import local_files
     from coterie.models import save_model
+    from coterie.tables import consensus_table
+    from coterie.tables.sources import local_files
 
     for option, path in (("--plot", outputs.picture), ("--report", outputs.report)):
         if path is not None:

@@ -14,7 +14,7 @@ from coterie.cli import options
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
-    from coterie.files.tables import Table
+    from coterie.tables.files import Table
     from coterie.inspection.factor_tests import FactorTests
 
 
@@ -62,7 +62,7 @@ def _values(values: Any) -> Any:
     """Return the numbers in a column of text, or its texts; missing numbers are NaN."""
     import numpy as np
 
-    from coterie.files.tables import MISSING_TEXTS, NUMBER_PATTERN
+    from coterie.tables.files import MISSING_TEXTS, NUMBER_PATTERN
 
     if values.dtype != object:
         is_masked = np.ma.isMaskedArray(values)

@@ -12,7 +12,7 @@ from coterie.cli.outputs import RESULT_COLUMNS
 from coterie.errors import LabelWarning
 
 if TYPE_CHECKING:
-    from coterie.files.tables import Table
+    from coterie.tables.files import Table
 
 # A column of text with this many rows may be an id; numbers need more, because small tables often
 # have a partition with a cluster for each row.
@@ -106,7 +106,7 @@ def _is_running_number(table: Table, name: str) -> bool:
 
 def _is_measurement(table: Table, name: str) -> bool:
     """Return whether all values are numbers and some have a fraction or an exponent."""
-    from coterie.files.tables import NUMBER_PATTERN
+    from coterie.tables.files import NUMBER_PATTERN
 
     are_numbers = table.holds_only(name, NUMBER_PATTERN)
     return are_numbers and not table.holds_only(name, r"^[+-]?[0-9]+$")
@@ -114,7 +114,7 @@ def _is_measurement(table: Table, name: str) -> bool:
 
 def _is_text(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
     """Return whether a column is text: labels such as 007 are, but features such as 007 are not."""
-    from coterie.files.tables import INTEGER_PATTERN, NUMBER_PATTERN
+    from coterie.tables.files import INTEGER_PATTERN, NUMBER_PATTERN
 
     return not table.holds_only(name, INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN)
 

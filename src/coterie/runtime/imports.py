@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -112,9 +113,7 @@ def install_command(wanted: str | Sequence[str]) -> str:
     It names the folder, file or repository that coterie was installed from, if it was not an index.
     """
     if not isinstance(wanted, str):
-        return "pip install " + " ".join(
-            "'psycopg[binary]'" if name == "psycopg" else name.replace(".", "-") for name in wanted
-        )
+        return "pip install " + " ".join(re.sub("[._]", "-", name) for name in wanted)
     # these imports would make every `import coterie` slower
     import json
     import shlex

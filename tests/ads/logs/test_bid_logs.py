@@ -13,9 +13,8 @@ import pytest
 
 from bid_tables import as_arrow, bid_frame, sorted_rows, write_csv
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions, winners_pay_bids
-from coterie.engines.backends import connect
-from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
+from coterie.tables.engines import connect, fetch
 
 DAY = datetime.date(2026, 3, 2)
 TWO = {

@@ -12,8 +12,8 @@ import pytest
 
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.log_columns import canonical_table, kind_of
-from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
+from coterie.tables.engines import fetch
 
 DAY = datetime.date(2026, 3, 2)
 PLAIN = {

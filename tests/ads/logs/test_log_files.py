@@ -16,9 +16,9 @@ from coterie.ads.logs.log_files import (
     is_database,
     read_files,
 )
-from coterie.engines.engine_files import rejected_lines
-from coterie.engines.queries import fetch
 from coterie.errors import TableError
+from coterie.tables.engine_files import rejected_lines
+from coterie.tables.engines import fetch
 
 
 def touch(folder: Path, *names: str) -> None:

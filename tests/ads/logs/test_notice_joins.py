@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from coterie.ads.logs.log_mapping import LogMapping
 from coterie.ads.logs.notice_joins import join_notices
-from coterie.engines.queries import fetch
 from coterie.errors import CoterieWarning, TableError
+from coterie.tables.engines import fetch
 
 IDS = st.lists(st.integers(0, 9), max_size=12)
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from coterie.ads.logs.time_formats import TimeFormat, date_order, day_column, utc_times
-from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
+from coterie.tables.engines import fetch
 
 BERLIN = ZoneInfo("Europe/Berlin")
 UTC = datetime.UTC

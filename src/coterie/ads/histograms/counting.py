@@ -24,8 +24,8 @@ from coterie.ads.logs.amount_codes import (
     codes_of,
 )
 from coterie.ads.logs.bid_logs import BidLogs
-from coterie.engines.queries import batches, fetch
 from coterie.errors import CoterieWarning, InvalidParameterError, TableError
+from coterie.tables.engines import batches, fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

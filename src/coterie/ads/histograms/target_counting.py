@@ -23,8 +23,8 @@ from coterie.ads.histograms.target_counts import (
     sum_cells,
 )
 from coterie.ads.logs.bid_logs import BidLogs
-from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError
+from coterie.tables.engines import fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

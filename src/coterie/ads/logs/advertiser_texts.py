@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.ads.logs.log_files import is_parquet
-from coterie.engines.engine_files import delimiter_of, is_remote, open_text
-from coterie.engines.queries import engine_message, fetch
 from coterie.errors import TableError
+from coterie.tables.engine_files import delimiter_of, is_remote, open_text
+from coterie.tables.engines import engine_message, fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

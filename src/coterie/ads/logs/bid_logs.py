@@ -19,10 +19,10 @@ from coterie.ads.logs.log_mapping import LogMapping, mapping_of
 from coterie.ads.logs.mapped_columns import reading_of
 from coterie.ads.logs.notice_joins import JoinedBids
 from coterie.ads.logs.raw_logs import Source, is_table, open_raw
-from coterie.engines.engine_files import RejectedLine, rejected_lines
-from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.wording import short_repr
+from coterie.tables.engine_files import RejectedLine, rejected_lines
+from coterie.tables.engines import fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

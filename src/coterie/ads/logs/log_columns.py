@@ -15,8 +15,8 @@ from coterie.ads.logs.amount_codes import MOST_MICROS
 from coterie.ads.logs.amount_units import factor_of
 from coterie.ads.logs.column_roles import columns_by_role
 from coterie.ads.logs.time_formats import TIME_KINDS, TimeFormat, clock_times, day_column
-from coterie.engines.queries import is_written_as
 from coterie.errors import InvalidParameterError, TableError
+from coterie.tables.engines import is_written_as
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

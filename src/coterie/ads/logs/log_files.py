@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.engines.engine_files import (
+from coterie.errors import TableError
+from coterie.tables.engine_files import (
     TextLayout,
     delimiter_of,
     first_bytes,
@@ -32,15 +33,14 @@ from coterie.engines.engine_files import (
     text_in_duckdb,
     text_in_spark,
 )
-from coterie.engines.json_lines import (
+from coterie.tables.engines import engine_errors, engine_message
+from coterie.tables.json_lines import (
     SAMPLED_FILES,
     SAMPLED_LINES,
     is_json,
     json_in_duckdb,
     json_in_spark,
 )
-from coterie.engines.queries import engine_errors, engine_message
-from coterie.errors import TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

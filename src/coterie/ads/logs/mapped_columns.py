@@ -24,8 +24,8 @@ from coterie.ads.logs.log_columns import ColumnReading
 from coterie.ads.logs.log_formats import LogFormat, format_of
 from coterie.ads.logs.log_mapping import ALL, LogMapping
 from coterie.ads.logs.time_formats import date_order
-from coterie.engines.queries import fetch
 from coterie.errors import CoterieWarning, InvalidParameterError, TableError
+from coterie.tables.engines import fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -15,9 +15,15 @@ from coterie.ads.logs.log_columns import kind_of
 from coterie.ads.logs.log_formats import format_of
 from coterie.ads.logs.log_mapping import LogMapping
 from coterie.ads.logs.notice_joins import JoinedBids, join_notices
-from coterie.engines.backends import connect
-from coterie.engines.queries import engine_errors
 from coterie.errors import InvalidParameterError, TableError
+from coterie.tables.engines import (
+    LocalTables,
+    computes,
+    connect,
+    engine_errors,
+    in_duckdb,
+    source_tables,
+)
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -110,12 +116,14 @@ def _of_notices(named: Sequence[str], prefix: str, key: str) -> list[str]:
 
 def _find(source: Any, connection: Any, table: str | None, named: Sequence[str]) -> RawLog:
     if is_table(source):
-        return RawLog(source, "the given table")
+        is_copied = not computes(source.get_backend())
+        table = in_duckdb(source, LocalTables(connect())) if is_copied else source
+        return RawLog(table, "the given table")
     if isinstance(source, str) and not Path(source).exists():
         known = _named_table(connection, source)
         if known is not None:
             return RawLog(known, source, _named_table(connection, "advertisers"))
-        if connection.name == "postgres":
+        if source_tables(connection):
             raise TableError(
                 f"{source}: there is no such table; those of the schema are "
                 f"{', '.join(sorted(_tables(connection))) or 'none'}"
@@ -156,6 +164,8 @@ def _tables(connection: Any, catalog: str | None = None) -> list[str]:
     """List the tables and views of the current schema, or of the main schema of a catalog."""
     if connection.name != "duckdb":
         return list(connection.list_tables())
+    if catalog is None and source_tables(connection):
+        return source_tables(connection)
     # not list_tables(): the query of Ibis 12 fails on DuckDB 2
     places = (
         "table_catalog IN (current_database(), 'temp') AND table_schema = current_schema()"

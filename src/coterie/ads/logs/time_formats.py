@@ -21,8 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
+from coterie.tables.engines import fetch
 
 __all__ = [
     "DATE_ORDERS",
@@ -260,8 +260,6 @@ def _utc(times: Any) -> Any:
     microseconds, which are always in UTC.
     """
     engine = times.get_backend().name
-    if times.type().timezone is not None and engine == "postgres":
-        return _to_zone(times, _UTC)
     if times.type().timezone is None or engine != "duckdb":
         return times
     return _of_micros(_engine_function("epoch_us", (_WITH_ZONE,), "int64")(times))
@@ -298,8 +296,6 @@ def _engine_function(name: str, kinds: tuple[str, ...], result: str) -> Callable
 
 def _engine(times: Any) -> str:
     name = str(times.get_backend().name)
-    if name not in {"duckdb", "pyspark", "postgres"}:
-        raise TableError(
-            f"time zones are converted by DuckDB, Spark or PostgreSQL, not by {name}; use UTC"
-        )
+    if name not in {"duckdb", "pyspark"}:
+        raise TableError(f"time zones are converted by DuckDB or Spark, not by {name}; use UTC")
     return name

@@ -21,7 +21,7 @@ from coterie.ads.logs.amount_codes import MOST_MICROS, by_bisection
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs, priced_wins
 from coterie.ads.logs.checks.check_rules import WRITTEN, RowRule
 from coterie.ads.logs.checks.faults import LONGEST_EXAMPLE
-from coterie.engines.queries import fetch
+from coterie.tables.engines import fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.ads.logs.amount_codes import MOST_MICROS
 from coterie.ads.logs.bid_logs import AUCTIONS, SLACK, BidLogs, priced_wins
 from coterie.ads.logs.log_columns import MISSING_TEXTS, SUMS
-from coterie.engines.queries import is_written_as
+from coterie.tables.engines import is_written_as
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -32,9 +32,9 @@ from coterie.ads.logs.checks.check_queries import (
 from coterie.ads.logs.checks.check_rules import WRITTEN, RowRule, row_rules
 from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, fault_of
 from coterie.ads.logs.checks.reading_checks import reading_faults
-from coterie.engines.queries import fetch
 from coterie.errors import TableError
 from coterie.runtime.wording import number_of
+from coterie.tables.engines import fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

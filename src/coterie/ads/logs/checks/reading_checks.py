@@ -15,7 +15,7 @@ from coterie.ads.logs.checks.check_queries import EXAMPLES, raw_table
 from coterie.ads.logs.checks.faults import Fault, fault_of
 from coterie.ads.logs.mapped_columns import numbers_in_sample, sample_values
 from coterie.ads.logs.notice_joins import JoinedBids
-from coterie.engines.queries import fetch
+from coterie.tables.engines import fetch
 
 __all__ = ["reading_faults"]
 

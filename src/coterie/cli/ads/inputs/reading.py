@@ -173,7 +173,7 @@ class LogInput:
         """Connect to the engine, open the log there, and check it."""
         from coterie.ads.logs.bid_logs import open_logs
         from coterie.ads.logs.checks.log_checks import check_logs
-        from coterie.engines.backends import connect
+        from coterie.tables.engines import connect
 
         options = self.options
         with _interruptible():
@@ -202,7 +202,7 @@ class LogInput:
         from coterie.ads.logs.mapped_columns import is_canonical
         from coterie.ads.logs.mapping_proposals import propose_mapping
         from coterie.ads.logs.raw_logs import open_raw
-        from coterie.engines.backends import connect
+        from coterie.tables.engines import connect
 
         options = self.options
         with _interruptible():

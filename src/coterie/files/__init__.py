@@ -1,1 +1,0 @@
-"""Files of tables (CSV, Parquet, NPY) and of fitted models."""

@@ -1,0 +1,673 @@
+"""Engines: connect to DuckDB or Spark by URL, run queries there, report their errors.
+
+DuckDB and Spark compute; PostgreSQL, SQLite and tables of other engines that Ibis knows are read by
+DuckDB. Credentials never appear in a URL; engines and servers take them from the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import re
+import shutil
+import sys
+import tempfile
+import uuid
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import parse_qsl, unquote, urlencode
+
+from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError, TableError
+from coterie.runtime.devices import available_memory
+from coterie.runtime.imports import require_extra
+
+require_extra("tables", "engines need", "pyarrow")
+
+import pyarrow as pa  # noqa: E402 (after its check)
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    from ibis.backends import BaseBackend
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Matches the name of a URL setting whose value may be secret.
+SECRET_NAME = re.compile(
+    r"pass(wor|phras)|passwd|pwd|secret|token|credential|api_?key", re.IGNORECASE
+)
+
+_log = logging.getLogger("coterie")
+
+_ENGINES = (
+    "duckdb://, duckdb:///folder/file.db, pyspark:// (the active session, or a local one), "
+    "pyspark://local[2], pyspark://host:7077, pyspark://yarn, postgres://host/database, "
+    "sqlite:///folder/file.db"
+)
+_DUCKDB_SETTINGS = ("memory_limit", "threads")
+_POSTGRES_SETTINGS = ("schema", "service", "sslmode", "sslrootcert", "connect_timeout")
+_SECONDS_TO_CONNECT = "30"
+_LEAST_MEMORY = 1_000_000_000
+_LONGEST_MESSAGE = 400
+# an exception defined in one of these packages is a failure of an engine
+_ENGINE_PACKAGES = {
+    *("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "pyarrow", "adbc_driver_manager"),
+    *("sqlite3", "polars", "datafusion", "psycopg", "MySQLdb", "clickhouse_connect", "trino"),
+}
+
+
+def connect(
+    url: str = "duckdb://", *, memory_limit: str | None = None, threads: int | None = None
+) -> BaseBackend:
+    """Connect to an engine.
+
+    Parameters
+    ----------
+    url : str
+        ``duckdb://`` for embedded DuckDB; ``duckdb:///folder/file.db`` or ``duckdb://file.db``
+        for an existing database file, which is opened read-only;
+        ``pyspark://`` for the active Spark session or else a local one, ``pyspark://local[2]``,
+        ``pyspark://host:7077`` for a standalone cluster, ``pyspark://yarn``;
+        ``postgres://host:5432/database`` or ``sqlite:///folder/file.db`` for DuckDB with the
+        tables of a server or file, each of which is copied when it is first used. PostgreSQL
+        takes all that is left out from its environment variables and files. Settings follow a
+        question mark: ``duckdb://?threads=2``, ``pyspark://host:7077?spark.executor.memory=2g``,
+        ``postgres://host/database?schema=ads``.
+    memory_limit : str, optional
+        DuckDB memory limit, for example "1GB"; data beyond it goes to temporary files. By
+        default a quarter of the free memory, at least 1 GB: the rest is for the results.
+    threads : int, optional
+        Threads of DuckDB or of a local Spark session; by default one per core.
+
+    Returns
+    -------
+    ibis backend
+        Its time zone is UTC; the time zone of an active Spark session is changed, too.
+
+    Examples
+    --------
+    >>> connect("duckdb://", threads=2).name
+    'duckdb'
+    """
+    if not isinstance(url, str):
+        raise InvalidParameterError(f"url must be a string, got {type(url).__name__}")
+    scheme, colon, rest = url.partition("://")
+    place, _, query = rest.partition("?")
+    _refuse_secrets(url, place, query)
+    settings = _settings(url, query)
+    if threads is not None and (isinstance(threads, bool) or threads < 1):
+        raise InvalidParameterError(f"threads={threads!r}: it must be at least 1")
+    given = {"memory_limit": memory_limit, "threads": threads}
+    for_duckdb = {name: str(value) for name, value in given.items() if value is not None}
+    if colon and scheme == "duckdb":
+        _refuse_unknown(url, settings, _DUCKDB_SETTINGS, "DuckDB")
+        return _duckdb(unquote(place), {**settings, **for_duckdb})
+    if colon and scheme in {"postgres", "postgresql"}:
+        return _postgres(url, place, settings, for_duckdb)
+    if colon and scheme == "sqlite":
+        _refuse_unknown(url, settings, (), "SQLite")
+        return _sqlite(unquote(place), for_duckdb)
+    if colon and scheme == "pyspark":
+        if memory_limit is not None:
+            raise InvalidParameterError(
+                "memory_limit is for DuckDB; for Spark add ?spark.executor.memory=2g to the URL"
+            )
+        return _pyspark(url, place, settings, threads)
+    raise InvalidParameterError(
+        f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
+    )
+
+
+def _refuse_secrets(url: str, place: str, query: str) -> None:
+    user, at, _ = place.rpartition("@")
+    in_query = any(SECRET_NAME.search(part.partition("=")[0]) for part in re.split("[&;]", query))
+    if (at and ":" in user) or in_query:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: a URL must not hold a password, token or key; put credentials "
+            "into the environment, where the engine reads them"
+        )
+
+
+def _settings(url: str, query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError as error:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: write settings after the question mark as name=value&name=value"
+        ) from error
+
+
+def _refuse_unknown(
+    url: str, settings: Mapping[str, str], known: Sequence[str], engine: str
+) -> None:
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: unknown setting {', '.join(unknown)}; {engine} takes "
+            f"{', '.join(known) or 'none'}"
+        )
+
+
+def _duckdb(place: str, settings: Mapping[str, str]) -> Any:
+    require_extra("tables", "engines need", "pyarrow", "ibis")
+    import duckdb
+
+    in_memory = place in {"", ":memory:"}
+    database = ":memory:" if in_memory else _database_file(place)
+    usual = max(available_memory() // 4, _LEAST_MEMORY)
+    try:
+        connection = _backend_class()().connect(
+            database,
+            read_only=not in_memory,
+            # DuckDB creates it on demand and removes it when the connection ends
+            temp_directory=str(Path(tempfile.gettempdir()) / f"coterie-duckdb-{uuid.uuid4().hex}"),
+            # nothing is downloaded without being asked
+            autoinstall_known_extensions=False,
+            **{"memory_limit": f"{usual}B", **settings},
+        )
+        # in a notebook without ipywidgets there is none, and DuckDB refuses to change that
+        if connection.settings["enable_progress_bar"] == "true":
+            connection.settings["enable_progress_bar"] = "false"
+        # no result depends on the order of rows, and keeping it costs memory
+        connection.settings["preserve_insertion_order"] = "false"
+    except duckdb.Error as error:
+        message = engine_message(error)
+        if in_memory:
+            hint = "; give memory_limit a size such as 2GB" if "emory" in message else ""
+            raise InvalidParameterError(f"DuckDB refuses a setting: {message}{hint}") from error
+        raise TableError(
+            f"{place}: DuckDB cannot open it: {message}; check that it is a DuckDB database and "
+            "that no other program writes to it"
+        ) from error
+    return connection
+
+
+@functools.cache
+def _backend_class() -> Any:
+    from ibis.backends.duckdb import Backend
+
+    class DuckDB(Backend):
+        """DuckDB that installs nothing, and copies the tables of a source when they are named."""
+
+        source_tables: Collection[str] = ()
+        copy_table: Callable[[str], None]
+
+        def _load_extensions(self, extensions: Sequence[str], **_: Any) -> None:
+            for extension in extensions:  # Ibis would download those that are not installed
+                self.con.execute(f"LOAD {extension}")
+
+        def table(self, name: str, /, *, database: Any = None) -> Any:
+            if database is None and name in self.source_tables:
+                self._use(name)
+                database = ("temp", "main")
+            return super().table(name, database=database)
+
+        def _use(self, name: str) -> None:
+            known = "SELECT count(*) FROM duckdb_tables() WHERE temporary AND table_name = ?"
+            if not self.con.execute(known, [name]).fetchall()[0][0]:
+                self.copy_table(name)
+
+    return DuckDB
+
+
+def _database_file(place: str) -> Path:
+    path = Path(place).expanduser()
+    if not path.is_file():
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise InvalidParameterError(
+            f"the database {path} {problem}; name a DuckDB file, or connect to duckdb:// and name "
+            "files"
+        )
+    return path
+
+
+def _pyspark(url: str, place: str, settings: Mapping[str, str], threads: int | None) -> BaseBackend:
+    wrong = sorted(name for name in settings if not name.startswith("spark."))
+    if wrong:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: unknown setting {', '.join(wrong)}; "
+            "Spark settings begin with spark., as in spark.executor.memory=2g"
+        )
+    session = _active_session()
+    if session is None:
+        session = _new_session(_master(url, place, threads), settings)
+    else:
+        _reuse(session, place and _master(url, place, threads), settings)
+    import ibis
+
+    # errors are raised as exceptions; this logger would print each a second time
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    return ibis.pyspark.connect(session)
+
+
+def _master(url: str, place: str, threads: int | None) -> str:
+    if place in {"", "local"}:
+        return f"local[{threads or '*'}]"
+    if re.fullmatch(r"local\[(\d+|\*)(,\s*\d+)?\]|yarn", place):
+        return place
+    if re.fullmatch(r"[\w.-]+:\d+(,[\w.-]+:\d+)*", place):
+        return f"spark://{place}"
+    raise InvalidParameterError(
+        f"url={masked(url)!r}: this is not a Spark master; these work: {_ENGINES}"
+    )
+
+
+def _active_session() -> SparkSession | None:
+    require_extra("spark", "Spark needs", "pyspark", "ibis")
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def _reuse(session: SparkSession, master: str, settings: Mapping[str, str]) -> None:
+    """Apply settings to the active session; refuse what it cannot change."""
+    running = session.conf.get("spark.master", "")
+    if master and running and master != running:
+        raise InvalidParameterError(
+            f"a Spark session on {running} is active: stop it before you start one on {master}, "
+            "or connect to pyspark:// to use the active one"
+        )
+    for name, value in settings.items():
+        if not session.conf.isModifiable(name):
+            raise InvalidParameterError(
+                f"{name} cannot change while a Spark session is active; set it when you create "
+                "the session, or stop the session"
+            )
+        session.conf.set(name, value)
+
+
+def _new_session(master: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    home = environ.get("JAVA_HOME")
+    if not (home and (Path(home) / "bin" / "java").exists()) and not shutil.which("java"):
+        raise MissingExtraError(
+            "Spark needs Java 17 or later: install it, and set JAVA_HOME or put java on the PATH"
+        )
+    _log.info("Starting Spark on %s", master)
+    builder = SparkSession.builder.master(master).appName("coterie")
+    defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    if master.startswith("local"):
+        # Spark's default of 200 is meant for a cluster
+        defaults["spark.sql.shuffle.partitions"] = "8"
+    for name, value in {**defaults, **settings}.items():
+        builder = builder.config(name, value)
+    with engine_errors(f"Spark does not start on {master}", InvalidParameterError):
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+    # PySpark reads this setting only when a program is submitted
+    context = session.sparkContext
+    context.pythonExec = _executor_python(master, settings) or context.pythonExec
+    return session
+
+
+def _executor_python(master: str, settings: Mapping[str, str]) -> str | None:
+    """Return the Python of the executors, or None for that of PySpark."""
+    python = settings.get("spark.pyspark.python")
+    if python is None and master.startswith("local") and "PYSPARK_PYTHON" not in environ:
+        return sys.executable  # PySpark would use any python3 on the PATH
+    return python
+
+
+# ---- Sources: tables of servers and files that DuckDB reads
+
+
+def _postgres(
+    url: str, place: str, settings: Mapping[str, str], for_duckdb: Mapping[str, str]
+) -> BaseBackend:
+    _refuse_unknown(url, settings, _POSTGRES_SETTINGS, "PostgreSQL")
+    parts = re.fullmatch(r"(?:[^@]*@)?(?:\[[^]]*\]|[^:/]*)(?::\d+)?(?:/[^/]*)?", place)
+    if parts is None:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: write it as postgres://host:5432/database; a table is named "
+            "apart, and its schema by ?schema=NAME"
+        )
+    require_extra("", "PostgreSQL needs", "adbc_driver_postgresql", "ibis")
+    import adbc_driver_postgresql.dbapi
+
+    schema = settings.get("schema", "public")
+    wait = environ.get("PGCONNECT_TIMEOUT", _SECONDS_TO_CONNECT)
+    named = {"fallback_application_name": "coterie", "connect_timeout": wait, **settings}
+    named.pop("schema", None)
+    where = masked(url).partition("?")[0]
+    with engine_errors(f"{where}: cannot connect to PostgreSQL", InvalidParameterError):
+        uri = f"postgresql://{place}?{urlencode(named)}"
+        source = adbc_driver_postgresql.dbapi.connect(uri, autocommit=True)
+    with engine_errors(where), source.cursor() as cursor:
+        cursor.execute(
+            "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) "
+            "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
+            "WHERE c.relnamespace = to_regnamespace(quote_ident($1)) AND c.relkind IN "
+            "('r', 'v', 'm', 'f', 'p') AND a.attnum > 0 AND NOT a.attisdropped "
+            "AND has_table_privilege(c.oid, 'SELECT') ORDER BY a.attnum",
+            (schema,),
+        )
+        columns: dict[str, dict[str, str]] = {}
+        for table, column, kind in cursor.fetchall():
+            columns.setdefault(table, {})[column] = kind
+        cursor.execute(
+            "SELECT coalesce(has_schema_privilege(to_regnamespace(quote_ident($1)), 'USAGE'), "
+            "false)",
+            (schema,),
+        )
+        if not cursor.fetchall()[0][0]:
+            raise InvalidParameterError(
+                f"url={masked(url)!r}: there is no such schema, or the account may not use it"
+            )
+
+    def query(table: str) -> tuple[str, Mapping[str, str]]:
+        """Select the columns that Arrow has types for as they are, and others as text."""
+        selected, casts = [], {}
+        for column, kind in columns[table].items():
+            name = _quoted(column)
+            if decimal := re.fullmatch(r"numeric(\(\d+,\d+\))?", kind):
+                casts[column] = f"DECIMAL{decimal[1]}" if decimal[1] else "DOUBLE"
+            native = re.match(_NATIVE_TO_ARROW, kind) and not kind.endswith("[]")
+            selected.append(name if native else f"{name}::text AS {name}")
+        return f"SELECT {', '.join(selected)} FROM {_quoted(schema)}.{_quoted(table)}", casts
+
+    return _with_source(source, set(columns), query, for_duckdb)
+
+
+#: Types of PostgreSQL that the driver gives as types of Arrow.
+_NATIVE_TO_ARROW = (
+    "(boolean|smallint|integer|bigint|real|double precision|text|character|date|timestamp|bytea)"
+)
+
+
+def _sqlite(place: str, for_duckdb: Mapping[str, str]) -> BaseBackend:
+    require_extra("", "SQLite needs", "adbc_driver_sqlite", "ibis")
+    import adbc_driver_sqlite.dbapi
+
+    path = _database_file(place)
+    with engine_errors(f"{path}: cannot open it", InvalidParameterError):
+        source = adbc_driver_sqlite.dbapi.connect(f"file:{path}?mode=ro", autocommit=True)
+    with engine_errors(f"{path}: cannot read it"), source.cursor() as cursor:
+        cursor.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        tables = {name for (name,) in cursor.fetchall()}
+    return _with_source(
+        source, tables, lambda table: (f"SELECT * FROM {_quoted(table)}", {}), for_duckdb
+    )
+
+
+def _with_source(
+    source: Any,
+    tables: set[str],
+    query: Callable[[str], tuple[str, Mapping[str, str]]],
+    settings: Mapping[str, str],
+) -> Any:
+    """Return DuckDB with the tables of a source, each of which is copied when it is first used.
+
+    ``query`` gives the query of a table, and the types of DuckDB that columns are cast to.
+    """
+    connection = _duckdb("", settings)
+    connection.source_tables = tables
+
+    def copy(table: str) -> None:
+        _log.info("copying table %s", table)
+        text, casts = query(table)
+        with engine_errors(f"table {table} cannot be read"), source.cursor() as cursor:
+            cursor.execute(text)
+            reader = cursor.fetch_record_batch()
+            columns = (
+                f"CAST({_quoted(name)} AS {casts[name]}) AS {_quoted(name)}"
+                if name in casts
+                else _quoted(name)
+                for name in reader.schema.names
+            )
+            connection.con.register("coterie_source", reader)
+            connection.con.execute(
+                f"CREATE TEMP TABLE {_quoted(table)} AS SELECT {', '.join(columns)} "
+                "FROM coterie_source"
+            )
+            connection.con.unregister("coterie_source")
+
+    connection.copy_table = copy
+    weakref.finalize(connection, source.close)
+    return connection
+
+
+def source_tables(connection: Any) -> list[str]:
+    """Return the tables of the server or file that a connection reads, if it does."""
+    return sorted(getattr(connection, "source_tables", ()))
+
+
+def in_duckdb(table: ir.Table, local: LocalTables) -> ir.Table:
+    """Copy a table of an engine that does not compute here, such as SQLite or Polars, to DuckDB."""
+    backend: Any = table.get_backend()
+    with engine_errors(f"{backend.name} cannot read the table"):
+        return local.add(backend.to_pyarrow_batches(table))
+
+
+def computes(connection: Any) -> bool:
+    """Return whether consensus and logs are computed by an engine."""
+    return connection.name in {"duckdb", "pyspark"}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# ---- Queries
+
+
+def fetch(expression: ir.Table) -> pa.Table:
+    """Run an Ibis expression in its engine and return all rows.
+
+    Raises
+    ------
+    TableError
+        If the engine cannot read or aggregate the tables.
+    """
+    import ibis
+
+    backend = expression.get_backend()
+    with engine_errors(f"{backend.name} cannot read the table"):
+        if backend.name == "pyspark":
+            return backend._session.sql(ibis.to_sql(expression)).toArrow()
+        return expression.to_pyarrow()
+
+
+def batches(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """Run an Ibis expression in its engine and yield batches of at most ``rows`` rows.
+
+    DuckDB computes them one after another, and another query on the connection ends them. Other
+    engines return all rows first.
+    """
+    backend = expression.get_backend()
+    if backend.name != "duckdb":
+        yield from fetch(expression).to_batches(rows)
+        return
+    # makes in-memory tables of Python known to DuckDB
+    backend._run_pre_execute_hooks(expression)
+    yield from stream(expression, rows)
+
+
+def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """Run an Ibis expression in DuckDB and yield batches of at most ``rows`` rows.
+
+    The only in-memory tables that it may use are those of :class:`LocalTables`. Another query on
+    the same connection ends the stream.
+    """
+    import ibis
+
+    backend = expression.get_backend()
+    with engine_errors(f"{backend.name} cannot read the table"):
+        result = backend.con.sql(ibis.to_sql(expression))
+        # named fetch_arrow_reader in older versions of DuckDB
+        reader = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
+        yield from reader(rows)
+
+
+class LocalTables:
+    """Temporary tables and views of DuckDB or Spark, dropped at the end of a ``with`` block.
+
+    >>> with LocalTables(connect()) as local:
+    ...     fetch(local.add(pa.table({"a": [1, 2]})).order_by("a"))["a"].to_pylist()
+    [1, 2]
+    """
+
+    def __init__(self, connection: BaseBackend) -> None:
+        self.connection: Any = connection
+        self._names: list[tuple[str, str]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for kind, name in self._names:
+            # after an interrupt or a failure the engine may no longer respond
+            with contextlib.suppress(Exception):
+                self._drop(kind, name)
+
+    def new_name(self, kind: Literal["TABLE", "VIEW"] = "VIEW") -> str:
+        """Return an unused name and register it to be dropped."""
+        name = f"coterie_{uuid.uuid4().hex}"
+        self._names.append((kind, name))
+        return name
+
+    def view(self, frame: DataFrame) -> ir.Table:
+        """Make a Spark frame a table."""
+        name = self.new_name()
+        frame.createTempView(name)
+        return self.connection.table(name)
+
+    def add(self, rows: pa.Table | pa.RecordBatchReader) -> ir.Table:
+        """Copy an Arrow table, or batches to DuckDB, to the engine."""
+        connection = self.connection
+        with engine_errors(f"{connection.name} cannot create a temporary table"):
+            if connection.name == "pyspark":
+                return self.view(connection._session.createDataFrame(rows))
+            name = self.new_name("TABLE")
+            connection.con.register(f"{name}_here", rows)
+            # a table, not a view: DuckDB knows its size when it plans a join
+            connection.con.execute(f"CREATE TEMP TABLE {name} AS FROM {name}_here")
+            connection.con.unregister(f"{name}_here")
+            return connection.table(name, database=("temp", "main"))
+
+    @contextlib.contextmanager
+    def kept(self, rows: ir.Table) -> Iterator[ir.Table]:
+        """Compute a table once and keep it in the engine until the end of the block.
+
+        Spark keeps it on the disks of its workers, DuckDB in a temporary table.
+        """
+        import ibis
+
+        connection, frame = self.connection, None
+        kind: Literal["TABLE", "VIEW"] = "VIEW" if connection.name == "pyspark" else "TABLE"
+        name = self.new_name(kind)
+        try:
+            with engine_errors(f"{connection.name} cannot keep a temporary table"):
+                if connection.name == "pyspark":
+                    from pyspark import StorageLevel
+
+                    frame = connection._session.sql(ibis.to_sql(rows))
+                    frame = frame.persist(StorageLevel.DISK_ONLY)
+                    frame.createTempView(name)
+                    kept = connection.table(name)
+                else:
+                    query = f"CREATE TEMP TABLE {name} AS {ibis.to_sql(rows)}"
+                    connection.con.execute(query)
+                    kept = connection.table(name, database=("temp", "main"))
+            yield kept
+        finally:
+            with contextlib.suppress(Exception):  # __exit__ tries again
+                self._drop(kind, name)
+                if frame is not None:
+                    frame.unpersist()
+
+    def _drop(self, kind: str, name: str) -> None:
+        if self.connection.name == "pyspark":
+            self.connection._session.catalog.dropTempView(name)
+        else:
+            self.connection.con.execute(f"DROP {kind} IF EXISTS temp.{name}")
+
+
+def is_written_as(column: ir.Column, words: Sequence[str]) -> ir.BooleanColumn:
+    """Return whether a float prints as one of some lower-case words: "nan", "inf", "-inf".
+
+    DuckDB answers ``isnan`` from the statistics of a Parquet file, which ignore NaN, and so
+    always returns false.
+
+    >>> import ibis
+    >>> table = ibis.memtable(pa.table({"x": [1.0, float("nan")]}))
+    >>> fetch(table.select(y=is_written_as(table.x, ["nan"])))["y"].to_pylist()
+    [False, True]
+    """
+    return column.cast("string").lower().isin(words)
+
+
+@contextlib.contextmanager
+def engine_errors(context: str, kind: type[CoterieError] = TableError) -> Iterator[None]:
+    """Turn a failure of an engine into a one-line error that begins with ``context``."""
+    try:
+        yield
+    except Exception as error:
+        # DuckDB reports Ctrl-C as a RuntimeError
+        if type(error) is RuntimeError and "interrupt" in str(error).lower():
+            raise KeyboardInterrupt from error
+        if not is_engine_error(error):
+            raise
+        message = engine_message(error)
+        if "out of memory" in message.lower():
+            message += "; raise the memory limit or use fewer threads"
+        if "No module named" in message:
+            message += (
+                "; the Python of Spark's executors needs coterie and PyArrow: run pip install "
+                "'coterie[tables]' there, or name a Python that has them in PYSPARK_PYTHON or in "
+                "spark.pyspark.python of the URL"
+            )
+        missing = re.search(r"""extension ['"](?:[^'"]*/)?(\w+)""", message, re.IGNORECASE)
+        if missing and re.search("not found|install", message):
+            message = (
+                f"this needs DuckDB's extension {missing[1]}, and nothing is downloaded without "
+                "being asked: copy the data to this machine, or install the extension once by "
+                f"python -c \"import duckdb; duckdb.sql('INSTALL {missing[1]}')\""
+            )
+        raise kind(f"{context}: {message}") from error
+
+
+def is_engine_error(error: Exception) -> bool:
+    """Return whether an engine, not this program, raised an exception."""
+    return type(error).__module__.partition(".")[0] in _ENGINE_PACKAGES
+
+
+def engine_message(error: Exception) -> str:
+    """Return an engine's message in one line, without its stack trace and without data rows."""
+    first, *others = [line.strip() for line in str(error).strip().splitlines()] or [repr(error)]
+    if first.startswith("An error occurred while calling"):
+        first = _java_message(others) or first
+    if first.startswith("An exception was thrown from the Python worker"):
+        raised = [line for line in others if re.match(r"[\w.]+(Error|Exception)\b", line)]
+        first = raised[-1] if raised else first
+    # further down DuckDB says what is wrong with a line of text, and in which file
+    kept = ("Expected Number", "Invalid", "file = ")
+    details = [line for line in others if line.startswith(kept)]
+    text = masked("; ".join([first, *details]))
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+
+
+def masked(text: str) -> str:
+    """Replace possible secrets in the URLs of a text by stars.
+
+    >>> masked("postgres://me:p@ss@host/db?password=x&sslmode=on")
+    'postgres://***@host/db?password=***&sslmode=on'
+    """
+    without_user = re.sub(r"://[^\s?]*@", "://***@", text)
+    return re.sub(
+        r"([?&;][^=&\s]*)=([^&\s]*)",
+        lambda found: f"{found[1]}={'***' if SECRET_NAME.search(found[1]) else found[2]}",
+        without_user,
+    )
+
+
+def _java_message(stack: Sequence[str]) -> str:
+    """Return the first cause in a Java stack trace, and the root cause up to its data."""
+    named = r"(?:[\w.$]+(?:Exception|Error|Throwable): )?(.*?)(?:\s+SQLSTATE: \w+)?"
+    causes = [found[1] for line in stack if (found := re.fullmatch(f"Caused by: {named}", line))]
+    if not causes:
+        return next((found[1] for line in stack if (found := re.fullmatch(f": {named}", line))), "")
+    root = causes[-1].partition(": ")[0]
+    return causes[0] if len(causes) == 1 else f"{causes[0]} {root}"

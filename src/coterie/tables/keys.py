@@ -1,0 +1,616 @@
+"""The label columns of a table in its engine: their profile, their keys, their distinct tuples.
+
+One query profiles the columns. Labels mean the same as in
+:func:`~coterie.labels.encode.as_label_matrix`: −1, NULL, NaN and empty text are missing, and
+floats with integer values are allowed. An engine has no row numbers, so messages name the column
+and an example.
+
+The engine then packs the tuple of each row into a few 64-bit integers, and NumPy unpacks them.
+Label ℓ of partition v becomes the digit d_v = ℓ − low_v + 1 (0 if it is missing) of radix
+r_v = high_v − low_v + 2. Partitions share a key while the product of their radices is below 2⁶³:
+
+    key = (…(d_1 · r_2 + d_2) · r_3 + …) · r_k + d_k
+
+So 40 columns of ten clusters become three integers, and keys are equal exactly if the tuples are.
+Text, and integers in a wide range, are first numbered by a join with the list of their values.
+Distinct keys are counted or sampled in the engine, or read in batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from coterie.arrays import AnyArray, Ints
+from coterie.errors import InvalidLabelsError, TableError
+from coterie.labels.encode import FEATURES_HINT, MISSING, LabelMatrix
+from coterie.labels.kernels import unpack_keys
+from coterie.runtime.devices import map_row_blocks
+from coterie.runtime.wording import short_repr
+from coterie.tables.engines import LocalTables, engine_errors, fetch, is_written_as, stream
+from coterie.tables.files import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    from pyspark.sql import DataFrame
+
+#: A prime; hashes of keys are below it.
+HASH_RANGE = 2**31 - 1
+#: Column with the number of rows with a tuple.
+COUNT_COLUMN = "coterie_count"
+
+#: Integers with this number of digits fit in 64 bits.
+_LONGEST_INTEGER = 18
+_MEASURES = ("present", "low", "high", "odd", "example")
+_INFINITE = ("inf", "-inf", "infinity", "-infinity")
+_NO_NUMBER = ("nan", *_INFINITE)
+#: The smallest number that a float type may confuse with its neighbours.
+_FIRST_INEXACT = {"float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
+_WIDEST_RANGE = 1 << 16
+_MOST_VALUES = 1 << 20
+_LARGEST_KEY = 2**63
+_MULTIPLIER = 630_360_016
+#: Primes whose product exceeds 2⁶³, so that the three remainders identify a key.
+_MODULI = (2_097_169, 2_097_211, 2_097_223)
+_CELLS_A_BATCH = 1 << 25
+_MOST_ROWS = 1 << 20
+_FEWEST_ROWS = 1 << 12
+
+# ---- The profile
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """A column of labels in the engine."""
+
+    name: str
+    values: ir.Column  # int64, uint64 or text; NULL means missing, and −1 in an int64 column
+    bounds: tuple[int, int] | None  # smallest and largest integer label; None for text
+    has_missing: bool
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The number of rows, and the partitions in the given order."""
+
+    n_rows: int
+    columns: tuple[LabelColumn, ...]
+
+
+def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profile:
+    """Profile the label columns ``names``; refuse an empty table and values that cannot be labels.
+
+    ``source`` is the name of the table for messages.
+
+    Examples
+    --------
+    >>> import ibis, pyarrow as pa
+    >>> table = ibis.memtable(pa.table({"a": [3, -1, 7], "b": ["x", "x", ""]}))
+    >>> profile = profile_labels(table, ["a", "b"], "example")
+    >>> profile.n_rows, [(column.bounds, column.has_missing) for column in profile.columns]
+    (3, [((0, 7), True), (None, True)])
+    """
+    values = {name: _labels(table[name], name) for name in names}
+    measures: dict[str, Any] = {"n": table.count()}
+    for v, name in enumerate(names):
+        of_column = _measures(table[name], values[name])
+        measures |= {f"{measure}{v}": value for measure, value in of_column.items()}
+    (found,) = fetch(table.aggregate(**measures)).to_pylist()
+    n_rows = int(found["n"])
+    if not n_rows:
+        raise TableError(f"{source} has no rows; a table needs at least one")
+    columns = []
+    for v, name in enumerate(names):
+        measured = {
+            measure: found[f"{measure}{v}"] for measure in _MEASURES if f"{measure}{v}" in found
+        }
+        _refuse(name, measured, str(table[name].type()))
+        columns.append(_column(name, values[name], measured, n_rows))
+    profile = Profile(n_rows, tuple(columns))
+    _refuse_unlabelled(table, profile)
+    return profile
+
+
+def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> ir.Table:
+    """Read text columns as the program reads CSV files.
+
+    A column of integers becomes integer. ``NA``, ``NaN``, ``nan``, ``null`` and blanks are
+    missing, and a column of numbers with fractions is refused.
+    """
+    import ibis
+
+    texts = [name for name in names if table[name].type().is_string()]
+    if not texts:
+        return table
+    present = {
+        name: ibis.ifelse(table[name].strip().isin(MISSING_TEXTS), ibis.null("string"), table[name])
+        for name in texts
+    }
+    measures: dict[str, Any] = {}
+    for v, name in enumerate(texts):
+        trimmed, is_present = present[name].strip(), present[name].notnull()
+        # longer integers stay text, which is a valid label, too
+        integer = trimmed.re_search(INTEGER_PATTERN) & (trimmed.length() <= _LONGEST_INTEGER)
+        number = trimmed.re_search(NUMBER_PATTERN)
+        fraction = number & (
+            number.ifelse(trimmed, ibis.null("string")).try_cast("float64") % 1 != 0
+        )
+        measures |= {
+            f"other{v}": (~integer & is_present).sum().fill_null(0),
+            f"words{v}": (~number & is_present).sum().fill_null(0),
+            f"fraction{v}": present[name].max(where=fraction),
+        }
+    (found,) = fetch(table.aggregate(**measures)).to_pylist()
+    read = {}
+    for v, name in enumerate(texts):
+        if not found[f"words{v}"] and found[f"fraction{v}"] is not None:
+            raise InvalidLabelsError(
+                f"column {name!r} of {source} holds {found[f'fraction{v}']}: labels are names of "
+                "clusters, not measurements; use `coterie cluster` for features"
+            )
+        only_integers = not found[f"other{v}"]
+        read[name] = present[name].strip().cast("int64") if only_integers else present[name]
+    return table.mutate(**read)
+
+
+def _labels(column: ir.Column, name: str) -> ir.Column:
+    """Return the column as int64, uint64 or text; NULL for empty text and non-finite numbers."""
+    import ibis
+
+    kind = column.type()
+    if kind.is_unsigned_integer() and kind.nbytes == 8:
+        return column
+    if kind.is_integer() or kind.is_boolean():
+        return column.cast("int64")
+    if kind.is_floating():
+        return ibis.ifelse(is_written_as(column, _NO_NUMBER), ibis.null(kind), column).cast("int64")
+    if kind.is_string():
+        return column.nullif("")
+    if _is_null(kind):
+        return column.cast("int64")
+    raise InvalidLabelsError(
+        f"partition '{name}' has labels of type {kind}; convert them to integers or text, or name "
+        "the columns to use"
+    )
+
+
+def _is_null(kind: Any) -> bool:
+    """Return whether a column holds only NULL; Ibis has no type for such columns of Parquet."""
+    return kind.is_null() or (kind.is_unknown() and 'kind="NULL"' in str(kind))
+
+
+def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
+    """Return the aggregates to compute for one column."""
+    import ibis
+
+    kind = column.type()
+    if kind.is_string():
+        return {"present": values.count()}
+    if not kind.is_floating():
+        # of the raw column: engines answer these from statistics, without reading it
+        known = column.cast("int64") if kind.is_boolean() or _is_null(kind) else column
+        return {"present": column.count(), "low": known.min(), "high": known.max()}
+    number, inexact = ~is_written_as(column, ("nan",)), _FIRST_INEXACT[str(kind).lower()]
+    infinite = is_written_as(column, _INFINITE)
+    finite = ibis.ifelse(infinite | ~number, 0, column)
+    odd = number & (infinite | (finite.abs() >= inexact) | (finite % 1 != 0))
+    return {
+        "present": number.sum().fill_null(0),
+        "low": column.min(where=number),
+        "high": column.max(where=number),
+        "odd": odd.sum().fill_null(0),
+        "example": column.max(where=odd),
+    }
+
+
+def _refuse(name: str, found: Mapping[str, Any], kind: str) -> None:
+    """Refuse numbers that cannot be labels, and a column without labels."""
+    if found.get("odd"):
+        raise InvalidLabelsError(
+            f"partition '{name}' has labels of type {kind} such as {found['example']} "
+            f"({found['odd']:,} in all) that are not integers, or too large for an exact float; "
+            f"{FEATURES_HINT}"
+        )
+    low, high = found.get("low"), found.get("high")
+    if low is not None and low < -1:
+        raise InvalidLabelsError(
+            f"label {int(low)} in partition '{name}' is negative; labels are at least 0, and -1 "
+            "means missing"
+        )
+    if not found["present"] or (high is not None and high < 0):
+        raise InvalidLabelsError(f"partition '{name}' has no label at all; leave it out")
+
+
+def _column(name: str, values: ir.Column, measured: Mapping[str, Any], n_rows: int) -> LabelColumn:
+    missing = measured["present"] < n_rows
+    if "low" not in measured:
+        return LabelColumn(name, values, None, missing)
+    low, high = int(measured["low"]), int(measured["high"])
+    return LabelColumn(name, values, (max(low, 0), high), missing or low < 0)
+
+
+def _is_missing(column: LabelColumn) -> ir.BooleanColumn:
+    missing = column.values.isnull()
+    signed = column.bounds is not None and not column.values.type().is_unsigned_integer()
+    return missing | (column.values == -1).fill_null(False) if signed else missing
+
+
+def _refuse_unlabelled(table: ir.Table, profile: Profile) -> None:
+    """Refuse rows without a label in any partition."""
+    if not all(column.has_missing for column in profile.columns):
+        return
+    unlabelled = functools.reduce(operator.and_, map(_is_missing, profile.columns))
+    (measured,) = fetch(table.aggregate(n=unlabelled.sum().fill_null(0))).to_pylist()
+    if measured["n"]:
+        raise InvalidLabelsError(
+            f"rows without a label in any partition: {measured['n']:,}; remove them, or label them"
+        )
+
+
+# ---- Keys
+
+
+@dataclass(frozen=True, eq=False)
+class KeyLayout:
+    """The digit and key of each partition, and the label of each digit."""
+
+    columns: tuple[LabelColumn, ...]
+    labels: tuple[AnyArray, ...]  # for each partition, the labels of its digits from 1 up
+    groups: tuple[tuple[int, ...], ...]  # for each key, its partitions; the last is the lowest
+
+    __repr__ = short_repr
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Names of the key columns."""
+        return tuple(f"coterie_key_{g}" for g in range(len(self.groups)))
+
+    @property
+    def radices(self) -> Ints:
+        """The radices r_v, shape (V,)."""
+        return np.array([len(labels) + 1 for labels in self.labels], dtype=np.int64)
+
+    @property
+    def n_listed(self) -> list[int]:
+        """Number of labels of each partition if they were listed, otherwise 0."""
+        pairs = zip(self.columns, self.labels, strict=True)
+        return [0 if _is_ranged(column) else len(labels) for column, labels in pairs]
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether any label of the table is missing."""
+        return any(column.has_missing for column in self.columns)
+
+    @property
+    def hash_factors(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """For each key, the moduli of its remainders and the factors m_j of :meth:`key_hash`."""
+        return {
+            name: tuple(
+                (modulus, pow(_MULTIPLIER, 3 * g + j + 1, HASH_RANGE))
+                for j, modulus in enumerate(_MODULI)
+            )
+            for g, name in enumerate(self.key_names)
+        }
+
+    def packed(
+        self, table: ir.Table, carried: Sequence[str], put: Callable[[pa.Table], ir.Table]
+    ) -> ir.Table:
+        """Return the carried columns and the keys of every row, in the engine.
+
+        ``put`` copies an Arrow table to the engine, as ``ibis.memtable`` does.
+        """
+        values = {f"coterie_value_{v}": column.values for v, column in enumerate(self.columns)}
+        rows = table.select(*carried, **values)
+        for v, column in enumerate(self.columns):
+            if not _is_ranged(column):
+                digits = np.arange(1, len(self.labels[v]) + 1, dtype=np.int64)
+                numbered = {f"coterie_label_{v}": self.labels[v], f"coterie_digit_{v}": digits}
+                same = (f"coterie_value_{v}", f"coterie_label_{v}")
+                rows = rows.left_join(put(pa.table(numbered)), [same])
+        keys = {
+            name: self._key(rows, group)
+            for name, group in zip(self.key_names, self.groups, strict=True)
+        }
+        # a view, so that further joins nest
+        return rows.select(*carried, **keys).view()
+
+    def key_hash(self, packed: ir.Table) -> ir.IntegerColumn:
+        """Return a hash of the keys of each row in 0..HASH_RANGE − 1.
+
+        It is (Σ_j m_j ρ_j)⁵ mod p with p = HASH_RANGE. The ρ_j are the remainders of all keys by
+        three primes each, the m_j are powers of a primitive root of p. x ↦ x⁵ is a permutation
+        that breaks the linear structure of the sum.
+        """
+        total: Any = None
+        for name, factors in self.hash_factors.items():
+            # all products are below 2⁵⁵
+            terms = [packed[name] % modulus * factor for modulus, factor in factors]
+            part = (terms[0] + terms[1] + terms[2]) % HASH_RANGE
+            total = part if total is None else total + part
+        mixed = total % HASH_RANGE
+        square = mixed * mixed % HASH_RANGE
+        return square * square % HASH_RANGE * mixed % HASH_RANGE
+
+    def as_label_matrix(self, keys: Sequence[Ints]) -> LabelMatrix:
+        """Return the label matrix of packed rows, with only the labels that occur in them."""
+        small = self.radices.max() <= np.iinfo(np.int16).max
+        digits = [np.arange(-1, r - 1, dtype=np.int16 if small else np.int32) for r in self.radices]
+        codes = unpack(keys, self.groups, digits, np.arange(len(self.columns)))
+        categories = []
+        for v, labels in enumerate(self.labels):
+            seen = np.bincount(codes[:, v] + 1, minlength=len(labels) + 1)[1:] > 0
+            categories.append(labels[seen])
+            if not seen.all():
+                dense = np.where(seen, np.cumsum(seen) - 1, MISSING).astype(codes.dtype)
+                codes[:, v] = np.append(dense, codes.dtype.type(MISSING))[codes[:, v]]
+        return LabelMatrix(codes, tuple(categories), tuple(c.name for c in self.columns))
+
+    def _key(self, rows: ir.Table, group: Sequence[int]) -> ir.IntegerColumn:
+        key = self._digit(rows, group[0])
+        for v in group[1:]:
+            key = key * int(len(self.labels[v]) + 1) + self._digit(rows, v)
+        return key
+
+    def _digit(self, rows: ir.Table, v: int) -> ir.IntegerColumn:
+        import ibis
+
+        column, value = self.columns[v], rows[f"coterie_value_{v}"]
+        if not _is_ranged(column):
+            return rows[f"coterie_digit_{v}"].fill_null(0)
+        digit = value.cast("int64") - (int(self.labels[v][0]) - 1)
+        return ibis.ifelse(value >= 0, digit, 0).cast("int64") if column.has_missing else digit
+
+
+def unpack(
+    keys: Sequence[Ints],
+    groups: Sequence[Sequence[int]],
+    codes_of: Sequence[AnyArray],
+    places: Ints,
+) -> AnyArray:
+    """Return the codes (n, V) of packed rows.
+
+    ``codes_of[v]`` holds the code of each digit of partition v, ``places[v]`` is the column of the
+    result for partition v.
+    """
+    n, radices = len(keys[0]), np.array([len(codes) for codes in codes_of], dtype=np.int64)
+    codes = np.empty((n, len(codes_of)), dtype=codes_of[0].dtype)
+    starts = np.concatenate([[0], np.cumsum(radices)[:-1]])
+    lookup = np.concatenate(codes_of)
+    for key, group in zip(keys, groups, strict=True):
+        digits = np.array(group[::-1])
+        arrays = (
+            np.ascontiguousarray(key).view(np.uint64),
+            radices[digits].astype(np.uint64),
+            starts[digits],
+            places[digits],
+            lookup,
+            codes,
+        )
+        map_row_blocks(partial(unpack_keys, *arrays), n)
+    return codes
+
+
+def lay_out(profile: Profile, table: ir.Table) -> KeyLayout:
+    """Assign a digit of a key to every partition, and a value of that digit to every label.
+
+    Examples
+    --------
+    >>> import ibis
+    >>> from coterie.tables.keys import profile_labels
+    >>> table = ibis.memtable(pa.table({"a": [3, -1, 7], "b": ["x", "x", ""]}))
+    >>> layout = lay_out(profile_labels(table, ["a", "b"], "example"), table)
+    >>> layout.radices.tolist(), layout.groups
+    ([9, 2], ((0, 1),))
+    >>> sorted(fetch(layout.packed(table, [], ibis.memtable))["coterie_key_0"].to_pylist())
+    [1, 9, 16]
+    """
+    labels = tuple(_labels_of(column, table) for column in profile.columns)
+    groups: list[list[int]] = []
+    product = _LARGEST_KEY
+    for v, known in enumerate(labels):
+        radix = len(known) + 1
+        if product * radix > _LARGEST_KEY:
+            groups.append([])
+            product = 1
+        groups[-1].append(v)
+        product *= radix
+    return KeyLayout(profile.columns, labels, tuple(map(tuple, groups)))
+
+
+def _is_ranged(column: LabelColumn) -> bool:
+    """Return whether the labels are integers in a range narrow enough to subtract its start."""
+    if column.bounds is None:
+        return False
+    low, high = column.bounds
+    return high - low < _WIDEST_RANGE and high < 2**62
+
+
+def _labels_of(column: LabelColumn, table: ir.Table) -> AnyArray:
+    """Return the label of each digit from 1 up: a range of integers, or the sorted values."""
+    if column.bounds is not None and _is_ranged(column):
+        return np.arange(column.bounds[0], column.bounds[1] + 1, dtype=np.int64)
+    values = table.select(value=column.values).distinct()
+    found = fetch(values.filter(values.value.notnull()).limit(_MOST_VALUES + 1))["value"]
+    if len(found) > _MOST_VALUES:
+        raise InvalidLabelsError(
+            f"partition '{column.name}' has more than {_MOST_VALUES:,} different labels; if it is "
+            "an id, pass it as one, or name the columns to use"
+        )
+    labels = found.to_numpy()
+    if labels.dtype != object:
+        return np.sort(labels[labels != -1])
+    ends_in_nul = [label for label in labels if label.endswith("\0")]
+    if ends_in_nul:
+        # numpy drops a NUL at the end: the label would equal another one, or be empty
+        raise InvalidLabelsError(
+            f"partition '{column.name}' has {len(ends_in_nul):,} labels such as {ends_in_nul[0]!r} "
+            "that end in the character NUL; remove it from them"
+        )
+    return np.sort(labels.astype(str))
+
+
+# ---- Tuples and rows
+
+
+@dataclass(frozen=True, eq=False)
+class TupleCounts:
+    """Distinct label tuples in the order of their keys, which is the same in every engine."""
+
+    keys: list[Ints]  # one (u,) array per key
+    counts: Ints  # (u,), number of rows with each tuple
+    share: float = 1.0  # of all possible tuples, how many were eligible; below 1 for a sample
+
+    __repr__ = short_repr
+
+    @property
+    def n_tuples(self) -> int:
+        """Number of tuples in this object, u."""
+        return len(self.counts)
+
+    @property
+    def estimate(self) -> int:
+        """Estimated number of distinct tuples in the table."""
+        return round(self.n_tuples / self.share)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTable:
+    """A label table in its engine, with its labels packed into keys."""
+
+    rows: ir.Table  # the carried columns and the keys
+    layout: KeyLayout
+    n_rows: int
+    carried: tuple[str, ...]  # columns to copy to the output
+    put: Callable[[pa.Table], ir.Table]  # copies an Arrow table to the engine
+    is_grouped: bool = False  # the rows are distinct tuples, with the number of rows of each
+
+    def count_tuples(self, at_most: int) -> TupleCounts | None:
+        """Count all distinct tuples; return None if there are more than ``at_most``."""
+        tuples = self._in_order(fetch(_counted(self._keys()).limit(at_most + 1)))
+        if tuples.n_tuples > at_most:
+            return None
+        self.check_row_count(int(tuples.counts.sum()))
+        return tuples
+
+    def sample_tuples(self, share: float) -> TupleCounts:
+        """Count the tuples whose hash is in the lowest ``share`` of the range of hashes.
+
+        A sampled tuple has all of its rows, and the sample depends on the labels only. The number
+        of its tuples s, divided by ``share``, estimates the number of all tuples without bias and
+        with a relative error of about 1/√s.
+        """
+        keys, layout = self._keys(), self.layout
+        below = max(1, round(share * HASH_RANGE))
+        if self.is_on_spark:
+            # as an expression, the hash names every key many times, and Spark would compute the
+            # key from its labels each time
+            with engine_errors("pyspark cannot read the table"):
+                frame = spark_frame(keys)
+                sample = partial(_rows_of_low_hash, layout.hash_factors, below)
+                rows = frame.mapInArrow(sample, frame.schema).groupBy(*layout.key_names).count()
+                counted = rows.withColumnRenamed("count", COUNT_COLUMN).toArrow()
+        else:
+            counted = fetch(_counted(keys.filter(layout.key_hash(keys) < below)))
+        return replace(self._in_order(counted), share=below / HASH_RANGE)
+
+    def is_repetitive(self, n_rows: int) -> bool:
+        """Return whether ``n_rows`` rows hold at most half as many distinct tuples."""
+        some = self._keys().limit(n_rows)
+        counted = _counted(some)
+        found = fetch(counted.aggregate(rows=counted[COUNT_COLUMN].sum(), tuples=counted.count()))
+        (numbers,) = found.to_pylist()
+        return bool(numbers["tuples"] <= numbers["rows"] / 2)
+
+    def labelled(self, tuples: TupleCounts, fitted: Any) -> ir.Table:
+        """Join the labels and margins of the tuples to the carried columns of every row."""
+        names = [f"{name}_of_tuple" for name in self.layout.key_names]
+        columns = dict(zip(names, tuples.keys, strict=True))
+        columns |= {"label": fitted.labels_.astype(np.int32), "margin": fitted.margin_}
+        same = list(zip(self.layout.key_names, names, strict=True))
+        joined = self.rows.inner_join(self.put(pa.table(columns)), same)
+        return joined.select(*self.carried, "label", "margin")
+
+    @property
+    def is_on_spark(self) -> bool:
+        """Whether the rows are in Spark, whose executors can read them."""
+        return bool(self.rows.get_backend().name == "pyspark")
+
+    @contextlib.contextmanager
+    def grouped(self, local: LocalTables) -> Iterator[PackedTable]:
+        """Keep all distinct tuples with their counts in the engine while they are read repeatedly.
+
+        The table that is yielded has the same rows.
+        """
+        with local.kept(_counted(self._keys())) as tuples:
+            yield replace(self, rows=tuples, carried=(), is_grouped=True)
+
+    def read(self, carried: Sequence[str] = ()) -> ir.Table:
+        """Return the query of given columns, keys and, of grouped rows, counts."""
+        counts = [COUNT_COLUMN] if self.is_grouped else []
+        return self.rows.select(*carried, *self.layout.key_names, *counts)
+
+    def batches(self, carried: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of :meth:`read` in batches of bounded size, each row once."""
+        cells = _CELLS_A_BATCH // len(self.layout.columns)
+        return stream(self.read(carried), max(_FEWEST_ROWS, min(_MOST_ROWS, cells)))
+
+    def check_row_count(self, n_found: int) -> None:
+        """Refuse to continue if packing lost or doubled rows, or if the table has changed."""
+        if n_found != self.n_rows:
+            raise TableError(
+                f"the table had {self.n_rows:,} rows when its columns were read, and {n_found:,} "
+                "when their labels were counted; either it is being written to, or the engine "
+                "takes different labels for equal: write it to Parquet files and use these"
+            )
+
+    def _keys(self) -> ir.Table:
+        return self.rows.select(*self.layout.key_names)
+
+    def _in_order(self, table: pa.Table) -> TupleCounts:
+        columns = [table[name].to_numpy() for name in self.layout.key_names]
+        order = np.lexsort(columns)
+        counts = table[COUNT_COLUMN].to_numpy()
+        return TupleCounts([column[order] for column in columns], counts[order])
+
+
+def _rows_of_low_hash(
+    factors: Mapping[str, Sequence[tuple[int, int]]],
+    below: int,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows whose :meth:`KeyLayout.key_hash` is below a bound; runs on an executor."""
+    for batch in batches:
+        total = np.zeros(batch.num_rows, dtype=np.int64)
+        for name, of_key in factors.items():
+            key = numbers(batch, name)
+            total += sum(key % modulus * factor for modulus, factor in of_key) % HASH_RANGE
+        mixed = total % HASH_RANGE
+        square = mixed * mixed % HASH_RANGE
+        hashed = square * square % HASH_RANGE * mixed % HASH_RANGE
+        yield batch.filter(pa.array(hashed < below))
+
+
+def numbers(batch: pa.RecordBatch, name: str) -> AnyArray:
+    """Return a column of integers as an array."""
+    return np.asarray(batch[name].to_numpy(zero_copy_only=False))
+
+
+def spark_frame(rows: ir.Table) -> DataFrame:
+    """Return the Spark frame of an Ibis table."""
+    import ibis
+
+    backend: Any = rows.get_backend()
+    frame: DataFrame = backend._session.sql(ibis.to_sql(rows))
+    return frame
+
+
+def _counted(keys: ir.Table) -> ir.Table:
+    return keys.group_by(list(keys.columns)).agg(**{COUNT_COLUMN: keys.count()})

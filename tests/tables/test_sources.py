@@ -1,0 +1,112 @@
+"""Rows and columns that an engine reads from files of labels."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie.errors import TableError
+from coterie.tables import consensus_table
+from coterie.tables.engines import LocalTables, connect, fetch
+from coterie.tables.sources import open_source
+
+
+def rows_of(*paths) -> list[dict]:
+    """Return the rows that DuckDB reads from files, in the order of the ids."""
+    with LocalTables(connect(threads=1)) as local:
+        found = open_source([str(path) for path in paths], local)
+        return fetch(found.table).sort_by("id").to_pylist()
+
+
+def text(path, content: str):
+    """Write a text file."""
+    path.write_text(content)
+    return path
+
+
+def test_a_hash_begins_no_comment(tmp_path):
+    """A row whose id begins with # is a row."""
+    path = text(tmp_path / "a.csv", "id,p,q\n" + "#1,a,x\n2,a,x\n#3,b,y\n4,b,y\n" * 25)
+    assert len(rows_of(path)) == 100
+    found = consensus_table(path, n_clusters=2, ids="id")
+    assert (found.n_rows, found.sizes.tolist()) == (100, [50, 50])
+
+
+def test_names_that_are_patterns_name_one_file(tmp_path):
+    """Glob characters in the name of an existing file are not a pattern."""
+    path = text(tmp_path / "a[1].csv", "id;p\n1;a\n2;b\n")
+    text(tmp_path / "a1.csv", "id;p\n9;z\n")
+    assert rows_of(path) == [{"id": "1", "p": "a"}, {"id": "2", "p": "b"}]
+
+
+@pytest.mark.parametrize("names", ["p,p", "p,P"])
+def test_names_that_engines_cannot_tell_apart_are_refused(names, tmp_path):
+    """Repeated names, also in another case, are refused with the file."""
+    path = text(tmp_path / "a.csv", f"id,{names}\n1,2,3\n")
+    with pytest.raises(TableError, match=r"a\.csv: the header names 'p', '[pP]'"):
+        rows_of(path)
+
+
+def test_the_header_is_the_first_line_and_no_other(tmp_path):
+    """A title above the header is an error."""
+    path = text(tmp_path / "a.csv", "My labels\nid,p\n1,2\n3,4\n")
+    with pytest.raises(TableError, match="Expected Number of Columns: 1 Found: 2"):
+        consensus_table(path, n_clusters=1)
+
+
+def test_a_column_without_a_name_gets_one(tmp_path):
+    """An empty name becomes column0; keywords of SQL are valid names."""
+    path = text(tmp_path / "a.csv", ",id,select,a b\n0,1,2,3\n")
+    assert rows_of(path) == [{"column0": "0", "id": "1", "select": "2", "a b": "3"}]
+
+
+def test_columns_of_several_files_are_matched_by_name(tmp_path):
+    """Order and delimiter may differ; other columns, or a remote file, are refused."""
+    one = text(tmp_path / "a.csv", "id,p,q\n1,a,x\n")
+    two = text(tmp_path / "b.csv", "q;p;id\ny;b;2\n")
+    expected = [{"id": "1", "p": "a", "q": "x"}, {"id": "2", "p": "b", "q": "y"}]
+    assert rows_of(one, two) == expected
+    three = text(tmp_path / "c.tsv", "id\tp\n3\tc\n")
+    with pytest.raises(TableError, match=r"c\.tsv: .* differs from .*a\.csv: it lacks q"):
+        rows_of(one, two, three)
+    with pytest.raises(TableError, match="name files of one place"):
+        rows_of(one, "s3://bucket/b.csv")
+
+
+def test_no_view_stays_in_a_connection_that_is_there(tmp_path):
+    """Temporary views of text and Parquet files are dropped."""
+    connection = connect(threads=1)
+    path = text(tmp_path / "a.csv", "id,p\n1,a\n2,b\n")
+    out = tmp_path / "o.parquet"
+    consensus_table(path, n_clusters=2, ids="id", engine=connection, out=out)
+    consensus_table(out, ["label"], n_clusters=2, ids="id", engine=connection)
+    asked = "SELECT count(*) FROM duckdb_views() WHERE NOT internal"
+    assert connection.con.sql(asked).fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"id": [2.5], "p": [0]}, "column 'id' is double, and int64 in"),
+        ({"id": [2], "p": [0.4]}, "column 'p' is double, and int64 in"),
+        ({"id": [2], "p": ["01"]}, "column 'p' is string, and int64 in"),
+        ({"id": [2], "p": [True]}, "column 'p' is bool, and int64 in"),
+        ({"id": [2], "p": [0], "q": [1]}, "it has q"),
+        ({"id": [2]}, "it lacks p"),
+    ],
+)
+def test_parquet_files_of_one_table_are_alike(tmp_path, second, message):
+    """Different types, missing and extra columns are refused; an engine would cast or fill them."""
+    pq.write_table(pa.table({"id": [1], "p": [0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table(second), tmp_path / "b.parquet")
+    with pytest.raises(TableError, match=rf"b\.parquet: .*{message}"):
+        consensus_table(tmp_path, ids="id", n_clusters=1)
+
+
+def test_a_glob_leaves_out_what_a_folder_does(tmp_path):
+    """Names that begin with a dot or an underscore are skipped."""
+    for name in ("a", "_b", ".c"):
+        pq.write_table(pa.table({"id": [1], "p": [0]}), tmp_path / f"{name}.parquet")
+    found = consensus_table(f"{tmp_path}/*.parquet", ids="id", n_clusters=1)
+    assert found.n_rows == 1
