@@ -6,6 +6,7 @@ import ast
 import importlib
 import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -122,7 +123,7 @@ def installed_by(extra):
 def test_extras_install_the_packages_that_are_looked_for():
     """Each extra in the code exists; a package without an extra is in the extra of all."""
     checked = {
-        (texts[0] or "all", DISTRIBUTIONS.get(module, module.replace(".", "-")), where)
+        (texts[0] or "all", DISTRIBUTIONS.get(module, re.sub("[._]", "-", module)), where)
         for where, _, texts in calls({"require_extra", "needing"})
         for module in texts[2:]
         if None not in texts

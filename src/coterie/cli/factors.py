@@ -14,8 +14,8 @@ from coterie.cli import options
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
-    from coterie.tables.files import Table
     from coterie.inspection.factor_tests import FactorTests
+    from coterie.tables.files import Table
 
 
 def factors_in(factors: str | None, categories: str | None) -> tuple[list[str], list[str] | None]:
