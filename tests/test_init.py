@@ -17,16 +17,11 @@ def run(code):
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("name", coterie.__all__)
-def test_every_public_name_is_documented_and_on_the_map(name):
-    """Every public name has a docstring, and the package's docstring names it."""
-    assert getattr(coterie, name).__doc__
-    assert f"`{name}`" in coterie.__doc__
-
-
-def test_no_public_name_is_a_module():
-    """Importing a module would replace a function of the same name."""
+def test_every_public_name_is_documented_and_on_the_map():
+    """It has a docstring, the package's docstring names it, and no module has the same name."""
     for name in coterie.__all__:
+        assert getattr(coterie, name).__doc__, name
+        assert f"`{name}`" in coterie.__doc__
         assert importlib.util.find_spec(f"coterie.{name}") is None, name
 
 
@@ -46,16 +41,12 @@ def test_star_import_gives_the_public_names():
     assert {name for name in dir(coterie) if not name.startswith("__")} == set(coterie.__all__)
 
 
-def test_modules_are_attributes():
-    """A module of the package can be used without a separate import."""
+def test_modules_are_attributes_and_other_names_are_not():
+    """A module can be used without a separate import; an unknown name raises AttributeError."""
     assert run("import coterie; print(coterie.errors.CoterieError.__name__)") == "CoterieError"
-
-
-@pytest.mark.parametrize("name", ["nonsense", "_nonsense", "__wrapped__"])
-def test_other_names_are_no_attributes(name):
-    """An unknown name raises AttributeError, as for any module."""
-    with pytest.raises(AttributeError, match=f"module 'coterie' has no attribute '{name}'"):
-        getattr(coterie, name)
+    for name in ("nonsense", "_nonsense", "__wrapped__"):
+        with pytest.raises(AttributeError, match=f"module 'coterie' has no attribute '{name}'"):
+            getattr(coterie, name)
 
 
 def test_the_package_is_typed_and_has_a_version():

@@ -40,11 +40,6 @@ def test_links_point_to_what_exists(page: Path) -> None:
     assert re.findall(role("doc"), prose_of(page)) == []
 
 
-def test_many_links_are_checked() -> None:
-    """The links are found: the test above is not empty."""
-    assert sum(len(list(links_of(page))) for page in PAGES) > 200
-
-
 def links_of(page: Path) -> Iterator[str]:
     """Yield the targets of the Markdown links of a page, without those of other sites."""
     for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):

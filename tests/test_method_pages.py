@@ -46,15 +46,6 @@ def test_a_variant_states_its_settings(pages):
     assert "## Measured" not in page
 
 
-def test_a_page_has_the_facts_of_the_registry(pages):
-    """The page has facts, packages and the paper's name."""
-    page = pages.method_page(CONSENSUS_METHODS["hgpa"], {})
-    assert "| in the paper's tables | HPGA |" in page
-    assert "uses `mtkahypar`" in page and "| cost | O(nV) |" in page
-    page = pages.method_page(MULTIVIEW_METHODS["fc"], {})
-    assert "ConcatenatedSpectral(3).fit(views)" in page and "coterie consensus" not in page
-
-
 def test_measured_figures_are_shown(pages, tmp_path):
     """The page has regret and accuracies from the files of the benchmarks."""
     regret = {"summary": {"report": {"l2": {"mean": 0.012, "worst": 0.1}}}}

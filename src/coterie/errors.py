@@ -24,25 +24,6 @@ Every message says what is wrong, where, and what to do. Failure to converge is
 scikit-learn's :class:`~sklearn.exceptions.ConvergenceWarning`.
 """
 
-__all__ = [
-    "CoterieError",
-    "CoterieWarning",
-    "DatasetUnavailableError",
-    "DeviceFallbackWarning",
-    "DissentWarning",
-    "InvalidLabelsError",
-    "InvalidParameterError",
-    "LabelWarning",
-    "MemoryFallbackWarning",
-    "MissingExtraError",
-    "ModelFileError",
-    "OutputError",
-    "ServiceError",
-    "TableError",
-    "TooManyPointsError",
-    "WeakEvidenceWarning",
-]
-
 
 class CoterieError(Exception):
     """Base class of all errors of coterie."""
