@@ -161,9 +161,9 @@ FLAGSHIP = "robust_consensus"
 METHODS: Mapping[str, Method] = {
     "best_single": lambda P, *_: most_central_partition(P),
     "one_hot_kmeans": lambda P, K, seed: OneHotKMeans(K, random_state=seed).fit(P).labels_,
-    "l2": partial(_robust, relaxation="l2", refine=False, partition_weights=None),
-    "admm": partial(_robust, relaxation="admm", refine=False, partition_weights=None),
-    "search": partial(_robust, refine=True, partition_weights=None),
+    "l2": partial(_robust, relaxation="l2", refine="relaxation", partition_weights=None),
+    "admm": partial(_robust, relaxation="admm", refine="relaxation", partition_weights=None),
+    "search": partial(_robust, refine="search", partition_weights=None),
     FLAGSHIP: _robust,
 }
 #: Title, colour and marker.

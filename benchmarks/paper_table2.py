@@ -30,7 +30,7 @@ from benchmarks.accuracy import Cell
 from benchmarks.harness import Context
 from benchmarks.paper_tables import BASE_RUNS, PaperTable, run_table
 from benchmarks.results import Result
-from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
+from coterie.consensus.registry import CONSENSUS_METHODS, DEFAULT_METHOD, consensus_method
 from coterie.datasets import load_dataset
 from coterie.ensembles.generate import make_partitions
 from coterie.ensembles.scalings import standard_and_min_max
@@ -106,7 +106,7 @@ def make_cells(
     datasets: Sequence[str], recipes: Sequence[str] = RECIPES, all_methods: bool = False
 ) -> dict[tuple[str, str], list[Cell]]:
     """Return every recipe and ensemble of every dataset, the methods in the paper's order."""
-    methods = dict.fromkeys([*TABLE2.columns.values(), FLAGSHIP])
+    methods = dict.fromkeys([*TABLE2.columns.values(), DEFAULT_METHOD])
     if all_methods:
         methods |= dict.fromkeys(CONSENSUS_METHODS)
     cells = {}

@@ -12,7 +12,7 @@ from benchmarks.accuracy import Cell
 from benchmarks.harness import Context
 from benchmarks.paper_tables import PaperTable, run_table
 from benchmarks.results import Result
-from coterie.consensus.registry import FLAGSHIP, consensus_method, multiview_method
+from coterie.consensus.registry import DEFAULT_METHOD, consensus_method, multiview_method
 from coterie.datasets import dataset_info, load_views
 from coterie.inspection.scores import clustering_accuracy
 
@@ -63,7 +63,9 @@ def make_cells(datasets: Sequence[str]) -> dict[tuple[str, str], list[Cell]]:
     return {
         ("", dataset): [
             Cell(f"table3-{dataset}-{method}", (method,), partial(_load, dataset))
-            for method in dict.fromkeys([*columns, FLAGSHIP, *dataset_info(dataset).view_sizes])
+            for method in dict.fromkeys(
+                [*columns, DEFAULT_METHOD, *dataset_info(dataset).view_sizes]
+            )
         ]
         for dataset in datasets
     }
@@ -83,7 +85,7 @@ def _load(dataset: str) -> Callable[[int], Callable[[str], float]]:
 
         if method in named:
             model = make("fc").fit([named[method]])
-        elif method in (FLAGSHIP, "rcc"):
+        elif method in (DEFAULT_METHOD, "rcc"):
             settings = _PAPER_RUNS | {"consensus": consensus_method("rcc").make(None)}
             settings = settings if method == "rcc" else {}
             model = make(_VIEWS_FLAGSHIP, **settings).fit(views)

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.accuracy import Cell, run_cells, summarise
 from benchmarks.harness import Context
 from benchmarks.results import Marks, Result, Table, best_cells, dot_plot, score_text, short_text
-from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS
+from coterie.consensus.registry import CONSENSUS_METHODS, DEFAULT_METHOD, MULTIVIEW_METHODS
 from coterie.datasets import dataset_info
 from coterie.runtime.devices import n_threads
 
@@ -33,7 +33,7 @@ _STYLES = {
     "hog": ("green", "^", -0.12),
     "gist": ("orange", "<", -0.12),
     "rcc": ("vermilion", "D", -0.22),
-    FLAGSHIP: ("blue", "o", -0.02),
+    DEFAULT_METHOD: ("blue", "o", -0.02),
 }
 _OTHER = ("grey", ".", -0.12)
 

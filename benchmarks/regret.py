@@ -31,7 +31,7 @@ from benchmarks.results import (
     short_text,
     standard_error,
 )
-from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
+from coterie.consensus.registry import CONSENSUS_METHODS, DEFAULT_METHOD, consensus_method
 from coterie.inspection.scores import clustering_accuracy
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _summary(cells: Cells, basis: str) -> dict[str, dict[str, Any]]:
             },
         }
     ordered = sorted(
-        found, key=lambda key: (round(found[key]["mean_of_families"], 6), key != FLAGSHIP)
+        found, key=lambda key: (round(found[key]["mean_of_families"], 6), key != DEFAULT_METHOD)
     )
     return {key: found[key] for key in ordered}
 
@@ -250,7 +250,7 @@ def _regret_table(half: str, data: Mapping[str, Any], n_cells: int) -> Table:
         )
         own = [o[measure] for o in overall for measure in measures]
         figures.append([*own, *(part["mean"] for part in parts)])
-    bold = {(r, 0) for r, key in enumerate(found) if key == FLAGSHIP}
+    bold = {(r, 0) for r, key in enumerate(found) if key == DEFAULT_METHOD}
     bold |= best_cells(figures, 2, by="column", lowest=True, digits=4)
     named = [measure.replace("_", " ") for measure in measures]
     starred = [f"{name}*" for name in named] if balanced else []
@@ -294,7 +294,7 @@ def _nmi_table(pools: Cells) -> Table:
 def _plot(data: Mapping[str, Any]) -> Figure:
     """Draw a strip for each method and a mark for each cell, on a square-root scale."""
     found = data["summary"]["all"]
-    order = sorted(found, key=lambda key: key != FLAGSHIP)
+    order = sorted(found, key=lambda key: key != DEFAULT_METHOD)
     families = list(dict.fromkeys(cell["family"] for cell in data["cells"]))
     marks = []
     for family, height in zip(families, lane_heights(len(families), 0.66), strict=True):

@@ -29,7 +29,7 @@ from coterie.errors import DissentWarning
 # near one half a warning says that the decision between two camps is close
 warnings.simplefilter("ignore", DissentWarning)
 
-equal_votes = {"refine": False, "partition_weights": None, "tol": 0.01, "random_state": 0}
+equal_votes = {"refine": "relaxation", "partition_weights": None, "tol": 0.01, "random_state": 0}
 methods = {
     "one-hot k-means": OneHotKMeans(3, random_state=0),
     "ℓ2 relaxation": RobustConsensus(3, relaxation="l2", **equal_votes),

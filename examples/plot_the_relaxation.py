@@ -30,7 +30,7 @@ P, y = P[np.argsort(y)], np.sort(y)
 # penalty μ grows until the primal residual is small compared with the dual one, and is then kept.
 # If it grew in every step, the iteration would stop at a point that need not be stationary.
 
-est = RobustConsensus(3, refine=False, partition_weights=None, random_state=0).fit(P)
+est = RobustConsensus(3, refine="relaxation", partition_weights=None, random_state=0).fit(P)
 print(f"{est.n_iter_} steps")
 ConvergenceDisplay.from_estimator(est)
 

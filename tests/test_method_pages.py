@@ -40,7 +40,7 @@ def test_every_method_has_a_page(pages, tmp_path):
 def test_a_variant_states_its_settings(pages):
     """The page of a variant of a class has its settings."""
     page = pages.method_page(CONSENSUS_METHODS["rcc"], {})
-    settings = 'relaxation="admm", refine=False, partition_weights=None'
+    settings = 'relaxation="admm", refine="relaxation", partition_weights=None'
     assert f"RobustConsensus(3, {settings}).fit(P)" in page
     assert ".. autoclass:: RobustConsensus" in page and "--method rcc" in page
     assert "## Measured" not in page

@@ -16,7 +16,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS, Method
+from coterie.consensus.registry import CONSENSUS_METHODS, DEFAULT_METHOD, MULTIVIEW_METHODS, Method
 
 __all__ = ["measured_figures", "method_page", "overview", "setup", "write_pages"]
 
@@ -173,7 +173,7 @@ def _calls(method: Method) -> str:
     python = f"{method.class_name}({arguments}).fit({'P' if consensus else 'views'})"
     text = f"```python\n{python}\n```"
     if consensus:
-        option = "" if method.key == FLAGSHIP else f" --method {method.key}"
+        option = "" if method.key == DEFAULT_METHOD else f" --method {method.key}"
         text += f"\n\n```shell\ncoterie consensus labels.csv -k 3{option} -o consensus.csv\n```"
     return text
 

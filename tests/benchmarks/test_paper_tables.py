@@ -13,7 +13,7 @@ from benchmarks.paper_tables import BASE_RUNS
 from coterie import load_dataset
 from coterie.consensus.registry import (
     CONSENSUS_METHODS,
-    FLAGSHIP,
+    DEFAULT_METHOD,
     MULTIVIEW_METHODS,
 )
 from coterie.inspection.scores import clustering_accuracy
@@ -27,12 +27,12 @@ def test_columns_of_the_paper_are_the_methods_that_name_them():
         assert {column: paper.columns[column] for column in named} == {**named, "RCC": "rcc"}
     cells = [c for (c,) in paper_table2.make_cells(["iris", "wine"], all_methods=True).values()]
     assert len({cell.name for cell in cells}) == len(cells) == 12
-    assert cells[0].methods[:11] == (*TABLE2.columns.values(), FLAGSHIP)
+    assert cells[0].methods[:11] == (*TABLE2.columns.values(), DEFAULT_METHOD)
     assert set(cells[0].methods) == {BASE_RUNS, *CONSENSUS_METHODS}
     (own,) = paper_table3.make_cells(["caltech101_7"]).values()
     methods = [cell.methods[0] for cell in own]
     assert methods[:3] == ["lbp", "hog", "gist"]
-    assert methods[-4:] == [FLAGSHIP, "gabor", "wm", "centrist"]
+    assert methods[-4:] == [DEFAULT_METHOD, "gabor", "wm", "centrist"]
 
 
 def test_recipes():

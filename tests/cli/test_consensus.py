@@ -43,14 +43,14 @@ def test_the_answer_is_the_estimators(run, labels_csv):
     ("arguments", "settings"),
     [
         (
-            ["--partition-weights", "equal", "--refine", "no"],
-            {"partition_weights": None, "refine": False},
+            ["--partition-weights", "equal", "--refine", "relaxation"],
+            {"partition_weights": None, "refine": "relaxation"},
         ),
         (
             ["--partition-weights", "learned", "--relaxation", "l2"],
             {"partition_weights": "learned", "relaxation": "l2"},
         ),
-        (["--relaxation", "l2", "--refine", "yes"], {"relaxation": "l2", "refine": True}),
+        (["--relaxation", "l2", "--refine", "search"], {"relaxation": "l2", "refine": "search"}),
     ],
 )
 def test_settings_reach_the_estimator(run, labels_csv, arguments, settings):
@@ -90,11 +90,11 @@ def test_another_method(run, labels_csv):
         ("l2", ["--partition-weights", "learned"]),
         ("l2", ["--partition-weights", "agreement"]),
         ("median", ["--relaxation", "admm"]),
-        ("rcc", ["--refine", "yes", "--relaxation", "l2"]),
+        ("rcc", ["--refine", "search", "--relaxation", "l2"]),
     ],
 )
-def test_settings_of_the_flagship_are_refused_elsewhere(run, labels_csv, method, arguments):
-    """An option of the flagship is refused by name with another method."""
+def test_settings_of_robust_are_refused_elsewhere(run, labels_csv, method, arguments):
+    """An option of robust is refused by name with another method."""
     result = run("consensus", labels_csv, "-k", 3, "--method", method, *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     message = unwrapped(result.stderr.replace("│", " "))

@@ -40,7 +40,11 @@ def test_json_is_the_registry(run):
     assert [row["key"] for row in facts["multiview"]] == list(MULTIVIEW_METHODS)
     rcc = next(row for row in facts["consensus"] if row["key"] == "rcc")
     assert rcc["class"] == "RobustConsensus"
-    assert rcc["settings"] == {"relaxation": "admm", "refine": False, "partition_weights": None}
+    assert rcc["settings"] == {
+        "relaxation": "admm",
+        "refine": "relaxation",
+        "partition_weights": None,
+    }
 
 
 def test_missing_package_is_named(run, monkeypatch):

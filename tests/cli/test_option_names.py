@@ -58,5 +58,5 @@ def test_errors_name_options(run, labels_csv, features_csv, arguments, part):
 
 def test_reasons_name_no_parameter(run, labels_csv):
     """The summary says what was asked for without Python."""
-    text = " ".join(run("consensus", labels_csv, "-k", 3, "--refine", "no").stdout.split())
+    text = " ".join(run("consensus", labels_csv, "-k", 3, "--refine", "relaxation").stdout.split())
     assert "relaxation: only the relaxation was asked for" in text

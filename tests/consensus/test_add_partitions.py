@@ -45,8 +45,8 @@ def assert_equally_fitted(est, whole):
     "settings_",
     [
         {},
-        {"refine": True},
-        {"refine": False},
+        {"refine": "search"},
+        {"refine": "relaxation"},
         {"partition_weights": None},
         {"partition_weights": "learned"},
         {"n_clusters": "free"},
@@ -66,7 +66,7 @@ def test_added_partitions_give_the_fit_on_all(spoiled, settings_):
     np.testing.assert_array_equal(est.predict(P), est.labels_)
 
 
-@pytest.mark.parametrize("refine", ["auto", True])
+@pytest.mark.parametrize("refine", ["auto", "search"])
 def test_order_of_partitions_changes_nothing(spoiled, refine):
     """Permuted points and partitions give permuted labels and weights."""
     rng = np.random.default_rng(3)

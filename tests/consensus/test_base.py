@@ -243,7 +243,7 @@ def test_no_answer_beats_the_best_of_all_partitions(key):
 def test_the_search_reaches_the_best_of_all_partitions(seed):
     """For a few points with a planted partition the search finds the minimum of J."""
     labels, _ = ct.planted_partitions([3, 3, 2], 5, 0, 0.3, random_state=seed)
-    est = make("robust", refine=True, partition_weights=None).fit(labels)
+    est = make("robust", refine="search", partition_weights=None).fit(labels)
     assert est.objective_ == pytest.approx(least_objective(labels, 3))
 
 

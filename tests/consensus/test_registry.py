@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 
 import coterie
 from coterie.consensus import registry
-from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS, Method
+from coterie.consensus.registry import CONSENSUS_METHODS, DEFAULT_METHOD, MULTIVIEW_METHODS, Method
 from coterie.errors import InvalidParameterError
 from coterie.models import STORABLE_TYPES
 
@@ -25,7 +25,7 @@ def test_keys_titles_and_variants_are_unique():
     assert len(METHODS) == len(registry._CONSENSUS) + len(registry._MULTIVIEW)
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", key) for key in METHODS)
     assert all(method.key == key for key, method in METHODS.items())
-    assert next(iter(CONSENSUS_METHODS)) == FLAGSHIP
+    assert next(iter(CONSENSUS_METHODS)) == DEFAULT_METHOD
     assert len({method.title for method in METHODS.values()}) == len(METHODS)
     variants = {(m.class_name, str(dict(m.settings))) for m in METHODS.values()}
     assert len(variants) == len(METHODS)
@@ -66,8 +66,8 @@ def test_an_estimator_is_made_by_name(method):
 
 def test_settings_can_be_given_on_top():
     """Settings of the call override those of the variant."""
-    estimator = registry.consensus_method("rcc").make(3, max_iter=7, refine=True)
-    assert (estimator.max_iter, estimator.refine, estimator.relaxation) == (7, True, "admm")
+    estimator = registry.consensus_method("rcc").make(3, max_iter=7, refine="search")
+    assert (estimator.max_iter, estimator.refine, estimator.relaxation) == (7, "search", "admm")
 
 
 def test_makers_by_name():

@@ -23,13 +23,13 @@ pytestmark = [
 LABELS_ONLY = {"ecpcs", "hgpa", "mcla", "correlation"}
 SOFT = [key for key in CONSENSUS_METHODS if key not in LABELS_ONLY]
 ROBUST = [
-    {"relaxation": "admm", "refine": False},
-    {"relaxation": "l2", "refine": False},
+    {"relaxation": "admm", "refine": "relaxation"},
+    {"relaxation": "l2", "refine": "relaxation"},
     {"relaxation": "divided"},
-    {"refine": True},
+    {"refine": "search"},
     {"partition_weights": "learned"},
     {"n_clusters": None},
-    {"n_clusters": None, "refine": False},
+    {"n_clusters": None, "refine": "relaxation"},
 ]
 
 

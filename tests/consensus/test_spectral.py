@@ -271,7 +271,7 @@ def test_planted_clusters_are_found_and_reported(labels):
     ("name", "value"),
     [
         *(("penalty", 0), ("angle_penalty", -0.01), ("angle_penalty", 0.03), ("n_bundles", 0)),
-        *(("n_rounds", 2.5), ("threshold", 1.0), ("threshold", -0.1)),
+        *(("n_rounds", 2.5), ("least_code", 1.0), ("least_code", -0.1)),
     ],
 )
 def test_bad_parameters_are_named(labels, name, value):

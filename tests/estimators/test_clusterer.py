@@ -275,7 +275,7 @@ def test_a_consensus_function_may_be_named(blobs):
     direct = clone(est.consensus_).fit(est.ensemble_.labels)
     np.testing.assert_array_equal(direct.labels_, est.labels_)
     views = ct.MultiViewClusterer(3, consensus="median", **RUNS).fit([X[:, :4], X[:, 4:]])
-    assert views.consensus_.refine is True and views.consensus_.relaxation == "l2"
+    assert views.consensus_.refine == "search" and views.consensus_.relaxation == "l2"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,9 @@ def test_co_association_gives_the_papers_method():
     """On a co-association matrix it is RCC without compression."""
     P, _ = ct.planted_partitions([60, 40, 30], 10, 0, 0.2, random_state=0)
     spectral = ct.RobustSpectral(3, random_state=0).fit(ct.coassociation(P))
-    paper = ct.RobustConsensus(3, refine=False, partition_weights=None, random_state=0).fit(P)
+    paper = ct.RobustConsensus(3, refine="relaxation", partition_weights=None, random_state=0).fit(
+        P
+    )
     assert ct.clustering_accuracy(paper.labels_, spectral.labels_) == 1
     assert spectral.objective_ == pytest.approx(min(paper.history_["objective"]), rel=0.01)
 

@@ -82,7 +82,7 @@ def test_objective_falls_and_respects_the_bound(choice: KChoice) -> None:
 def test_objective_is_no_worse_than_the_estimators(spoilt: np.ndarray, choice: KChoice) -> None:
     """One pass over all K is as good as a fit for each K."""
     for k, objective in zip(choice.ks[:4], choice.objective, strict=False):
-        est = RobustConsensus(int(k), refine=True, random_state=0).fit(spoilt)
+        est = RobustConsensus(int(k), refine="search", random_state=0).fit(spoilt)
         assert objective <= est.objective_ * (1 + 1e-9)
         assert choice.lower_bound == pytest.approx(est.lower_bound_)
 
@@ -110,7 +110,7 @@ def test_eigenvalues_are_those_of_the_believed_coassociation(
 def test_margin_and_information_are_those_of_a_fit() -> None:
     """For clear partitions both equal what the estimator of that K has."""
     P, y = planted_partitions([40, 30, 20], 9, 0, 0.1, random_state=0)
-    est = RobustConsensus(3, refine=True, random_state=0).fit(P)
+    est = RobustConsensus(3, refine="search", random_state=0).fit(P)
     found = choose_k(P, [3], random_state=0)
     assert found.margin[0] == pytest.approx(est.margin_.mean())
     perfect = choose_k(np.column_stack([y, y, y]), [3], random_state=0)
@@ -261,7 +261,7 @@ def test_features_add_indices_and_change_nothing_else() -> None:
         if isinstance(value, np.ndarray) and value.size:
             np.testing.assert_array_equal(getattr(found, name), value, err_msg=name)
     assert found.best_k == plain.best_k == 3
-    est = RobustConsensus(3, refine=True, random_state=0).fit(P)
+    est = RobustConsensus(3, refine="search", random_state=0).fit(P)
     kept = est.labels_ >= 0
     assert found.silhouette[1] == pytest.approx(silhouette_score(X[kept], est.labels_[kept]))
     assert {"silhouette", "calinski_harabasz", "davies_bouldin"} <= set(found.to_frame())

@@ -124,7 +124,7 @@ def exact_optimum(P):
 
 @pytest.mark.filterwarnings("ignore::coterie.errors.CoterieWarning")
 def test_the_search_is_near_the_exact_optimum():
-    """refine=True is within 0.5% of the optimum on average, and the bound is never above it."""
+    """refine="search" is within 0.5% of the optimum on average, and the bound is never above it."""
     excess = []
     for seed in range(15):
         rng = np.random.default_rng(seed)
@@ -134,7 +134,7 @@ def test_the_search_is_near_the_exact_optimum():
             [np.where(rng.random(n) < noise, rng.integers(0, K, n), y) for _ in range(V)]
         )
         best = exact_optimum(P)
-        est = RobustConsensus("free", refine=True, partition_weights=None, random_state=0)
+        est = RobustConsensus("free", refine="search", partition_weights=None, random_state=0)
         est.fit(P)
         assert est.lower_bound_ <= best + 1e-9 <= est.objective_ + 2e-9
         excess.append(est.objective_ / best - 1 if best > 0 else est.objective_)

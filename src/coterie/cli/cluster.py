@@ -15,7 +15,7 @@ from coterie.cli.inputs import read_features, warn_of_units
 from coterie.cli.outputs import Outputs, input_name, refuse_json
 from coterie.cli.progress import is_watched, progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
-from coterie.consensus.registry import FLAGSHIP
+from coterie.consensus.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from coterie.arrays import Floats
@@ -71,7 +71,7 @@ def cluster(
     standardize: options.Standardize = False,
     impute: options.Impute = None,
     decimal_comma: options.DecimalComma = False,
-    method: options.MethodKey = FLAGSHIP,
+    method: options.MethodKey = DEFAULT_METHOD,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", help="Number of parallel runs; -1 uses all cores.")
     ] = None,
@@ -116,7 +116,7 @@ def cluster(
                 n_clusters=n_clusters,
                 n_partitions=partitions,
                 ensemble=ensemble,
-                consensus=None if method == FLAGSHIP else method,
+                consensus=None if method == DEFAULT_METHOD else method,
                 standardize=standardize,
                 metric="precomputed" if distances else "euclidean",
                 n_jobs=jobs,

@@ -17,7 +17,7 @@ from coterie.cli.inputs import read_labels
 from coterie.cli.outputs import Outputs, input_name, is_stream, refuse_json
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
-from coterie.consensus.registry import FLAGSHIP, Method, consensus_method
+from coterie.consensus.registry import DEFAULT_METHOD, Method, consensus_method
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.imports import missing_packages
 
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from coterie.tables import TableConsensus
 
 # Option values that have another form in Python.
-_PYTHON_VALUES: dict[tuple[str, str], bool | None] = {
+_PYTHON_VALUES: dict[tuple[str, str], None] = {
     ("--partition-weights", "equal"): None,
-    ("--refine", "yes"): True,
-    ("--refine", "no"): False,
 }
 # A larger Parquet table is processed in DuckDB unless the user chooses.
 _MOST_CELLS_IN_MEMORY = 50_000_000
@@ -48,7 +46,7 @@ def consensus(
     columns: options.Columns = None,
     factors: options.Factors = None,
     categories: options.Categories = None,
-    method: options.MethodKey = FLAGSHIP,
+    method: options.MethodKey = DEFAULT_METHOD,
     partition_weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
         typer.Option(
@@ -66,10 +64,10 @@ def consensus(
         ),
     ] = None,
     refine: Annotated[
-        Literal["auto", "yes", "no"] | None,
+        Literal["auto", "search", "relaxation", "sizes"] | None,
         typer.Option(
-            help="Result to return: auto compares several methods, yes uses the discrete search, "
-            "no uses the relaxation.",
+            help="Result to return: auto compares several methods, search is the discrete search, "
+            "relaxation is its rounding, sizes is the search or linkage, by the sizes of clusters.",
             show_default="auto",
         ),
     ] = None,
@@ -177,7 +175,7 @@ def consensus(
 def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[str, Any]:
     """Return constructor arguments for the given options; refuse those the method lacks."""
     given = {option: text for option, text in options_given.items() if text is not None}
-    if method.key != FLAGSHIP:
+    if method.key != DEFAULT_METHOD:
         # Methods with this parameter use equal weights by default, so the option changes nothing.
         is_equal = given.get("--partition-weights") == "equal"
         if is_equal and "partition_weights" in _parameters(method):
@@ -185,8 +183,8 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
         if given:
             clash = " and ".join(f"{option} {text}" for option, text in given.items())
             raise typer.BadParameter(
-                f"{clash} works only with --method {FLAGSHIP}, not with --method {method.key}; "
-                "leave out one of them",
+                f"{clash} works only with --method {DEFAULT_METHOD}, not with "
+                f"--method {method.key}; leave out one of them",
                 param_hint="'--method'",
             )
     return {

@@ -16,7 +16,7 @@ from coterie.runtime.imports import missing_packages
 
 __all__ = [
     "CONSENSUS_METHODS",
-    "FLAGSHIP",
+    "DEFAULT_METHOD",
     "MULTIVIEW_METHODS",
     "Method",
     "consensus_method",
@@ -83,7 +83,8 @@ class Method:
         return missing_packages(self.packages)
 
 
-FLAGSHIP = "robust"
+#: The method that estimators and the program use unless they are told another one.
+DEFAULT_METHOD = "robust"
 
 # fields in order: key, title, class, summary, established, cost, settings, name in the paper
 _CONSENSUS = (
@@ -102,7 +103,7 @@ _CONSENSUS = (
         "the paper's robust relaxation alone: min ‖M − HDHᵀ‖₁ by ADMM, then rounding",
         "paper",
         "O(u²K) per step",
-        {"relaxation": "admm", "refine": False, "partition_weights": None},
+        {"relaxation": "admm", "refine": "relaxation", "partition_weights": None},
         "RCC",
     ),
     Method(
@@ -112,7 +113,7 @@ _CONSENSUS = (
         "discrete search on the ℓ1 objective with equal weights",
         "textbook",
         "O(uVK) per sweep",
-        {"relaxation": "l2", "refine": True, "partition_weights": None},
+        {"relaxation": "l2", "refine": "search", "partition_weights": None},
     ),
     Method(
         "l2",

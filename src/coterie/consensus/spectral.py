@@ -314,7 +314,7 @@ class CorrelationConsensus(ConsensusFunction):
         λ₂, from 0 (independent bundles) to λ₁.
     n_bundles : int, default=8
         Largest number of bundles, which have equal numbers of partitions (± 1).
-    threshold : float, default=0.05
+    least_code : float, default=0.05
         Entries of a code below this share of its largest entry become 0; from 0 to below 1.
     n_rounds : int, default=3
         Rounds; each updates the codes by 30 gradient steps, then the directions.
@@ -375,7 +375,7 @@ class CorrelationConsensus(ConsensusFunction):
     penalty: float = 0.02
     angle_penalty: float = 0.02
     n_bundles: int = 8
-    threshold: float = 0.05
+    least_code: float = 0.05
     n_rounds: int = 3
     max_tuples: int = 3_000
     partition_weights: Any = None
@@ -390,8 +390,8 @@ class CorrelationConsensus(ConsensusFunction):
         check_number("penalty", self.penalty, above=0)
         # with λ₂ > λ₁ the loss is unbounded below
         check_number("angle_penalty", self.angle_penalty, above=0, or_equal=True, most=self.penalty)
-        if check_number("threshold", self.threshold, above=0, or_equal=True) >= 1:
-            raise InvalidParameterError(f"threshold={self.threshold!r}: give a number below 1")
+        if check_number("least_code", self.least_code, above=0, or_equal=True) >= 1:
+            raise InvalidParameterError(f"least_code={self.least_code!r}: give a number below 1")
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "CorrelationConsensus")
         # tuples without a weighted label are labelled by the base class
         labelled = tuples.has_weighted_label(weights)
@@ -407,7 +407,7 @@ class CorrelationConsensus(ConsensusFunction):
         )
         self.history_ = {"loss": representation.losses}
         self.loss_, self.n_iter_ = representation.losses[-1], len(representation.losses)
-        affinity = code_affinity(representation, points, self.threshold)
+        affinity = code_affinity(representation, points, self.least_code)
         labels = np.zeros(tuples.n_tuples, dtype=np.int64)
         labels[labelled] = spectral_labels(affinity, points, K, self.random_state)
         return Labelling(labels, weights)
@@ -549,10 +549,10 @@ def _masses(codes: Floats, points: Floats) -> Floats:
     return masses
 
 
-def code_affinity(representation: SelfRepresentation, points: Floats, threshold: float) -> Floats:
+def code_affinity(representation: SelfRepresentation, points: Floats, least: float) -> Floats:
     """Return the mean over views of the cosine between codes, shape (u, u).
 
-    Entries of a code below ``threshold`` times its largest entry become 0. The entry of a point in
+    Entries of a code below ``least`` times its largest entry become 0. The entry of a point in
     its own code is set to the largest entry. Only views with both rows count. The diagonal is the
     mean over all pairs of points of a row, including a point with itself. ``points`` is ω (u,) as
     in :func:`self_representation`.
@@ -560,7 +560,7 @@ def code_affinity(representation: SelfRepresentation, points: Floats, threshold:
     total = np.zeros((len(points), len(points)))
     for beta, codes in zip(representation.view_weights, representation.codes, strict=True):
         largest = codes.max(axis=1)
-        C = np.where(codes >= threshold * largest[:, None], codes, 0.0)
+        C = np.where(codes >= least * largest[:, None], codes, 0.0)
         # in ``cosines`` the entry of a point in its own code is that of an identical point: correct
         correction = largest - C.diagonal()
         crossed = C * correction

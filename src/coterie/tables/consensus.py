@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats, Ints
-from coterie.consensus.registry import FLAGSHIP, consensus_method
+from coterie.consensus.registry import DEFAULT_METHOD, consensus_method
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError, LabelWarning, TableError
 from coterie.labels.encode import FEWEST_ROWS, fewest_values_of_ids
@@ -63,7 +63,7 @@ def consensus_table(
     engine: str | BaseBackend = "duckdb://",
     ids: str | Sequence[str] | None = None,
     out: Any = None,
-    method: str = FLAGSHIP,
+    method: str = DEFAULT_METHOD,
     random_state: Any = 0,
     max_tuples: int = 2_000_000,
     sample_size: int = 200_000,

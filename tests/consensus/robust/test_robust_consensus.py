@@ -60,9 +60,9 @@ def test_every_promised_attribute_is_there(spoiled, fitted):
 
 
 def test_papers_method_uses_every_partition_and_no_search(spoiled):
-    """relaxation="admm", refine=False, partition_weights=None is the relaxation, rounded."""
+    """relaxation="admm", refine="relaxation", partition_weights=None is the relaxation, rounded."""
     est = ct.RobustConsensus(
-        3, relaxation="admm", refine=False, partition_weights=None, random_state=0, tol=5e-3
+        3, relaxation="admm", refine="relaxation", partition_weights=None, random_state=0, tol=5e-3
     ).fit(spoiled[0])
     assert est.partition_weights_.tolist() == [1.0] * 20
     assert est.selected_["method"] == "relaxation"
@@ -141,7 +141,7 @@ def test_the_free_search_is_asked_for_by_name():
     est = ct.RobustConsensus("free", random_state=0).fit(P)
     assert est.n_clusters_ == 4 and ct.clustering_accuracy(y, est.labels_) > 0.98
     assert est.selected_["method"] == "search" and est.n_iter_ == 0
-    relaxed = ct.RobustConsensus("free", refine=False, random_state=0).fit(P)
+    relaxed = ct.RobustConsensus("free", refine="relaxation", random_state=0).fit(P)
     assert relaxed.n_iter_ > 0 and relaxed.selected_["method"] == "relaxation"
 
 
@@ -229,21 +229,21 @@ def test_state_that_would_not_fit_is_replaced(spoiled, monkeypatch):
 def test_too_few_steps_give_a_warning(spoiled):
     """An ADMM that did not converge gives a ConvergenceWarning if its answer is returned."""
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        ct.RobustConsensus(3, refine=False, max_iter=2, random_state=0).fit(spoiled[0])
-    ct.RobustConsensus(3, refine=True, max_iter=2, random_state=0).fit(spoiled[0])
+        ct.RobustConsensus(3, refine="relaxation", max_iter=2, random_state=0).fit(spoiled[0])
+    ct.RobustConsensus(3, refine="search", max_iter=2, random_state=0).fit(spoiled[0])
 
 
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
         ({"relaxation": "l3"}, "'divided' or 'l2'"),
-        ({"refine": "maybe"}, "'auto', 'sizes', True or False"),
+        ({"refine": "maybe"}, "'relaxation' or 'sizes'"),
         ({"partition_weights": "best"}, "'agreement', 'learned'"),
         ({"partition_weights": [1, 2]}, "20 partitions"),
         ({"partition_weights": [-1.0] + [1.0] * 19}, r"partition_weights\[0\] is -1"),
         ({"device": "abacus"}, "device='abacus'"),
-        ({"refine": 0}, "refine=0"),
-        ({"refine": np.array([1, 2])}, "'auto', 'sizes', True or False"),
+        ({"refine": True}, "refine=True"),
+        ({"refine": np.array([1, 2])}, "'relaxation' or 'sizes'"),
         ({"max_iter": 0}, "max_iter=0"),
         ({"tol": float("nan")}, "tol=nan"),
         ({"n_clusters": "some"}, "n_clusters='some'"),
@@ -339,7 +339,7 @@ def test_the_search_minimises_the_objective_under_noise():
     """With the threshold 1/2 the objective is lower than with a calibrated threshold."""
     P, y = ct.planted_partitions([100, 60, 40], 20, 0, 0.6, random_state=0)
     half, calibrated = (
-        ct.RobustConsensus(3, refine=True, threshold=threshold, random_state=0).fit(P)
+        ct.RobustConsensus(3, refine="search", threshold=threshold, random_state=0).fit(P)
         for threshold in (0.5, "calibrated")
     )
     assert half.threshold_ == 0.5 > calibrated.threshold_

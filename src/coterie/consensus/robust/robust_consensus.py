@@ -102,8 +102,8 @@ class RobustConsensus(ConsensusFunction):
        answer of locally weighted linkage. If some partitions have no vote, the answers from the
        votes of all partitions are computed too, and the better separated answer is returned.
 
-    ``relaxation="admm", refine=False, partition_weights=None`` is the method of the paper (RCC),
-    with the signs of its updates corrected.
+    ``relaxation="admm", refine="relaxation", partition_weights=None`` is the method of the paper
+    (RCC), with the signs of its updates corrected.
 
     Parameters
     ----------
@@ -117,12 +117,12 @@ class RobustConsensus(ConsensusFunction):
         and "divided" is used. "divided": the same in parts of 4,000 tuples, linear in u. "l2":
         least squares from contingency tables. "auto": "admm" up to 500 tuples (with
         ``device="cuda"``, as many as fit), else "l2", which was as accurate and much faster.
-    refine : {"auto", "sizes", True, False}, default="auto"
-        The answer to return. "auto": the one that the other answers agree with most. True: a
+    refine : {"auto", "search", "relaxation", "sizes"}, default="auto"
+        The answer to return. "auto": the one that the other answers agree with most. "search": a
         discrete search for the least J, started from both relaxations and from the partitions.
-        False: the relaxation. "sizes": the search if its clusters are of similar size and halves of
-        the partitions find them too, else locally weighted linkage, which finds clusters of very
-        different size; it was best for several views.
+        "relaxation": the relaxation, rounded. "sizes": the search if its clusters are of similar
+        size and halves of the partitions find them too, else locally weighted linkage, which finds
+        clusters of very different size; it was best for several views.
     threshold : float or "calibrated", default=0.5
         Share of votes from which the search puts two points together. 0.5 minimises J.
         "calibrated" lowers it if the points of a cluster are together in less than 55% of the
@@ -195,11 +195,12 @@ class RobustConsensus(ConsensusFunction):
     **Limits.** The ADMM needs a dense (u, u) matrix, see ``relaxation``. Above 3,000 distinct
     tuples the other answers come from a sample, and the rest joins by votes; above 2,000 base
     clusters profiles, propagation and meta-clusters are left out. The answer of "auto" may not have
-    the least J; ``refine=True`` finds a local minimum, and ``gap_`` bounds the possible
+    the least J; ``refine="search"`` finds a local minimum, and ``gap_`` bounds the possible
     improvement. If most partitions share an error, the result has it too. The relaxation alone
-    (``refine=False``) is worse than least squares if the partitions have many more than K clusters.
+    (``refine="relaxation"``) is worse than least squares if the partitions have many more than K
+    clusters.
 
-    **When to use.** By default. Use ``refine=True`` if J itself matters,
+    **When to use.** By default. Use ``refine="search"`` if J itself matters,
     ``partition_weights=None`` if every partition is reliable, and the relaxation alone to compare
     with the paper.
 
@@ -222,7 +223,7 @@ class RobustConsensus(ConsensusFunction):
     n_clusters: int | str | None = None
     _: KW_ONLY
     relaxation: str = "auto"
-    refine: bool | str = "auto"
+    refine: str = "auto"
     threshold: float | str = 0.5
     partition_weights: Any = "agreement"
     device: str = "auto"
@@ -341,13 +342,13 @@ class RobustConsensus(ConsensusFunction):
     ) -> tuple[Answer, RobustRelaxation]:
         """Return the answer that ``refine`` names; ``free`` is a search that chose K."""
         rng = check_random_state(self.random_state)
-        if free and self.refine:
+        if free and self.refine != "relaxation":
             start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
             reason = "the search also chose the number of clusters"
             answer = Answer(free.labels, "search", reason, free.threshold)
             return answer, least_squares_result(start)
         given, relaxed = self._relaxed_answers(votes, K, rng)
-        if not self.refine:
+        if self.refine == "relaxation":
             labels = given.get("relaxation")
             if labels is None:
                 labels = _round(votes, relaxed.factor, min(K, votes.tuples.n_tuples), rng)
@@ -386,11 +387,7 @@ class RobustConsensus(ConsensusFunction):
     def _check_parameters(self) -> None:
         check_device(self.device)
         check_choice("relaxation", self.relaxation, ("auto", "admm", "divided", "l2"))
-        named = isinstance(self.refine, str) and self.refine in ("auto", "sizes")
-        if not named and not isinstance(self.refine, bool | np.bool_):
-            raise InvalidParameterError(
-                f"refine={self.refine!r}: give 'auto', 'sizes', True or False"
-            )
+        check_choice("refine", self.refine, ("auto", "search", "relaxation", "sizes"))
         if isinstance(self.n_clusters, str) and self.n_clusters != "free":
             raise InvalidParameterError(
                 f"n_clusters={self.n_clusters!r}: give a whole number, None or 'free'"
