@@ -530,7 +530,8 @@ def test_a_column_of_ids_gives_a_warning():
     with pytest.warns(LabelWarning, match="'who' has 20 different labels in 20 rows.*--id"):
         RobustConsensus(2).fit(table)
     for fine in (table.drop(columns="who"), table[["who"]], table[:19]):
-        warn_of_ids(as_label_matrix(fine))
+        matrix = as_label_matrix(fine)
+        warn_of_ids(matrix.names, matrix.n_labels.tolist(), matrix.n_points)
 
 
 LABELS = arrays(np.int64, st.integers(1, 30), elements=st.integers(-5, 5))

@@ -147,7 +147,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         matrix: LabelMatrix | Memberships = read(P, allow_unlabelled_rows=True)
         if isinstance(matrix, LabelMatrix) and matrix is not P:
             warn_if_transposed(matrix)
-            warn_of_ids(matrix)
+            warn_of_ids(matrix.names, matrix.n_labels.tolist(), matrix.n_points)
         weights = check_row_weights(sample_weight, matrix.n_points)
         links = check_links(must_link, cannot_link, matrix.n_points)
         used = matrix.labelled_rows

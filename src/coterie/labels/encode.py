@@ -220,16 +220,17 @@ def warn_if_transposed(matrix: LabelMatrix) -> None:
         )
 
 
-def warn_of_ids(matrix: LabelMatrix) -> None:
+def warn_of_ids(
+    names: Sequence[str], n_labels: Sequence[int], n_rows: int, remedy: str = "leave it out"
+) -> None:
     """Warn of columns with a different label in nearly every row: they may name the rows."""
-    n = matrix.n_points
-    if matrix.n_partitions == 1 or n < FEWEST_ROWS:
+    if len(names) == 1 or n_rows < FEWEST_ROWS:
         return
-    for name, n_labels in zip(matrix.names, matrix.n_labels.tolist(), strict=True):
-        if n_labels >= fewest_values_of_ids(n):
+    for name, n in zip(names, n_labels, strict=True):
+        if n >= fewest_values_of_ids(n_rows):
             warn_user(
-                f"column '{name}' has {n_labels:,} different labels in {n:,} rows; if it names "
-                "the rows, leave it out (in the program: --id)",
+                f"column '{name}' has {n:,} different labels in {n_rows:,} rows; if it names the "
+                f"rows, {remedy} (in the program: --id)",
                 LabelWarning,
             )
 

@@ -19,13 +19,12 @@ import numpy as np
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.registry import DEFAULT_METHOD, consensus_method
 from coterie.ensembles.input_checks import check_whole
-from coterie.errors import InvalidParameterError, LabelWarning, TableError
-from coterie.labels.encode import FEWEST_ROWS, fewest_values_of_ids
+from coterie.errors import InvalidParameterError, TableError
+from coterie.labels.encode import warn_of_ids
 from coterie.runtime.devices import readable_bytes
 from coterie.runtime.wording import short_repr
 from coterie.tables.engines import LocalTables, computes, connect
 from coterie.tables.keys import (
-    KeyLayout,
     PackedTable,
     TupleCounts,
     lay_out,
@@ -164,7 +163,8 @@ def consensus_table(
                 table = read_text_as_in_csv(table, partitions, found.name)
             profile = profile_labels(table, partitions, found.name)
             layout = lay_out(profile, table)
-            _warn_of_ids(layout, profile.n_rows)
+            names = [column.name for column in layout.columns]
+            warn_of_ids(names, layout.n_listed, profile.n_rows, "pass it in ids")
         if out is not None and not carried:
             check_carried(partitions, are_ids=False)
             carried = partitions
@@ -487,18 +487,6 @@ def _partitions(
     if not partitions:
         raise TableError(f"{found.name} has no label column; it needs one besides the ids")
     return partitions
-
-
-def _warn_of_ids(layout: KeyLayout, n_rows: int) -> None:
-    """Warn of partitions with a different label in nearly every row."""
-    for column, n_labels in zip(layout.columns, layout.n_listed, strict=True):
-        if n_rows >= FEWEST_ROWS and n_labels >= fewest_values_of_ids(n_rows):
-            warnings.warn(
-                f"column {column.name!r} has {n_labels:,} different labels in {n_rows:,} rows; if "
-                "it names the rows, pass it in ids (in the program: --id)",
-                LabelWarning,
-                stacklevel=3,
-            )
 
 
 def _estimator(
