@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.consensus.robust.choice_of_k import KChoice, choose_n_clusters, default_ks
 from coterie.consensus.robust.feature_indices import FeatureSample
@@ -24,11 +23,6 @@ from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.stability import check_ks, stability_measures, stable_ks
 from coterie.labels.encode import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
-
-__all__ = ["KChoice", "choose_k"]
-
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 #: J has stopped falling when this share of its fall from K = 1 is left.
 _REST_OF_FALL = 0.02
@@ -100,88 +94,60 @@ def choose_k(
     >>> choice.best_k, choice.by_criterion["margin"]
     (4, 4)
     """
-    labelled = None
     if isinstance(P, Mapping) and not (P and all(isinstance(name, str) for name in P)):
+        default = check_ks(P)
         tuples, resampled = _pooled(P)
-        default: Any = P
+        labelled = np.ones(len(tuples.inverse), dtype=np.bool_)
     else:
-        tuples, labelled = _labelled_tuples(P)
+        if isinstance(P, LabelTuples) or are_memberships(P):
+            tuples = as_label_tuples(P)
+            labelled = np.ones(len(tuples.inverse), dtype=np.bool_)
+        else:
+            matrix = as_label_matrix(P, allow_unlabelled_rows=True)
+            labelled = matrix.labelled_rows
+            tuples = compress_labels(matrix if labelled.all() else matrix.rows(labelled))
         resampled = _resampled_in(tuples)
         default = default_ks(tuples.n_labels, tuples.n_points)
     ks = check_ks(default if ks is None else ks, tuples.n_points)
     votes = Votes.from_tuples(tuples, partition_weights)
-    features = None if X is None else _feature_sample(X, tuples, labelled)
-    stability = stability_measures(resampled, ks)
-    choice = choose_n_clusters(votes, ks, random_state, stability, features)
-    choice = replace(choice, by_criterion=_by_criterion(votes, choice))
-    return _with_criteria(_most_stable(choice))
+    features = None
+    if X is not None:
+        X = check_features(X, "X")
+        if X.shape[0] != len(labelled):
+            raise InvalidParameterError(
+                f"X has {X.shape[0]} rows for {len(labelled)} points; give the features of the "
+                "points of P, in the same order"
+            )
+        features = FeatureSample.draw(X if labelled.all() else X[labelled])
+    choice = choose_n_clusters(votes, ks, random_state, stability_measures(resampled, ks), features)
 
-
-def _by_criterion(votes: Votes, choice: KChoice) -> dict[str, int | None]:
-    """Return the K that each criterion chooses alone."""
-    ks, J, growth = choice.ks, choice.objective, choice.delta_area
-    one_cluster = np.zeros(votes.tuples.n_tuples, np.int64)
+    # the K that each further criterion chooses alone
+    J, one_cluster = choice.objective, np.zeros(votes.tuples.n_tuples, np.int64)
     J_of_one = ClusterTables.of(votes.tuples, one_cluster, votes.weights).objective()
     fallen = J <= J.min() + _REST_OF_FALL * max(J_of_one - J.min(), 0.0)
     stable = stable_ks(ks, choice.pac, choice.cdf_area)
-    growing = ks[growth > _AREA_GROWTH]
-    return {
+    growing = ks[choice.delta_area > _AREA_GROWTH]
+    by_criterion = {
         "free_search": votes.search(None, threshold=0.5).tables.n_clusters,
         "objective": int(ks[np.argmax(fallen)]),
         **choice.by_criterion,
         "pac": int(stable[-1]) if len(stable) else None,
         "delta_area": int(growing[-1]) if len(growing) else None,
     }
-
-
-def _most_stable(choice: KChoice) -> KChoice:
-    """Recommend the largest K that is stable under resampling, if there is one."""
-    stable = choice.by_criterion["pac"]
-    if stable is None or not np.isfinite(choice.pac).all():
-        return choice
-    pac = choice.pac[np.searchsorted(choice.ks, stable)]
-    reason = (
-        "it is the largest number of clusters that are the same in random samples of the points "
-        f"({pac:.1%} of the pairs are ambiguous)"
-    )
-    return replace(choice, best_k=stable, reason=reason, is_weak=False)
-
-
-def _with_criteria(choice: KChoice) -> KChoice:
-    """Add the criteria that choose the recommended K to the reason."""
-    alone = [name for name, k in choice.by_criterion.items() if k == choice.best_k]
-    listed = ", ".join(alone).replace("_", " ") or "none"
-    return replace(choice, reason=f"{choice.reason}; criteria that agree: {listed}")
-
-
-def _labelled_tuples(P: Any) -> tuple[LabelTuples, NDArray[np.bool_] | None]:
-    """Return the tuples of the points that have a label, and which points these are (None: all)."""
-    if isinstance(P, LabelTuples) or are_memberships(P):
-        return as_label_tuples(P), None
-    matrix = as_label_matrix(P, allow_unlabelled_rows=True)
-    labelled = matrix.labelled_rows
-    if labelled.all():
-        return compress_labels(matrix), None
-    return compress_labels(matrix.rows(labelled)), labelled
-
-
-def _feature_sample(
-    X: Any, tuples: LabelTuples, labelled: NDArray[np.bool_] | None
-) -> FeatureSample:
-    """Return a sample of the features of the points of the tuples."""
-    X = check_features(X, "X")
-    n = len(tuples.inverse) if labelled is None else len(labelled)
-    if X.shape[0] != n:
-        raise InvalidParameterError(
-            f"X has {X.shape[0]} rows for {n} points; give the features of the points of P, in the "
-            "same order"
+    best, reason, is_weak = choice.best_k, choice.reason, choice.is_weak
+    if len(stable) and np.isfinite(choice.pac).all():
+        best, is_weak = int(stable[-1]), False
+        reason = (
+            "it is the largest number of clusters that are the same in random samples of the "
+            f"points ({choice.pac[ks == best][0]:.1%} of the pairs are ambiguous)"
         )
-    return FeatureSample.draw(X if labelled is None else X[labelled])
+    agreeing = [name for name, k in by_criterion.items() if k == best]
+    reason += f"; criteria that agree: {', '.join(agreeing).replace('_', ' ') or 'none'}"
+    return replace(choice, best_k=best, reason=reason, is_weak=is_weak, by_criterion=by_criterion)
 
 
 def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelTuples, dict[int, LabelTuples]]:
-    """Return the partitions of all ensembles side by side, and the resampled ensembles by k."""
-    check_ks(ensembles)
+    """Return the partitions of all ensembles together, and the resampled ensembles by k."""
     matrices = {k: as_label_matrix(P) for k, P in ensembles.items()}
     (first, some), *_ = matrices.items()
     for k, matrix in matrices.items():

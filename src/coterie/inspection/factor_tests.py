@@ -8,18 +8,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from coterie.arrays import AnyArray, Floats, Ints
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import CoterieWarning, InvalidLabelsError, InvalidParameterError
 from coterie.runtime.imports import import_pandas
 from coterie.runtime.messages import warn_user
-
-__all__ = ["FactorTest", "FactorTests", "factor_tests"]
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 #: Cochran's rule: χ² needs expected counts of 5 in this share of the cells, and of 1 in all.
 _SHARE_OF_LARGE_CELLS = 0.8
@@ -173,13 +168,20 @@ def factor_tests(
     """
     check_whole("n_permutations", n_permutations)
     columns = _columns(factors)
-    _check_categories(categories, columns)
+    if isinstance(categories, str):
+        raise InvalidParameterError(f"categories={categories!r}: give a list of names")
+    if unknown := [name for name in categories or () if name not in columns]:
+        raise InvalidParameterError(
+            f"categories names {unknown[0]!r}, but the factors are {', '.join(map(repr, columns))}"
+        )
     clusters = _cluster_codes(getattr(labels, "labels_", labels))
     rng = np.random.default_rng(random_state)
     rows, coded = [], []
     for name, values in columns.items():
         column = _as_vector(values, name, len(clusters))
-        is_category = name in (categories or ()) or _is_categorical(values)
+        # a column of pandas with categories, whose values may be numbers
+        is_coded = type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype"
+        is_category = is_coded or name in (categories or ())
         numbers = None if is_category else _as_numbers(column)
         if numbers is not None and _look_like_codes(column, numbers):
             coded.append(name)
@@ -202,7 +204,7 @@ def factor_tests(
 
 
 def _test_categories(
-    name: str, clusters: Codes, values: Codes, B: int, rng: np.random.Generator
+    name: str, clusters: Ints, values: Ints, B: int, rng: np.random.Generator
 ) -> FactorTest:
     """Test a factor with codes (n,) of its values; −1 is missing."""
     known = (clusters >= 0) & (values >= 0)
@@ -225,7 +227,7 @@ def _test_categories(
 
 
 def _test_numbers(
-    name: str, clusters: Codes, values: Array, B: int, rng: np.random.Generator
+    name: str, clusters: Ints, values: Floats, B: int, rng: np.random.Generator
 ) -> FactorTest:
     """Test a factor of numbers (n,); nan is missing."""
     known = (clusters >= 0) & ~np.isnan(values)
@@ -244,7 +246,7 @@ def _test_numbers(
     return FactorTest(name, test, n, H, "epsilon squared", min(H / (n - 1), 1.0), p)
 
 
-def _permuted_tables(observed: Codes, expected: Array, B: int, rng: np.random.Generator) -> float:
+def _permuted_tables(observed: Ints, expected: Floats, B: int, rng: np.random.Generator) -> float:
     """Return the share of random tables with these margins whose χ² is as large, and one more."""
     margins = stats.random_table(observed.sum(axis=1), observed.sum(axis=0))
     limit = (observed**2 / expected).sum() * (1 - _ROUNDING)
@@ -256,7 +258,7 @@ def _permuted_tables(observed: Codes, expected: Array, B: int, rng: np.random.Ge
 
 
 def _permuted_ranks(
-    centred: Array, sizes: Codes, between: float, B: int, rng: np.random.Generator
+    centred: Floats, sizes: Ints, between: float, B: int, rng: np.random.Generator
 ) -> float:
     """Return the share of permutations with as large a Σ_b R_b² / n_b, and one more."""
     starts = np.cumsum(sizes) - sizes
@@ -289,7 +291,7 @@ def _columns(factors: Any) -> dict[str, Any]:
     return {str(name): factors[name] for name in names}
 
 
-def _as_vector(values: Any, name: str, n: int) -> NDArray[Any]:
+def _as_vector(values: Any, name: str, n: int) -> AnyArray:
     """Return a column (n,) as an array; texts and mixed values as objects."""
     column = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
     if column.dtype.kind in "US" and not hasattr(values, "dtype"):
@@ -302,22 +304,7 @@ def _as_vector(values: Any, name: str, n: int) -> NDArray[Any]:
     return column
 
 
-def _check_categories(categories: Sequence[str] | None, columns: Mapping[str, Any]) -> None:
-    """Refuse names of factors that are not given."""
-    if isinstance(categories, str):
-        raise InvalidParameterError(f"categories={categories!r}: give a list of names")
-    if unknown := [name for name in categories or () if name not in columns]:
-        raise InvalidParameterError(
-            f"categories names {unknown[0]!r}, but the factors are {', '.join(map(repr, columns))}"
-        )
-
-
-def _is_categorical(values: Any) -> bool:
-    """Return whether a column of pandas has categories, whose values may be numbers."""
-    return type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype"
-
-
-def _look_like_codes(column: NDArray[Any], numbers: Array) -> bool:
+def _look_like_codes(column: AnyArray, numbers: Floats) -> bool:
     """Return whether there are few different whole numbers, each in several points; not dates."""
     known = numbers[~np.isnan(numbers)]
     if column.dtype.kind in "mM" or (known != np.floor(known)).any():
@@ -326,7 +313,7 @@ def _look_like_codes(column: NDArray[Any], numbers: Array) -> bool:
     return 1 < n_values <= min(_MOST_CODES, len(known) // _POINTS_OF_A_CODE)
 
 
-def _as_numbers(column: NDArray[Any]) -> Array | None:
+def _as_numbers(column: AnyArray) -> Floats | None:
     """Return numbers or dates as floats, with nan for missing ones; None for categories."""
     if column.dtype.kind in "mM":
         return np.where(np.isnat(column), np.nan, column.astype(np.int64).astype(np.float64))
@@ -341,7 +328,7 @@ def _as_numbers(column: NDArray[Any]) -> Array | None:
     return np.array([np.nan if gone else float(v) for v, gone in zip(column, missing, strict=True)])
 
 
-def _value_codes(column: NDArray[Any]) -> Codes:
+def _value_codes(column: AnyArray) -> Ints:
     """Return codes of the values of a category, −1 for missing ones."""
     code_of: dict[str, int] = {}
     return np.array(
@@ -350,7 +337,7 @@ def _value_codes(column: NDArray[Any]) -> Codes:
     )
 
 
-def _cluster_codes(labels: Any) -> Codes:
+def _cluster_codes(labels: Any) -> Ints:
     """Return codes of the clusters, −1 for points without one."""
     column = np.asarray(labels)
     if column.ndim != 1 or not len(column):

@@ -12,20 +12,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from coterie.arrays import AnyArray, Ints
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-
-__all__ = [
-    "adjusted_rand_index",
-    "clustering_accuracy",
-    "contingency",
-    "mirkin_distance",
-    "mirkin_objective",
-    "normalized_mutual_information",
-]
-
 
 _MEANS: dict[str, Callable[[float, float], float]] = {
     "arithmetic": lambda a, b: (a + b) / 2,
@@ -142,7 +133,11 @@ def adjusted_rand_index(y_true: ArrayLike, labels: ArrayLike) -> float:
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 0, 1, 2])
     0.5714285714285714
     """
-    both, in_true, in_labels, pairs = _pairs_together(contingency(y_true, labels))
+    table = contingency(y_true, labels)
+    n = int(table.data.sum())
+    # ordered pairs together in both partitions, in the first, in the second; and all
+    both, in_true, in_labels = (squares - n for squares in _sums_of_squares(table))
+    pairs = n * (n - 1)
     if both == in_true == in_labels:
         return 1.0
     # integers up to the division: exact for any n
@@ -236,9 +231,15 @@ def _table(first: ArrayLike, second: ArrayLike, names: tuple[str, str]) -> spars
     return _cross_count(rows, columns)
 
 
-def _codes(labels: ArrayLike, name: str, missing: int | None = None) -> NDArray[np.intp]:
+def _codes(labels: ArrayLike, name: str, missing: int | None = None) -> AnyArray:
     """Return labels as codes 0..K−1 in the order of the sorted distinct labels."""
-    values = _as_array(labels, name)
+    try:
+        values = np.asarray(labels)
+    except ValueError:
+        raise InvalidLabelsError(f"{name} is a ragged list; give one label per point") from None
+    if values.dtype.kind in "US" and not hasattr(labels, "dtype"):
+        # numpy turns [1, "a"] and [nan, "a"] into text; as objects they fail to sort
+        values = np.asarray(labels, dtype=object)
     if values.ndim != 1:
         raise InvalidLabelsError(
             f"{name} has shape {values.shape}; give one label per point, shape (n,)"
@@ -263,18 +264,7 @@ def _codes(labels: ArrayLike, name: str, missing: int | None = None) -> NDArray[
     return codes
 
 
-def _as_array(labels: ArrayLike, name: str) -> NDArray[Any]:
-    try:
-        values = np.asarray(labels)
-    except ValueError:
-        raise InvalidLabelsError(f"{name} is a ragged list; give one label per point") from None
-    if values.dtype.kind in "US" and not hasattr(labels, "dtype"):
-        # numpy turns [1, "a"] and [nan, "a"] into text; as objects they fail to sort
-        values = np.asarray(labels, dtype=object)
-    return values
-
-
-def _cross_count(rows: NDArray[Any], columns: NDArray[Any]) -> sparse.csr_array:
+def _cross_count(rows: AnyArray, columns: AnyArray) -> sparse.csr_array:
     """Return the contingency table of two arrays of codes ≥ 0."""
     shape = (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
     ones = np.ones(len(rows), dtype=np.int64)
@@ -291,13 +281,6 @@ def _sums_of_squares(table: sparse.csr_array) -> tuple[int, int, int]:
 def _mirkin(table: sparse.csr_array) -> int:
     cells, rows, columns = _sums_of_squares(table)
     return rows + columns - 2 * cells
-
-
-def _pairs_together(table: sparse.csr_array) -> tuple[int, int, int, int]:
-    """Count ordered pairs together in both partitions, in the first, in the second; and all."""
-    n = int(table.data.sum())
-    cells, rows, columns = _sums_of_squares(table)
-    return cells - n, rows - n, columns - n, n * (n - 1)
 
 
 def _largest_matching(table: sparse.csr_array) -> int:
@@ -320,7 +303,7 @@ def _largest_matching(table: sparse.csr_array) -> int:
     return int(table[rows[matched], columns[matched]].sum())
 
 
-def _entropy(counts: NDArray[np.int64]) -> float:
+def _entropy(counts: Ints) -> float:
     """Return −Σ p log p of positive counts."""
     shares = counts / counts.sum()
     return float(-np.dot(shares, np.log(shares)))

@@ -6,28 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
+from coterie.arrays import AnyArray, Floats, Ints
 from coterie.ensembles.generate import make_partitions
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities
-
-__all__ = [
-    "area_growth",
-    "area_under",
-    "check_ks",
-    "consensus_cdf",
-    "proportion_of_ambiguous_pairs",
-    "resampled_ensembles",
-    "stability_measures",
-    "stable_ks",
-]
-
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 _CELLS_A_BLOCK = 1 << 20
 #: K is stable if its ratio of ambiguous pairs exceeds the smallest ratio by at most this …
@@ -45,7 +31,7 @@ def resampled_ensembles(
     ensemble: Any = None,
     n_jobs: int | None = None,
     random_state: Any = None,
-) -> dict[int, NDArray[np.int32]]:
+) -> dict[int, AnyArray]:
     """Cluster random samples of the rows of X into k clusters, many times for each k.
 
     Parameters
@@ -91,7 +77,7 @@ def resampled_ensembles(
     }
 
 
-def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tuple[Array, Array]:
+def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tuple[Floats, Floats]:
     """Compute the cumulative distribution of the co-association of pairs of points.
 
     With M_ij = times i and j were together / times both were drawn,
@@ -151,7 +137,7 @@ def proportion_of_ambiguous_pairs(
     return ambiguous / (total or np.nan)
 
 
-def stability_measures(ensembles: Mapping[int, LabelTuples], ks: Counts) -> dict[str, Array]:
+def stability_measures(ensembles: Mapping[int, LabelTuples], ks: Ints) -> dict[str, Floats]:
     """Compute PAC, the area under the CDF and its growth for each K; nan without an ensemble."""
     pac, area = np.full((2, len(ks)), np.nan)
     for i, k in enumerate(ks.tolist()):
@@ -161,16 +147,12 @@ def stability_measures(ensembles: Mapping[int, LabelTuples], ks: Counts) -> dict
     return {"pac": pac, "cdf_area": area, "delta_area": area_growth(area)}
 
 
-def area_under(cdf: Array) -> float:
-    """Return the area under a CDF of :func:`consensus_cdf`.
-
-    >>> area_under(np.array([0.5, 0.5, 1.0]))
-    0.75
-    """
+def area_under(cdf: Floats) -> float:
+    """Return the area under a CDF of :func:`consensus_cdf`."""
     return float(cdf[1:].mean())
 
 
-def area_growth(area: Array) -> Array:
+def area_growth(area: Floats) -> Floats:
     """Compute Δ(K): how much the area under the CDF exceeds the largest area of smaller K.
 
     The growth is relative to that largest area; the first value is the area itself. nan areas are
@@ -183,7 +165,7 @@ def area_growth(area: Array) -> Array:
     return np.divide(area - reached, reached, out=area.copy(), where=reached > 0)
 
 
-def stable_ks(ks: Counts, pac: Array, cdf_area: Array) -> Counts:
+def stable_ks(ks: Ints, pac: Floats, cdf_area: Floats) -> Ints:
     """Return the K whose clusters are the same in nearly every sample."""
     # the area above the CDF is the mean of M: the share of pairs that are together
     together = np.where(cdf_area < 1, 1 - cdf_area, np.nan)
@@ -192,7 +174,7 @@ def stable_ks(ks: Counts, pac: Array, cdf_area: Array) -> Counts:
     return ks[(ratio <= least + _STABLE_WITHIN) & (least <= _UNSTABLE_ABOVE)]
 
 
-def check_ks(ks: Any, n_points: int | None = None) -> Counts:
+def check_ks(ks: Any, n_points: int | None = None) -> Ints:
     """Return the distinct K in rising order; refuse K below 2 or above the number of points.
 
     >>> check_ks([3, 2, 3])
@@ -210,7 +192,7 @@ def check_ks(ks: Any, n_points: int | None = None) -> Counts:
     return np.unique(np.array(given, dtype=np.int64))
 
 
-def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, Array]]:
+def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Floats, Floats]]:
     """Yield M of blocks of pairs of tuples, and the number of pairs of points that have it.
 
     The counts are products of the indicator matrices Z (u, m) of clusters and B (u, V) of
