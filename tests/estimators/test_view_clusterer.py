@@ -50,15 +50,6 @@ def test_views_agree_on_what_they_share(views):
     np.testing.assert_allclose(probabilities[np.arange(150), est.labels_], est.confidence_)
 
 
-def test_a_view_of_noise_gets_little_weight(views):
-    """Its runs agree with nothing; the labels are those of the other views."""
-    named, y = views
-    noise = np.random.default_rng(1).normal(size=(150, 5))
-    est = fitted({"shape": named["shape"], "noise": noise, "colour": named["colour"]})
-    assert est.view_weight_["noise"] <= 0.2 and est.view_agreement_["noise"] < 0.05
-    assert ct.clustering_accuracy(y, est.labels_) > 0.95
-
-
 def test_groups_of_one_size_are_found_by_the_search(views):
     """The search is selected, because its clusters are of similar size and stable."""
     named, _ = views

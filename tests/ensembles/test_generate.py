@@ -1,4 +1,4 @@
-"""Ensembles of base partitions: every kind, seeds, parallel runs, new rows, bad input."""
+"""Partitions made from features, for every kind, backend and input; and planted ones."""
 
 import inspect
 import itertools
@@ -10,19 +10,27 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from joblib._parallel_backends import ThreadingBackend
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_info
 
-from coterie.ensembles.generate import fit_ensemble, make_partitions
+from coterie.ensembles.generate import fit_ensemble, make_partitions, planted_partitions
 from coterie.ensembles.plans import KINDS
 from coterie.errors import InvalidParameterError, LabelWarning
+from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 
 IRIS = load_iris().data
+
+
 ALL_KINDS = list(KINDS)
+
+
 SPARSE = sp.random(80, 12, density=0.3, random_state=0, format="csr")
 
 
@@ -183,20 +191,6 @@ def test_samples_and_subspaces_of_several_kinds():
     assert (ensemble.predict(IRIS) >= 0).all()
 
 
-def test_row_weights_reach_the_runs():
-    """Rows of weight 0 change no label of other rows, in every kind."""
-    weights = np.arange(150) % 3
-    moved = IRIS.copy()
-    moved[weights == 0] = IRIS.max(axis=0)
-    kinds = ["kmeans", "ward", KMeans(n_init=1), AgglomerativeClustering()]
-    settings_ = {"ensemble": kinds, "sample_weight": weights, "random_state": 0}
-    rows = weights > 0
-    P, Q = (make_partitions(X, 3, 4, **settings_) for X in (IRIS, moved))
-    np.testing.assert_array_equal(P[rows], Q[rows])
-    with pytest.raises(InvalidParameterError, match=r"sample_weight\[1\] is -1"):
-        make_partitions(IRIS, 3, 4, sample_weight=np.where(np.arange(150) == 1, -1, 1))
-
-
 def test_empty_partitions_give_a_warning():
     """The warning names the partitions in which every row is noise."""
     with pytest.warns(LabelWarning, match="partitions DBSCAN 0, DBSCAN 1 label no row"):
@@ -346,7 +340,11 @@ def test_new_rows_are_checked():
         ensemble.predict([[1.0, 1.0, np.nan, 1.0]])
 
 
-@pytest.mark.parametrize("ensemble", ["mixed", "ward", "scalings", "subsample"])
+@pytest.mark.parametrize(
+    "ensemble",
+    ["mixed", "ward", "scalings", "subsample", [KMeans(n_init=1), AgglomerativeClustering()]],
+    ids=str,
+)
 def test_rows_of_weight_0_do_not_influence_the_runs(ensemble):
     """The runs are those of the other rows; rows of weight 0 are labelled like new rows."""
     X = np.random.default_rng(0).normal(size=(80, 3))
@@ -357,3 +355,89 @@ def test_rows_of_weight_0_do_not_influence_the_runs(ensemble):
     some = fit_ensemble(X[weights > 0], 3, sample_weight=weights[weights > 0], **settings)
     np.testing.assert_array_equal(every.labels[weights > 0], some.labels)
     np.testing.assert_array_equal(every.labels[weights == 0], some.predict(X[weights == 0]))
+
+
+SIZES = [6_000, 3_000, 1_000]
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(st.integers(1, 20), min_size=1, max_size=5),
+    st.integers(1, 6),
+    st.integers(0, 6),
+    st.floats(0, 1),
+    st.booleans(),
+    st.integers(0, 100),
+)
+def test_shapes_sizes_and_seed(sizes, n_partitions, n_bad, noise, correlated, seed):
+    """Cluster sizes are the given ones, labels are 0..K−1, and a seed fixes all draws."""
+    arguments = (sizes, n_partitions, min(n_bad, n_partitions), noise)
+    P, y = planted_partitions(*arguments, correlated=correlated, random_state=seed)
+    assert P.shape == (sum(sizes), n_partitions)
+    assert P.dtype == y.dtype == np.int32
+    assert P.min() >= 0 and P.max() < len(sizes)
+    assert_array_equal(np.bincount(y), sizes)
+    again = planted_partitions(*arguments, correlated=correlated, random_state=seed)
+    assert_array_equal(P, again[0])
+    assert_array_equal(y, again[1])
+
+
+def test_without_noise_copies_are_exact():
+    """At noise 0 good columns equal y up to names; correlated wrong columns equal each other."""
+    P, y = planted_partitions(SIZES, 6, 2, noise=0.0, random_state=0)
+    scores = [adjusted_rand_index(y, column) for column in P.T]
+    assert scores[:4] == [1.0] * 4
+    assert_allclose(scores[4:], 0, atol=0.01)
+    assert adjusted_rand_index(P[:, 4], P[:, 5]) == 1.0
+
+
+def test_independent_wrong_partitions_agree_by_chance():
+    """Wrong partitions that are not correlated have an adjusted Rand index near 0."""
+    P, _ = planted_partitions(SIZES, 3, 3, noise=0.0, correlated=False, random_state=1)
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    assert_allclose([adjusted_rand_index(P[:, v], P[:, w]) for v, w in pairs], 0, atol=0.005)
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.5])
+def test_noise_redraws_its_share(noise):
+    """A share noise·(1 − 1/K) of the labels changes, in good and in correlated wrong columns."""
+    P, y = planted_partitions(SIZES, 3, 2, noise, random_state=2)
+    kept = 1 - noise * (1 - 1 / len(SIZES))
+    assert_allclose(clustering_accuracy(y, P[:, 0]), kept, atol=0.015)
+    # Two noisy copies of one partition agree where both kept the label, or by chance.
+    agree = (1 - noise) ** 2 + (1 - (1 - noise) ** 2) / len(SIZES)
+    assert_allclose(clustering_accuracy(P[:, 1], P[:, 2]), agree, atol=0.015)
+
+
+def test_names_and_order_are_random():
+    """Columns have different label names, and points of a class are not adjacent."""
+    P, y = planted_partitions([25] * 12, 20, 0, noise=0.0, random_state=5)
+    assert len({tuple(column) for column in P.T}) == 20
+    assert (np.diff(y) != 0).sum() > 200
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sizes": []}, "sizes is empty"),
+        ({"sizes": [3, 0]}, r"sizes\[1\]=0"),
+        ({"n_bad": -1}, "n_bad=-1: .* 0 to 5"),
+        ({"n_bad": 6}, "n_bad=6: .* 0 to 5"),
+        ({"noise": 1.5}, "noise=1.5"),
+        ({"bad_clusters": 0}, "bad_clusters=0"),
+    ],
+)
+def test_bad_settings_of_planted_partitions_are_refused(change, message):
+    """The message names the setting, its value and its bounds."""
+    arguments = {"sizes": [3, 2], "n_partitions": 5, "n_bad": 1, "noise": 0.1} | change
+    with pytest.raises(InvalidParameterError, match=message):
+        planted_partitions(**arguments)
+
+
+@pytest.mark.parametrize("correlated", [True, False])
+def test_number_of_wrong_clusters(correlated):
+    """Wrong columns have ``bad_clusters`` equally likely labels; good columns have K."""
+    P, y = planted_partitions(SIZES, 3, 2, 0.2, 7, correlated=correlated, random_state=4)
+    assert len(np.unique(P[:, 0])) == 3
+    for column in P[:, 1:].T:
+        assert_allclose(np.bincount(column) / len(y), 1 / 7, atol=0.02)

@@ -1,4 +1,4 @@
-"""make_partitions on the worker processes of a local Dask cluster."""
+"""Runs on the worker processes of a local Dask cluster."""
 
 import contextlib
 import os
@@ -21,13 +21,17 @@ distributed = pytest.importorskip(
     "distributed", reason="tests of runs on other machines need Dask: distributed"
 )
 
+
 pytestmark = [
     pytest.mark.slow,
     # joblib before 1.6 calls its own backend of Dask by a name that it has replaced
     pytest.mark.filterwarnings("ignore:`apply_async` is deprecated:DeprecationWarning"),
 ]
 
+
 X, _ = make_blobs(300, 8, centers=30, cluster_std=6, random_state=0)
+
+
 RUNS = {"n_clusters": 10, "n_partitions": 8, "random_state": 0}
 
 
