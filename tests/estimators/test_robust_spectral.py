@@ -74,6 +74,8 @@ def test_bad_settings_are_refused(blobs):
             ct.RobustSpectral(**settings).fit(blobs[0])
     with pytest.raises(InvalidParameterError, match="row 0"):
         normalized_similarity(np.zeros((2, 2)))
+    with pytest.raises(InvalidParameterError, match="cannot be used"):
+        normalized_similarity(np.zeros(2))
 
 
 def test_too_few_steps_give_a_warning(blobs):

@@ -79,9 +79,9 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         """Return how well the runs agree with the predicted labels, at most 1.
 
         It is the mean adjusted Rand index of ``predict(X)`` with the labels that each run predicts.
-        Only rows decide that were not fitted, so it can compare settings in a search with
-        cross-validation. It does not choose the number of clusters: the runs have more clusters
-        than the answer, and agree best with many. ``n_clusters=None`` chooses it.
+        On rows that were not fitted it compares settings, as a search with cross-validation does.
+        It does not choose the number of clusters: the runs have more clusters than the answer, and
+        agree best with many. ``n_clusters=None`` chooses it.
 
         Parameters
         ----------
