@@ -83,10 +83,7 @@ def test_without_noise_the_answer_is_exact():
 
 
 def test_the_objective_is_near_the_undivided_one(solved):
-    """Over all pairs it is not above the ℓ2 start, and within 2% of the undivided ADMM.
-
-    The columns of F = H√D are orthogonal over points, the longest first.
-    """
+    """At most the start's, within 2% of the undivided one; columns are orthogonal and fall."""
     tuples, alpha, start, found, whole = solved
     reached = l1_distance(tuples, alpha, found.factor)
     assert found.n_parts > 1 and found.converged

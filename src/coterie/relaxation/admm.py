@@ -49,6 +49,9 @@ from coterie.runtime.wording import short_repr
 
 _log = logging.getLogger(__name__)
 
+#: Defaults of all solvers: growth of μ, number of steps, residuals, residuals of eigenpairs.
+RHO, MAX_ITER, TOL, EIGEN_TOLERANCE = 1.1, 300, 1e-3, 1e-4
+
 # μ grows if the primal residual exceeds this share of the dual one.
 _BALANCE = 0.1
 _LONGEST_HOLD = 20
@@ -103,10 +106,10 @@ def robust_factor(
     M: TupleCoassociation,
     start: Floats,
     *,
-    rho: float = 1.1,
-    max_iter: int = 300,
-    tol: float = 1e-3,
-    eigen_tolerance: float = 1e-4,
+    rho: float = RHO,
+    max_iter: int = MAX_ITER,
+    tol: float = TOL,
+    eigen_tolerance: float = EIGEN_TOLERANCE,
     callback: Callable[[int, float], None] | None = None,
 ) -> RobustRelaxation:
     """Minimise ‖M − F Fᵀ‖₁ over F of shape (u, K).
@@ -234,7 +237,9 @@ class TiledSolver:
     S B S @ block.
     """
 
-    def __init__(self, M: TupleCoassociation, start: Floats, eigen_tolerance: float = 1e-4) -> None:
+    def __init__(
+        self, M: TupleCoassociation, start: Floats, eigen_tolerance: float = EIGEN_TOLERANCE
+    ) -> None:
         u, self.k = start.shape
         self.M = M
         self.n_points = float(M.weights.sum())
@@ -456,7 +461,7 @@ def reference_robust_relaxation(
     M: Floats,
     start: Floats,
     *,
-    rho: float = 1.1,
+    rho: float = RHO,
     n_iter: int = 50,
     mu: float | None = None,
     signs: Literal["derived", "printed"] = "derived",

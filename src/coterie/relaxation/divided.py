@@ -33,6 +33,8 @@ from coterie.counts.coassociation import TupleCoassociation, self_coassociation,
 from coterie.errors import DeviceFallbackWarning, InvalidParameterError, MemoryFallbackWarning
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.admm import (
+    MAX_ITER,
+    TOL,
     RobustRelaxation,
     least_squares_result,
     required_bytes,
@@ -165,8 +167,8 @@ def divided_factor(
     start: Floats,
     *,
     part_size: int = _PART_SIZE,
-    max_iter: int = 300,
-    tol: float = 1e-3,
+    max_iter: int = MAX_ITER,
+    tol: float = TOL,
     random_state: Any = None,
 ) -> DividedRelaxation:
     """Minimise ‖M − F Fᵀ‖₁ over F (u, K) part by part, in time linear in u.

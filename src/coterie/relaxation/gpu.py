@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats, Ints
-from coterie.relaxation.admm import RobustRelaxation, minimise
+from coterie.relaxation.admm import (
+    EIGEN_TOLERANCE,
+    MAX_ITER,
+    RHO,
+    TOL,
+    RobustRelaxation,
+    minimise,
+)
 from coterie.relaxation.eigenpairs import symmetric_part
 from coterie.runtime.devices import readable_bytes
 
@@ -67,10 +74,10 @@ def gpu_robust_factor(
     weights: Floats,
     start: Floats,
     *,
-    rho: float = 1.1,
-    max_iter: int = 300,
-    tol: float = 1e-3,
-    eigen_tolerance: float = 1e-4,
+    rho: float = RHO,
+    max_iter: int = MAX_ITER,
+    tol: float = TOL,
+    eigen_tolerance: float = EIGEN_TOLERANCE,
     callback: Callable[[int, float], None] | None = None,
     device: str = "cuda",
 ) -> RobustRelaxation:
@@ -111,7 +118,7 @@ class GpuSolver:
         partition_weights: Floats,
         weights: Floats,
         start: Floats,
-        eigen_tolerance: float = 1e-4,
+        eigen_tolerance: float = EIGEN_TOLERANCE,
         device: str = "cuda",
         precision: str = PRECISION,
     ) -> None:
