@@ -1,6 +1,6 @@
 """Take docs/images/report.png, a picture of the report of the demo. Needs playwright and Chromium.
 
-Run ``coterie demo`` first, then ``python docs/make_report_picture.py demo-output/report.html``.
+Run ``coterie ads demo`` first, then ``python docs/make_report_picture.py demo-output/report.html``.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from answers import assert_one_line
 from coterie import ConsensusClusterer, load_model
 from coterie.cli.cluster import cluster
 from coterie.cli.inputs import read_features
@@ -152,3 +153,98 @@ def test_bad_features_are_one_line(run, tmp_path, content, message):
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture
+def views(tmp_path):
+    """Three tables about 60 shops: two of three groups, the second in another order, and noise."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1, 2], 20)
+    paths = []
+    for name, apart in (("size", 3.0), ("colour", 5.0), ("noise", 0.0)):
+        X = apart * np.column_stack([np.cos(2 * kind), np.sin(2 * kind)])
+        X += rng.normal(0, 0.3, X.shape)
+        rows = rng.permutation(60) if name == "colour" else range(60)
+        paths.append(tmp_path / f"{name}.csv")
+        lines = [f"s{i},{X[i, 0]:.3f},{X[i, 1]:.3f}" for i in rows]
+        paths[-1].write_text("\n".join([f"shop,{name} 1,{name} 2", *lines]) + "\n")
+    return paths
+
+
+def test_views_are_matched_by_their_ids(run, views, tmp_path):
+    """The consensus of several tables ignores noise; the model labels the same rows alike."""
+    out, again, model = (tmp_path / name for name in ("out.csv", "again.csv", "m.coterie"))
+    arguments = ("--views", "--id", "shop", "-k", 3, "--partitions", 4, "--save-model", model)
+    result = run("cluster", *views, *arguments, "-o", out, "--json")
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    assert [view["view"] for view in facts["views"]] == ["size", "colour", "noise"]
+    assert [view["weight"] for view in facts["views"]] == [1.0, 1.0, 0.0]
+    assert (facts["partitions"], facts["sizes"]) == (12, [20, 20, 20])
+    columns = columns_of(out)
+    assert columns["shop"] == [f"s{i}" for i in range(60)]
+    assert len(set(zip(columns["label"], np.repeat([0, 1, 2], 20), strict=True))) == 3
+    assert run("predict", model, *views, "--id", "shop", "-o", again).exit_code == 0
+    assert columns_of(again)["label"] == columns["label"]
+    assert "voting runs" in run("cluster", *views, *arguments[:-2]).stdout
+
+
+def test_views_describe_the_same_rows(run, views):
+    """Other ids or numbers of rows, and options of one table, are refused."""
+    one, other, _ = views
+    text = other.read_text()
+    other.write_text(text.replace("s7,", "t7,"))
+    assert_one_line(run("cluster", one, other, "--views", "--id", "shop"), "no row s7", "same rows")
+    other.write_text(text.replace("s7,", "s8,"))
+    assert_one_line(run("cluster", one, other, "--views", "--id", "shop"), "same rows")
+    other.write_text(text.rpartition("\ns")[0] + "\n")
+    assert_one_line(run("cluster", one, other, "--views", "--id", "shop"), "59 rows")
+    assert_one_line(run("cluster", one, other, "--views", "--impute", "drop"), "--impute median")
+    assert run("cluster", one, other).exit_code == 2
+    for option in (["--distances"], ["--columns", "a"], ["--factors", "a"]):
+        assert run("cluster", one, other, "--views", *option).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("x", "arguments", "message"),
+    [
+        (["1", "", "NA", "2"], [], "2 missing cells in 1 column ('x'), the first in line 3"),
+        (["Rome", "Bonn", "Oslo", ""], [], "column 'x' of {path} holds text, such as 'Rome'"),
+        (["1,5", "2,5", "3,5", "1"], [], "add --decimal-comma"),
+        (["", "", "", ""], ["--impute", "median"], "column 'x' of {path} is empty"),
+        (["Rome", "Bonn", "", ""], ["--impute", "median"], "holds text, such as 'Rome'"),
+    ],
+)
+def test_unusable_cells_have_a_way_out(run, tmp_path, x, arguments, message):
+    """The error says how many cells are missing or which column is text, and which option helps."""
+    path = tmp_path / "t.csv"
+    path.write_text("x;y\n" + "".join(f"{cell};{row}\n" for row, cell in enumerate(x)))
+    result = run("cluster", path, "-k", 2, "--columns", "x,y", *arguments)
+    assert result.exit_code == 1 and message.format(path=path) in result.stderr
+
+
+@pytest.mark.parametrize("impute", ["median", "drop"])
+def test_missing_cells_and_decimal_commas(run, features_csv, impute):
+    """The answer is that of the completed table, in which dropped rows have the label -1."""
+    lines = [line.split(",") for line in features_csv.read_text().splitlines()]
+    X = np.array(lines[1:], dtype=object)[:, 1:].astype(float)
+    lines[5][1], lines[40][1] = "", "NA"
+    text = "\n".join(";".join(row).replace(".", ",") for row in lines)
+    path, out = features_csv.with_name("t.csv"), features_csv.with_name("out.csv")
+    path.write_text(text + "\n")
+    kept = np.ones(60, dtype=bool)
+    kept[[4, 39]] = False
+    arguments = ("--decimal-comma", "--impute", impute, "--columns", "x,y", "-k", 3)
+    result = run("cluster", path, *arguments, "--partitions", 4, "-o", out, "--json")
+    assert result.exit_code == 0, result.stderr
+    if impute == "drop":
+        X = X[kept]
+    else:
+        X[~kept, 0] = np.median(X[kept, 0])
+        kept[:] = True
+    expected = ConsensusClusterer(3, n_partitions=4, random_state=0).fit(X)
+    columns = columns_of(out)
+    labels = np.array(columns["label"], dtype=int)
+    assert labels[kept].tolist() == expected.labels_.tolist() and (labels[~kept] == -1).all()
+    assert columns["name"] == [row[0] for row in lines[1:]]  # the id, though only columns are named
+    assert any("2 missing cells" in n or "2 rows" in n for n in json.loads(result.stdout)["notes"])

@@ -21,7 +21,8 @@ def test_labels_and_ids_come_out_in_the_order_of_the_input(run, labels_csv, plan
     result = run("consensus", labels_csv, "--id", "name", "-k", 3, "-o", out)
     assert result.exit_code == 0, result.stderr
     columns = columns_of(out)
-    assert list(columns) == ["name", "label", "confidence"]
+    assert list(columns) == ["name", "label", "word", "confidence"]
+    assert len(set(zip(columns["label"], columns["word"], strict=True))) == 3
     assert columns["name"] == [f"{i:03}" for i in range(100)]
     together = np.equal.outer(columns["label"], columns["label"])
     assert (together == np.equal.outer(planted[1], planted[1])).mean() > 0.98

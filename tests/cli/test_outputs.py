@@ -78,7 +78,7 @@ def test_nothing_is_written_when_the_report_fails(tmp_path):
     outputs = Outputs(tmp_path / "a.csv", report=tmp_path / "a.html")
     estimator = RobustConsensus(2, random_state=0).fit([[0], [0], [1]])
     with pytest.raises(InvalidParameterError, match="X has 1 rows"):
-        outputs.write_consensus(estimator, [[0], [0], [1]], ["a"], {}, features=[[0.0]])
+        outputs.write_consensus(estimator, [[0], [0], [1]], ["a"], {}, features=([[0.0]], None))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -94,8 +94,7 @@ def test_report_names_points_by_their_ids(tmp_path):
         clusterer.ensemble_.labels,
         names,
         ids,
-        features=X,
-        feature_names=["height"],
+        features=(X, ["height"]),
     )
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "x · 4" in page

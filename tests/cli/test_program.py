@@ -17,7 +17,7 @@ from coterie import RobustConsensus
 from coterie.cli import main
 from coterie.cli.program import ads, app, stopped_by_sigterm
 
-COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo")
+COMMANDS = ("consensus", "cluster", "predict", "choose-k", "methods", "demo")
 ADS = (
     "simulate",
     "check",
@@ -32,6 +32,7 @@ ADS = (
     "evaluate",
     "report",
     "serve",
+    "demo",
 )
 PROGRAM = [sys.executable, "-c", "from coterie.cli import main; main()"]
 
@@ -75,7 +76,7 @@ def test_help_of_a_command_has_an_example(run, command):
     "arguments",
     [
         *([], ["nonsense"], ["consensus"], ["consensus", "x.csv", "-k", "0"], ["cluster"]),
-        *(["ads"], ["ads", "nonsense"], *(["ads", name] for name in ADS)),
+        *(["ads"], ["ads", "nonsense"], *(["ads", name] for name in ADS[:-1])),
     ],
 )
 def test_wrong_usage_ends_with_2(run, arguments):

@@ -127,7 +127,7 @@ def test_head_reads_the_first_line(labels_csv):
         f"< {labels_csv} | head -1"
     )
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("name,label,confidence\n", "")
+    assert (done.stdout, done.stderr) == ("name,label,word,confidence\n", "")
 
 
 @pytest.mark.slow

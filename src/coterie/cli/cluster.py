@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from coterie.cli import options
 from coterie.cli.factors import factors_in, tests_of_factors
-from coterie.cli.inputs import read_features, warn_of_units
+from coterie.cli.inputs import Views, read_features, read_views, warn_of_units
 from coterie.cli.outputs import Outputs, input_name, refuse_json
 from coterie.cli.progress import is_watched, progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
 from coterie.consensus.registry import DEFAULT_METHOD
 
-if TYPE_CHECKING:
-    from coterie.arrays import Floats
-    from coterie.estimators.clusterer import ConsensusClusterer
-
 
 def cluster(
     features: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            metavar="FEATURES",
-            help="Table with a row per point and a column per feature; - for standard input.",
+            metavar="FEATURES...",
+            help="Table with a row per point and a column per feature; - for standard input. With "
+            "--views several tables.",
         ),
     ],
     n_clusters: Annotated[
         int | None,
         typer.Option(
+            "--clusters",
             "-k",
             min=1,
             metavar="K",
@@ -52,7 +49,18 @@ def cluster(
             help="The columns are distances to all rows, in the order of the rows.",
         ),
     ] = False,
-    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs.")] = 32,
+    views: Annotated[
+        bool,
+        typer.Option(
+            "--views", metavar="", help="Each table is a view: other features of the same rows."
+        ),
+    ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Number of runs.", show_default="32, or 12 for each view"
+        ),
+    ] = None,
     ensemble: Annotated[
         Literal[
             "mixed",
@@ -95,62 +103,90 @@ def cluster(
     differ between the clusters. With --distances, FEATURES has the distances
     of all pairs of rows instead.
 
+    With --views, several tables describe the same rows. Each is clustered by
+    itself, and the consensus of all runs tells which tables agree. Rows are
+    matched by their ids, or by their order if there are none.
+
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
+    Several views: coterie cluster size.csv colour.csv --views --id name -k 3
     """
+    with_views = {"--columns": columns, "--factors": factors, "--distances": distances}
+    if len(features) > 1 and not views:
+        raise typer.BadParameter(
+            "several tables are views of the same rows; add --views", param_hint="'FEATURES'"
+        )
+    for option, given in with_views.items() if views else ():
+        if given:
+            raise typer.BadParameter("it works with one table, without --views", param_hint=option)
     outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
     ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     tested, coded = factors_in(factors, categories)
-    outputs.check(features, ids)
+    for path in features:
+        outputs.check(path, ids)
+    cells: dict[str, Any] = {"impute": impute, "decimal_comma": decimal_comma}
+    settings: dict[str, Any] = {
+        "n_clusters": n_clusters,
+        "ensemble": ensemble,
+        "consensus": None if method == DEFAULT_METHOD else method,
+        "standardize": standardize,
+        "n_jobs": jobs,
+        "random_state": seed,
+        "verbose": is_watched(quiet),
+    }
+    if partitions is not None:
+        settings["n_partitions"] = partitions
     with shown_notes() as notes:
         started = time.perf_counter()
-        with progress_unless(quiet):
-            read = read_features(
-                features, ids, column_names, tested, impute=impute, decimal_comma=decimal_comma
-            )
         # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
         with progress_unless(quiet):
-            estimator = _fit(
-                read.X,
-                read.names,
-                n_clusters=n_clusters,
-                n_partitions=partitions,
-                ensemble=ensemble,
-                consensus=None if method == DEFAULT_METHOD else method,
-                standardize=standardize,
-                metric="precomputed" if distances else "euclidean",
-                n_jobs=jobs,
-                random_state=seed,
-                verbose=is_watched(quiet),
+            read = (
+                read_views(features, ids, **cells)
+                if views
+                else read_features(features[0], ids, column_names, tested, **cells)
             )
+        with progress_unless(quiet):
+            import numpy as np
+
+            from coterie.estimators.clusterer import ConsensusClusterer
+            from coterie.estimators.view_clusterer import MultiViewClusterer
+
+            estimator: Any
+            if isinstance(read, Views):
+                estimator = MultiViewClusterer(**settings).fit(read.views)
+                P = np.hstack([runs.labels for runs in estimator.ensembles_.values()])
+                names = [
+                    f"{view}: {run}"
+                    for view, runs in estimator.ensembles_.items()
+                    for run in runs.names
+                ]
+                described: tuple[Any, list[str]] | None
+                described, kept = (np.hstack(list(read.views.values())), read.names), None
+                factor_values: dict[str, Any] = {}
+            else:
+                metric = "precomputed" if distances else "euclidean"
+                if not standardize and not distances:
+                    warn_of_units(read.X, read.names)
+                estimator = ConsensusClusterer(metric=metric, **settings).fit(read.X)
+                # With names, predict can check that a table has the columns of the fit.
+                estimator.feature_names_in_ = np.array(read.names, dtype=object)
+                P, names = estimator.ensemble_.labels, list(estimator.ensemble_.names)
+                described, kept = (None if distances else (read.X, read.names)), read.kept
+                factor_values = read.kept_rows(read.factors)
+            estimator.set_params(verbose=False)
         seconds = time.perf_counter() - started
-        runs = estimator.ensemble_
-        outputs.write_consensus(
-            estimator,
-            runs.labels,
-            runs.names,
-            read.ids,
-            features=None if distances else read.X,
-            feature_names=None if distances else read.names,
-            kept=read.kept,
-        )
-        tests = tests_of_factors(estimator.labels_, read.kept_rows(read.factors), seed, coded)
+        outputs.write_consensus(estimator, P, names, read.ids, described, kept)
+        tests = tests_of_factors(estimator.labels_, factor_values, seed, coded)
     from coterie.consensus.facts import consensus_facts
 
-    facts = consensus_facts(estimator, runs.names, method=method, find_dissent=False)
-    run = Run(input_name(features), facts, seconds, outputs.written, notes, tests)
+    agreement = getattr(estimator, "view_agreement_", None)
+    run = Run(
+        ", ".join(map(input_name, features)),
+        consensus_facts(estimator, names, method=method, find_dissent=False),
+        seconds,
+        outputs.written,
+        notes,
+        tests,
+        agreement and {v: (a, estimator.view_weight_[v]) for v, a in agreement.items()},
+    )
     print_run(run, as_json, quiet, outputs.to_stdout)
-
-
-def _fit(X: Floats, names: Sequence[str], **settings: Any) -> ConsensusClusterer:
-    """Fit a clusterer with these settings to features with these names."""
-    import numpy as np
-
-    from coterie.estimators.clusterer import ConsensusClusterer
-
-    if not settings["standardize"] and settings["metric"] == "euclidean":
-        warn_of_units(X, names)
-    estimator = ConsensusClusterer(**settings).fit(X).set_params(verbose=False)
-    # With names, predict can check that a table has the same columns in the same order.
-    estimator.feature_names_in_ = np.array(names, dtype=object)
-    return estimator

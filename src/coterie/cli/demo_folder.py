@@ -1,4 +1,4 @@
-"""The folder of ``coterie demo``, replaced without touching files of the user.
+"""The folder of a demo, replaced without touching files of the user.
 
 A demo records the files it wrote and their SHA-256, and before it writes a path, that it does. The
 next demo removes exactly those files, also after a demo that was killed. It refuses to start if one
@@ -11,26 +11,23 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from coterie.errors import OutputError
 from coterie.runtime.atomic_files import atomic_file
 
-__all__ = ["MARKET", "MODEL", "REPORT", "SEGMENTS", "fresh_folder"]
-
-MARKET, MODEL, SEGMENTS, REPORT = "market", "market.coterie", "segments.csv", "report.html"
-
 _RECORD = "demo.json"
-_MADE_BY = "coterie demo"
-_PATHS = (MARKET, MODEL, SEGMENTS, REPORT)
 
 
 @contextlib.contextmanager
-def fresh_folder(folder: Path) -> Iterator[Callable[[Path], None]]:
+def fresh_folder(
+    folder: Path, made_by: str, names: Sequence[str]
+) -> Iterator[Callable[[Path], None]]:
     """Make a folder, or remove the files of an earlier demo from it; write a record at the end.
 
-    Yield a function to call with each path before it is written. The record is also written after
+    The demo is the command ``made_by``, and writes files and folders of these ``names``. Yield a
+    function to call with each path before it is written. The record is also written after
     a failure. The arguments of a KeyboardInterrupt are the paths that were written.
 
     Raises
@@ -40,23 +37,23 @@ def fresh_folder(folder: Path) -> Iterator[Callable[[Path], None]]:
         changed in that case.
     """
     _check_folder(folder)
-    earlier = _written_earlier(folder)
+    earlier = _written_earlier(folder, made_by, names)
     try:
         _remove(folder, earlier)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror or error}") from error
     try:
-        yield lambda path: _write_record(folder, writing=path.name)
+        yield lambda path: _write_record(folder, made_by, names, path.name)
     except BaseException as failure:
         # If the record cannot be written either, the first failure is the one to report.
         with contextlib.suppress(OSError):
-            _write_record(folder)
+            _write_record(folder, made_by, names)
         if isinstance(failure, KeyboardInterrupt):
-            complete = [folder / name for name in _PATHS if (folder / name).exists()]
+            complete = [folder / name for name in names if (folder / name).exists()]
             raise KeyboardInterrupt(*complete) from None
         raise
-    _write_record(folder)
+    _write_record(folder, made_by, names)
 
 
 def _check_folder(folder: Path) -> None:
@@ -68,11 +65,11 @@ def _check_folder(folder: Path) -> None:
         raise OutputError(f"cannot write to {folder}: the folder {nearest} is read-only")
 
 
-def _written_earlier(folder: Path) -> list[Path]:
+def _written_earlier(folder: Path, made_by: str, names: Sequence[str]) -> list[Path]:
     """Return the existing paths of the demo; refuse any that an earlier demo did not write."""
     try:
-        recorded, writing = _read_record(folder)
-        existing = _demo_paths(folder)
+        recorded, writing = _read_record(folder, made_by)
+        existing = _demo_paths(folder, names)
         for path in existing:
             place = path.relative_to(folder)
             is_ours = not path.is_symlink() and (
@@ -92,10 +89,10 @@ def _written_earlier(folder: Path) -> list[Path]:
     return existing
 
 
-def _demo_paths(folder: Path) -> list[Path]:
+def _demo_paths(folder: Path, names: Sequence[str]) -> list[Path]:
     """Return the existing paths of the demo, each folder before its contents."""
     existing = []
-    for place in (folder / name for name in _PATHS):
+    for place in (folder / name for name in names):
         if place.is_symlink() or place.exists():
             existing.append(place)
         if place.is_dir() and not place.is_symlink():
@@ -113,7 +110,7 @@ def _remove(folder: Path, earlier: list[Path]) -> None:
     (folder / _RECORD).unlink(missing_ok=True)
 
 
-def _read_record(folder: Path) -> tuple[dict[str, str], str]:
+def _read_record(folder: Path, made_by: str) -> tuple[dict[str, str], str]:
     """Return the SHA-256 of each file of an earlier demo by name, and what it was writing.
 
     Both are empty without a record; the second also after a demo that ended by itself.
@@ -123,7 +120,7 @@ def _read_record(folder: Path) -> tuple[dict[str, str], str]:
         return {}, ""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        if record["made_by"] == _MADE_BY:
+        if record["made_by"] == made_by:
             files = {str(name): str(digest) for name, digest in record["files"].items()}
             return files, str(record.get("writing", ""))
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -134,9 +131,9 @@ def _read_record(folder: Path) -> tuple[dict[str, str], str]:
     )
 
 
-def _write_record(folder: Path, writing: str = "") -> None:
+def _write_record(folder: Path, made_by: str, names: Sequence[str], writing: str = "") -> None:
     """Record the files of the demo and what it writes next; without any, remove the folder."""
-    written = [path for path in _demo_paths(folder) if path.is_file()]
+    written = [path for path in _demo_paths(folder, names) if path.is_file()]
     if not written and not writing:
         with contextlib.suppress(OSError):
             (folder / _RECORD).unlink(missing_ok=True)
@@ -144,7 +141,7 @@ def _write_record(folder: Path, writing: str = "") -> None:
         return
     files = {path.relative_to(folder).as_posix(): _digest(path) for path in written}
     with atomic_file(folder / _RECORD) as unfinished:
-        record = {"made_by": _MADE_BY, "files": files, **({"writing": writing} if writing else {})}
+        record = {"made_by": made_by, "files": files, **({"writing": writing} if writing else {})}
         unfinished.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 

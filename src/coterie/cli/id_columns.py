@@ -34,8 +34,13 @@ def find_ids(
     A column looks like an id if it has a different value in (nearly) every row. The only such
     column is the id if it is text or has the name of an id; otherwise it stays in use. A
     LabelWarning says which. ``columns`` are the columns to use, None for all but the ids; columns
-    that the user lists are never taken as ids.
+    that the user lists are never taken as ids, but the only other one that looks like an id is.
     """
+    if columns is not None and not ids and set(columns) <= set(table.columns):
+        others = [name for name in table.columns if name not in (*columns, *RESULT_COLUMNS)]
+        ids = [name for name in _counts_nearly_all(table, others) if _may_be_id(table, name, use)]
+        ids = [name for name in ids if _is_text(table, name, use) or _is_named_like_id(name)]
+        ids = ids if len(ids) == 1 else []
     used = [name for name in columns or table.columns if name not in ids]
     names = [*ids, *used]
     if len(set(names)) < len(names) or not set(names) <= set(table.columns):
@@ -97,7 +102,7 @@ def _may_be_id(table: Table, name: str, use: Literal["labels", "features"]) -> b
 
 def _is_running_number(table: Table, name: str) -> bool:
     """Return whether different whole numbers have no gap, in any order, as numbers of rows."""
-    if not table.holds_only(name, r"^-?[0-9]{1,18}$"):
+    if not _holds_only(table, name, r"^-?[0-9]{1,18}$"):
         return False
     number = f"TRY_CAST({table.columns[name].sql} AS BIGINT)"
     ((least, most),) = table.ask([number], "min({})", "max({})")
@@ -108,15 +113,23 @@ def _is_measurement(table: Table, name: str) -> bool:
     """Return whether all values are numbers and some have a fraction or an exponent."""
     from coterie.tables.files import NUMBER_PATTERN
 
-    are_numbers = table.holds_only(name, NUMBER_PATTERN)
-    return are_numbers and not table.holds_only(name, r"^[+-]?[0-9]+$")
+    are_numbers = _holds_only(table, name, NUMBER_PATTERN)
+    return are_numbers and not _holds_only(table, name, r"^[+-]?[0-9]+$")
 
 
 def _is_text(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
     """Return whether a column is text: labels such as 007 are, but features such as 007 are not."""
     from coterie.tables.files import INTEGER_PATTERN, NUMBER_PATTERN
 
-    return not table.holds_only(name, INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN)
+    pattern = INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN
+    return not _holds_only(table, name, pattern)
+
+
+def _holds_only(table: Table, name: str, pattern: str) -> bool:
+    """Return whether all values of a column that are not missing match a regular expression."""
+    from coterie.tables.files import MISSING_TEXTS
+
+    return table.holds_only(name, f"{pattern}|^({'|'.join(MISSING_TEXTS)})$")
 
 
 def _is_named_like_id(name: str) -> bool:

@@ -15,7 +15,12 @@ from coterie.cli.factors import without_factors
 from coterie.cli.id_columns import find_ids
 from coterie.cli.layout import counted
 from coterie.cli.outputs import input_name, is_stream
-from coterie.errors import CoterieWarning, InvalidLabelsError, TableError
+from coterie.errors import (
+    CoterieWarning,
+    InvalidLabelsError,
+    InvalidParameterError,
+    TableError,
+)
 
 if TYPE_CHECKING:
     from coterie.arrays import Bools, Floats
@@ -42,6 +47,15 @@ class Features:
         if self.kept is None:
             return columns
         return {name: values[self.kept] for name, values in columns.items()}
+
+
+@dataclass(frozen=True)
+class Views:
+    """Tables (n, p_v) of features of the same n rows, their ids, and the names of all columns."""
+
+    ids: dict[str, Any]
+    views: dict[str, Floats]
+    names: list[str]
 
 
 def read_input(path: Path) -> Table:
@@ -116,6 +130,44 @@ def read_features(
     return Features(id_values, tested, names, X if kept is None else X[kept], kept)
 
 
+def read_views(
+    paths: Sequence[Path], ids: Sequence[str], *, impute: str | None, decimal_comma: bool
+) -> Views:
+    """Return the features of several tables about the same rows, in the order of the first one.
+
+    Rows are matched by the ids if both tables have them, and otherwise by their order.
+    """
+    if impute == "drop":
+        raise InvalidParameterError("--impute drop works with one table; use --impute median")
+    first = read_features(paths[0], ids, None, impute=impute, decimal_comma=decimal_comma)
+    tables = [first.X]
+    names = [f"{paths[0].stem}: {name}" for name in first.names]
+    rows = list(zip(*(column.tolist() for column in first.ids.values()), strict=True))
+    for path in paths[1:]:
+        read = read_features(path, ids, None, impute=impute, decimal_comma=decimal_comma)
+        keys = list(zip(*(column.tolist() for column in read.ids.values()), strict=True))
+        if len(read.X) != len(first.X):
+            raise TableError(
+                f"{path} has {len(read.X):,} rows, and {paths[0]} has {len(first.X):,}; views "
+                "describe the same rows"
+            )
+        order: Any = slice(None)
+        if keys and rows and keys != rows:
+            place = {key: row for row, key in enumerate(keys)}
+            unknown = [key for key in rows if key not in place]
+            if unknown or len(place) < len(keys):
+                what = f"no row {', '.join(map(str, unknown[0]))}" if unknown else "equal ids"
+                raise TableError(
+                    f"{path} has {what}, unlike {paths[0]}; views describe the same rows"
+                )
+            order = [place[key] for key in rows]
+        tables.append(read.X[order])
+        names += [f"{path.stem}: {name}" for name in read.names]
+    stems = [path.stem for path in paths]
+    keys_of_views = stems if len(set(stems)) == len(stems) else list(map(str, paths))
+    return Views(first.ids, dict(zip(keys_of_views, tables, strict=True)), names)
+
+
 def warn_of_units(X: Floats, names: Sequence[str]) -> None:
     """Warn if columns vary by very different amounts, as columns of different units do."""
     from coterie.ensembles.scalings import unequal_spread
@@ -165,8 +217,10 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
             raise TableError(
                 f"column {name!r} of {table.path} is empty: leave it out with --columns"
             )
+        if median is None:
+            _explain(table, [name])  # a column of text
         cell, kind = table.columns[name]
-        value = f"'{median or 0.0!r}'" if kind == "VARCHAR" else repr(median or 0.0)
+        value = f"'{median!r}'" if kind == "VARCHAR" else repr(median)
         sql = f"CASE WHEN {missing[name]} THEN {value} ELSE {cell} END"
         filled[name] = Column(sql, "VARCHAR" if kind == "VARCHAR" else "DOUBLE")
     any_missing = Column(" OR ".join(missing.values()), "BOOLEAN")

@@ -100,6 +100,14 @@ def print_files(console: Console, paths: Iterable[object]) -> None:
         console.print(f"wrote {one_line(path)}", soft_wrap=True)
 
 
+def print_written(console: Console, written: Mapping[str, str]) -> None:
+    """Print which outputs were written."""
+    if written:
+        console.print("Wrote " + ", ".join(written.values()), soft_wrap=True)
+    else:
+        console.print("Nothing was written; add -o FILE to keep the labels.", style="dim")
+
+
 def figures_table(names: Iterable[str], figures: Iterable[str]) -> Table:
     """Return an empty table with left-aligned columns of names, then right-aligned figures."""
     from rich.table import Table

@@ -17,10 +17,10 @@ from coterie.runtime.imports import require_extra
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from coterie.arrays import Bools
+    from coterie.arrays import Bools, Floats, Ints
 
 #: Columns of the table next to the ids.
-RESULT_COLUMNS = ("label", "confidence")
+RESULT_COLUMNS = ("label", "word", "confidence")
 _SUFFIXES = {"picture": (".png", ".svg", ".pdf"), "report": (".html", ".htm")}
 _DOTS_PER_INCH = 160
 
@@ -93,6 +93,24 @@ def write_all(
             written.append(path)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*written) from None
+
+
+def result_columns(
+    estimator: Any, labels: Ints, confidence: Floats, kept: Bools | None = None
+) -> dict[str, Any]:
+    """Return the columns of the result: the label, its word if labels are words, the confidence.
+
+    With ``kept`` (n₀,), labels and confidences are of the kept rows; the others get label −1.
+    """
+    import numpy as np
+
+    if kept is not None:
+        clustered = labels, confidence
+        labels, confidence = np.full(len(kept), -1), np.zeros(len(kept))
+        labels[kept], confidence[kept] = clustered
+    words = getattr(estimator, "label_names_", None)
+    named = {} if words is None else {"word": np.array([*words, ""], dtype=object)[labels]}
+    return {"label": labels, **named, "confidence": confidence}
 
 
 @dataclass(frozen=True)
@@ -170,25 +188,18 @@ class Outputs:
         P: Any,
         names: Sequence[str],
         ids: Mapping[str, Any],
-        features: Any = None,
-        feature_names: Sequence[str] | None = None,
+        features: tuple[Any, Sequence[str]] | None = None,
         kept: Bools | None = None,
+        before: Callable[[Path], None] | None = None,
     ) -> None:
         """Write a fitted consensus function, or a clusterer with one as ``consensus_``.
 
         It was fitted on the partitions P (n, V) with V names; ``ids`` are columns of length n. The
-        report compares the clusters by the ``features`` (n, p), if they are given. With ``kept``
-        (n₀,), the ids are of n₀ rows, of which n were clustered; the others get label −1.
+        report compares the clusters by the ``features`` (n, p) and their names, if given. With
+        ``kept`` (n₀,), the ids are of n₀ rows, of which n were clustered; the others get label −1.
         """
-        import numpy as np
-
-        columns = {"label": estimator.labels_, "confidence": estimator.confidence_}
-        fitted_ids = ids
-        if kept is not None:
-            for name, missing in (("label", -1), ("confidence", 0.0)):
-                fitted, columns[name] = columns[name], np.full(len(kept), missing)
-                columns[name][kept] = fitted
-            fitted_ids = {name: values[kept] for name, values in ids.items()}
+        columns = result_columns(estimator, estimator.labels_, estimator.confidence_, kept)
+        fitted_ids = {name: v if kept is None else v[kept] for name, v in ids.items()}
 
         def draw() -> Figure:
             return consensus_picture(getattr(estimator, "consensus_", estimator), P, names)
@@ -200,25 +211,27 @@ class Outputs:
             # several id columns make one name
             parts = [values.tolist() for values in fitted_ids.values()]
             index = list(zip(*parts, strict=True)) or None
+            X, feature_names = features or (None, None)
             return render_report(
                 consensus_contents(
-                    estimator, features, feature_names=feature_names, names=names, index=index
+                    estimator, X, feature_names=feature_names, names=names, index=index
                 )
             )
 
-        self.write({**ids, **columns}, estimator, draw, render)
+        self.write({**ids, **columns}, estimator, draw, render, before)
 
     def write(
         self,
         columns: Mapping[str, Any],
         estimator: Any,
-        draw: Callable[[], Figure],
+        draw: Callable[[], Figure] | None = None,
         render: Callable[[], str] | None = None,
+        before: Callable[[Path], None] | None = None,
     ) -> None:
         """Write the requested files; picture and report are made before anything is written."""
         # The table is last: if it exists, so do the other files.
         steps: dict[Path, Callable[[Path], None]] = {}
-        if self.picture is not None:
+        if self.picture is not None and draw is not None:
             figure = draw()
             steps[self.picture] = lambda path: _write_picture(figure, path)
         if self.report is not None and render is not None:
@@ -230,7 +243,7 @@ class Outputs:
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
             steps[self.table] = lambda path: write_output(path, columns)
-        write_all(steps)
+        write_all(steps, before)
 
 
 def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:

@@ -19,7 +19,7 @@ import coterie
 from coterie.cli.ads.budget import budget
 from coterie.cli.ads.check import check
 from coterie.cli.ads.compare import compare
-from coterie.cli.ads.demo import demo
+from coterie.cli.ads.demo import demo as ads_demo
 from coterie.cli.ads.evaluate import evaluate
 from coterie.cli.ads.export import export
 from coterie.cli.ads.forecast import forecast
@@ -33,8 +33,10 @@ from coterie.cli.ads.update import update
 from coterie.cli.choose_k import choose_k
 from coterie.cli.cluster import cluster
 from coterie.cli.consensus import consensus
+from coterie.cli.demo import demo
 from coterie.cli.layout import one_line
 from coterie.cli.methods import methods
+from coterie.cli.predict import predict
 from coterie.cli.progress import in_options
 from coterie.cli.quick_imports import import_scikit_learn
 from coterie.errors import CoterieError, InvalidParameterError
@@ -215,10 +217,12 @@ ads.command("export", cls=_ADVERTISING)(export)
 ads.command("evaluate", cls=_ADVERTISING)(evaluate)
 ads.command("report", cls=_ADVERTISING)(report)
 ads.command("serve", cls=_ADVERTISING)(serve)
+ads.command("demo", cls=_ADVERTISING)(ads_demo)
 
 app.command("consensus", cls=QuickCommand)(consensus)
 app.command("cluster", cls=QuickCommand)(cluster)
+app.command("predict", cls=QuickCommand)(predict)
 app.command("choose-k", cls=QuickCommand)(choose_k)
 app.command("methods", cls=Command)(methods)
 app.add_typer(ads, name="ads")
-app.command("demo", cls=_ADVERTISING)(demo)
+app.command("demo", cls=QuickCommand)(demo)

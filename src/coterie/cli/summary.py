@@ -26,7 +26,8 @@ class Run:
     """The facts about a consensus, and what the program adds to them.
 
     ``engine`` is the run of an engine as values for JSON, with its ``url``, why it was ``chosen``,
-    and its ``cost`` in words.
+    and its ``cost`` in words. ``views`` are the agreement of the runs of a view with the consensus,
+    and the share of them that vote.
     """
 
     input: str
@@ -35,6 +36,7 @@ class Run:
     written: dict[str, str]
     notes: Sequence[str] = ()
     factors: FactorTests | None = None
+    views: dict[str, tuple[float, float]] | None = None
     engine: dict[str, Any] | None = None
     cost: str | None = None
 
@@ -48,6 +50,11 @@ class Run:
                     for name, value in asdict(row).items()
                 }
                 for row in self.factors.rows
+            ]
+        if self.views is not None:
+            more["views"] = [
+                {"view": view, "agreement": agreement, "weight": weight}
+                for view, (agreement, weight) in self.views.items()
             ]
         if self.engine is not None:
             more |= {"engine": self.engine, "cost": self.cost}
@@ -84,10 +91,12 @@ def print_summary(run: Run) -> None:
         layout.print_indented(console, _camp_table(facts.camps), above=0)
     if run.factors is not None:
         layout.print_indented(console, str(run.factors), above=0)
-    if run.written:
-        console.print("Wrote " + ", ".join(run.written.values()), soft_wrap=True)
-    else:
-        console.print("Nothing was written; add -o FILE to keep the labels.", style="dim")
+    if run.views:
+        table = layout.figures_table(["view"], ["agreement", "voting runs"])
+        for view, (agreement, weight) in run.views.items():
+            table.add_row(view, f"{agreement:.2f}", f"{weight:.0%}")
+        layout.print_indented(console, table, above=0)
+    layout.print_written(console, run.written)
 
 
 def _engine_in_words(run: dict[str, Any]) -> str:

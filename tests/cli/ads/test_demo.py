@@ -1,4 +1,4 @@
-"""Tests of ``coterie demo``: its files, its facts and its summary."""
+"""Tests of ``coterie ads demo``: its files, its facts and its summary."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def first_result(folder):
     """Return the result of a demo that was interrupted after the market was written."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("coterie.ads.evaluation.evaluation.evaluate", interrupted)
-        result = CliRunner().invoke(app, ["demo", "--advertisers", "20", "-o", str(folder)])
+        result = CliRunner().invoke(app, ["ads", "demo", "--advertisers", "20", "-o", str(folder)])
     files = sorted(path.name for path in folder.iterdir())
     return result, files
 
@@ -57,7 +57,7 @@ def first_result(folder):
 @pytest.fixture(scope="module")
 def facts_and_folder(first_result, folder):
     """Return the facts of a complete demo, which replaces the interrupted one, and its folder."""
-    result = CliRunner().invoke(app, ["demo", *SMALL, "--json", "-o", str(folder)])
+    result = CliRunner().invoke(app, ["ads", "demo", *SMALL, "--json", "-o", str(folder)])
     assert (result.exit_code, result.stderr) == (0, "")
     return json.loads(result.stdout), folder
 
@@ -140,13 +140,13 @@ def test_summary_fits_80_columns(facts_and_folder, capsys):
 def test_files_of_the_user_are_kept(run, tmp_path):
     """A file of the user at a path of the demo is refused before the work."""
     (tmp_path / "segments.csv").write_text("mine")
-    assert_one_line(run("demo", *SMALL, "-o", tmp_path), "name another folder with --output")
+    assert_one_line(run("ads", "demo", *SMALL, "-o", tmp_path), "name another folder with --output")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_too_few_advertisers_are_wrong_usage(run, tmp_path):
     """Fewer than 20 advertisers are refused."""
-    assert run("demo", "--advertisers", 5, "-o", tmp_path / "d").exit_code == 2
+    assert run("ads", "demo", "--advertisers", 5, "-o", tmp_path / "d").exit_code == 2
     assert list(tmp_path.iterdir()) == []
 
 

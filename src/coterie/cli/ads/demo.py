@@ -1,4 +1,4 @@
-"""``coterie demo``: a simulated week of auctions, its segments, forecasts and report."""
+"""``coterie ads demo``: a simulated week of auctions, its segments, forecasts and report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coterie.cli.ads.inputs.reading import LogInput
 from coterie.cli.ads.report import make_report
 from coterie.cli.ads.segment import segment_columns
 from coterie.cli.ads.simulate import market_facts, simulate_market
-from coterie.cli.demo_folder import MARKET, MODEL, REPORT, SEGMENTS, fresh_folder
+from coterie.cli.demo_folder import fresh_folder
 from coterie.cli.layout import counted
 from coterie.cli.outputs import write_all
 from coterie.cli.progress import progress_unless, shown_notes
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from coterie.ads.evaluation.evaluation import Evaluation
     from coterie.ads.fitting.forecaster import AdForecaster
     from coterie.ads.forecasts.forecast_figures import Forecast
+
+MARKET, MODEL, SEGMENTS, REPORT = "market", "market.coterie", "segments.csv", "report.html"
 
 #: The sources of curves in the summary, and their names there.
 SOURCES = {
@@ -73,7 +75,7 @@ def demo(
     (the model), segments.csv and report.html. Files of an earlier demo are
     replaced; other files are kept.
 
-    Example: coterie demo --output demo-output
+    Example: coterie ads demo --output demo-output
     """
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
     from coterie.ads.segments.settings import SegmentSettings
@@ -82,7 +84,11 @@ def demo(
     started = time.perf_counter()
     market = MarketSettings(advertisers=advertisers, seed=seed)
     report, model_file, table = (output / name for name in (REPORT, MODEL, SEGMENTS))
-    with shown_notes(quiet) as notes, fresh_folder(output) as record:
+    names = MARKET, MODEL, SEGMENTS, REPORT
+    with (
+        shown_notes(quiet) as notes,
+        fresh_folder(output, "coterie ads demo", names) as record,
+    ):
         record(output / MARKET)
         simulated = simulate_market(market, output / MARKET, quiet)
         with progress_unless(quiet):
