@@ -113,7 +113,7 @@ PACKAGES = (
     "inspection",
 )
 #: Records that no result holds.
-UNSEEN = {"DivergenceFit", "Plan"}
+UNSEEN = {"DivergenceFit", "Links", "Plan"}
 
 
 @dataclass

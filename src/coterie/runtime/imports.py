@@ -75,7 +75,7 @@ def require_extra(extra: str, what: str, *packages: str, instead: str = "") -> N
     Traceback (most recent call last):
     ...
     coterie.errors.MissingExtraError: data frames need no_such_package, which is not installed: pip
-    install no_such_package
+    install no-such-package
     """
     if missing := missing_packages(packages):
         raise _missing_extra(extra, what, missing, instead)
