@@ -99,81 +99,36 @@ class UncertainPoint:
 
 @dataclass(frozen=True)
 class ConsensusFacts:
-    """What is known of a fitted consensus; None is what its method does not provide.
+    """What is known of a fitted consensus; None is what its method does not provide."""
 
-    Attributes
-    ----------
-    method : str
-        The key of the method in the registry, or the name of the class.
-    method_in_words : str
-        What it does, by which package, and its own objective.
-    points, unlabelled, partitions, tuples, clusters : int
-        Numbers of points, of these without a label in any partition, of partitions, of distinct
-        label tuples and of clusters.
-    tuples_exact : bool
-        Whether the tuples were counted; an engine may only estimate their number.
-    sizes : list of K int
-    label_names : list of K str
-        The word of each cluster, if the labels of the partitions are words.
-    mean_confidence : float
-        Mean estimated probability of the labels, over the points with a label.
-    mean_margin : float
-        Mean margin of the votes, for a table in an engine, which has no probabilities.
-    objective, share_of_pairs : float
-        J, and J as a share of all pairs: how much a voting partition differs on average.
-    lower_bound, gap : float
-        Lower bound of J, and the share of J that a better partition could save.
-    selected, reason : str
-        The method whose answer was returned, and why, if there was a choice.
-    loss : float
-        The method's own objective.
-    k_choice : KFacts
-        If the number of clusters was chosen.
-    feature_indices : dict
-        Silhouette and other indices of the clusters on features.
-    constraints : dict
-        Numbers of must-link and cannot-link pairs and of moved points; whether that is ``exact``.
-    shortcuts, remarks : list of str
-        How runs were shortened, and what stood out in the features.
-    uncertain : list of UncertainPoint
-        The few least certain points; empty if all are equally certain.
-    has_index : bool
-        Whether the points have names other than their row numbers.
-    votes : list of V VoteFacts
-    dissent : str
-        Which partitions agree and which dissent.
-    camps_tied : bool
-    camps : list of CampFacts
-    """
-
-    method: str
+    method: str  # the key in the registry, or the name of the class
     method_in_words: str
     points: int
-    unlabelled: int
+    unlabelled: int  # of the points, those without a label in any partition
     partitions: int
-    tuples: int
-    tuples_exact: bool
+    tuples: int  # distinct label tuples
+    tuples_exact: bool  # an engine may only estimate their number
     clusters: int
     sizes: list[int]
-    label_names: list[str] | None
-    mean_confidence: float | None
-    mean_margin: float | None
+    label_names: list[str] | None  # the word of each cluster, if the labels are words
+    mean_confidence: float | None  # over the points with a label
+    mean_margin: float | None  # only of a table in an engine, which has no probabilities
     objective: float
-    share_of_pairs: float
+    share_of_pairs: float  # J as a share of all pairs
     lower_bound: float | None
-    gap: float | None
-    selected: str | None
+    gap: float | None  # the share of J that a better partition could save
+    selected: str | None  # the method whose answer was returned, and why
     reason: str | None
-    loss: float | None
+    loss: float | None  # the method's own objective
     k_choice: KFacts | None
-    feature_indices: dict[str, float] | None
-    constraints: dict[str, Any] | None
-    shortcuts: list[str]
-    remarks: list[str]
-    uncertain: list[UncertainPoint]
-    has_index: bool
+    feature_indices: dict[str, float] | None  # silhouette and others, if there are features
+    constraints: dict[str, Any] | None  # numbers of pairs and moved points; is that exact?
+    shortcuts: list[str]  # how runs were shortened
+    remarks: list[str]  # what stood out in the features
+    uncertain: list[UncertainPoint]  # a few; none if all points are equally certain
+    has_index: bool  # whether points have names other than their row numbers
     votes: list[VoteFacts]
-    dissent: str | None
+    dissent: str | None  # which partitions agree and which dissent
     camps_tied: bool | None
     camps: list[CampFacts] | None
 
@@ -211,6 +166,7 @@ def consensus_facts(
     loss = finite_or_none(getattr(consensus, "loss_", None))
     choice = k_choice_of(estimator)
     indices = getattr(estimator, "feature_indices_", None)
+    votes = weights.tolist(), agreement.tolist(), consensus.partition_coverage_.tolist()
     index = row_index(estimator)
     words = getattr(consensus, "label_names_", None)
 
@@ -270,16 +226,7 @@ def consensus_facts(
         remarks=list(getattr(estimator, "notes_", ())),
         uncertain=uncertain,
         has_index=index is not None,
-        votes=[
-            VoteFacts(*vote)
-            for vote in zip(
-                names,
-                weights.tolist(),
-                agreement.tolist(),
-                consensus.partition_coverage_.tolist(),
-                strict=True,
-            )
-        ],
+        votes=[VoteFacts(*vote) for vote in zip(names, *votes, strict=True)],
         dissent=None if dissent is None else _dissent_in_words(dissent, names, weights),
         camps_tied=None if dissent is None else bool(dissent.tied),
         camps=camps,

@@ -168,7 +168,7 @@ def test_columns_of_views_are_named_by_view():
         ([[1.0], [2.0]], None, "X has 2 rows, but the estimator has labels of 3 points"),
         ([[1.0], [2.0], [3.0]], ["a", "b"], "2 entries for 1 features"),
         ([[1.0], [2.0], [np.nan]], None, "X has NaN at row 2, column 0"),
-        ([["x"], ["y"], ["z"]], None, "X is not a table of numbers"),
+        ([["x"], ["y"], ["z"]], None, "column 0 holds text"),
         ([[1.0], [2.0], [-1e300]], ["sum"], "feature 'sum' has values up to 1e.300; divide it"),
     ],
 )
