@@ -48,6 +48,8 @@ class PartitionRow:
         Weight of its vote.
     odd_one_out : bool
         Whether it is outside the deciding camp (or camps of equal size), even if it votes.
+    weak : bool
+        Whether it agrees with its camp much less than the other members do.
     """
 
     name: str
@@ -58,6 +60,7 @@ class PartitionRow:
     camp: int
     weight: float
     odd_one_out: bool
+    weak: bool
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list
             camp=int(dissent.groups[v]),
             weight=float(consensus.partition_weights_[v]),
             odd_one_out=bool(dissent.weights[v] == 0),
+            weak=bool(dissent.weak[v]),
         )
         for v in range(len(names))
     ]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from coterie import planted_partitions
+from coterie import RobustConsensus, partition_report, planted_partitions
 from coterie.consensus.robust.camps import (
     CUT,
     GroupMoments,
@@ -326,3 +326,45 @@ def test_camps_join_the_largest_while_they_agree_with_it():
     camps = [np.array([0, 1, 2]), np.array([4]), np.array([6]), np.array([3, 5])]
     largest, *others = _joined_to_largest(Moments(), camps)
     assert largest.tolist() == [0, 1, 2, 3, 5, 4] and [c.tolist() for c in others] == [[6]]
+
+
+def redrawn(y, share, seed):
+    """Return labels of which a share is drawn again."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(len(y)) < share, rng.integers(0, y.max() + 1, len(y)), y)
+
+
+def test_degrees_are_shares_of_the_other_points():
+    """Σ d_i e_i over the common points, where d_i is the share of the others together with i."""
+    P = np.random.default_rng(0).integers(0, 3, (9, 4))
+    tuples = as_label_tuples(P)
+    together = P.T[:, :, None] == P.T[:, None, :]
+    degrees = (together.sum(axis=2) - 1) / (len(P) - 1)
+    expected = tuples.in_given_order(GroupMoments.of(counts_of(P)).degrees.diagonal())
+    assert expected == pytest.approx((len(P) - 1) * (degrees**2).sum(axis=1))
+
+
+def test_a_weak_member_of_a_camp_is_named():
+    """An annotator who guesses most answers agrees beyond chance, but hardly."""
+    y = np.repeat(np.arange(4), [200, 100, 50, 25])
+    P = np.column_stack([redrawn(y, 0.8 if v == 3 else 0.2, v) for v in range(9)])
+    dissent = partition_agreement(pd.DataFrame(P, columns=list("abcdefghi")))
+    assert dissent.weights.min() == 1 and np.flatnonzero(dissent.weak).tolist() == [3]
+    assert dissent.in_words() == "all 9 partitions agree beyond chance, but hardly d"
+    est = RobustConsensus(4, random_state=0).fit(P)
+    assert [row.name for row in partition_report(est) if row.weak] == ["3"]
+
+
+@pytest.mark.parametrize("kind", ["equally noisy", "other numbers of clusters", "few labels"])
+def test_other_members_are_not_weak(kind):
+    """Noise that all share, unions and divisions of clusters, and few labels are no weakness."""
+    y = np.repeat(np.arange(12), 30)
+    rng = np.random.default_rng(0)
+    noise = 0.6 if kind == "equally noisy" else 0.1
+    P = np.column_stack([redrawn(y, noise, v) for v in range(12)])
+    if kind == "other numbers of clusters":
+        P = P // [1, 1, 1, 2, 2, 3, 3, 4, 4, 6, 6, 6]
+        P[:, 0] = 5 * P[:, 0] + rng.integers(0, 5, len(y))
+    if kind == "few labels":
+        P = np.where(rng.random(P.shape) < 0.9, -1, P)
+    assert not partition_agreement(P[(P >= 0).any(axis=1)]).weak.any()

@@ -1,5 +1,7 @@
 """The partitions that vote."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -117,3 +119,14 @@ def test_the_rand_index_is_over_the_points_that_both_label():
     expected = adjusted_rand_score(*(np.repeat(x[both], weights[both]) for x in (a, b)))
     assert rand_index(a, b, weights.astype(float)) == pytest.approx(expected)
     assert rand_index(np.array([0, -1]), np.array([-1, 0]), np.ones(2)) == 0
+
+
+@pytest.mark.parametrize(("sizes", "is_close"), [((6, 4), False), ((9, 6), False), ((10, 7), True)])
+def test_a_decision_is_close_if_the_second_camp_has_more_than_two_thirds(sizes, is_close):
+    """Only then there is a warning."""
+    P, _ = planted_partitions([120, 80], sum(sizes), sizes[1], 0.1, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        votes = Votes.from_tuples(as_label_tuples(P), "agreement")
+    assert np.bincount(votes.dissent.groups).tolist() == list(sizes)
+    assert [("the decision is close" in str(one.message)) for one in caught] == [True] * is_close

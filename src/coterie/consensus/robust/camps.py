@@ -20,25 +20,14 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
+from coterie.arrays import Bools, Floats, Ints
 from coterie.counts.contingency import PairCounts, all_contingencies, count_pairs
 from coterie.labels.tuples import as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities
 from coterie.runtime.wording import number_of
-
-__all__ = [
-    "Dissent",
-    "GroupMoments",
-    "chance_scores",
-    "divide_into_camps",
-    "find_camps",
-    "partition_agreement",
-]
-
-Array = NDArray[np.float64]
 
 #: Groups of partitions agree if their score is at least this number of standard deviations.
 CUT = 4.0
@@ -49,6 +38,10 @@ MOST_DEVIATION = 0.05
 _FEWEST_COMMON = 4  # the moments divide by (n − 2)(n − 3)
 _ROUNDING = 1e-12
 _MOST_LISTED = 10
+#: A partition is weak if it agrees with its camp less than this share of what is usual there. An
+#: annotator who guesses twice as often as the others has about this share.
+_WEAK = 0.25
+_FEWEST_IN_CAMP, _FEWEST_LABELLED = 4, 20  # fewer partitions or common points say too little
 
 
 @dataclass(frozen=True)
@@ -71,24 +64,29 @@ class Dissent:
         Score of each camp against camp 0: the correlation of their co-association matrices,
         divided by its standard deviation under chance. From 4 on they would be one camp. It is
         infinite for camp 0.
+    weak : (V,) bool
+        Partitions of a camp that agree with it much less than its other members do, although
+        beyond chance. Numbers of clusters do not count: a partition that divides or joins clusters
+        of the others agrees with them. It is found for labels, not for memberships or trees.
     names : tuple of V str, optional
         Names of the partitions.
     """
 
-    agreement: Array
-    scores: Array
-    groups: NDArray[np.int64]
-    weights: Array
+    agreement: Floats
+    scores: Floats
+    groups: Ints
+    weights: Floats
     tied: bool
-    camp_scores: Array
+    camp_scores: Floats
+    weak: Bools
     names: tuple[str, ...] | None = None
 
     @property
-    def dissenters(self) -> NDArray[np.int64]:
+    def dissenters(self) -> Ints:
         """Partitions that do not decide."""
         return np.flatnonzero(self.weights == 0)
 
-    def reordered(self, place: NDArray[np.int64]) -> Dissent:
+    def reordered(self, place: Ints) -> Dissent:
         """Return the result for partitions in another order: ``place[v]`` becomes number v."""
         return replace(
             self,
@@ -96,6 +94,7 @@ class Dissent:
             scores=self.scores[np.ix_(place, place)],
             groups=self.groups[place],
             weights=self.weights[place],
+            weak=self.weak[place],
             names=None if self.names is None else tuple(self.names[v] for v in place),
         )
 
@@ -114,8 +113,10 @@ class Dissent:
         V, camps = len(self.groups), np.bincount(self.groups)
         if V == 1:
             return "one partition: nothing to agree on"
+        weak = self._listed(np.flatnonzero(self.weak & (self.weights > 0)), names)
+        hardly = f", but hardly {weak}" if weak else ""
         if len(camps) == 1:
-            return f"all {V} partitions agree beyond chance"
+            return f"all {V} partitions agree beyond chance{hardly}"
         if self.tied and camps[0] == 1:
             return f"no two of the {V} partitions agree beyond chance, so all of them vote"
         if self.tied:
@@ -126,7 +127,7 @@ class Dissent:
             )
         out = self.dissenters
         shown = self._listed(out, names)
-        agree = f"{camps[0]} of {V} partitions agree"
+        agree = f"{camps[0]} of {V} partitions agree{hardly}"
         if len(out) == 1:
             return f"{agree}; 1 dissents ({shown})"
         others = "no two of them agree"
@@ -170,7 +171,7 @@ class Dissent:
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
 
-    def _listed(self, partitions: NDArray[np.int64], names: Sequence[str] | None = None) -> str:
+    def _listed(self, partitions: Ints, names: Sequence[str] | None = None) -> str:
         """Return the names of some partitions, or their numbers if they have none."""
         names = self.names if names is None else names
         return ", ".join(
@@ -204,8 +205,8 @@ def find_camps(counts: PairCounts, names: tuple[str, ...] | None = None) -> Diss
 
 
 def divide_into_camps(
-    agreement: Array,
-    scores: Array,
+    agreement: Floats,
+    scores: Floats,
     moments: GroupMoments,
     names: tuple[str, ...] | None = None,
 ) -> Dissent:
@@ -221,10 +222,14 @@ def divide_into_camps(
     deciding = sizes == sizes[0]
     weights = deciding[groups].astype(np.float64)
     tied = bool(deciding.sum() > 1)
-    return Dissent(agreement, scores, groups, weights, tied, camp_scores, names)
+    weak = np.zeros(len(scores), dtype=np.bool_)
+    for camp in range(len(sizes)):
+        members = np.flatnonzero(groups == camp)
+        weak[members] = moments.weak(members)
+    return Dissent(agreement, scores, groups, weights, tied, camp_scores, weak, names)
 
 
-def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
+def chance_scores(counts: PairCounts) -> tuple[Floats, Floats]:
     """Compute adjusted Rand index and score of every pair of partitions, both (V, V).
 
     The score is the index divided by its standard deviation under chance. Let a_ij = 1 if the first
@@ -276,9 +281,9 @@ def _variance(a: tuple[Any, ...], b: tuple[Any, ...], n2: Any, n3: Any, n4: Any)
     return np.maximum(square - (a0 * b0 / n2) ** 2, 0.0)
 
 
-def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
+def _varies(total: Floats, squares: Floats, n_pairs: Floats) -> Bools:
     """Return whether a_ij is not constant, from Σ a_ij and Σ a_ij²."""
-    varies: NDArray[np.bool_] = squares * n_pairs - total**2 > _ROUNDING * total**2
+    varies: Bools = squares * n_pairs - total**2 > _ROUNDING * total**2
     return varies & (total > 0)
 
 
@@ -292,11 +297,11 @@ class GroupMoments(NamedTuple):
     matrices A and B of these groups, which Mantel's test needs.
     """
 
-    pairs: Array
-    together: Array
-    products: Array
-    excess: Array
-    degrees: Array
+    pairs: Floats
+    together: Floats
+    products: Floats
+    excess: Floats
+    degrees: Floats
 
     @classmethod
     def of(cls, counts: PairCounts) -> GroupMoments:
@@ -312,7 +317,7 @@ class GroupMoments(NamedTuple):
             pairs * shares / np.maximum(counts.n_points, 1.0),
         )
 
-    def score(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+    def score(self, first: Ints, second: Ints) -> float:
         """Return the correlation of two groups, divided by its deviation under chance."""
         across = np.ix_(first, second)
         n2 = self.pairs[across].mean()
@@ -328,7 +333,26 @@ class GroupMoments(NamedTuple):
         correlation = self.excess[across].mean() / span
         return float(correlation / np.clip(deviation, LEAST_DEVIATION, MOST_DEVIATION))
 
-    def _own(self, group: NDArray[np.int64], n: float) -> tuple[float, float, float, float]:
+    def weak(self, group: Ints) -> Bools:
+        """Return which partitions of a group agree with the others much less than is usual in it.
+
+        The agreement of v with the others is Σ_w excess_vw / Σ_w (bound_vw − expected_vw), where
+        the bound min(Σ a, Σ b) of Σ a b is reached if v or w divides the clusters of the other.
+        """
+        own = np.ix_(group, group)
+        together, products = self.together[own], self.products[own]
+        others = len(group) - 1
+        is_hard = np.allclose(products.diagonal(), together.diagonal(), rtol=_ROUNDING)
+        if others < _FEWEST_IN_CAMP - 1 or not is_hard:
+            return np.zeros(len(group), dtype=np.bool_)
+        apart = ~np.eye(len(group), dtype=np.bool_)
+        excess = self.excess[own]
+        above = np.minimum(together, together.T) - (products - excess)
+        reached = (excess * apart).sum(axis=1) / np.maximum((above * apart).sum(axis=1), 1.0)
+        enough = (self.pairs[own] * apart).sum(axis=1) >= others * _FEWEST_LABELLED**2
+        return enough & (reached < _WEAK * np.median(reached))
+
+    def _own(self, group: Ints, n: float) -> tuple[float, float, float, float]:
         """Return Σ A_ij, Σ A_ij², Σ_i d_i² and the centred Σ A_ij² of one group for n points."""
         n2 = n * (n - 1)
         products = n2 * self._mean_within(group, self.products)
@@ -338,7 +362,7 @@ class GroupMoments(NamedTuple):
         degrees = n2 * (n - 1) * self._mean_within(group, self.degrees)
         return n2 * self._mean_within(group, self.together), products, degrees, excess
 
-    def _mean_within(self, group: NDArray[np.int64], sums: Array) -> float:
+    def _mean_within(self, group: Ints, sums: Floats) -> float:
         """Return the mean of sums / pairs over all v and w in a group.
 
         If labels are missing, v ≠ w may share few points, and their quotients vary much. So their
@@ -353,7 +377,7 @@ class GroupMoments(NamedTuple):
         return same / g + (1 - 1 / g) * float(values.sum() - values.trace()) / float(others)
 
 
-def _camps_of_tree(moments: GroupMoments, scores: Array) -> list[NDArray[np.int64]]:
+def _camps_of_tree(moments: GroupMoments, scores: Floats) -> list[Ints]:
     """Divide the tree of the partitions where two branches do not agree; the largest camp first."""
     V = len(scores)
     # linkage needs distances ≥ 0: a score s becomes top − s
@@ -378,9 +402,7 @@ def _camps_of_tree(moments: GroupMoments, scores: Array) -> list[NDArray[np.int6
     return _joined_to_largest(moments, sorted(camps, key=_by_size))
 
 
-def _joined_to_largest(
-    moments: GroupMoments, camps: list[NDArray[np.int64]]
-) -> list[NDArray[np.int64]]:
+def _joined_to_largest(moments: GroupMoments, camps: list[Ints]) -> list[Ints]:
     """Join smaller camps that agree with the largest: the tree may have parted them by chance."""
     largest, *others = camps
     place = 0
@@ -392,6 +414,6 @@ def _joined_to_largest(
     return [largest, *others]
 
 
-def _by_size(camp: NDArray[np.int64]) -> tuple[int, int]:
+def _by_size(camp: Ints) -> tuple[int, int]:
     """Return a key that sorts camps by falling size, then by first member."""
     return -len(camp), int(camp.min())
