@@ -434,6 +434,24 @@ def source_tables(connection: Any) -> list[str]:
     return sorted(getattr(connection, "source_tables", ()))
 
 
+def table_names(connection: Any, catalog: str | None = None) -> list[str]:
+    """List the tables and views of the current schema, or of the main schema of a catalog."""
+    if connection.name != "duckdb":
+        return list(connection.list_tables())
+    if catalog is None and source_tables(connection):
+        return source_tables(connection)
+    # not list_tables(): the query of Ibis 12 fails on DuckDB 2
+    places = (
+        "table_catalog IN (current_database(), 'temp') AND table_schema = current_schema()"
+        if catalog is None
+        else f"table_catalog = '{catalog}' AND table_schema = 'main'"
+    )
+    rows = connection.con.sql(
+        f"SELECT table_name FROM information_schema.tables WHERE {places}"
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
 def in_duckdb(table: ir.Table, local: LocalTables) -> ir.Table:
     """Copy a table of an engine that does not compute here, such as SQLite or Polars, to DuckDB."""
     backend: Any = table.get_backend()

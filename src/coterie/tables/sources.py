@@ -1,40 +1,61 @@
-"""The source of labels: files, a table in the database of the engine, or an Ibis table."""
+"""Tables in their engine: files, tables of a database, and Ibis tables; no row is read.
+
+DuckDB and Spark read the same rows of text files: their header is read here, so that no engine
+guesses the dialect, takes a line for a comment or matches columns by position.
+
+JSON lines are one object per line, its values text columns with dotted names. The value of
+``price`` in ``{"imp": [{"bid": {"price": 2.5}}]}`` is the column ``imp.0.bid.price``. Only the
+first element of a list has columns; where a list has several, the column holds the text of the
+whole object, which is no number. A line that is not an object has nulls only. Columns are those of
+the first lines, and those that are named.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import glob
+import gzip
+import io
+import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import InvalidLabelsError, TableError
-from coterie.tables.engine_files import (
-    TEXT_ENDINGS,
-    TextLayout,
-    delimiter_of,
-    escaped_for_hadoop,
-    header_difference,
-    header_fields,
-    header_line,
-    is_remote,
-    is_text,
-    path_for_duckdb,
-    path_for_spark,
-    text_in_duckdb,
-    text_in_spark,
+from coterie.tables.engines import (
+    LocalTables,
+    computes,
+    engine_errors,
+    fetch,
+    in_duckdb,
+    table_names,
 )
-from coterie.tables.engines import LocalTables, computes, engine_errors, in_duckdb, source_tables
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    from pyspark.sql import DataFrame, SparkSession
+
+TEXT_ENDINGS = tuple(kind + packed for kind in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
+JSON_ENDINGS = tuple(
+    kind + packed for kind in (".jsonl", ".ndjson", ".json") for packed in ("", ".gz", ".zst")
+)
+#: The first lines of each file, and the number of files, in which columns of JSON are looked for.
+SAMPLED_LINES, SAMPLED_FILES = 1000, 20
+
+#: Packed files begin with these bytes, and have these endings if they are named well.
+_PACKINGS = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")}
+_LONGEST_HEADER = 1 << 20
+
+#: A path into an object of JSON: keys, and 0 for the first element of a list.
+Keys = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +76,7 @@ def open_source(source: Any, local: LocalTables) -> LabelSource:
     if is_ibis_table(source):
         is_copied = not computes(source.get_backend())
         return LabelSource(in_duckdb(source, local) if is_copied else source, "the table given")
-    if isinstance(source, str) and not Path(source).exists() and source in _tables(connection):
+    if isinstance(source, str) and not Path(source).exists() and source in table_names(connection):
         return LabelSource(connection.table(source), f"table {source}")
     paths = _files(source)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else paths[0]
@@ -162,20 +183,6 @@ def _in_folder(folder: Path) -> list[str]:
     return found
 
 
-def _tables(connection: Any) -> list[str]:
-    """Return the names of the tables and views in the current schema."""
-    if connection.name != "duckdb":
-        return list(connection.list_tables())
-    if source_tables(connection):
-        return source_tables(connection)
-    # not list_tables: the query of Ibis 12 does not work with DuckDB 2
-    rows = connection.con.sql(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() "
-        "AND table_catalog IN (current_database(), 'temp')"
-    ).fetchall()
-    return [name for (name,) in rows]
-
-
 def _read_text(paths: list[str], local: LocalTables) -> ir.Table:
     """Read text files; columns are matched by name."""
     if is_remote(paths[0]):
@@ -278,3 +285,383 @@ def _refuse_different(types: dict[str, dict[str, str]]) -> None:
                     f"{file}: column {name!r} is {kind}, and {wanted[name]} in {first}; write "
                     "both with the same type"
                 )
+
+
+# ---- Delimited text
+
+
+@dataclass(frozen=True)
+class TextLayout:
+    """The format of delimited text."""
+
+    delimiter: str = ","
+    columns: tuple[str, ...] = ()  # empty if only the engine can open the files
+    has_header: bool = True  # without a header, quotes are ordinary characters
+    skip: int = 0  # lines before the header
+
+
+class RejectedLine(NamedTuple):
+    """A line of a text file that is not a row."""
+
+    path: str
+    number: int
+    fault: str
+    hides_others: bool  # an open quote makes the lines after it a part of its field
+
+
+def is_remote(path: str) -> bool:
+    """Return whether only an engine can open a path, for example s3://bucket/bids."""
+    return "://" in path
+
+
+def is_text(name: str) -> bool:
+    """Return whether the name is that of delimited text."""
+    return name.lower().endswith(TEXT_ENDINGS)
+
+
+def first_bytes(path: str, n: int) -> bytes:
+    """Return the first n bytes of a file, or all if it is shorter."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(n)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def open_text(path: str, errors: str = "strict") -> io.TextIOBase:
+    """Open delimited text, packed by gzip or Zstandard or not; skip a byte-order mark."""
+    packing = _packing(path)
+    if packing == "gzip":
+        return gzip.open(path, "rt", encoding="utf-8-sig", errors=errors, newline="")
+    if packing == "zstd":
+        unpacked: Any = pa.input_stream(path, compression="zstd")
+        return io.TextIOWrapper(unpacked, encoding="utf-8-sig", errors=errors, newline="")
+    return Path(path).open(encoding="utf-8-sig", errors=errors, newline="")
+
+
+def header_line(path: str, skip: int = 0) -> str:
+    """Return the first line of a text file after those to skip."""
+    try:
+        with open_text(path) as lines:
+            for _ in range(skip + 1):
+                line = lines.readline(_LONGEST_HEADER)
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path}: the first lines are not UTF-8; save it as UTF-8") from error
+    except (OSError, EOFError) as error:
+        raise TableError(f"{path}: cannot be read: {error}") from error
+    if not line.strip():
+        raise TableError(f"{path}: the file is empty, or begins with an empty line")
+    if "\0" in line:
+        raise TableError(f"{path}: the header has NUL characters, as UTF-16 has; save it as UTF-8")
+    return line.rstrip("\r\n")
+
+
+def header_fields(header: str, delimiter: str) -> list[str]:
+    """Return the names in a header line.
+
+    >>> header_fields('a,"b,c"', ",")
+    ['a', 'b,c']
+    """
+    try:
+        return next(csv.reader([header], delimiter=delimiter))
+    except csv.Error as error:
+        raise TableError(f"a header that begins {header[:40]!r} cannot be read: {error}") from error
+
+
+def delimiter_of(header: str) -> str:
+    """Return the one of comma, tab, semicolon and bar that gives a header line the most names.
+
+    >>> delimiter_of('"a;b;c",d')
+    ','
+    """
+
+    def n_names(delimiter: str) -> int:
+        try:
+            return len(next(csv.reader([header], delimiter=delimiter, strict=True)))
+        except csv.Error:  # quotes inside a name, or a name that is too long
+            return 0
+
+    return max(",\t;|", key=n_names)
+
+
+def header_difference(here: Iterable[str], there: Iterable[str]) -> str:
+    """Describe the difference between the column names of two files."""
+    sides = {"has": set(here) - set(there), "lacks": set(there) - set(here)}
+    parts = [f"it {verb} {', '.join(sorted(names))}" for verb, names in sides.items() if names]
+    return " and ".join(parts) or "the order of columns"
+
+
+def path_for_duckdb(path: str) -> str:
+    """Escape a path for DuckDB, which reads every path as a glob."""
+    return path if is_remote(path) else glob.escape(path)
+
+
+def path_for_spark(path: str) -> str:
+    """Return a path as a URL of the local file system without glob characters."""
+    if is_remote(path):
+        return path
+    return f"file://{escaped_for_hadoop(str(Path(path).absolute()))}"
+
+
+def escaped_for_hadoop(path: str) -> str:
+    r"""Escape the glob characters of Hadoop in a path.
+
+    >>> print(escaped_for_hadoop("a[1]*.csv"))
+    a\[1\]\*.csv
+    """
+    return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)
+
+
+def text_in_duckdb(
+    paths: Sequence[str],
+    layout: TextLayout,
+    connection: Any,
+    view: str | None = None,
+    rejects: str = "",
+) -> ir.Table:
+    """Read text files as a table of DuckDB with text columns; ``view`` names its view.
+
+    A line with another number of fields than the header is an error. With ``rejects``, it is left
+    out instead, and every query adds it to the temporary tables that :func:`rejected_lines` reads.
+    """
+    quote = '"' if layout.has_header else ""
+    columns = dict.fromkeys(layout.columns, "VARCHAR")
+    kept = {"rejects_table": rejects, "rejects_scan": f"{rejects}_scans"}
+    return connection.read_csv(
+        [path_for_duckdb(path) for path in paths],
+        table_name=view,
+        header=layout.has_header,
+        delim=layout.delimiter,
+        quote=quote,
+        escape=quote,
+        comment="",
+        skip=layout.skip,
+        compression=_packing_of(paths),
+        **({"store_rejects": True, **kept} if rejects else {}),
+        # DuckDB guesses a dialect only if the columns are not given
+        **({"columns": columns} if columns else {"all_varchar": True}),
+    )
+
+
+def _packing_of(paths: Sequence[str]) -> str:
+    """Return how files are packed, by their first bytes; "auto" if their names say it."""
+    if any(is_remote(path) for path in paths):
+        return "auto"
+    packings = {path: _packing(path) for path in paths}
+    if len(set(packings.values())) == 1:
+        return packings[paths[0]]
+    for path, packing in packings.items():
+        if packing != _packing_by_name(path):
+            raise TableError(
+                f"{path}: its ending does not say how it is packed ({packing}), and other files "
+                "are packed otherwise; rename it"
+            )
+    return "auto"
+
+
+def _packing(path: str) -> str:
+    start = first_bytes(path, 4)
+    return next((kind for magic, (kind, _) in _PACKINGS.items() if start.startswith(magic)), "none")
+
+
+def _packing_by_name(path: str) -> str:
+    endings = {ending: kind for kind, ending in _PACKINGS.values()}
+    return endings.get(Path(path).suffix.lower(), "none")
+
+
+def rejected_lines(rejects: str, connection: Any) -> list[RejectedLine]:
+    """Return the lines left out so far, by file and number."""
+    rejected = connection.con.sql(
+        # every query repeats the lines, and one line may have several messages
+        "SELECT file_path, line, min(error_message), "
+        "max(error_type::VARCHAR = 'LINE SIZE OVER MAXIMUM' OR (error_type::VARCHAR = "
+        "'UNQUOTED VALUE' AND contains(rtrim(csv_line, chr(10)), chr(10)))) "
+        f"FROM {rejects} JOIN {rejects}_scans USING (scan_id, file_id) "
+        "GROUP BY file_path, line ORDER BY ALL"
+    )
+    return [RejectedLine(*row) for row in rejected.fetchall()]
+
+
+def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSession) -> DataFrame:
+    """Read text files as a Spark frame with text columns."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if layout.skip:
+        raise TableError(f"{paths[0]}: Spark does not skip the line before the header: remove it")
+    for path in paths:
+        if not is_remote(path) and _packing(path) != _packing_by_name(path):
+            raise TableError(
+                f"{path}: its ending does not say how it is packed ({_packing(path)}), which Spark "
+                "needs; rename it"
+            )
+    schema = StructType([StructField(name, StringType()) for name in layout.columns])
+    return session.read.csv(
+        [path_for_spark(path) for path in paths],
+        schema=schema if layout.columns else None,
+        sep=layout.delimiter,
+        header=layout.has_header,
+        quote='"' if layout.has_header else "",
+        escape='"',
+        multiLine=True,
+        mode="FAILFAST",
+        # if headers were not compared here, Spark compares them
+        enforceSchema=bool(layout.columns),
+    )
+
+
+# ---- JSON lines
+
+
+def is_json(name: str) -> bool:
+    """Return whether the name is that of JSON lines."""
+    return name.lower().endswith(JSON_ENDINGS)
+
+
+def dotted_keys(value: Any, keys: Keys = ()) -> Iterator[Keys]:
+    """Yield the paths to all values of an object.
+
+    >>> list(dotted_keys({"id": 1, "imp": [{"floor": 0.1}, {"floor": 0.2}], "user": {}}))
+    [('id',), ('imp', 0, 'floor')]
+    """
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not set("\"'") & set(key):  # no engine has a path to such a key
+                yield from dotted_keys(part, (*keys, key))
+    elif isinstance(value, list):
+        for part in value[:1]:
+            yield from dotted_keys(part, (*keys, 0))
+    elif keys:
+        yield keys
+
+
+def json_in_duckdb(paths: Sequence[str], connection: Any, named: Sequence[str] = ()) -> ir.Table:
+    """Read files of JSON lines as a table of DuckDB with text columns.
+
+    Columns that are ``named`` are looked for in all lines.
+    """
+    import ibis
+
+    columns = _columns(_sample_in_duckdb(paths, connection), paths[0])
+    late = _named_columns(columns, named)
+    columns |= late
+    nested = {keys[0] for keys in columns.values() if len(keys) > 1}
+    types = {str(keys[0]): "JSON" if keys[0] in nested else "VARCHAR" for keys in columns.values()}
+    table = connection.read_json(
+        [path_for_duckdb(path) for path in paths],
+        columns=types,
+        format="newline_delimited",
+        ignore_errors=True,
+    )
+
+    @ibis.udf.scalar.builtin(signature=(("json", "string"), "string"))
+    def json_extract_string(value: Any, path: Any) -> Any: ...
+
+    def text(keys: Keys) -> Any:
+        value = table[keys[0]]
+        if keys[0] not in nested:
+            return value
+        value_text = json_extract_string(value, _path(keys[1:]))
+        for second in _second_elements(keys):
+            several = json_extract_string(value, _path(second[1:])).notnull()
+            value_text = several.ifelse(value.cast("string"), value_text)
+        return value_text
+
+    values = table.select(**{name: text(keys) for name, keys in columns.items()})
+    if not late:
+        return values
+    known = fetch(values.aggregate(**{name: values[name].count() for name in late}))
+    return values.drop(*(name for name in late if not known[name][0].as_py()))
+
+
+def json_in_spark(
+    paths: Sequence[str], session: SparkSession, named: Sequence[str] = ()
+) -> DataFrame:
+    """Read files of JSON lines as a Spark frame with text columns; see :func:`json_in_duckdb`."""
+    from pyspark.sql import functions
+
+    lines = session.read.text([path_for_spark(path) for path in paths])
+    sample = [row.value for row in lines.limit(SAMPLED_LINES).collect()]
+    columns = _columns(sample, paths[0])
+
+    def text(keys: Keys) -> Any:
+        value_text = functions.get_json_object("value", _spark_path(keys))
+        for second in _second_elements(keys):
+            several = functions.get_json_object("value", _spark_path(second)).isNotNull()
+            value_text = functions.when(several, functions.col("value")).otherwise(value_text)
+        return value_text
+
+    late = _named_columns(columns, named)
+    if late:
+        (known,) = lines.select(*(functions.count(text(keys)) for keys in late.values())).collect()
+        columns |= {name: late[name] for name, n in zip(late, known, strict=True) if n}
+    return lines.select(*(text(keys).alias(name) for name, keys in columns.items()))
+
+
+def _sample_in_duckdb(paths: Sequence[str], connection: Any) -> list[str | None]:
+    step = -(-len(paths) // SAMPLED_FILES)
+    lines = []
+    # otherwise the first lines of any thread would be taken
+    before = connection.settings["preserve_insertion_order"]
+    connection.settings["preserve_insertion_order"] = "true"
+    try:
+        for path in paths[::step]:
+            quoted = path_for_duckdb(path).replace("'", "''")
+            sample = connection.con.sql(
+                f"SELECT json::VARCHAR FROM read_json_objects('{quoted}', "
+                f"format='newline_delimited', ignore_errors=true) LIMIT {SAMPLED_LINES}"
+            )
+            lines += [line for (line,) in sample.fetchall()]
+    finally:
+        connection.settings["preserve_insertion_order"] = before
+    return lines
+
+
+def _columns(lines: Sequence[str | None], path: str) -> dict[str, Keys]:
+    """Return the paths of all values in some lines, by dotted name."""
+    columns: dict[str, Keys] = {}
+    for line in lines:
+        try:
+            value = json.loads(line or "null")
+            found = list(dotted_keys(value)) if isinstance(value, dict) else []
+        except (ValueError, RecursionError):  # nested too deep for columns
+            continue
+        columns |= {".".join(map(str, keys)): keys for keys in found}
+    if not columns:
+        raise TableError(
+            f"{path}: there is no JSON object in the first lines; write one object per line, as "
+            "jq -c '.[]' does"
+        )
+    # an object may be null in some lines
+    inner = {keys[:i] for keys in columns.values() for i in range(1, len(keys))}
+    return {name: keys for name, keys in columns.items() if keys not in inner}
+
+
+def _named_columns(columns: Mapping[str, Keys], named: Sequence[str]) -> dict[str, Keys]:
+    """Return the paths of the named columns that the first lines do not have.
+
+    >>> _named_columns({"id": ("id",)}, ["id", "imp.0.price"])
+    {'imp.0.price': ('imp', 0, 'price')}
+    """
+    return {
+        name: tuple(0 if key == "0" else key for key in name.split("."))
+        for name in named
+        if name not in columns and not name.startswith("0") and not set("\"'") & set(name)
+    }
+
+
+def _path(keys: Keys) -> str:
+    """Return a JSON path for DuckDB.
+
+    >>> _path(("imp", 0, "a b"))
+    '$."imp"[0]."a b"'
+    """
+    return "$" + "".join(f"[{key}]" if isinstance(key, int) else f'."{key}"' for key in keys)
+
+
+def _spark_path(keys: Keys) -> str:
+    return "$" + "".join(f"[{key}]" if isinstance(key, int) else f"['{key}']" for key in keys)
+
+
+def _second_elements(keys: Keys) -> list[Keys]:
+    """Return the paths of the second elements of all lists on a path."""
+    return [(*keys[:i], 1) for i, key in enumerate(keys) if key == 0 and isinstance(key, int)]

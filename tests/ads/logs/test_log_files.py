@@ -17,8 +17,8 @@ from coterie.ads.logs.log_files import (
     read_files,
 )
 from coterie.errors import TableError
-from coterie.tables.engine_files import rejected_lines
 from coterie.tables.engines import fetch
+from coterie.tables.sources import rejected_lines
 
 
 def touch(folder: Path, *names: str) -> None:

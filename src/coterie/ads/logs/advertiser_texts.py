@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from coterie.ads.logs.log_files import is_parquet
 from coterie.errors import TableError
-from coterie.tables.engine_files import delimiter_of, is_remote, open_text
 from coterie.tables.engines import engine_message, fetch
+from coterie.tables.sources import delimiter_of, is_remote, open_text
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

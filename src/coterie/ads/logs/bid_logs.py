@@ -21,8 +21,8 @@ from coterie.ads.logs.notice_joins import JoinedBids
 from coterie.ads.logs.raw_logs import Source, is_table, open_raw
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.wording import short_repr
-from coterie.tables.engine_files import RejectedLine, rejected_lines
 from coterie.tables.engines import fetch
+from coterie.tables.sources import RejectedLine, rejected_lines
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

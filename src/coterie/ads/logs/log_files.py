@@ -19,27 +19,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import TableError
-from coterie.tables.engine_files import (
+from coterie.tables.engines import engine_errors, engine_message
+from coterie.tables.sources import (
+    SAMPLED_FILES,
+    SAMPLED_LINES,
     TextLayout,
     delimiter_of,
     first_bytes,
     header_difference,
     header_fields,
     header_line,
+    is_json,
     is_remote,
     is_text,
+    json_in_duckdb,
+    json_in_spark,
     path_for_duckdb,
     path_for_spark,
     text_in_duckdb,
     text_in_spark,
-)
-from coterie.tables.engines import engine_errors, engine_message
-from coterie.tables.json_lines import (
-    SAMPLED_FILES,
-    SAMPLED_LINES,
-    is_json,
-    json_in_duckdb,
-    json_in_spark,
 )
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from coterie.tables.engines import (
     engine_errors,
     in_duckdb,
     source_tables,
+    table_names,
 )
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _find(source: Any, connection: Any, table: str | None, named: Sequence[str])
         if source_tables(connection):
             raise TableError(
                 f"{source}: there is no such table; those of the schema are "
-                f"{', '.join(sorted(_tables(connection))) or 'none'}"
+                f"{', '.join(sorted(table_names(connection))) or 'none'}"
             )
     paths = log_files.find_files(source)
     if len(paths) == 1 and log_files.is_database(paths[0]):
@@ -157,25 +158,7 @@ def _not_read(source: Any) -> str:
 
 
 def _named_table(connection: Any, name: str) -> ir.Table | None:
-    return connection.table(name) if name in _tables(connection) else None
-
-
-def _tables(connection: Any, catalog: str | None = None) -> list[str]:
-    """List the tables and views of the current schema, or of the main schema of a catalog."""
-    if connection.name != "duckdb":
-        return list(connection.list_tables())
-    if catalog is None and source_tables(connection):
-        return source_tables(connection)
-    # not list_tables(): the query of Ibis 12 fails on DuckDB 2
-    places = (
-        "table_catalog IN (current_database(), 'temp') AND table_schema = current_schema()"
-        if catalog is None
-        else f"table_catalog = '{catalog}' AND table_schema = 'main'"
-    )
-    rows = connection.con.sql(
-        f"SELECT table_name FROM information_schema.tables WHERE {places}"
-    ).fetchall()
-    return [name for (name,) in rows]
+    return connection.table(name) if name in table_names(connection) else None
 
 
 def _in_database(path: str, connection: Any, table: str | None) -> RawLog:
@@ -186,7 +169,7 @@ def _in_database(path: str, connection: Any, table: str | None) -> RawLog:
     with engine_errors(f"{path}: DuckDB cannot open it; another program may be writing to it"):
         quoted = str(Path(path).absolute()).replace("'", "''")
         connection.con.sql(f"ATTACH IF NOT EXISTS '{quoted}' AS {catalog} (READ_ONLY)")
-        names = _tables(connection, catalog)
+        names = table_names(connection, catalog)
     logs = [name for name in names if name not in log_files.NOT_LOGS]
     chosen = table or ("bids" if "bids" in logs else logs[0] if len(logs) == 1 else "")
     if chosen not in names:
