@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError, TableError
 from coterie.runtime.devices import available_memory
@@ -333,9 +333,11 @@ def _postgres(
     named.pop("schema", None)
     where = masked(url).partition("?")[0]
     with engine_errors(f"{where}: cannot connect to PostgreSQL", InvalidParameterError):
-        uri = f"postgresql://{place}?{urlencode(named)}"
+        uri = f"postgresql://{place}?{urlencode(named, quote_via=quote)}"
         source = adbc_driver_postgresql.dbapi.connect(uri, autocommit=True)
-    with engine_errors(where), source.cursor() as cursor:
+    with contextlib.ExitStack() as closing, engine_errors(where):
+        closing.callback(source.close)
+        cursor = closing.enter_context(source.cursor())
         cursor.execute(
             "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) "
             "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
@@ -356,6 +358,8 @@ def _postgres(
             raise InvalidParameterError(
                 f"url={masked(url)!r}: there is no such schema, or the account may not use it"
             )
+        cursor.close()
+        closing.pop_all()
 
     def query(table: str) -> tuple[str, Mapping[str, str]]:
         """Select the columns that Arrow has types for as they are, and others as text."""
@@ -383,7 +387,9 @@ def _sqlite(place: str, for_duckdb: Mapping[str, str]) -> BaseBackend:
 
     path = _database_file(place)
     with engine_errors(f"{path}: cannot open it", InvalidParameterError):
-        source = adbc_driver_sqlite.dbapi.connect(f"file:{path}?mode=ro", autocommit=True)
+        source = adbc_driver_sqlite.dbapi.connect(
+            f"file:{quote(str(path))}?mode=ro", autocommit=True
+        )
     with engine_errors(f"{path}: cannot read it"), source.cursor() as cursor:
         cursor.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         tables = {name for (name,) in cursor.fetchall()}
