@@ -74,7 +74,18 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         try:
             # links are followed
             target = Path(os.path.realpath(folder))
-            _refuse_folder(folder, target)
+            parent, is_folder = target.parent, target.is_dir()
+            has_content = is_folder and any(target.iterdir())
+            in_use = is_folder and (target.is_mount() or target == Path.cwd())
+            _refuse(
+                folder,
+                (not parent.exists(), f"the folder {parent} does not exist; make it"),
+                (not parent.is_dir(), f"{parent} is not a folder"),
+                (target.exists() and not is_folder, "it is a file; give a new folder"),
+                (has_content, "the folder is not empty; give a new one, or empty it"),
+                (in_use, "the folder is mounted or the current one; give a new folder in it"),
+                (not os.access(parent, os.W_OK | os.X_OK), f"the folder {parent} is read-only"),
+            )
             remove_stale(target)
             hidden = unfinished_path(target)
             hidden.mkdir(0o700)
@@ -94,9 +105,19 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise an OutputError if a file cannot be written; callers use it to fail early."""
     target = Path(path)
     with output_errors(target):
-        obstacle = _obstacle(target, _follow_link(target).parent)
-    if obstacle:
-        raise OutputError(f"cannot write {target}: {obstacle}")
+        folder, exists = _follow_link(target).parent, target.exists()
+        _refuse(
+            target,
+            (not folder.exists(), f"the folder {folder} does not exist; create it"),
+            (not folder.is_dir(), f"{folder} is not a folder"),
+            (target.is_dir(), "it is a folder; give the name of a file in it"),
+            (exists and not target.is_file(), "it is a device or a pipe; give the name of a file"),
+            (not os.access(folder, os.W_OK | os.X_OK), f"the folder {folder} is read-only"),
+            (
+                exists and not os.access(target, os.W_OK),
+                "the file is read-only; choose another name",
+            ),
+        )
 
 
 @contextlib.contextmanager
@@ -186,35 +207,11 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _obstacle(target: Path, folder: Path) -> str:
-    """Return why a file cannot be written to a folder, or an empty text."""
-    exists = target.exists()
-    obstacles = (
-        (not folder.exists(), f"the folder {folder} does not exist; create it"),
-        (not folder.is_dir(), f"{folder} is not a folder"),
-        (target.is_dir(), "it is a folder; give the name of a file in it"),
-        (exists and not target.is_file(), "it is a device or a pipe; give the name of a file"),
-        (not os.access(folder, os.W_OK | os.X_OK), f"the folder {folder} is read-only"),
-        (exists and not os.access(target, os.W_OK), "the file is read-only; choose another name"),
-    )
-    return next((reason for met, reason in obstacles if met), "")
-
-
-def _refuse_folder(folder: Path, target: Path) -> None:
-    parent, is_folder = target.parent, target.is_dir()
-    in_use = is_folder and (target.is_mount() or target == Path.cwd())
-    has_content = is_folder and any(target.iterdir())
-    obstacles = (
-        (not parent.exists(), f"the folder {parent} does not exist; make it"),
-        (not parent.is_dir(), f"{parent} is not a folder"),
-        (target.exists() and not is_folder, "it is a file; give a new folder"),
-        (has_content, "the folder is not empty; give a new one, or empty it"),
-        (in_use, "the folder is mounted or the current one; give a new folder in it"),
-        (not os.access(parent, os.W_OK | os.X_OK), f"the folder {parent} is read-only"),
-    )
-    reason = next((reason for applies, reason in obstacles if applies), "")
-    if reason:
-        raise OutputError(f"cannot write {folder}: {reason}")
+def _refuse(target: Path, *obstacles: tuple[bool, str]) -> None:
+    """Raise an OutputError with the first reason that applies."""
+    for applies, reason in obstacles:
+        if applies:
+            raise OutputError(f"cannot write {target}: {reason}")
 
 
 def _follow_link(target: Path) -> Path:
