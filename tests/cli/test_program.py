@@ -68,6 +68,8 @@ def test_help_of_a_command_has_an_example(run, command):
     result = run(*command.split(), "--help")
     assert result.exit_code == 0
     assert f"Example: coterie {command} " in " ".join(result.stdout.split())
+    assert "{" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
     assert ("--json" in result.stdout) == (command != "ads serve")
     assert ("--quiet" in result.stdout) == (command != "methods")
 

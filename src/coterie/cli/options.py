@@ -63,7 +63,7 @@ Model = Annotated[
     typer.Option(
         "--save-model",
         metavar="FILE",
-        help="Write the fitted model here, for coterie.load_model in Python.",
+        help="Write the fitted model here, for coterie predict, and coterie.load_model in Python.",
     ),
 ]
 Report = Annotated[
@@ -121,7 +121,7 @@ Engine = Annotated[
         "--engine",
         metavar="URL",
         help="Where to process the table: duckdb://, pyspark://HOST:PORT, "
-        "postgres://HOST/DATABASE, or none for memory.",
+        "postgres://HOST/DB, or none for memory.",
     ),
 ]
 MemoryLimit = Annotated[

@@ -95,6 +95,10 @@ class Command(typer.core.TyperCommand):
                     )
         return super().parse_args(ctx, args)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments for the line of usage, without Typer's braces."""
+        return [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an error about a parameter names the option of this name instead."""
         try:

@@ -1,6 +1,7 @@
 """Scikit-learn, imported in half of the time.
 
-It imports pandas, which the program does not use, and scipy.stats, which the program rarely uses.
+It imports pandas, which the program does not use, and scipy.stats, which the program rarely uses:
+modules under ``sklearn.metrics``, which even k-means needs, import four functions of it by name.
 """
 
 from __future__ import annotations
@@ -11,17 +12,7 @@ from types import ModuleType
 from typing import Any
 
 _STATS = "scipy.stats"
-#: What modules of scikit-learn import from scipy.stats by name, and use in functions only.
 _NAMES = ("chi2", "gmean", "rankdata", "spearmanr")
-
-
-class _LaterModule(ModuleType):
-    """Stands for scipy.stats until more than one of the names is asked for."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Later(name) if name in _NAMES else getattr(_stats(), name)
 
 
 class _Later:
@@ -35,6 +26,15 @@ class _Later:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(getattr(_stats(), self._name), name)
+
+
+class _LaterModule(ModuleType):
+    """Stands for scipy.stats until another name than the four is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Later(name) if name in _NAMES else getattr(_stats(), name)
 
 
 def import_scikit_learn() -> None:
