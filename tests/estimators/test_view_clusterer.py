@@ -95,6 +95,16 @@ def test_scales_of_columns_do_not_matter(views):
     assert (fitted(units, standardize=False).labels_ != fitted(named).labels_).any()
 
 
+def test_a_note_names_the_view_with_columns_of_very_different_spread(views):
+    """Unscaled columns of different units give a note, which standardize=True avoids."""
+    named, _ = views
+    units = named | {"shape": named["shape"] * [1, 4096]}
+    settings = {"n_partitions": 2, "ensemble": "kmeans"}
+    (note,) = fitted(units, standardize=False, **settings).notes_
+    assert note.startswith("shape: column 1 varies ") and note.endswith("if their units differ")
+    assert fitted(units, **settings).notes_ == ()
+
+
 def test_each_view_may_have_its_own_ensemble(views):
     """A dict has the ensemble of each view; partitions are named by view, kind and number."""
     named, _ = views
