@@ -345,12 +345,12 @@ def test_degrees_are_shares_of_the_other_points():
 
 
 def test_a_weak_member_of_a_camp_is_named():
-    """An annotator who guesses most answers agrees beyond chance, but hardly."""
+    """An annotator who guesses most answers agrees beyond chance, but weakly."""
     y = np.repeat(np.arange(4), [200, 100, 50, 25])
     P = np.column_stack([redrawn(y, 0.8 if v == 3 else 0.2, v) for v in range(9)])
     dissent = partition_agreement(pd.DataFrame(P, columns=list("abcdefghi")))
     assert dissent.weights.min() == 1 and np.flatnonzero(dissent.weak).tolist() == [3]
-    assert dissent.in_words() == "all 9 partitions agree beyond chance, but hardly d"
+    assert dissent.in_words() == "all 9 partitions agree beyond chance; 1 only weakly (d)"
     est = RobustConsensus(4, random_state=0).fit(P)
     assert [row.name for row in partition_report(est) if row.weak] == ["3"]
 

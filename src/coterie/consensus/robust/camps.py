@@ -113,10 +113,10 @@ class Dissent:
         V, camps = len(self.groups), np.bincount(self.groups)
         if V == 1:
             return "one partition: nothing to agree on"
-        weak = self._listed(np.flatnonzero(self.weak & (self.weights > 0)), names)
-        hardly = f", but hardly {weak}" if weak else ""
+        weak = np.flatnonzero(self.weak & (self.weights > 0))
+        weakly = f"; {len(weak)} only weakly ({self._listed(weak, names)})" if len(weak) else ""
         if len(camps) == 1:
-            return f"all {V} partitions agree beyond chance{hardly}"
+            return f"all {V} partitions agree beyond chance{weakly}"
         if self.tied and camps[0] == 1:
             return f"no two of the {V} partitions agree beyond chance, so all of them vote"
         if self.tied:
@@ -127,7 +127,7 @@ class Dissent:
             )
         out = self.dissenters
         shown = self._listed(out, names)
-        agree = f"{camps[0]} of {V} partitions agree{hardly}"
+        agree = f"{camps[0]} of {V} partitions agree{weakly}"
         if len(out) == 1:
             return f"{agree}; 1 dissents ({shown})"
         others = "no two of them agree"
