@@ -49,7 +49,6 @@ COUNT_COLUMN = "coterie_count"
 
 #: Integers with this number of digits fit in 64 bits.
 _LONGEST_INTEGER = 18
-_MEASURES = ("present", "low", "high", "odd", "example")
 _INFINITE = ("inf", "-inf", "infinity", "-infinity")
 _NO_NUMBER = ("nan", *_INFINITE)
 #: The smallest number that a float type may confuse with its neighbours.
@@ -109,14 +108,38 @@ def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profil
         raise TableError(f"{source} has no rows; a table needs at least one")
     columns = []
     for v, name in enumerate(names):
-        measured = {
-            measure: found[f"{measure}{v}"] for measure in _MEASURES if f"{measure}{v}" in found
-        }
-        _refuse(name, measured, str(table[name].type()))
-        columns.append(_column(name, values[name], measured, n_rows))
-    profile = Profile(n_rows, tuple(columns))
-    _refuse_unlabelled(table, profile)
-    return profile
+        present, low, high = (found.get(f"{measure}{v}") for measure in ("present", "low", "high"))
+        if found.get(f"odd{v}"):
+            raise InvalidLabelsError(
+                f"partition '{name}' has labels of type {table[name].type()} such as "
+                f"{found[f'example{v}']} ({found[f'odd{v}']:,} in all) that are not integers, or "
+                f"too large for an exact float; {FEATURES_HINT}"
+            )
+        if low is not None and low < -1:
+            raise InvalidLabelsError(
+                f"label {int(low)} in partition '{name}' is negative; labels are at least 0, and "
+                "-1 means missing"
+            )
+        if not present or (high is not None and high < 0):
+            raise InvalidLabelsError(f"partition '{name}' has no label at all; leave it out")
+        bounds = None if f"low{v}" not in found else (max(int(low), 0), int(high))
+        has_missing = present < n_rows or (bounds is not None and low < 0)
+        columns.append(LabelColumn(name, values[name], bounds, has_missing))
+    if all(column.has_missing for column in columns):
+        is_empty = (
+            column.values.isnull()
+            if column.bounds is None or column.values.type().is_unsigned_integer()
+            else column.values.isnull() | (column.values == -1).fill_null(False)
+            for column in columns
+        )
+        unlabelled = functools.reduce(operator.and_, is_empty)
+        (measured,) = fetch(table.aggregate(n=unlabelled.sum().fill_null(0))).to_pylist()
+        if measured["n"]:
+            raise InvalidLabelsError(
+                f"rows without a label in any partition: {measured['n']:,}; remove them, or label "
+                "them"
+            )
+    return Profile(n_rows, tuple(columns))
 
 
 def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> ir.Table:
@@ -209,50 +232,6 @@ def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
         "odd": odd.sum().fill_null(0),
         "example": column.max(where=odd),
     }
-
-
-def _refuse(name: str, found: Mapping[str, Any], kind: str) -> None:
-    """Refuse numbers that cannot be labels, and a column without labels."""
-    if found.get("odd"):
-        raise InvalidLabelsError(
-            f"partition '{name}' has labels of type {kind} such as {found['example']} "
-            f"({found['odd']:,} in all) that are not integers, or too large for an exact float; "
-            f"{FEATURES_HINT}"
-        )
-    low, high = found.get("low"), found.get("high")
-    if low is not None and low < -1:
-        raise InvalidLabelsError(
-            f"label {int(low)} in partition '{name}' is negative; labels are at least 0, and -1 "
-            "means missing"
-        )
-    if not found["present"] or (high is not None and high < 0):
-        raise InvalidLabelsError(f"partition '{name}' has no label at all; leave it out")
-
-
-def _column(name: str, values: ir.Column, measured: Mapping[str, Any], n_rows: int) -> LabelColumn:
-    missing = measured["present"] < n_rows
-    if "low" not in measured:
-        return LabelColumn(name, values, None, missing)
-    low, high = int(measured["low"]), int(measured["high"])
-    return LabelColumn(name, values, (max(low, 0), high), missing or low < 0)
-
-
-def _is_missing(column: LabelColumn) -> ir.BooleanColumn:
-    missing = column.values.isnull()
-    signed = column.bounds is not None and not column.values.type().is_unsigned_integer()
-    return missing | (column.values == -1).fill_null(False) if signed else missing
-
-
-def _refuse_unlabelled(table: ir.Table, profile: Profile) -> None:
-    """Refuse rows without a label in any partition."""
-    if not all(column.has_missing for column in profile.columns):
-        return
-    unlabelled = functools.reduce(operator.and_, map(_is_missing, profile.columns))
-    (measured,) = fetch(table.aggregate(n=unlabelled.sum().fill_null(0))).to_pylist()
-    if measured["n"]:
-        raise InvalidLabelsError(
-            f"rows without a label in any partition: {measured['n']:,}; remove them, or label them"
-        )
 
 
 # ---- Keys
