@@ -166,7 +166,7 @@ def test_without_resamples_there_is_no_pac(choice: KChoice) -> None:
 def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(
     resampled: dict[int, np.ndarray],
 ) -> None:
-    """PAC and CDF are those of each ensemble; J and eigenvalues those of all side by side."""
+    """PAC and CDF are those of each ensemble; J and eigenvalues those of all together."""
     found = choose_k(resampled, random_state=0)
     assert found.ks.tolist() == [2, 3, 4, 5]
     assert found.pac.tolist() == [proportion_of_ambiguous_pairs(P) for P in resampled.values()]

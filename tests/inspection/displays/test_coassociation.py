@@ -117,7 +117,7 @@ def test_partitions_are_those_of_the_fit_by_default(
 
 
 def test_points_outside_the_fit_are_not_shown(spoilt: np.ndarray) -> None:
-    """``points`` are rows of P, also if some rows have no label and others have weight 0."""
+    """``points`` are rows of P, even if some rows have no label and others have weight 0."""
     P, weights = spoilt.copy(), np.ones(100)
     P[[3, 50]], weights[[0, 70, 99]] = -1, 0
     est = RobustConsensus(3, random_state=0).fit(P, sample_weight=weights)

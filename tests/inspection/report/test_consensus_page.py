@@ -141,6 +141,15 @@ def test_parts_without_data_say_so():
     assert "No partition" not in text
 
 
+def test_weak_partitions_are_named(case):
+    """A partition that hardly agrees with its camp is marked in the table."""
+    contents = consensus_contents(case[1])
+    weak = [replace(row, weak=row.name == "rater 2") for row in contents.partitions]
+    page = read_page(render_report(replace(contents, partitions=weak)))
+    marked = [row[0][0] for row in page.tables[1] if row[-1][0] == "decides, hardly agrees"]
+    assert marked == ["rater 2"]
+
+
 def test_hostile_names_stay_text(tmp_path):
     """Names from data are shown as text, and never become markup or code."""
     X, P, _ = clustered_features()

@@ -152,7 +152,7 @@ def test_columns_of_tables_have_names(table):
 
 
 def test_columns_of_views_are_named_by_view():
-    """Views are placed side by side, and stay sparse if one of them is."""
+    """Columns of views follow each other, and stay sparse if one of them is."""
     first, second = pd.DataFrame({"x": [1.0, 2.0]}), np.array([[3.0, 4.0], [5.0, 6.0]])
     X, names = named_features({"left": first, "right": sp.csr_array(second)}, None, 2)
     assert names == ["left: x", "right: feature 0", "right: feature 1"]

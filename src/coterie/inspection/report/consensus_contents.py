@@ -13,10 +13,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import coterie
-from coterie.arrays import Floats
+from coterie.arrays import AnyArray, Floats
 from coterie.consensus.diagnostics import (
     ClusterRow,
     PartitionRow,
@@ -179,9 +178,7 @@ def consensus_contents(
     )
 
 
-def _row_names(
-    estimator: Any, X: Any, index: Sequence[Any] | None, n: int
-) -> NDArray[np.object_] | None:
+def _row_names(estimator: Any, X: Any, index: Sequence[Any] | None, n: int) -> AnyArray | None:
     """Return the names (n,) of the points, or None if they have only row numbers."""
     fitted, given = row_index(estimator), row_index_of(X)
     refuse_other_rows(given, fitted, "X", "the fit")
@@ -279,7 +276,7 @@ def _agreement(consensus: Any, names: Sequence[str]) -> HeatMap:
     return HeatMap(matrix, blocks, [display.names[v] for v in shown], V)
 
 
-def _coassociation(consensus: Any, rows: NDArray[np.object_] | None) -> HeatMap:
+def _coassociation(consensus: Any, rows: AnyArray | None) -> HeatMap:
     display = CoassociationDisplay._of_estimator(consensus, max_points=_MOST_COASSOCIATED)
     clusters, sizes = np.unique(display.labels, return_counts=True)
     blocks = [(str(b), int(size)) for b, size in zip(clusters, sizes, strict=True)]
@@ -287,9 +284,7 @@ def _coassociation(consensus: Any, rows: NDArray[np.object_] | None) -> HeatMap:
     return HeatMap(display.matrix, blocks, names, len(consensus._tuples.inverse))
 
 
-def _least_certain(
-    estimator: Any, rows: NDArray[np.object_] | None, most: int
-) -> list[DoubtfulPoint]:
+def _least_certain(estimator: Any, rows: AnyArray | None, most: int) -> list[DoubtfulPoint]:
     """Return the least certain points that have a label, by rising confidence.
 
     A point with the largest confidence is listed only if it is doubtful.

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from coterie.arrays import Floats, Ints
+from coterie.arrays import AnyArray, Floats, Ints
 from coterie.ensembles.input_checks import check_features
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.frames import sample_points
@@ -93,7 +92,7 @@ def features_part(
     estimator: Any,
     X: Any,
     feature_names: Sequence[str] | None,
-    row_names: NDArray[np.object_] | None,
+    row_names: AnyArray | None,
 ) -> FeaturesPart:
     """Compare the clusters of a fitted estimator by the features X of its points."""
     X, names = named_features(X, feature_names, len(estimator.labels_))
@@ -146,7 +145,7 @@ def _points_map(
     X: Any,
     names: Sequence[str],
     contrasts: FeatureContrasts,
-    row_names: NDArray[np.object_] | None,
+    row_names: AnyArray | None,
 ) -> PointsMap | None:
     """Draw a sample of the points and place them in the plane.
 
@@ -210,7 +209,7 @@ class FeatureContrasts:
     __repr__ = short_repr
 
 
-def feature_contrasts(X: Any, labels: NDArray[Any]) -> FeatureContrasts:
+def feature_contrasts(X: Any, labels: AnyArray) -> FeatureContrasts:
     """Compute how well each feature separates the clusters, and where each cluster differs.
 
     With n_b points and mean m_b of cluster b, mean μ and variance σ² of all n points,
