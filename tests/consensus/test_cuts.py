@@ -158,41 +158,6 @@ def test_edges_are_counts_or_shares(holes, monkeypatch):
     np.testing.assert_array_equal(seen[0], expected)
 
 
-@pytest.mark.parametrize(("method", "partitioner"), CASES)
-def test_fractional_weights_equal_copies(method, partitioner):
-    """Weights with whole ratios equal copies of the partitions."""
-    weights = np.array([0.5, 0.25, 0.25, 0.75, 0.25, 0.25])
-    P, _ = ct.planted_partitions([40, 40, 40], 6, 1, 0.05, random_state=2)
-    weighted = make(method, partitioner, partition_weights=weights).fit(P)
-    copied = make(method, partitioner).fit(np.repeat(P, [2, 1, 1, 3, 1, 1], axis=1))
-    assert same_partition(weighted.labels_, copied.labels_)
-    scale = 1 if method is MCLA else 4
-    assert weighted.loss_ * scale == pytest.approx(copied.loss_)
-
-
-@pytest.mark.parametrize(("method", "partitioner"), [case for case in CASES if case[0] is not MCLA])
-def test_points_with_labels_of_weight_zero_only(method, partitioner):
-    """Points with labels only in partitions of weight 0 follow these, outside balance and cut."""
-    kinds = np.array([[0, 0, 0], [1, 1, 1], [1, 0, 1], [-1, -1, 0], [-1, -1, 1]])
-    of_point = np.repeat(np.arange(5), [5, 6, 1, 20, 20])
-    est = make(method, partitioner, 2, partition_weights=[1, 2, 0]).fit(kinds[of_point])
-    assert same_partition(est.labels_, np.array([0, 1, 0, 0, 1])[of_point])
-    assert est.loss_ == pytest.approx({CSPA: 6, HBGF: 1, HGPA: 1}[method])
-
-
-def test_many_points_of_a_base_cluster_are_not_merged_blindly():
-    """HBGF with METIS finds five clusters of thousands of points that share few base clusters."""
-    P, y = ct.planted_partitions([1200] * 5, 20, 0, 0.2, random_state=0)
-    assert ct.clustering_accuracy(y, make(HBGF, "metis", 5).fit(P).labels_) > 0.99
-
-
-def test_base_clusters_do_not_count_in_the_balance():
-    """HBGF balances points only, even if the halves have different numbers of base clusters."""
-    column = np.concatenate([np.arange(20), np.full(20, 20)])
-    est = make(HBGF, "metis", 2, imbalance=0.01).fit(np.column_stack([column] * 3))
-    assert est.loss_ == 0 and np.bincount(est.labels_).max() <= 21
-
-
 @pytest.mark.parametrize("partitioner", ["kahypar", "spectral"])
 def test_base_clusters_of_one_point_say_nothing(partitioner):
     """If every base cluster has one point, there are still K clusters."""
@@ -334,6 +299,12 @@ def test_bad_settings_are_refused(settings, message):
     """The message names the parameter and its valid values."""
     with pytest.raises(InvalidParameterError, match=message):
         HBGF(2, **settings).fit([[0], [1], [2]])
+
+
+def test_packages_need_whole_row_weights():
+    """METIS cuts points, so fractional row weights are refused."""
+    with pytest.raises(InvalidParameterError, match="sample_weight: METIS and KaHyPar need whole"):
+        make(HBGF, "metis", 2).fit([[0], [1], [2]], sample_weight=[1, 0.5, 1])
 
 
 @given(

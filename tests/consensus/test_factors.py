@@ -116,25 +116,6 @@ def test_loss_falls_between_the_truth_and_the_eigenvalue_bound(planted, init):
     assert len(est.history_["loss"]) == est.n_iter_
 
 
-def test_best_of_several_starts_is_kept():
-    """best_factor returns the least loss that any of its starts leads to."""
-    tuples = as_label_tuples(random_labels(3))
-    product, norm = factors.coassociation_product(tuples, np.ones(4))
-    starts = factors.factor_starts(tuples, np.ones(4), 3, "random", 6, np.random.RandomState(0))
-    losses = [nonnegative_factor(product, norm, H, 50, 0.0).loss for H in starts]
-    assert factors.best_factor(product, norm, starts, 50, 0.0).loss == min(losses) < max(losses)
-
-
-@pytest.mark.parametrize("init", ["kmeans", "random"])
-def test_starts_are_positive_of_unit_length_and_different(planted, init):
-    """Every start has positive entries and unit columns; duplicates are removed."""
-    tuples = as_label_tuples(planted[0])
-    starts = factors.factor_starts(tuples, np.ones(8), 4, init, 7, np.random.RandomState(0))
-    assert 1 <= len(starts) <= 7 and len({H.tobytes() for H in starts}) == len(starts)
-    for H in starts:
-        assert H.min() > 0 and np.linalg.norm(H, axis=0) == pytest.approx(np.ones(4))
-
-
 def test_points_without_neighbours_are_labelled():
     """Rows that become zero after many sweeps still get one of the K clusters."""
     P = np.vstack([np.repeat([[0, 0], [1, 1]], 20, axis=0), [[2, 2], [3, 3]]])
@@ -180,13 +161,6 @@ def test_quadratic_equals_a_general_solver(seed):
     oracle = minimize(value, start, bounds=[(0, 1)] * 5, constraints=total, tol=1e-12)
     assert w.min() >= 0 and w.sum() == pytest.approx(1)
     assert value(w) == pytest.approx(oracle.fun, abs=1e-7)
-
-
-def test_quadratic_treats_copies_alike():
-    """Where A is singular because of copies, each copy gets the same weight."""
-    A = np.array([[4.0, 4, 1], [4, 4, 1], [1, 1, 3]])
-    w = simplex_quadratic(A, np.array([3.0, 3, 2]), np.full(3, 1 / 3))
-    assert w[0] == pytest.approx(w[1]) and w[0] > 0
 
 
 @settings(max_examples=20)
@@ -237,14 +211,6 @@ def test_many_rounds_run_into_the_degenerate_optimum():
     assert est.loss_ < 0.01 * est.history_["loss"][0]
     even = WeightedConsensus(3, ridge=1e6, random_state=0).fit(P)
     assert even.partition_weights_ == pytest.approx(np.full(4, 0.25), abs=1e-3)
-
-
-def test_leaving_points_out_costs_weight():
-    """Of equal partitions the one that labels half the points has the least weight."""
-    y = np.repeat([0, 1], 20)
-    half = np.where(np.arange(40) % 2 == 0, y, -1)
-    w = WeightedConsensus(2, random_state=0).fit(np.column_stack([y, y, half])).partition_weights_
-    assert w[2] < w[0] and w[0] == pytest.approx(w[1])
 
 
 def random_factor(u, K, points, seed=0):
@@ -310,16 +276,6 @@ def test_compression_is_exact(planted, penalty):
         fits.append(fit_divergence(M, t.weights, W, mass, penalty, 30, 0.0))
     np.testing.assert_allclose(fits[0].losses, fits[1].losses, rtol=1e-9)
     np.testing.assert_allclose(tuples.expand(fits[0].profile), fits[1].profile, atol=1e-9)
-
-
-def test_columns_keep_unit_mass_and_d_the_total(planted):
-    """After a sweep Σ_a ω_a W_ak = 1, and at λ = ∞ Σ d is the number of pairs together."""
-    tuples = as_label_tuples(planted[0])
-    M = tuple_coassociation(tuples, np.ones(8)).dense()
-    start = random_factor(len(M), 3, tuples.weights)
-    fit = fit_divergence(M, tuples.weights, *start, np.inf, 5, 0.0)
-    np.testing.assert_allclose(tuples.weights @ fit.profile, 1.0)
-    assert fit.mass.sum() == pytest.approx(tuples.weights @ M @ tuples.weights, rel=1e-6)
 
 
 def test_one_component_is_the_product_of_the_margins(planted):

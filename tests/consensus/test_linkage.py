@@ -110,17 +110,6 @@ def block_similarity(sizes, inside=0.9, outside=0.1, seed=0):
     return S, blocks
 
 
-@pytest.mark.parametrize("sizes", [[20, 20], [30, 10, 12], [5, 40, 8, 20]])
-def test_large_separate_clusters_are_those_of_the_plain_cut(sizes):
-    """If all clusters are large and no point is nearer to another one, linkage is unchanged."""
-    S, blocks = block_similarity(sizes)
-    weights = np.ones(len(S))
-    labels = sizable_clusters(S, weights, len(sizes))
-    plain = cut_into(weighted_linkage(1.0 - S, weights), len(sizes))
-    assert same_partition(labels, plain)
-    assert same_partition(labels, blocks)
-
-
 def test_stray_points_form_no_clusters():
     """Points that are similar to none join a cluster, where the plain cut has them alone."""
     S, blocks = block_similarity([40, 40, 1, 1, 1])
@@ -237,20 +226,6 @@ def test_compression_is_exact_with_ties(P, K, kind):
     assert (np.diff(tuples.inverse) >= 0).all()
     assert ct.clustering_accuracy(full, compressed) == 1
     assert len(np.unique(compressed)) == K
-
-
-@settings(max_examples=20)
-@given(st.data(), st.sampled_from(LINKAGES))
-def test_any_holes_and_weights_give_a_whole_tree(data, kind):
-    """The tree has every point once and rising heights from 0 to 1."""
-    P = data.draw(label_matrices())
-    weights = data.draw(weights_for(P))
-    est = EvidenceAccumulation(1, linkage=kind, partition_weights=weights).fit(P)
-    heights = est.linkage_[:, 2]
-    assert (np.diff(heights) >= 0).all() and (heights >= 0).all() and (heights <= 1 + 1e-12).all()
-    assert est.lifetimes_.sum() == pytest.approx(1)
-    assert (np.bincount(est.leaves_) == est.leaf_sizes_).all()
-    assert len(est.leaf_sizes_) == est.n_tuples_ == len(heights) + 1
 
 
 @pytest.mark.parametrize("kind", LINKAGES)
@@ -400,32 +375,6 @@ def test_theta_next_to_nothing_silences_no_point(ensemble, strategy):
     assert np.concatenate(est.cluster_weights_).min() > 0
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_scattered_clusters_do_not_mislead(strategy):
-    """Partitions that are random in one region do not decide there."""
-    rng = np.random.default_rng(4)
-    y = np.repeat([0, 1, 2], [40, 30, 20])
-    P = np.column_stack([y] * 9)
-    P[:, 5:] = np.where(y[:, None] == 2, 2, rng.integers(0, 2, (90, 4)))
-    est = LocallyWeightedConsensus(3, strategy=strategy, random_state=0).fit(P)
-    assert ct.clustering_accuracy(y, est.labels_) == 1
-    # the cluster that all nine know is certain, those that four scatter are not
-    assert est.cluster_weights_[0][2] == 1 > est.cluster_weights_[0][0]
-    assert est.cluster_weights_[0][0] > est.cluster_weights_[8][0]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_partitions_of_weight_zero_separate_no_points(strategy):
-    """A partition of weight 0 separates no points, but its clusters have weights."""
-    P = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]])
-    est = LocallyWeightedConsensus(
-        4, strategy=strategy, partition_weights=[1, 0], random_state=0
-    ).fit(P)
-    assert est.labels_.tolist() == [0, 0, 0, 1, 1]
-    np.testing.assert_allclose(est.cluster_weights_[0], 1)
-    np.testing.assert_allclose(est.cluster_weights_[1], np.exp([-2.5, -2.5, 0]))
-
-
 def walks_of(E, n_steps):
     """The concatenated random walks of the definition, (m, m · T)."""
     E = E - np.diag(E.diagonal())
@@ -449,12 +398,6 @@ def test_similarity_is_the_cosine_of_the_walks(n_steps, missing):
     expected = (walks @ walks.T) / np.outer(length, length)
     np.fill_diagonal(expected, 1.0)
     np.testing.assert_allclose(propagated_similarity(E, n_steps), expected, atol=1e-9)
-
-
-def test_a_cluster_without_neighbours_is_similar_to_itself_only():
-    """Empty clusters and clusters that no other overlaps have similarity 0 to all others."""
-    E = np.array([[1.0, 0.5, 0], [0.5, 1, 0], [0, 0, 0]])
-    np.testing.assert_allclose(propagated_similarity(E, 20)[2], [0, 0, 1])
 
 
 def test_split_clusters_are_joined_through_other_partitions():

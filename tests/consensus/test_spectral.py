@@ -238,16 +238,6 @@ def test_a_view_without_a_row_does_not_influence_it():
     np.testing.assert_allclose(both[4], first[4])
 
 
-def test_views_of_features():
-    """Points along three directions in two views of features are separated."""
-    rng = np.random.default_rng(0)
-    y = np.repeat([0, 1, 2], 15)
-    views = [np.eye(3)[y] + 0.1 * rng.standard_normal((45, 3)) for _ in range(2)]
-    found = self_representation(views, np.ones(45), penalty=0.02, angle_penalty=0.02)
-    affinity = code_affinity(found, np.ones(45), 0.05)
-    assert ct.clustering_accuracy(y, spectral_labels(affinity, np.ones(45), 3, 0)) == 1
-
-
 def test_bundles_take_neighbouring_partitions_with_a_vote(labels):
     """Bundles have almost equal sizes, skip weight 0 and scale partitions by weight."""
     tuples = as_label_tuples(labels[0])
@@ -257,14 +247,6 @@ def test_bundles_take_neighbouring_partitions_with_a_vote(labels):
     assert totals.tolist() == [6.0, 2.0, 2.0, 2.0]
     np.testing.assert_allclose((views[0] ** 2).sum(axis=1), 6.0)
     assert len(bundle_partitions(tuples, weights, rows, 20)[0]) == 9
-
-
-def test_planted_clusters_are_found_and_reported(labels):
-    """The planted partition is found, and the history has the loss of every round."""
-    P, y = labels
-    est = CorrelationConsensus(3, n_rounds=4, random_state=0).fit(P)
-    assert ct.clustering_accuracy(y, est.labels_) == 1
-    assert est.history_["loss"][-1] == est.loss_ and len(est.history_["loss"]) == est.n_iter_ == 4
 
 
 @pytest.mark.parametrize(

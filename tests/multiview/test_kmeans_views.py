@@ -169,20 +169,6 @@ def test_fitted_points_are_predicted_as_fitted(views):
         assert (est.predict(est.cluster_centers_) == [0, 1, 2]).all()
 
 
-def test_sparse_views_give_the_labels_of_dense_ones():
-    """Sparse storage changes no label if nothing is shifted."""
-    rng = np.random.default_rng(2)
-    X = rng.poisson(1.0, (60, 5)) * rng.integers(0, 2, (60, 1)) * 1.0
-    Z = rng.normal(size=(60, 2))
-    dense, sparse = (
-        MultiViewKMeans(3, standardize=False, n_init=3, random_state=0).fit([x, Z - Z.mean(axis=0)])
-        for x in (X, csr_array(X))
-    )
-    assert sparse.loss_ == pytest.approx(dense.loss_, rel=1e-6)
-    assert (sparse.labels_ == dense.labels_).all()
-    assert (sparse.predict([csr_array(X), Z - Z.mean(axis=0)]) == sparse.labels_).all()
-
-
 def test_an_empty_cluster_takes_a_point_and_lowers_the_loss():
     """The point comes from a cluster of several, and its centre is the point."""
     X = np.array([[0.0], [1.0], [5.0]])

@@ -473,15 +473,7 @@ def meta_cluster_labels(
 ) -> tuple[Ints, Floats]:
     """Group the base clusters; return the meta-cluster of each tuple, or −1, and its share, (u,).
 
-    ``similarity`` (m, m) is the Jaccard similarity, the weights (V,) are positive, ``rng`` is a
-    RandomState, and the partitioner is "metis" or "linkage".
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> tuples = as_label_tuples([[0, 0], [0, 0], [1, 1]])
-    >>> similarity = jaccard_similarity(all_contingencies(tuples), tuples.offsets)
-    >>> labels, _ = meta_cluster_labels(tuples, np.ones(2), 2, similarity, np.random.RandomState(0))
-    >>> len(set(labels.tolist()))
-    2
+    ``similarity`` (m, m) is the Jaccard similarity, and the weights (V,) are positive.
     """
     # in a sample some base clusters have no point; they are put into a group that cannot win
     used = np.flatnonzero(similarity.diagonal())
@@ -514,11 +506,7 @@ def meta_cluster_labels(
 
 
 def choose_partitioner(wanted: Any, package: str, fallback: str) -> str:
-    """Return the partitioner; ``"auto"`` is the package if it is installed, else the fallback.
-
-    ``wanted`` is "auto", the package ("metis" or "kahypar"), or the fallback, which needs no
-    package.
-    """
+    """Return the partitioner; "auto" is the package if it is installed, else the fallback."""
     check_choice("partitioner", wanted, ("auto", package, fallback))
     if wanted == "auto":
         return fallback if missing_packages([_MODULES[package]]) else package
@@ -537,11 +525,6 @@ def whole_number_weights(weights: Floats) -> Ints:
 
     Ratios stay exact if all weights are multiples of the smallest, at most 1,000 times as large, or
     whole numbers up to 1,000. Others are scaled to a maximum of 1,000 and rounded, to at least 1.
-
-    >>> whole_number_weights(np.array([0.5, 0.5, 1.5]))
-    array([1, 1, 3])
-    >>> whole_number_weights(np.array([2.0, 3.0])), whole_number_weights(np.array([0.2, 0.3]))
-    (array([2, 3]), array([ 667, 1000]))
     """
     for scaled in (weights / weights.min(), weights):
         whole = np.rint(scaled)
@@ -564,13 +547,7 @@ def cut_graph(
         min Σ_{i<j, parts differ} A_ij   s.t.   weight of a part ≤ (1 + imbalance) · total / K
 
     A part may always have ⌈total / K⌉ and one more: with few vertices no cut is nearer to balance.
-    A (n, n) is sparse, symmetric, of whole numbers and without a diagonal; the weights of vertices
-    are whole numbers from 0 up; 1 ≤ K ≤ n.
-
-    The result is the better of two cuts. METIS merges vertices before it cuts; by default also
-    vertices two steps apart, such as all points of a base cluster, which may be unrelated. The
-    other cut does not merge these. If both cuts leave a part empty, recursive bisection is tried
-    too. It leaves parts empty only if K is nearly n.
+    A (n, n) is symmetric, of whole numbers and without a diagonal; 1 ≤ K ≤ n.
     """
     metis = import_module(_MODULES["metis"])
     rng = check_random_state(random_state)
@@ -598,6 +575,9 @@ def cut_graph(
         filled = np.bincount(parts, weights, minlength=n_parts) > 0
         return int(n_parts - filled.sum()), int(weight), parts
 
+    # METIS merges vertices before it cuts; by default also vertices two steps apart, such as all
+    # points of a base cluster, which may be unrelated. The better of both ways is taken. Recursive
+    # bisection leaves parts empty only if K is nearly n.
     cuts = [run(two_hop=False), run(two_hop=True)]
     if all(n_empty for n_empty, _, _ in cuts):
         cuts.append(run(two_hop=True, recursive=True))
@@ -617,14 +597,12 @@ def cut_hypergraph(
         min Σ_e w_e (λ_e − 1)   s.t.   size of a part ≤ (1 + imbalance) · n / K
 
     λ_e is the number of parts with vertices of hyperedge e. Vertex i is in e if the entry (i, e) of
-    the incidence (n, m) is not 0; the weights (m,) are whole numbers from 1 up; 1 ≤ K ≤ n.
-
-    Equal hyperedges are merged, and those of one vertex dropped; the cost stays the same. If none
-    is left, every cut has cost 0, and the shuffled vertices are distributed evenly.
+    the incidence (n, m) is not 0; the weights (m,) are whole numbers; 1 ≤ K ≤ n.
     """
     rng = check_random_state(random_state)
     n = incidence.shape[0]
     place = np.argsort(rng.permutation(n))
+    # equal hyperedges are merged, and those of one vertex dropped; the cost stays the same
     incidence.sort_indices()
     weights: dict[bytes, int] = {}
     for e, weight in enumerate(edge_weights.tolist()):
@@ -632,7 +610,7 @@ def cut_hypergraph(
         if len(vertices) > 1:
             key = vertices.tobytes()
             weights[key] = weights.get(key, 0) + weight
-    if n_parts == 1 or not weights:
+    if n_parts == 1 or not weights:  # every cut has cost 0
         return place % n_parts
     pins = [place[np.frombuffer(key, incidence.indices.dtype)].tolist() for key in weights]
     kahypar = import_module(_MODULES["kahypar"])
@@ -662,15 +640,6 @@ def most_common_parts(points: Ints, parts: Ints, n_tuples: int, n_parts: int) ->
     A balanced cut may separate points with equal labels; here they are put together again. If this
     empties a part, the assignment of parts to tuples that moves the fewest points is used.
     ``points`` (n,) are the tuples of the points, ``parts`` (n,) their parts, K ≤ u.
-
-    >>> most_common_parts(np.array([0, 0, 0, 1, 2]), np.array([1, 1, 0, 0, 0]), 3, 2)
-    array([1, 0, 0])
-
-    Most points of tuples 1 and 2 are in part 2. Part 1 must not be empty, so tuple 2 gets it:
-
-    >>> points = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
-    >>> most_common_parts(points, np.array([0, 0, 1, 2, 2, 2, 2, 2, 1]), 3, 3)
-    array([0, 2, 1])
     """
     cells = np.bincount(points * n_parts + parts, minlength=n_tuples * n_parts)
     counts = cells.reshape(n_tuples, n_parts)

@@ -252,16 +252,7 @@ def nonnegative_factor(
     """Update H and d from a start until the loss is stable.
 
     ``product`` is X (u, K) ↦ M X for a symmetric M ≥ 0 of norm ‖M‖²_F = ``squared_norm``. H (u, K)
-    is the start, ≥ 0; that of d is diag(HᵀMH) by default. The limits are those of
-    :class:`NMFConsensus`.
-
-    >>> M = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    >>> start = np.array([[0.8, 0.3], [0.8, 0.3], [0.3, 0.8]])
-    >>> found = nonnegative_factor(lambda X: M @ X, 5.0, start, 500, 1e-9)
-    >>> np.round(found.H * np.sqrt(found.d), 3)
-    array([[1., 0.],
-           [1., 0.],
-           [0., 1.]])
+    is the start, ≥ 0; that of d is diag(HᵀMH) by default.
     """
     _log.info("nonnegative factor of %d rows and %d columns", *H.shape)
     MH = product(H)
@@ -470,12 +461,8 @@ def weighted_factor(
 def simplex_quadratic(A: Floats, b: Floats, start: Floats) -> Floats:
     """Minimise wᵀA w − 2 bᵀw over w ≥ 0, Σ w = 1, by accelerated projected gradient.
 
-    A (V, V) is symmetric and positive semidefinite, with entries ≥ 0; b and the start are (V,). The
-    value of the result exceeds the minimum by at most 1e-10 of the largest A_vv, and never that of
-    the start.
-
-    >>> simplex_quadratic(np.eye(2), np.array([0.5, 0.25]), np.array([0.5, 0.5]))
-    array([0.625, 0.375])
+    A (V, V) is positive semidefinite, with entries ≥ 0. The value of the result exceeds the minimum
+    by at most 1e-10 of the largest A_vv, and never that of the start.
     """
     step = 0.5 / A.sum(axis=1).max()  # no eigenvalue exceeds the largest row sum
     enough = _GAP * A.diagonal().max()
@@ -498,11 +485,7 @@ def simplex_quadratic(A: Floats, b: Floats, start: Floats) -> Floats:
 
 
 def onto_simplex(x: Floats) -> Floats:
-    """Return the nearest vector with entries ≥ 0 that sum to one.
-
-    >>> onto_simplex(np.array([0.9, 0.5, -1.0]))
-    array([0.7, 0.3, 0. ])
-    """
+    """Return the nearest vector with entries ≥ 0 that sum to one."""
     falling = np.sort(x)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(x) + 1)
     return np.maximum(x - excess[falling > excess][-1], 0.0)

@@ -47,11 +47,6 @@ def weighted_linkage(distances: Floats, weights: Floats, linkage: Linkage = "ave
     A point of weight w counts as w merged copies, which SciPy's ``linkage`` cannot do. The first of
     equally close pairs of clusters is merged; a cluster has the position of its first point. The
     symmetric ``distances`` (u, u) are overwritten, their diagonal is ignored.
-
-    >>> D = np.array([[0.0, 0.1, 0.4], [0.1, 0.0, 1.0], [0.4, 1.0, 0.0]])
-    >>> weighted_linkage(D, np.array([3.0, 1.0, 1.0]))  # 0.55 is (3 · 0.4 + 1.0) / 4
-    array([[0.  , 1.  , 0.1 , 2.  ],
-           [2.  , 3.  , 0.55, 3.  ]])
     """
     if linkage == "average":  # sums over pairs of points are exact, averages are rounded
         distances *= weights[:, None]
@@ -64,11 +59,7 @@ def weighted_linkage(distances: Floats, weights: Floats, linkage: Linkage = "ave
 
 
 def cut_into(tree: Floats, n_clusters: int) -> Ints:
-    """Return labels (u,) of the leaves without the last K − 1 merges.
-
-    >>> cut_into(np.array([[0, 2, 0.1, 2], [1, 3, 0.5, 3]]), 2)
-    array([0, 1, 0])
-    """
+    """Return labels (u,) of the leaves without the last K − 1 merges."""
     u = len(tree) + 1
     done = np.arange(u - min(n_clusters, u))
     pairs = tree[done, :2].astype(np.int64)
@@ -80,15 +71,7 @@ def cut_into(tree: Floats, n_clusters: int) -> Ints:
 
 
 def sizable_clusters(similarity: Floats, weights: Floats, n_clusters: int) -> Ints:
-    """Cluster points by average linkage on 1 − S into K clusters of at least n/(20 K) points.
-
-    See :func:`sizable_cut`; S is (u, u), the weights (u,) are multiplicities, K ≤ u.
-
-    >>> S = np.kron(np.eye(2), np.full((30, 30), 0.9)) + 0.05
-    >>> S[59, :] = S[:, 59] = 0.0  # a stray point
-    >>> np.bincount(sizable_clusters(S, np.ones(60), 2))
-    array([31, 29])
-    """
+    """Cluster points (u,) by average linkage on 1 − S, as :func:`sizable_cut` cuts it, K ≤ u."""
     return sizable_cut(weighted_linkage(1.0 - similarity, weights), similarity, weights, n_clusters)
 
 
@@ -220,13 +203,7 @@ class EvidenceAccumulation(ConsensusFunction):
 def vote_linkage(
     tuples: LabelTuples, partition_weights: Floats, linkage: Linkage = "average"
 ) -> Floats:
-    """Return the tree (u − 1, 4) of linkage on 1 − M; the weights (V,) are positive.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> vote_linkage(as_label_tuples([[0, 0], [0, 1], [1, 2]]), np.ones(2))
-    array([[0. , 1. , 0.5, 2. ],
-           [2. , 3. , 1. , 3. ]])
-    """
+    """Return the tree (u − 1, 4) of linkage on 1 − M; the weights (V,) are positive."""
     # votes are whole numbers, so rounding does not break ties
     coassociation = tuple_coassociation(tuples, partition_weights)
     votes = float(np.rint(1.0 / coassociation.scale))
@@ -358,11 +335,6 @@ def cluster_weights(
 
     which is H(c) / V if no label is missing and all weights are equal. If no partition of positive
     weight labels a point of c, h_c is 0. The ``contingencies`` (m, m) are counted if not given.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> tuples = as_label_tuples([[0, 0], [0, 1], [1, 2]])
-    >>> sorted(cluster_weights(tuples, np.ones(2), 0.5).round(3).tolist())  # one of five is split
-    [0.368, 1.0, 1.0, 1.0, 1.0]
     """
     counts = all_contingencies(tuples) if contingencies is None else contingencies
     starts = tuples.offsets[:-1]
@@ -380,11 +352,6 @@ def locally_weighted_similarity(tuples: LabelTuples, weights: Floats, omega: Flo
 
     For soft partitions, products of memberships replace the brackets. The diagonal is for two
     points of the same tuple.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> tuples = as_label_tuples([[0, 0], [0, 1]])
-    >>> locally_weighted_similarity(tuples, np.ones(2), np.ones(3))[0]
-    array([1. , 0.5])
     """
     strength = np.repeat(weights, tuples.n_labels) * omega
     if tuples.memberships is None:
@@ -499,10 +466,7 @@ def propagated_labels(
     jaccard: Floats,
     n_steps: int = PropagatedConsensus.n_steps,
 ) -> Ints:
-    """Return labels (u,) by average linkage on 1 − S; the weights (V,) are positive.
-
-    ``jaccard`` (m, m) is the Jaccard similarity of the base clusters.
-    """
+    """Return labels (u,) from the Jaccard similarity (m, m) and positive weights (V,)."""
     alpha = partition_weights / partition_weights.sum()
     Z = propagated_similarity(jaccard, n_steps)
     S = np.zeros((tuples.n_tuples, tuples.n_tuples))
@@ -522,12 +486,6 @@ def propagated_similarity(jaccard: Floats, n_steps: int) -> Floats:
         Σ_t P^t (P^t)ᵀ = D^−½ U [ (Uᵀ D U) ∘ Γ ] Uᵀ D^−½,   Γ_ij = Σ_{t=1..T} (λ_i λ_j)^t,
 
     which needs one eigendecomposition instead of T matrix products.
-
-    >>> E = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0.0]])  # a path: both ends see the same
-    >>> propagated_similarity(E, 20).round(6) + 0.0
-    array([[1., 0., 1.],
-           [0., 1., 0.],
-           [1., 0., 1.]])
     """
     E = jaccard.copy()
     np.fill_diagonal(E, 0.0)

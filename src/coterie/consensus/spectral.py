@@ -166,10 +166,7 @@ class KMeansConsensus(ConsensusFunction):
 def profile_labels(
     tuples: LabelTuples, partition_weights: Floats, n_clusters: int, random_state: Any = None
 ) -> tuple[Ints, float]:
-    """Return labels (u,) of the tuples by k-means on the rows of M, and their sum of squares.
-
-    The weights (V,), all positive, are in the order of the tuples' columns.
-    """
+    """Return labels (u,) by k-means on the rows of M, and their sum of squares."""
     rows = profile_coordinates(tuples, partition_weights)
     labelled = rows.any(axis=1)
     rows, counts = rows[labelled], tuples.weights[labelled]
@@ -189,11 +186,6 @@ def profile_coordinates(tuples: LabelTuples, partition_weights: Floats) -> Float
     and the squared distance is (y_a − y_b)ᵀ G (y_a − y_b) with G = Yᵀ diag(w) Y = Q Λ Qᵀ (m, m).
     So the rows of Y Q Λ^½ have these distances. If labels are missing, or if there are few tuples,
     the coordinates are M diag(w)^½. They are zero for tuples without a weighted label.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> E = profile_coordinates(as_label_tuples([[0, 0], [0, 0], [1, 1]]), np.ones(2))
-    >>> float(round(((E[0] - E[1]) ** 2).sum(), 9))  # rows (1, 1, 0) and (0, 0, 1)
-    3.0
     """
     few = tuples.n_tuples <= min(tuples.n_columns, _DENSE_UP_TO)
     if few or not tuples.is_complete(partition_weights):

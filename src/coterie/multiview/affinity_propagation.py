@@ -176,10 +176,6 @@ def summed_similarity(views: Sequence[Any]) -> Floats:
     """Compute S_ij = −Σ_v d_v(i, j)² / mean(d_v²), the mean over all pairs.
 
     A constant view adds nothing.
-
-    >>> summed_similarity([np.array([[0.0], [3.0]]), np.ones((2, 1))])
-    array([[ 0., -2.],
-           [-2.,  0.]])
     """
     n = views[0].shape[0]
     S = np.zeros((n, n))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -169,10 +170,6 @@ def self_tuning_affinity(D2: Floats, n_neighbors: int = 7) -> Floats:
     The scale s_i is the distance of i to its ``n_neighbors``-th neighbour, or to the last one if
     there are fewer. If it is zero, s_i is the distance to the nearest different point. D2 (n, n)
     is overwritten by W.
-
-    >>> self_tuning_affinity(np.array([[0.0, 4.0], [4.0, 0.0]])).round(3)
-    array([[1.   , 0.368],
-           [0.368, 1.   ]])
     """
     neighbour = min(n_neighbors, len(D2) - 1)
     scale2 = np.partition(D2, neighbour, axis=1)[:, neighbour].copy()
@@ -189,17 +186,12 @@ def squared_distances(views: Iterable[Any]) -> Floats:
     """Compute d_ij² = Σ_v ‖x_i^v − x_j^v‖² over all views, without concatenating them.
 
     Distances within rounding errors are set to zero, so that equal rows have distance 0.
-
-    >>> squared_distances([np.array([[0.0], [3.0]]), np.array([[4.0], [0.0]])])
-    array([[ 0., 25.],
-           [25.,  0.]])
     """
-    total: Floats | None = None
-    for X in views:
+
+    def of_view(X: Any) -> Floats:
         D2: Floats = euclidean_distances(X, squared=True)
         norms = row_norms(X, squared=True)
         D2[D2 <= _ROUNDING * X.shape[1] * np.maximum(norms[:, None], norms)] = 0.0
-        total = D2 if total is None else np.add(total, D2, out=total)
-    if total is None:
-        raise InvalidParameterError("there are no views; give at least one array")
-    return total
+        return D2
+
+    return functools.reduce(lambda total, D2: np.add(total, D2, out=total), map(of_view, views))
