@@ -446,8 +446,9 @@ def weighted_factor(
     history: list[float] = []
     for _ in range(max_outer):
         if history:  # from the old factor, which stays if it is better
-            new = nonnegative_factor(*average(w), factor.H, max_iter, tol, factor.d)
-            if new.loss < factor_loss(*average(w), factor.H, factor.d):
+            product, norm = average(w)
+            new = nonnegative_factor(product, norm, factor.H, max_iter, tol, factor.d)
+            if new.loss < factor_loss(product, norm, factor.H, factor.d):
                 factor = new
         history.append(loss(w))
         b = np.add.reduceat((Z.T @ factor.H) ** 2 @ factor.d, firsts)  # ⟨M_v, H D Hᵀ⟩
@@ -461,8 +462,9 @@ def weighted_factor(
 def simplex_quadratic(A: Floats, b: Floats, start: Floats) -> Floats:
     """Minimise wᵀA w − 2 bᵀw over w ≥ 0, Σ w = 1, by accelerated projected gradient.
 
-    A (V, V) is positive semidefinite, with entries ≥ 0. The value of the result exceeds the minimum
-    by at most 1e-10 of the largest A_vv, and never that of the start.
+    Momentum restarts where it leads uphill (Beck and Teboulle 2009; O'Donoghue and Candès 2015). A
+    (V, V) is positive semidefinite, with entries ≥ 0. The value of the result exceeds the minimum by
+    at most 1e-10 of the largest A_vv, and never that of the start.
     """
     step = 0.5 / A.sum(axis=1).max()  # no eigenvalue exceeds the largest row sum
     enough = _GAP * A.diagonal().max()
@@ -485,7 +487,7 @@ def simplex_quadratic(A: Floats, b: Floats, start: Floats) -> Floats:
 
 
 def onto_simplex(x: Floats) -> Floats:
-    """Return the nearest vector with entries ≥ 0 that sum to one."""
+    """Return the nearest vector ≥ 0 that sums to one (Held, Wolfe and Crowder 1974)."""
     falling = np.sort(x)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(x) + 1)
     return np.maximum(x - excess[falling > excess][-1], 0.0)

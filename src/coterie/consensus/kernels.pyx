@@ -119,7 +119,7 @@ def merge_closest(double[:, ::1] table, double[::1] size, Linkage kind, double[:
     part. ``nearest[a]`` is the cluster nearest to a, and ``least[a]`` its distance. A merged
     cluster is never nearer than the nearer of its parts. So after a merge of the nearest cluster,
     ``least[a]`` is a lower bound. It is marked as outdated, and computed again only if it is the
-    least of all.
+    least of all, as in the generic algorithm of Müllner (2011).
     """
     cdef Py_ssize_t u = size.shape[0], step, closest, a, b, c
     cdef int64_t[::1] node = np.arange(u), nearest = np.zeros(u, np.int64)

@@ -506,7 +506,10 @@ def self_representation(
 
 
 def _improve_codes(X: Floats, points: Floats, codes: Floats, slope: Floats) -> Floats:
-    """Improve the codes of one view by accelerated proximal gradient; no row's loss rises."""
+    """Improve the codes of one view; no row's loss rises.
+
+    By accelerated proximal gradient (Beck and Teboulle 2009).
+    """
     single = np.flatnonzero(points == 1)
     # the gradient of row a is (masses_a X − x_a) Xᵀ; its Lipschitz constant is ‖diag(√ω) X‖²
     step = 1.0 / max(float(np.linalg.norm(np.sqrt(points)[:, None] * X, 2)) ** 2, 1.0)

@@ -267,7 +267,8 @@ def low_rank_consensus(
     history: dict[str, list[float]] = {"loss": [], "residual": []}
     converged = False
     while len(history["loss"]) < max_iter and not converged:
-        # J, a copy of Z for the nuclear norm: its proximal map shrinks the eigenvalues
+        # J, a copy of Z for the nuclear norm, whose proximal map shrinks the eigenvalues (Cai,
+        # Candès and Shen 2010)
         values, vectors = np.linalg.eigh((Z + Y_copy / mu) * roots)
         values = _soft(values, 1.0 / mu)
         kept = values != 0
