@@ -463,8 +463,8 @@ def simplex_quadratic(A: Floats, b: Floats, start: Floats) -> Floats:
     """Minimise wᵀA w − 2 bᵀw over w ≥ 0, Σ w = 1, by accelerated projected gradient.
 
     Momentum restarts where it leads uphill (Beck and Teboulle 2009; O'Donoghue and Candès 2015). A
-    (V, V) is positive semidefinite, with entries ≥ 0. The value of the result exceeds the minimum by
-    at most 1e-10 of the largest A_vv, and never that of the start.
+    (V, V) is positive semidefinite, with entries ≥ 0. The value of the result exceeds the minimum
+    by at most 1e-10 of the largest A_vv, and never that of the start.
     """
     step = 0.5 / A.sum(axis=1).max()  # no eigenvalue exceeds the largest row sum
     enough = _GAP * A.diagonal().max()
