@@ -11,8 +11,6 @@ from coterie.errors import InvalidParameterError, TooManyPointsError
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.messages import warn_user
 
-__all__ = ["check_choice", "check_n_clusters", "check_size"]
-
 
 def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
     """Return K as an int between 1 and the number of distinct tuples.

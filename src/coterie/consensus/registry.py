@@ -14,17 +14,6 @@ from typing import Any, Literal
 from coterie.errors import InvalidParameterError
 from coterie.runtime.imports import missing_packages
 
-__all__ = [
-    "CONSENSUS_METHODS",
-    "DEFAULT_METHOD",
-    "MULTIVIEW_METHODS",
-    "Method",
-    "consensus_method",
-    "make_consensus",
-    "make_multiview",
-    "multiview_method",
-]
-
 #: Source of the details of a method, see :class:`Method`.
 Established = Literal["ours", "paper", "author code", "ports", "textbook", "reconstruction"]
 

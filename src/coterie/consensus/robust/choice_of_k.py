@@ -186,21 +186,11 @@ def choose_n_clusters(
     resampled: Mapping[str, Any] | None = None,
     features: FeatureSample | None = None,
 ) -> KChoice:
-    """Compare numbers of clusters and recommend one.
+    """Compare numbers of clusters ``ks`` (L,), by default :func:`default_ks`; recommend one.
 
-    Parameters
-    ----------
-    votes : the partitions that vote
-    ks : (L,) int, optional
-        The K to compare, in rising order; by default :func:`default_ks`.
-    random_state : int, RandomState or None
-    resampled : mapping, optional
-        ``pac``, ``cdf_area`` and ``delta_area`` (L,) of resampled points.
-    features : FeatureSample, optional
-        Features of the points of the tuples, for indices that inform but do not decide.
+    ``resampled`` are ``pac``, ``cdf_area`` and ``delta_area`` (L,) of resampled points, and the
+    indices on ``features`` inform but do not decide.
 
-    Examples
-    --------
     >>> from coterie import planted_partitions
     >>> from coterie.labels.tuples import as_label_tuples
     >>> P, _ = planted_partitions([40, 30, 20, 10], 10, 0, noise=0.2, random_state=0)

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.metrics import (
     calinski_harabasz_score,
     davies_bouldin_score,
@@ -21,9 +20,8 @@ from sklearn.metrics import (
     silhouette_score,
 )
 
+from coterie.arrays import AnyArray, Ints
 from coterie.runtime.wording import short_repr
-
-__all__ = ["FEATURE_INDICES", "FeatureSample", "indices_in_words"]
 
 #: The indices, and whether a large value is good.
 FEATURE_INDICES = {"silhouette": True, "calinski_harabasz": True, "davies_bouldin": False}
@@ -37,18 +35,11 @@ class FeatureSample:
 
     Above 5,000 rows a random sample of 5,000 is drawn, always the same for the same n. Row weights
     are not used: every row counts once.
-
-    Attributes
-    ----------
-    rows : (s,) int
-        The rows of the sample.
-    X : (s, p) array or sparse matrix, or (s, s) distances
-    metric : {"euclidean", "precomputed"}
     """
 
-    rows: NDArray[np.int64]
-    X: Any
-    metric: str = "euclidean"
+    rows: Ints  # (s,)
+    X: Any  # (s, p) array or sparse matrix, or (s, s) distances
+    metric: str = "euclidean"  # or "precomputed"
 
     __repr__ = short_repr
 
@@ -63,7 +54,7 @@ class FeatureSample:
             X = X[:, rows] if metric == "precomputed" else X
         return cls(rows, X, metric)
 
-    def among(self, kept: NDArray[np.int64]) -> FeatureSample:
+    def among(self, kept: Ints) -> FeatureSample:
         """Return the rows of the sample that are kept, numbered by their places among ``kept``.
 
         >>> sample = FeatureSample.draw(np.eye(3)).among(np.array([0, 2]))
@@ -76,7 +67,7 @@ class FeatureSample:
         X = X[:, inside] if self.metric == "precomputed" else X
         return FeatureSample(places[inside], X, self.metric)
 
-    def indices(self, labels: NDArray[Any]) -> dict[str, float]:
+    def indices(self, labels: AnyArray) -> dict[str, float]:
         """Return the indices of labels (s,) of the sample; rows with −1 are left out.
 
         A single cluster, and clusters of one row each, have no index: nan. Calinski–Harabasz and
@@ -106,11 +97,11 @@ class FeatureSample:
         return bool(np.isfinite(self._distances).all())
 
     @cached_property
-    def _distances(self) -> NDArray[Any]:
+    def _distances(self) -> AnyArray:
         """Return the distances of the rows, (s, s), computed once for all clusterings."""
         given = self.metric == "precomputed"
         if given and not self.X.diagonal().any():
-            D: NDArray[Any] = self.X
+            D: AnyArray = self.X
             return D
         D = self.X.copy() if given else pairwise_distances(self.X)
         np.fill_diagonal(D, 0.0)  # rounded otherwise, and refused by scikit-learn

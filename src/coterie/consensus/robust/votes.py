@@ -40,30 +40,14 @@ MOST_TUPLES = 3_000
 
 @dataclass(frozen=True)
 class Votes:
-    """The partitions of positive weight.
+    """The V' of V partitions that have a positive weight."""
 
-    Attributes
-    ----------
-    tuples : :class:`~coterie.labels.tuples.LabelTuples`
-        Distinct tuples of these partitions.
-    weights : (V',)
-        Their weights, all positive.
-    contingencies : (m', m')
-        Contingency tables of all pairs of them.
-    group : (u,) int
-        For each tuple of all partitions, its tuple in ``tuples``.
-    all_weights : (V,)
-        Weights of all partitions, in the order of the columns of all tuples.
-    dissent : :class:`~coterie.consensus.robust.camps.Dissent`
-        Camps of all partitions, in the order of ``all_weights``.
-    """
-
-    tuples: LabelTuples
-    weights: Floats
-    contingencies: Floats
-    group: AnyArray
-    all_weights: Floats
-    dissent: Dissent
+    tuples: LabelTuples  # distinct tuples of these partitions
+    weights: Floats  # (V',)
+    contingencies: Floats  # (m', m') tables of all pairs of these partitions
+    group: AnyArray  # (u,) for each tuple of all partitions, its tuple among these
+    all_weights: Floats  # (V,) in the order of the columns of all tuples
+    dissent: Dissent  # camps of all partitions, in the same order
     _tables: dict[bytes, ClusterTables] = field(default_factory=dict, repr=False)
 
     __repr__ = short_repr
@@ -76,17 +60,10 @@ class Votes:
         n_clusters: int | None = None,
         contingencies: Floats | None = None,
     ) -> Votes:
-        """Compare all partitions and weight them.
+        """Compare all V partitions and weight them as :class:`~coterie.RobustConsensus` does.
 
-        Parameters
-        ----------
-        tuples : distinct tuples of all V partitions
-        partition_weights : {"agreement", "learned"}, array of shape (V,) or None
-            As in :class:`~coterie.RobustConsensus`.
-        n_clusters : int, optional
-            Largest number of clusters of the consensus; used by "learned".
-        contingencies : (m, m), optional
-            Contingency tables of all pairs of partitions; counted if not given.
+        The largest number of clusters is needed only by "learned". The ``contingencies`` (m, m) of
+        all pairs of partitions are counted if they are not given.
         """
         _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
         if contingencies is None:
