@@ -87,12 +87,6 @@ def test_files_are_on_one_line_each(capsys):
     assert capsys.readouterr().out == f"wrote {shown}\nwrote b\n"
 
 
-@pytest.mark.parametrize(("n", "text"), [(0, "0 days"), (1, "1 day"), (1234, "1,234 days")])
-def test_one_is_singular(n, text):
-    """Only the number 1 takes the singular."""
-    assert layout.counted(n, "day") == text
-
-
 @pytest.mark.parametrize(
     ("as_json", "quiet", "printed"),
     [(True, False, "json"), (True, True, "json"), (False, True, ""), (False, False, "summary")],

@@ -65,7 +65,7 @@ def test_every_method_runs_from_the_program(run, labels_csv, key):
     arguments = ["--id", "name", "-k", 3, "--method", key, "-o", out, "--save-model", model]
     result = run("consensus", labels_csv, *arguments)
     assert result.exit_code == 0, result.output
-    assert "100 points, 10 partitions" in result.stdout
+    assert "100 points in 10 partitions" in result.stdout
     assert len(out.read_text().splitlines()) == 101
     assert type(load_model(model)).__name__ == CONSENSUS_METHODS[key].class_name
 

@@ -26,11 +26,6 @@ def test_any_names_can_be_given(names):
     assert names_in(line.getvalue()) == names
 
 
-def test_none_is_none():
-    """Without names the result is None, for all columns."""
-    assert names_in(None) is None
-
-
 @pytest.mark.parametrize("text", ["", ",", "a,,b"])
 def test_a_missing_name_is_wrong_usage(text):
     """An empty name is refused as wrong usage."""

@@ -15,12 +15,6 @@ from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
 from table_files import columns_of
 
 
-def test_only_requested_outputs_have_paths():
-    """An output that was not requested has no path."""
-    assert Outputs(model=Path("m")).paths == {"model": Path("m")}
-    assert Outputs(model=Path("m")).written == {"model": "m"}
-
-
 def test_the_input_is_never_overwritten(tmp_path):
     """An output with the path of the input is refused, also through a link."""
     source = tmp_path / "labels.csv"

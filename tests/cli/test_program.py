@@ -8,14 +8,18 @@ import pty
 import signal
 import subprocess
 import sys
+from typing import Annotated
 
 import pytest
+import typer
 from typer.main import get_command
+from typer.testing import CliRunner
 
 import coterie
 from coterie import RobustConsensus
 from coterie.cli import main
-from coterie.cli.program import ads, app, stopped_by_sigterm
+from coterie.cli.program import Command, Program, ads, app, stopped_by_sigterm
+from coterie.errors import InvalidParameterError
 
 COMMANDS = ("consensus", "cluster", "predict", "choose-k", "methods", "demo")
 ADS = (
@@ -84,15 +88,6 @@ def test_help_of_a_command_has_an_example(run, command):
 def test_wrong_usage_ends_with_2(run, arguments):
     """Wrong usage ends with 2."""
     assert run(*arguments).exit_code == 2
-
-
-def test_bad_input_is_one_line_and_ends_with_1(run, tmp_path):
-    """A CoterieError is one line on the standard error stream, and nothing else is printed."""
-    result = run("consensus", tmp_path / "none.csv")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: there is no file ")
-    assert result.stderr.count("\n") == 1
 
 
 def test_interrupt_ends_with_130_and_writes_nothing(run, labels_csv, tmp_path, monkeypatch):
@@ -231,3 +226,51 @@ def _read(terminal):
         if not part:
             return
         yield part
+
+
+@pytest.fixture
+def shop() -> typer.Typer:
+    """Return a program with options of all kinds, which refuses every price."""
+    app = typer.Typer(cls=Program)
+
+    @app.command(cls=Command)
+    def sell(
+        unit_price: Annotated[str, typer.Option("--unit-price", "-p")],
+        colour: Annotated[list[str] | None, typer.Option("--colour")] = None,
+        quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    ) -> None:
+        what = "size" if colour else "unit_price"
+        raise InvalidParameterError(f"{what}={unit_price!r}: it is too high")
+
+    @app.callback()
+    def _shop() -> None:
+        """Sell."""
+
+    return app
+
+
+@pytest.mark.parametrize("repeated", [["--unit-price", "2"], ["-p", "2"]])
+def test_an_option_with_one_value_is_given_once(shop, repeated):
+    """A second value is wrong usage, also by the short name: the first would be ignored."""
+    result = CliRunner().invoke(shop, ["sell", "--unit-price", "1", *repeated])
+    assert result.exit_code == 2
+    assert "--unit-price" in result.stderr
+    assert "more than once" in result.stderr
+
+
+def test_lists_and_flags_may_be_repeated(shop):
+    """Options of several values, and flags, are accepted twice."""
+    asked = ["sell", "-p", "1", "-q", "-q", "--colour", "red", "--colour", "blue"]
+    assert CliRunner().invoke(shop, asked).exit_code == 1
+
+
+def test_errors_name_the_option(shop):
+    """An error about a parameter has the option and its value as the user writes them."""
+    result = CliRunner().invoke(shop, ["sell", "-p", "9"])
+    assert result.stderr == "error: --unit-price 9: it is too high\n"
+
+
+def test_errors_about_other_parameters_stay_as_they_are(shop):
+    """A parameter without an option is named as it is."""
+    result = CliRunner().invoke(shop, ["sell", "-p", "9", "--colour", "red"])
+    assert result.stderr == "error: size='9': it is too high\n"

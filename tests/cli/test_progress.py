@@ -7,7 +7,8 @@ import warnings
 
 import pytest
 
-from coterie.cli.progress import is_watched, progress_unless, shown_notes
+from answers import assert_one_line
+from coterie.cli.progress import in_options, is_watched, progress_unless, shown_notes
 from coterie.errors import DissentWarning
 from coterie.runtime.messages import announce
 from terminals import watched
@@ -63,3 +64,58 @@ def test_notes_are_shown_even_on_failure(capsys):
         warnings.warn("two camps", DissentWarning, stacklevel=1)
         raise ValueError("no")
     assert capsys.readouterr().err == "note: two camps\n"
+
+
+#: Names that only Python has.
+FOREIGN = ("n_clusters", "n_jobs", "memory_limit", "metric=", "_ ", " X", "partition_weights")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("n_clusters='free': give a number", "-k free: give a number"),
+        ("give a larger n_clusters or leave", "give a larger -k or leave"),
+        ("device='cuda' needs labels", "--device cuda needs labels"),
+        ("device='phone' is no dimension", "device='phone' is no dimension"),
+        ("url='oracle://h': no engine of that name", "--engine oracle://h: no engine of that name"),
+        (
+            "if it names rows, leave it out (in the program: --id)",
+            "if it names rows, name it in --id",
+        ),
+        ("leave it out (in the program: --id or --columns)", "leave it out (--id or --columns)"),
+        ("row 3 of X has values", "row 3 has values"),
+        ("stopped; raise max_iter or tol", "stopped; in Python, raise max_iter or tol"),
+        ("to cluster features use ConsensusClusterer", "to cluster features use coterie cluster"),
+        ("column 'n_clusters_x' stays", "column 'n_clusters_x' stays"),
+    ],
+)
+def test_parameters_become_options(message, expected):
+    """A parameter and its value become the option; other words stay."""
+    assert in_options(message) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("consensus", "{labels}", "-k", 500), "-k 500 is more than the 100 points"),
+        (("cluster", "{features}", "-k", 500), "-k 500 is more than the 60 rows"),
+        (("cluster", "{features}", "--jobs", 0), "--jobs 0: give 1 or more"),
+        (("cluster", "{features}", "--distances"), "--distances needs the distances of all pairs"),
+        (
+            ("consensus", "{labels}", "--engine", "duckdb://", "--memory-limit", "much"),
+            "give --memory-limit a size",
+        ),
+    ],
+)
+def test_errors_name_options(run, labels_csv, features_csv, arguments, part):
+    """No error names a parameter of Python."""
+    places = {"labels": labels_csv, "features": features_csv}
+    result = run(*(str(one).format(**places) for one in arguments), "--id", "name")
+    assert_one_line(result, part)
+    assert not [name for name in FOREIGN if name in result.stderr]
+
+
+def test_reasons_name_no_parameter(run, labels_csv):
+    """The summary says what was asked for without Python."""
+    text = " ".join(run("consensus", labels_csv, "-k", 3, "--refine", "relaxation").stdout.split())
+    assert "relaxation: only the relaxation was asked for" in text

@@ -6,14 +6,12 @@ import gzip
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from answers import assert_one_line, unwrapped
-from coterie.cli.outputs import is_stream
 from coterie.cli.program import app
 
 MAIN = "from coterie.cli import main; main()"
@@ -147,9 +145,3 @@ def test_closed_and_full_streams_are_errors(labels_csv, redirect, message):
     assert done.returncode == 1
     assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1
-
-
-def test_only_the_dash_is_a_stream():
-    """Other paths, and no path, are not streams."""
-    assert is_stream(Path("-")) and is_stream("-")
-    assert not is_stream(None) and not is_stream(Path("/tmp/-")) and not is_stream("a-")
