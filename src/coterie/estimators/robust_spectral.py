@@ -57,6 +57,7 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     objective_ : float
         The loss at the solution: ‖S − H D Hᵀ‖₁ or ‖S − H D Hᵀ‖²_F.
     n_iter_ : int
+        Steps of the ℓ1 solver; 1 for ``loss="l2"``, which is solved directly.
     history_ : dict of lists
     n_features_in_ : int
         n, the number of points.
@@ -115,7 +116,7 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         else:
             self.embedding_ = _leading_factor(S, K)
             self.objective_ = float(((S - self.embedding_ @ self.embedding_.T) ** 2).sum())
-            self.n_iter_, self.history_ = 0, {"objective": [self.objective_]}
+            self.n_iter_, self.history_ = 1, {"objective": [self.objective_]}
         if self.assign_labels == "cluster_qr":
             labels = round_by_pivoted_qr(self.embedding_)
         else:
