@@ -171,6 +171,19 @@ def test_long_lists_are_cut_short(est: RobustConsensus, capsys: pytest.CaptureFi
     assert len(facts.as_json()["camps"]) == 10
 
 
+def test_weak_members_of_a_camp_are_named_in_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+    """Records and the program's table of camps name members that hardly agree with their camp."""
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(4), [200, 100, 50, 25])
+    votes = np.where(
+        rng.random((len(y), 9)) < [0.8] + [0.2] * 8, rng.integers(0, 4, (375, 9)), y[:, None]
+    )
+    P = np.column_stack([votes, rng.permutation(y)])
+    facts = consensus_facts(RobustConsensus(4, random_state=0).fit(P), [*"abcdefghi", "out"])
+    assert [camp.weak for camp in facts.camps] == [["a"], []]
+    assert facts.as_json()["camps"][0]["weak"] == ["a"]
+    assert "a, b, c, d, e, f, g, h, i; weak: a" in printed(facts, capsys)
+
+
 def test_names_are_not_markup(est: RobustConsensus, capsys: pytest.CaptureFixture[str]) -> None:
     """Markup in a name is shown literally, and names of points are short and on one line."""
     facts = consensus_facts(est, ["[bold]a", *NAMES[1:-1], "[/]"])

@@ -255,7 +255,7 @@ def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(14, 5.6), layout="constrained", width_ratios=(1, 1.3)
     )
-    CoassociationDisplay.from_estimator(consensus, P, ax=left)
+    CoassociationDisplay.from_estimator(consensus, P, random_state=0, ax=left)
     PartitionAgreementDisplay.from_estimator(consensus, names, ax=right)
     return figure
 

@@ -122,14 +122,20 @@ def _camp_table(camps: Sequence[CampFacts]) -> Table:
     table.add_column("partitions", overflow="fold")
     for camp in camps[:_MOST_CAMPS]:
         vote = "decides" if camp.mean_weight == 1 else f"weight {camp.mean_weight:.2f}"
-        members, size = ", ".join(camp.partitions[:_MOST_MEMBERS]), len(camp.partitions)
+        size = len(camp.partitions)
+        members = _first(camp.partitions) + (f" ({size} in all)" if size > _MOST_MEMBERS else "")
+        weak = f"; weak: {_first(camp.weak)}" if camp.weak else ""
         table.add_row(
             str(camp.camp),
             str(size),
             f"{camp.mean_agreement:.2f}",
             Text(vote, "green") if camp.decides else Text("ignored", "yellow"),
-            Text(members + (f", … ({size} in all)" if size > _MOST_MEMBERS else "")),
+            Text.assemble(members, (weak, "yellow")),
         )
     if rest := camps[_MOST_CAMPS:]:
         table.add_row("…", str(sum(len(camp.partitions) for camp in rest)), "", "", "the rest")
     return table
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_MEMBERS]) + (", …" if len(names) > _MOST_MEMBERS else "")

@@ -7,7 +7,7 @@ the summary of the program and the HTML report, reads the record and computes no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, Self
 
@@ -85,6 +85,7 @@ class CampFacts:
     mean_weight: float
     mean_agreement: float
     partitions: list[str]
+    weak: list[str] = field(default_factory=list)  # those that agree with the camp much less
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,7 @@ def consensus_facts(
                 mean_weight=float(weights[own].mean()),
                 mean_agreement=float(agreement[own].mean()),
                 partitions=[names[v] for v in own],
+                weak=[names[v] for v in own if dissent.weak[v]],
             )
             for camp, own in enumerate(members)
         ]

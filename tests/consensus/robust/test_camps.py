@@ -131,7 +131,7 @@ def test_deviations_have_bounds(copies, score):
 def test_sample_of_many_points_gives_the_same_camps():
     """A sample gives the camps of all points."""
     P, _ = planted_partitions([3000, 2000], 9, 4, 0.2, random_state=0)
-    sampled = partition_agreement(P, max_points=1000)
+    sampled = partition_agreement(P, max_points=1000, random_state=0)
     full = partition_agreement(P)
     assert sampled.groups.tolist() == full.groups.tolist()
     assert np.abs(sampled.agreement - full.agreement).max() < 0.15

@@ -23,7 +23,7 @@ from coterie import (
     planted_partitions,
 )
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.inspection.displays.frames import cluster_colours
+from coterie.inspection.displays.colours_and_axes import cluster_colours
 from soft_memberships import random_memberships
 
 
@@ -73,7 +73,7 @@ def test_labels_may_be_text_and_tables_frames(spoilt: np.ndarray) -> None:
 def test_many_points_are_sampled_by_cluster() -> None:
     """A sample keeps the shares of the clusters, and one point of the smallest."""
     P, y = planted_partitions([900, 298, 2], 4, n_bad=0, noise=0.1, random_state=0)
-    display = CoassociationDisplay.from_labels(P, y, max_points=120)
+    display = CoassociationDisplay.from_labels(P, y, max_points=120, random_state=0)
     assert display.matrix.shape == (120, 120)
     assert len(set(display.points.tolist())) == 120
     shown = np.bincount(display.labels)

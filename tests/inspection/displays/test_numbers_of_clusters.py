@@ -24,7 +24,7 @@ from coterie import (
     planted_partitions,
 )
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.frames import cluster_colours
+from coterie.inspection.displays.colours_and_axes import cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import carry_colours
 from coterie.inspection.stability import consensus_cdf, resampled_ensembles
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from coterie import ConsensusClusterer, MultiViewClusterer, MultiViewKMeans, PointsDisplay
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.frames import NO_LABEL, cluster_colours
+from coterie.inspection.displays.colours_and_axes import NO_LABEL, cluster_colours
 
 
 @pytest.fixture(scope="module", name="X")

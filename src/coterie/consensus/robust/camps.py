@@ -179,7 +179,7 @@ class Dissent:
         )
 
 
-def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0) -> Dissent:
+def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = None) -> Dissent:
     """Compute agreement and camps of partitions from a sample of at most ``max_points`` points.
 
     Examples

@@ -19,21 +19,20 @@ from coterie.consensus.diagnostics import (
 )
 from coterie.consensus.linkage import weighted_linkage
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.counts.coassociation import check_partition_weights
+from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.errors import InvalidLabelsError
-from coterie.inspection.displays.frames import (
+from coterie.inspection.displays.colours_and_axes import (
     VERMILION,
     Display,
     axes_or_new,
     cluster_colours,
     cluster_image,
-    coassociation_of_points,
     name_blocks,
     panels,
-    sample_points,
     without_frame,
 )
-from coterie.labels.tuples import as_label_tuples
+from coterie.inspection.displays.points import sample_points
+from coterie.labels.tuples import LabelTuples, as_label_tuples
 
 _TITLE = "Which points the partitions put together"
 # colour of branches with points of several clusters
@@ -108,7 +107,7 @@ class CoassociationDisplay(Display):
         confidence: Any = None,
         partition_weights: Any = None,
         max_points: int = 600,
-        random_state: Any = 0,
+        random_state: Any = None,
         ax: Any = None,
         **plot_settings: Any,
     ) -> Self:
@@ -150,7 +149,7 @@ class CoassociationDisplay(Display):
         confidence: Any = None,
         partition_weights: Any = None,
         max_points: int = 600,
-        random_state: Any = 0,
+        random_state: Any = None,
     ) -> Self:
         tuples = as_label_tuples(P)
         n = len(tuples.inverse)
@@ -228,7 +227,7 @@ class ClustermapDisplay(Display):
         estimator: Any,
         *,
         max_points: int = 600,
-        random_state: Any = 0,
+        random_state: Any = None,
         ax: Any = None,
         **plot_settings: Any,
     ) -> Self:
@@ -378,7 +377,7 @@ class ClusterConsensusDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, max_points: int = 600, random_state: Any = 0, ax: Any = None
+        cls, estimator: Any, *, max_points: int = 600, random_state: Any = None, ax: Any = None
     ) -> Self:
         """Draw the clusters of a fitted consensus.
 
@@ -448,6 +447,12 @@ class ClusterConsensusDisplay(Display):
         )
         without_frame(items)
         return self
+
+
+def coassociation_of_points(tuples: LabelTuples, points: Ints, alpha: Floats) -> Floats:
+    """Return M (s, s) of some points; the weights (V,) are in the order of the tuples' columns."""
+    shown = tuples.subset(tuples.inverse[points], np.ones(len(points)))
+    return tuple_coassociation(shown, alpha).dense()
 
 
 def _share_map(ax: Any, matrix: Floats, cmap: str, colorbar: bool, **settings: Any) -> Any:

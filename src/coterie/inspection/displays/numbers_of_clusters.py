@@ -19,21 +19,21 @@ from coterie.consensus.linkage import (
     vote_linkage,
 )
 from coterie.consensus.robust.choice_of_k import KChoice
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.choosing_k import choose_k
-from coterie.inspection.displays.frames import (
+from coterie.inspection.displays.colours_and_axes import (
     BLUE,
     VERMILION,
     Display,
     axes_or_new,
     cluster_image,
     panels,
-    sample_points,
-    tuples_by_k,
     without_frame,
 )
+from coterie.inspection.displays.points import sample_points
 from coterie.inspection.stability import area_growth, area_under, check_ks, consensus_cdf
 from coterie.labels.encode import renumber_by_size
-from coterie.labels.tuples import LabelTuples
+from coterie.labels.tuples import LabelTuples, as_label_tuples
 
 #: Criteria of K that have a panel, in its order.
 CRITERIA = {
@@ -95,7 +95,7 @@ class ChooseKDisplay(Display):
         estimator: Any,
         ks: Iterable[int] | None = None,
         *,
-        random_state: Any = 0,
+        random_state: Any = None,
         ax: Any = None,
     ) -> Self:
         """Draw the choice of K of the partitions of a fitted consensus.
@@ -211,7 +211,8 @@ class ConsensusCDFDisplay(Display):
         Examples
         --------
         >>> from coterie import ConsensusCDFDisplay
-        >>> from coterie.inspection.stability import resampled_ensembles
+        >>> from coterie.inspection.displays.points import sample_points
+        from coterie.inspection.stability import resampled_ensembles
         >>> X = np.append(np.linspace(0, 1, 12), np.linspace(5, 6, 12))[:, None]
         >>> ensembles = resampled_ensembles(X, [2, 3], n_resamples=20, random_state=0)
         >>> ConsensusCDFDisplay.from_ensembles(ensembles).names
@@ -321,7 +322,7 @@ class TrackingDisplay(Display):
         ensembles: Mapping[int, Any],
         *,
         max_points: int = 600,
-        random_state: Any = 0,
+        random_state: Any = None,
         ax: Any = None,
     ) -> Self:
         """Draw the clusters of each ensemble: average linkage on 1 − M, cut into K clusters.
@@ -359,7 +360,7 @@ class TrackingDisplay(Display):
         ks: Iterable[int] | None = None,
         *,
         max_points: int = 600,
-        random_state: Any = 0,
+        random_state: Any = None,
         ax: Any = None,
     ) -> Self:
         """Draw the clusters of the partitions that a consensus was fitted on.
@@ -437,6 +438,27 @@ class TrackingDisplay(Display):
         ax.set_title("Clusters of the points for each K", loc="left")
         ax.spines[:].set_visible(False)
         return self
+
+
+def tuples_by_k(ensembles: Mapping[int, Any]) -> dict[int, LabelTuples]:
+    """Return the tuples of the ensemble of each K, in rising order of K.
+
+    Refuse anything but a mapping of K to labels of the same points.
+    """
+    if not isinstance(ensembles, Mapping):
+        raise InvalidParameterError(
+            f"ensembles is of type {type(ensembles).__name__}; give a mapping of K to labels, as "
+            "made by coterie.inspection.stability.resampled_ensembles"
+        )
+    tuples = {k: as_label_tuples(ensembles[k]) for k in check_ks(ensembles).tolist()}
+    sizes = {k: len(labels.inverse) for k, labels in tuples.items()}
+    if len(set(sizes.values())) > 1:
+        given = ", ".join(f"K={k}: {size}" for k, size in sizes.items())
+        raise InvalidLabelsError(
+            f"the ensembles have different numbers of points ({given}); all must label the same "
+            "points, with −1 for points not drawn"
+        )
+    return tuples
 
 
 def carry_colours(rows: Sequence[AnyArray]) -> Ints:

@@ -12,16 +12,17 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from coterie.arrays import Floats, Ints
+from coterie.arrays import AnyArray, Floats, Ints
+from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.frames import (
+from coterie.inspection.displays.colours_and_axes import (
     NO_LABEL,
     Display,
     axes_or_new,
     cluster_colours,
-    sample_points,
     without_frame,
 )
+from coterie.runtime.sampling import stratified_sample
 
 # a legend with more clusters would be longer than the picture
 _MOST_NAMED = 12
@@ -65,7 +66,7 @@ class PointsDisplay(Display):
         X: Any,
         *,
         max_points: int = 5_000,
-        random_state: Any = 0,
+        random_state: Any = None,
         ax: Any = None,
         **plot_settings: Any,
     ) -> Self:
@@ -166,6 +167,17 @@ class PointsDisplay(Display):
             legend = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "handletextpad": 0.2}
             ax.legend(handles=handles, frameon=False, **legend)
         return self
+
+
+def sample_points(labels: AnyArray, max_points: int, random_state: Any) -> Ints:
+    """Return all points, or a share of each cluster and at least one point of it, in rising order.
+
+    >>> sample_points(np.array([0, 0, 0, 0, 1]), 2, 0).tolist()
+    [2, 4]
+    """
+    check_whole("max_points", max_points)
+    codes = np.unique(labels, return_inverse=True)[1]
+    return np.sort(stratified_sample(codes, max_points, np.random.default_rng(random_state)))
 
 
 def plane(X: Any, n_points: int, random_state: Any) -> tuple[Floats, tuple[str, str]]:

@@ -277,7 +277,9 @@ def _agreement(consensus: Any, names: Sequence[str]) -> HeatMap:
 
 
 def _coassociation(consensus: Any, rows: AnyArray | None) -> HeatMap:
-    display = CoassociationDisplay._of_estimator(consensus, max_points=_MOST_COASSOCIATED)
+    display = CoassociationDisplay._of_estimator(
+        consensus, max_points=_MOST_COASSOCIATED, random_state=0
+    )
     clusters, sizes = np.unique(display.labels, return_counts=True)
     blocks = [(str(b), int(size)) for b, size in zip(clusters, sizes, strict=True)]
     names = [str(i) if rows is None else str(rows[i]) for i in display.points.tolist()]

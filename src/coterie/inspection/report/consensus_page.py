@@ -16,7 +16,7 @@ import numpy as np
 
 from coterie.consensus.facts import KFacts, bound_in_words, sizes_in_words
 from coterie.consensus.robust.feature_indices import indices_in_words
-from coterie.inspection.displays.frames import NO_LABEL, cluster_colours
+from coterie.inspection.displays.colours_and_axes import NO_LABEL, cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import CRITERIA
 from coterie.inspection.report.consensus_contents import (
     MOST_QUOTED,

@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.ensembles.input_checks import check_features
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.frames import sample_points
-from coterie.inspection.displays.points import plane
+from coterie.inspection.displays.points import plane, sample_points
 from coterie.multiview.view_input import named_views
 from coterie.runtime.wording import short_repr, visible
 

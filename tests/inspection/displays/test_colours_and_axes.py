@@ -18,15 +18,15 @@ from coterie import (
     coassociation,
 )
 from coterie.errors import InvalidLabelsError, InvalidParameterError, MissingExtraError
-from coterie.inspection.displays.frames import (
+from coterie.inspection.displays.coassociation import coassociation_of_points
+from coterie.inspection.displays.colours_and_axes import (
     NO_LABEL,
     cluster_colours,
-    coassociation_of_points,
     colour_distances,
     name_blocks,
-    sample_points,
-    tuples_by_k,
 )
+from coterie.inspection.displays.numbers_of_clusters import tuples_by_k
+from coterie.inspection.displays.points import sample_points
 from coterie.labels.tuples import as_label_tuples
 
 

@@ -1,4 +1,4 @@
-"""What the displays share: colours, axes, and the points that they show.
+"""What the displays share: the colours of clusters, axes and panels.
 
 A display is a dataclass of the numbers that its ``plot`` draws. matplotlib is imported when the
 first display is drawn.
@@ -10,20 +10,14 @@ even space and for the eyes of every kind of reader.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats, Ints
-from coterie.counts.coassociation import tuple_coassociation
-from coterie.ensembles.input_checks import check_whole
-from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.inspection.stability import check_ks
-from coterie.labels.tuples import LabelTuples, as_label_tuples
+from coterie.errors import InvalidParameterError
 from coterie.runtime.imports import require_extra
-from coterie.runtime.sampling import stratified_sample
 from coterie.runtime.wording import short_repr
 
 BLUE, VERMILION = "#0072B2", "#D55E00"
@@ -172,41 +166,3 @@ def cluster_image(ax: Any, numbers: Ints) -> Any:
     limits = {"vmin": -0.5, "vmax": len(colours) - 0.5}
     cmap = ListedColormap(colours)
     return ax.imshow(numbers, cmap=cmap, aspect="auto", interpolation="nearest", **limits)
-
-
-def sample_points(labels: AnyArray, max_points: int, random_state: Any) -> Ints:
-    """Return all points, or a share of each cluster and at least one point of it, in rising order.
-
-    >>> sample_points(np.array([0, 0, 0, 0, 1]), 2, 0).tolist()
-    [2, 4]
-    """
-    check_whole("max_points", max_points)
-    codes = np.unique(labels, return_inverse=True)[1]
-    return np.sort(stratified_sample(codes, max_points, np.random.default_rng(random_state)))
-
-
-def coassociation_of_points(tuples: LabelTuples, points: Ints, alpha: Floats) -> Floats:
-    """Return M (s, s) of some points; the weights (V,) are in the order of the tuples' columns."""
-    shown = tuples.subset(tuples.inverse[points], np.ones(len(points)))
-    return tuple_coassociation(shown, alpha).dense()
-
-
-def tuples_by_k(ensembles: Mapping[int, Any]) -> dict[int, LabelTuples]:
-    """Return the tuples of the ensemble of each K, in rising order of K.
-
-    Refuse anything but a mapping of K to labels of the same points.
-    """
-    if not isinstance(ensembles, Mapping):
-        raise InvalidParameterError(
-            f"ensembles is of type {type(ensembles).__name__}; give a mapping of K to labels, as "
-            "made by coterie.inspection.stability.resampled_ensembles"
-        )
-    tuples = {k: as_label_tuples(ensembles[k]) for k in check_ks(ensembles).tolist()}
-    sizes = {k: len(labels.inverse) for k, labels in tuples.items()}
-    if len(set(sizes.values())) > 1:
-        given = ", ".join(f"K={k}: {size}" for k, size in sizes.items())
-        raise InvalidLabelsError(
-            f"the ensembles have different numbers of points ({given}); all must label the same "
-            "points, with −1 for points not drawn"
-        )
-    return tuples
