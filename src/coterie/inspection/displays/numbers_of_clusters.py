@@ -211,8 +211,7 @@ class ConsensusCDFDisplay(Display):
         Examples
         --------
         >>> from coterie import ConsensusCDFDisplay
-        >>> from coterie.inspection.displays.points import sample_points
-        from coterie.inspection.stability import resampled_ensembles
+        >>> from coterie.inspection.stability import resampled_ensembles
         >>> X = np.append(np.linspace(0, 1, 12), np.linspace(5, 6, 12))[:, None]
         >>> ensembles = resampled_ensembles(X, [2, 3], n_resamples=20, random_state=0)
         >>> ConsensusCDFDisplay.from_ensembles(ensembles).names
