@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.cluster import pair_confusion_matrix
@@ -18,16 +18,10 @@ from coterie.counts.contingency import (
 from coterie.errors import TooManyPointsError
 from coterie.inspection.scores import mirkin_distance, mirkin_objective
 from coterie.labels.tuples import as_label_tuples
-from label_matrices import label_matrices, least_objective, weights_for
-from soft_memberships import clustered, pair_matrices, soft_objectives, soft_partitions
+from label_matrices import label_matrices
+from soft_memberships import any_partitions, clustered, pair_matrices, soft_objectives
 
 properties = settings(max_examples=25)
-few_points = label_matrices(max_points=7, max_partitions=4)
-
-
-def indicator(tuples):
-    """Return Z, shape (u, m)."""
-    return (tuples.codes[:, :, None] == np.arange(tuples.n_columns)).sum(axis=1)
 
 
 def counts_of(tuples):
@@ -36,14 +30,17 @@ def counts_of(tuples):
 
 
 @properties
-@given(P=label_matrices(), data=st.data())
-def test_contingencies_are_the_product_of_indicators(P, data):
-    """C = Zᵀ diag(w) Z for the weights of the tuples and for other weights."""
-    tuples = as_label_tuples(P)
-    Z = indicator(tuples)
-    assert_array_equal(all_contingencies(tuples), Z.T @ (tuples.weights[:, None] * Z))
-    w = data.draw(st.lists(st.floats(0, 9), min_size=tuples.n_tuples, max_size=tuples.n_tuples))
-    assert_allclose(all_contingencies(tuples, np.array(w)), Z.T @ (np.array(w)[:, None] * Z))
+@given(P=any_partitions, seed=st.integers(0, 99))
+def test_contingencies_are_the_product_of_indicators(P, seed):
+    """C = Zᵀ diag(w) Z, for the weights of the tuples and for other weights."""
+    tuples, given_columns = as_label_tuples(P), np.hstack(P)
+    Z = given_columns[:, given_columns.any(axis=0)]
+    C = all_contingencies(tuples)
+    assert_allclose(C[np.ix_(tuples.recode, tuples.recode)], Z.T @ Z)
+    w = np.random.default_rng(seed).uniform(0, 9, tuples.n_tuples)
+    C = all_contingencies(tuples, w)
+    share = tuples.expand(w / tuples.weights)[:, None]
+    assert_allclose(C[np.ix_(tuples.recode, tuples.recode)], Z.T @ (share * Z), atol=1e-12)
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
@@ -89,22 +86,6 @@ def test_pair_counts_are_those_of_scikit_learn(P):
 
 @properties
 @given(P=label_matrices())
-def test_cubes_are_the_moments_of_chance(P):
-    """Cubes are Σ_c n_c (n_c − 1)², degrees the other points in the cluster of a point."""
-    tuples = as_label_tuples(P)
-    counts = counts_of(tuples)
-    for v, a in enumerate(P.T[tuples.partition_order]):
-        for w, b in enumerate(P.T[tuples.partition_order]):
-            both = (a >= 0) & (b >= 0)
-            sizes = np.bincount(a[both])
-            expected = (sizes * (sizes - 1.0) ** 2).sum()
-            assert counts.row_cubes[v, w] == expected
-            degrees = [((x[:, None] == x) & (x >= 0)).sum(axis=1) - 1 for x in (a, b)]
-            assert counts.degree_products[v, w] == (degrees[0] * degrees[1])[both].sum()
-
-
-@properties
-@given(P=label_matrices())
 def test_jaccard_similarity_is_that_of_sets(P):
     """It is |c ∩ d| / |c ∪ d| over the points that both partitions label; 0 without such points."""
     tuples = as_label_tuples(P)
@@ -115,16 +96,6 @@ def test_jaccard_similarity_is_that_of_sets(P):
             both = (rows[:, v] >= 0) & (rows[:, w] >= 0)
             in_c, in_d = rows[both, v] == c, rows[both, w] == d
             assert found[c, d] == (in_c & in_d).sum() / max(1, (in_c | in_d).sum())
-
-
-@properties
-@given(P=few_points, data=st.data())
-def test_the_bound_is_below_every_partition(P, data):
-    """No clustering has a smaller objective, for any weights and missing labels."""
-    weights = data.draw(weights_for(P))
-    tuples = as_label_tuples(P)
-    bound = agreement_lower_bound(counts_of(tuples), weights[tuples.partition_order])
-    assert 0 <= bound <= least_objective(P, weights) * (1 + 1e-12) + 1e-12
 
 
 @properties
@@ -158,21 +129,11 @@ def test_tables_beyond_the_memory_are_refused(monkeypatch):
     assert all_contingencies(as_label_tuples((ids % 7)[:, None])).shape == (7, 7)
 
 
-@given(P=soft_partitions())
+@given(P=any_partitions)
 @properties
-def test_contingencies_of_memberships_are_products(P):
-    """C = Zᵀ Z in the order of the given columns."""
-    tuples, given_columns = as_label_tuples(P), np.hstack(P)
-    Z = given_columns[:, given_columns.any(axis=0)]
-    C = all_contingencies(tuples)
-    assert C[np.ix_(tuples.recode, tuples.recode)] == pytest.approx(Z.T @ Z)
-
-
-@given(P=soft_partitions(most=7), seed=st.integers(0, 9))
-@properties
-def test_pairs_of_soft_partitions_are_counted(P, seed):
+def test_pairs_are_counted(P):
     """All pair counts are sums over pairs of different points."""
-    tuples, _, _ = clustered(P, seed)
+    tuples = as_label_tuples(P)
     counts = counts_of(tuples)
     together, both = pair_matrices(P)
     n = len(P[0])
@@ -193,11 +154,12 @@ def test_pairs_of_soft_partitions_are_counted(P, seed):
             assert counts.n_pairs[v, w] == pytest.approx((b[v] * b[w]).sum(), abs=1e-9)
 
 
-@given(P=soft_partitions(most=6), seed=st.integers(0, 99))
+@given(P=any_partitions, seed=st.integers(0, 99))
 @properties
-def test_no_soft_objective_is_below_the_bound(P, seed):
+def test_no_objective_is_below_the_bound(P, seed):
     """No partition of the points has a J below the bound by agreement."""
+    assume(len(P[0]) < 8)  # there are 4,140 partitions of eight points
     tuples, alpha, _ = clustered(P, seed)
     least = soft_objectives(P, np.array(list(all_partitions(len(P[0])))), alpha).min()
     bound = agreement_lower_bound(counts_of(tuples), alpha[tuples.partition_order])
-    assert bound <= least + 1e-9
+    assert 0 <= bound <= least + 1e-9

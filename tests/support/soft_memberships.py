@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from coterie.labels.tuples import as_label_tuples
+from label_matrices import label_matrices
 
 
 def random_memberships(rng, n, widths, *, missing=True):
@@ -30,6 +31,15 @@ def soft_partitions(draw, *, most=7, missing=True):
     n = draw(st.integers(3, most))
     widths = draw(st.lists(st.integers(2, 4), min_size=1, max_size=4))
     return random_memberships(np.random.default_rng(seed), n, widths, missing=missing)
+
+
+def one_hot(P):
+    """Return the memberships (n, K_v) of the partitions in the columns of P, −1 missing."""
+    return [(y[:, None] == np.unique(y[y >= 0])).astype(float) for y in P.T]
+
+
+#: Soft partitions, and labels as membership matrices of zeros and ones, which are read as labels.
+any_partitions = st.one_of(soft_partitions(), label_matrices(max_points=8).map(one_hot))
 
 
 def pair_matrices(P):
