@@ -208,12 +208,3 @@ def test_a_loaded_model_grows(key, tmp_path, spoiled):
     ct.save_model(est, tmp_path / "m.coterie")
     loaded = ct.load_model(tmp_path / "m.coterie").add_partitions(P[:, 24:])
     assert_equally_fitted(loaded, est.add_partitions(P[:, 24:]))
-
-
-@pytest.mark.slow
-def test_another_number_of_clusters(spoiled):
-    """If n_clusters was changed, all candidates are compared as in a fit."""
-    P = spoiled[0][:500]
-    est = ct.RobustConsensus(4, random_state=0).fit(P[:, :24])
-    est.set_params(n_clusters=3).add_partitions(P[:, 24:])
-    assert_equally_fitted(est, ct.RobustConsensus(3, random_state=0).fit(P))

@@ -1,7 +1,5 @@
 """Reports on a fitted consensus, compared with scores of each column and with all pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,18 +32,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:all . partitions are the same")
 
 
 @pytest.fixture(scope="module")
-def spoilt() -> np.ndarray:
+def spoilt():
     """Return six noisy copies of one partition, and four of a wrong one."""
     return planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.1, random_state=0)[0]
 
 
 @pytest.fixture(scope="module")
-def fitted(spoilt: np.ndarray) -> RobustConsensus:
+def fitted(spoilt):
     """Return their consensus."""
     return RobustConsensus(3, random_state=0).fit(spoilt)
 
 
-def test_rows_equal_pairwise_scores(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
+def test_rows_equal_pairwise_scores(spoilt, fitted):
     """Agreement, distance and number of clusters equal scores of each column."""
     n = len(spoilt)
     rows = partition_report(fitted)
@@ -60,21 +58,21 @@ def test_rows_equal_pairwise_scores(spoilt: np.ndarray, fitted: RobustConsensus)
         assert row.camp == fitted.partition_groups_[int(row.name)]
 
 
-def test_rows_come_by_falling_agreement(fitted: RobustConsensus) -> None:
+def test_rows_come_by_falling_agreement(fitted):
     """The partition that agrees most is first; the odd ones out are last."""
     rows = partition_report(fitted)
     assert [r.agreement for r in rows] == sorted((r.agreement for r in rows), reverse=True)
     assert [r.odd_one_out for r in rows] == [False] * 6 + [True] * 4
 
 
-def test_odd_ones_out_are_named_even_when_they_vote(spoilt: np.ndarray) -> None:
+def test_odd_ones_out_are_named_even_when_they_vote(spoilt):
     """With equal weights the dissenters vote, and are still marked."""
     rows = partition_report(RobustConsensus(3, partition_weights=None, random_state=0).fit(spoilt))
     assert {row.name for row in rows if row.odd_one_out} == {"6", "7", "8", "9"}
     assert {row.weight for row in rows} == {1.0}
 
 
-def test_missing_labels_are_left_out_of_both_scores(spoilt: np.ndarray) -> None:
+def test_missing_labels_are_left_out_of_both_scores(spoilt):
     """A partition is compared with the consensus over the points it labels."""
     P = spoilt.copy()
     P[:40, 2] = -1
@@ -86,7 +84,7 @@ def test_missing_labels_are_left_out_of_both_scores(spoilt: np.ndarray) -> None:
     assert row.coverage == est.partition_coverage_[2] == 0.6
 
 
-def test_methods_without_camps_get_them_found(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
+def test_methods_without_camps_get_them_found(spoilt, fitted):
     """The camps do not depend on the consensus function."""
     camps = {
         row.name: row.camp for row in partition_report(L2Consensus(3, random_state=0).fit(spoilt))
@@ -94,7 +92,7 @@ def test_methods_without_camps_get_them_found(spoilt: np.ndarray, fitted: Robust
     assert camps == {row.name: row.camp for row in partition_report(fitted)}
 
 
-def test_names_come_from_the_caller_or_the_table(spoilt: np.ndarray) -> None:
+def test_names_come_from_the_caller_or_the_table(spoilt):
     """Given names win over column names; a wrong number of them is refused."""
     est = RobustConsensus(3, random_state=0).fit(pd.DataFrame(spoilt).add_prefix("view"))
     assert {row.name for row in partition_report(est)} == {f"view{v}" for v in range(10)}
@@ -105,7 +103,7 @@ def test_names_come_from_the_caller_or_the_table(spoilt: np.ndarray) -> None:
         partition_report(est, names=["a", "b"])
 
 
-def test_points_come_by_rising_confidence(fitted: RobustConsensus) -> None:
+def test_points_come_by_rising_confidence(fitted):
     """The n least certain points have their cluster and confidence."""
     rows = point_report(fitted, n=7)
     assert [r.confidence for r in rows] == np.sort(fitted.confidence_)[:7].tolist()
@@ -114,13 +112,13 @@ def test_points_come_by_rising_confidence(fitted: RobustConsensus) -> None:
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True])
-def test_an_invalid_number_of_points_is_refused(fitted: RobustConsensus, n: object) -> None:
+def test_an_invalid_number_of_points_is_refused(fitted, n):
     """The number is an integer, at least 1."""
     with pytest.raises(InvalidParameterError, match="n="):
-        point_report(fitted, n=n)  # type: ignore[arg-type]
+        point_report(fitted, n=n)
 
 
-def test_what_is_no_fitted_consensus_is_refused() -> None:
+def test_what_is_no_fitted_consensus_is_refused():
     """Unfitted estimators and other clusterers are refused."""
     with pytest.raises(NotFittedError):
         partition_report(RobustConsensus(2))
@@ -131,7 +129,7 @@ def test_what_is_no_fitted_consensus_is_refused() -> None:
 Array = np.ndarray
 
 
-def _by_definition(together: Array, both: Array, labels: Array) -> tuple[Array, Array]:
+def _by_definition(together, both, labels):
     """Return the cluster and item consensus from the votes of every pair, (n, n) each."""
     members = np.eye(labels.max() + 1)[labels]
     others = 1 - np.eye(len(labels))
@@ -143,14 +141,14 @@ def _by_definition(together: Array, both: Array, labels: Array) -> tuple[Array, 
         return np.where(number > 1e-9, total / number, np.nan), item
 
 
-def _assert_equal(est: object, together: Array, both: Array) -> None:
-    cluster, item = _by_definition(together, both, est.labels_)  # type: ignore[attr-defined]
+def _assert_equal(est, together, both):
+    cluster, item = _by_definition(together, both, est.labels_)
     np.testing.assert_allclose(cluster_consensus(est), cluster, atol=1e-9)
     np.testing.assert_allclose(item_consensus(est), item, atol=1e-9)
 
 
 @given(data=st.data(), K=st.integers(1, 4))
-def test_means_of_labels_equal_their_definition(data: st.DataObject, K: int) -> None:
+def test_means_of_labels_equal_their_definition(data, K):
     """Both equal a loop over all pairs and partitions, with weights and missing labels."""
     P = data.draw(label_matrices(max_points=9))
     weights = data.draw(weights_for(P))
@@ -160,14 +158,14 @@ def test_means_of_labels_equal_their_definition(data: st.DataObject, K: int) -> 
 
 
 @given(P=soft_partitions(), K=st.integers(1, 3))
-def test_means_of_memberships_equal_their_definition(P: list[Array], K: int) -> None:
+def test_means_of_memberships_equal_their_definition(P, K):
     """For soft partitions, votes are products of memberships."""
     n_tuples = len(np.unique(np.hstack(P), axis=0))
     est = EvidenceAccumulation(min(K, n_tuples)).fit(P)
     _assert_equal(est, *(matrices.sum(axis=0) for matrices in pair_matrices(P)))
 
 
-def test_means_are_those_of_the_coassociation() -> None:
+def test_means_are_those_of_the_coassociation():
     """Without missing labels both are plain means of M."""
     P, _ = planted_partitions([30, 20, 10], 8, n_bad=2, noise=0.3, random_state=0)
     est = L2Consensus(3, random_state=0).fit(P)
@@ -181,7 +179,7 @@ def test_means_are_those_of_the_coassociation() -> None:
     assert item[0, other] == pytest.approx(M[0, labels == other].mean())
 
 
-def test_row_weights_are_copies() -> None:
+def test_row_weights_are_copies():
     """A row of weight 2 counts as two points, each of which has a companion."""
     P = np.array([[0, 0], [0, 1], [1, 2], [1, 2], [2, 2]])
     counts = np.array([2, 1, 3, 1, 1])
@@ -192,7 +190,7 @@ def test_row_weights_are_copies() -> None:
     np.testing.assert_allclose(item_consensus(heavy), item_consensus(copied)[first])
 
 
-def test_points_outside_the_fit_have_no_item_consensus() -> None:
+def test_points_outside_the_fit_have_no_item_consensus():
     """Rows without a label and rows of weight 0 are nan; the others keep their place."""
     P, _ = planted_partitions([20, 10], 6, n_bad=0, noise=0.2, random_state=0)
     P[[0, 9]] = -1
@@ -209,7 +207,7 @@ def test_points_outside_the_fit_have_no_item_consensus() -> None:
     np.testing.assert_allclose(cluster_consensus(est), cluster_consensus(alone))
 
 
-def test_a_cluster_of_one_point_has_no_pairs() -> None:
+def test_a_cluster_of_one_point_has_no_pairs():
     """Its cluster consensus and the item consensus of its point are nan; others are not."""
     est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1]])
     np.testing.assert_array_equal(cluster_consensus(est), [1.0, np.nan])

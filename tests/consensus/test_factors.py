@@ -32,7 +32,7 @@ def planted():
     return ct.planted_partitions([80, 40, 30], 8, 0, 0.2, random_state=0)
 
 
-def random_labels(seed: int, missing: float = 0.0) -> np.ndarray:
+def random_labels(seed, missing=0.0):
     """Thirty rows of four labels 0..2 at random, repeated rows among them."""
     rng = np.random.default_rng(seed)
     P = rng.integers(0, 3, (30, 4))[rng.integers(0, 30, 30)]
@@ -41,7 +41,7 @@ def random_labels(seed: int, missing: float = 0.0) -> np.ndarray:
     return P[(P >= 0).any(axis=1)]
 
 
-def textbook(M: np.ndarray, H: np.ndarray, sweeps: int) -> tuple[np.ndarray, np.ndarray]:
+def textbook(M, H, sweeps):
     """The two updates as they are printed, over points, with D in both."""
     D = np.diag(np.diag(H.T @ M @ H))
     for _ in range(sweeps):
@@ -50,7 +50,7 @@ def textbook(M: np.ndarray, H: np.ndarray, sweeps: int) -> tuple[np.ndarray, np.
     return H, D
 
 
-def coassociation_of_points(P: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def coassociation_of_points(P, weights):
     """M over points, 0 for those that no partition with a weight labels."""
     M = ct.coassociation(P, weights)
     M[~((P >= 0) & (weights > 0)).any(axis=1)] = 0
@@ -129,7 +129,7 @@ def test_points_without_neighbours_are_labelled():
     assert NMFConsensus(2, random_state=0).fit(P).n_clusters_ == 2
 
 
-def connectivity(P: np.ndarray) -> np.ndarray:
+def connectivity(P):
     """M_v of every partition, (V, n, n), 0 for pairs of which v leaves one out."""
     columns = P.T
     together = columns[:, :, None] == columns[:, None, :]

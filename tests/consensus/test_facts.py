@@ -1,12 +1,9 @@
 """One record of facts about a consensus, and its text, its page and its JSON."""
 
-from __future__ import annotations
-
 import json
 from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +23,6 @@ from coterie import (
 from coterie.cli.summary import Run, print_summary
 from coterie.consensus.facts import (
     CampFacts,
-    ConsensusFacts,
     Summary,
     VoteFacts,
     consensus_facts,
@@ -40,24 +36,24 @@ NAMES = [f"p{v}" for v in range(10)]
 
 
 @pytest.fixture(scope="module", name="P")
-def spoilt() -> np.ndarray:
+def spoilt():
     """Return six noisy copies of one partition, and four of a wrong one."""
     return planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.1, random_state=0)[0]
 
 
 @pytest.fixture(scope="module")
-def est(P: np.ndarray) -> RobustConsensus:
+def est(P):
     """Return their consensus."""
     return RobustConsensus(3, random_state=0).fit(P)
 
 
-def printed(facts: ConsensusFacts, capsys: pytest.CaptureFixture[str], **more: Any) -> str:
+def printed(facts, capsys, **more):
     """Return what the program prints, on one line."""
     print_summary(Run("labels.csv", facts, seconds=0.5, **({"written": {}} | more)))
     return " ".join(capsys.readouterr().out.split())
 
 
-def test_facts_are_the_estimators(P: np.ndarray, est: RobustConsensus) -> None:
+def test_facts_are_the_estimators(P, est):
     """Counts, objective, votes and camps are those of the fitted estimator."""
     facts = consensus_facts(est, NAMES)
     decides = np.repeat([1.0, 0.0], [6, 4])
@@ -76,7 +72,7 @@ def test_facts_are_the_estimators(P: np.ndarray, est: RobustConsensus) -> None:
     assert [one.row for one in facts.uncertain] == least.tolist()
 
 
-CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+CHANGES = {
     "points": ({"points": 4321}, "4,321 points"),
     "tuples": ({"tuples": 1234}, "1,234 distinct label tuples"),
     "words": ({"label_names": ["ash", "bee", "cat"]}, "(bee)"),
@@ -93,9 +89,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_fact_is_in_every_rendering(
-    name: str, est: RobustConsensus, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_fact_is_in_every_rendering(name, est, capsys):
     """The summary, the program, the page and JSON show what the record holds."""
     changed, text = CHANGES[name]
     contents = consensus_contents(est, np.arange(100.0)[:, None])
@@ -110,18 +104,14 @@ def test_a_changed_fact_is_in_every_rendering(
     assert {key: values[key] for key in changed} == changed
 
 
-def test_the_program_prints_the_lines_of_the_summary(
-    est: RobustConsensus, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_prints_the_lines_of_the_summary(est, capsys):
     """Every line of ``summary()`` is in what the program prints."""
     lines = [line.split(None, 1)[1] for line in str(summary(est)).splitlines()[1:]]
     text = printed(consensus_facts(est), capsys)
     assert all(" ".join(line.split()) in text for line in lines)
 
 
-def test_votes_and_camps_are_shown(
-    P: np.ndarray, est: RobustConsensus, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_votes_and_camps_are_shown(P, est, capsys):
     """A camp without a vote is ignored; equal and learned weights are shown as such."""
     assert "ignored p6, p7, p8, p9" in printed(consensus_facts(est, NAMES), capsys)
     cases = {"equal": None, "learned": "learned"}
@@ -134,7 +124,7 @@ def test_votes_and_camps_are_shown(
     assert "weight 0." in texts["learned"]
 
 
-def test_what_a_method_lacks_is_left_out(P: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_method_lacks_is_left_out(P, capsys):
     """Without camps the agreement is shown; a method's objective and its package are named."""
     est = L2Consensus(3, random_state=0).fit(P)
     facts = consensus_facts(est, NAMES, method="l2", find_dissent=False)
@@ -154,14 +144,14 @@ def test_what_a_method_lacks_is_left_out(P: np.ndarray, capsys: pytest.CaptureFi
     assert consensus_facts(est).gap is None
 
 
-def test_one_partition_is_its_own_consensus(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_partition_is_its_own_consensus(capsys):
     """There is nothing to agree on."""
     text = printed(consensus_facts(RobustConsensus(2).fit([[0], [0], [1]]), ["a"]), capsys)
     assert "1 partition, 2 distinct label tuples" in text
     assert "one partition: nothing to agree on" in text
 
 
-def test_long_lists_are_cut_short(est: RobustConsensus, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lists_are_cut_short(est, capsys):
     """The program lists some sizes, camps and members; JSON has all."""
     camps = [CampFacts(c, c == 0, 1.0, 0.5, [f"q{v}" for v in range(20)]) for c in range(10)]
     facts = replace(consensus_facts(est), sizes=[20] * 15, camps=camps)
@@ -171,7 +161,7 @@ def test_long_lists_are_cut_short(est: RobustConsensus, capsys: pytest.CaptureFi
     assert len(facts.as_json()["camps"]) == 10
 
 
-def test_weak_members_of_a_camp_are_named_in_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_weak_members_of_a_camp_are_named_in_its_row(capsys):
     """Records and the program's table of camps name members that hardly agree with their camp."""
     rng, y = np.random.default_rng(0), np.repeat(np.arange(4), [200, 100, 50, 25])
     votes = np.where(
@@ -184,7 +174,7 @@ def test_weak_members_of_a_camp_are_named_in_its_row(capsys: pytest.CaptureFixtu
     assert "a, b, c, d, e, f, g, h, i; weak: a" in printed(facts, capsys)
 
 
-def test_names_are_not_markup(est: RobustConsensus, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_not_markup(est, capsys):
     """Markup in a name is shown literally, and names of points are short and on one line."""
     facts = consensus_facts(est, ["[bold]a", *NAMES[1:-1], "[/]"])
     long = replace(facts.uncertain[0], name="a\nb\x1b" + "c" * 50)
@@ -194,9 +184,7 @@ def test_names_are_not_markup(est: RobustConsensus, capsys: pytest.CaptureFixtur
     assert f"a b␛{'c' * 35}… (" in text
 
 
-def test_the_choice_of_k_is_a_part_of_the_facts(
-    P: np.ndarray, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_choice_of_k_is_a_part_of_the_facts(P, capsys):
     """A chosen number is named with its reason; unknown values are None."""
     choice = choose_k(P, range(2, 6), random_state=0)
     est = copy(RobustConsensus(3, random_state=0).fit(P))
@@ -217,7 +205,7 @@ def test_the_choice_of_k_is_a_part_of_the_facts(
     assert [row["pac"] for row in shown["table"]] == [None] * 4
 
 
-def test_constraints_shortcuts_and_remarks_have_lines(P: np.ndarray, est: RobustConsensus) -> None:
+def test_constraints_shortcuts_and_remarks_have_lines(P, est):
     """What the fit noted is in the summary, for people and as JSON."""
     linked = L2Consensus(3, random_state=0).fit(P, must_link=[[0, 99]], cannot_link=[[0, 1]])
     facts = consensus_facts(linked)
@@ -229,7 +217,7 @@ def test_constraints_shortcuts_and_remarks_have_lines(P: np.ndarray, est: Robust
 
 
 @pytest.mark.filterwarnings("ignore:all . partitions are the same")
-def test_equally_certain_points_are_not_named() -> None:
+def test_equally_certain_points_are_not_named():
     """Five of many equal points would be chosen by their order; rows without label have a line."""
     labels = np.repeat([[0], [1]], 10, axis=0) * np.ones((1, 5), dtype=int)
     assert "uncertain" not in summary(RobustConsensus(2, random_state=0).fit(labels))
@@ -242,7 +230,7 @@ def test_equally_certain_points_are_not_named() -> None:
     assert consensus_facts(unlabelled).mean_confidence == pytest.approx(known)
 
 
-def test_a_clusterer_is_read_through_its_consensus() -> None:
+def test_a_clusterer_is_read_through_its_consensus():
     """A clusterer of features has the facts of its consensus, and indices on features."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
     est = ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
@@ -251,7 +239,7 @@ def test_a_clusterer_is_read_through_its_consensus() -> None:
     assert replace(own, feature_indices=None) == inner
 
 
-def test_what_is_no_consensus_is_refused() -> None:
+def test_what_is_no_consensus_is_refused():
     """Other clusterers have no partitions."""
     with pytest.raises(InvalidParameterError, match="KMeans is not a consensus"):
         summary(KMeans(2, n_init=1).fit([[0.0], [1.0]]))

@@ -1,7 +1,5 @@
 """Summaries, data frames and HTML of fitted estimators."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, fields
 from types import SimpleNamespace
 
@@ -29,14 +27,14 @@ ROWS = pd.Index([f"user-{i:03}" for i in range(100)], name="user")
 
 
 @pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
+def table():
     """Return ten named partitions of 100 named points; the last four are wrong."""
     P, _ = ct.planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.1, random_state=0)
     return pd.DataFrame(P, columns=COLUMNS, index=ROWS)
 
 
 @pytest.fixture(scope="module")
-def fitted(table: pd.DataFrame) -> ct.RobustConsensus:
+def fitted(table):
     """Return their consensus."""
     return ct.RobustConsensus(3, random_state=0).fit(table)
 
@@ -180,7 +178,7 @@ def test_added_partitions_must_have_the_same_rows(table):
     pd.testing.assert_index_equal(numbered.add_partitions(table[COLUMNS[5:]]).index_, ROWS)
 
 
-def html_of(estimator) -> str:
+def html_of(estimator):
     """Return what a notebook shows; both protocols give the same but for generated ids."""
     bundle = estimator._repr_mimebundle_()
     assert bundle["text/plain"] == repr(estimator)

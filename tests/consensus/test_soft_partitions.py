@@ -8,10 +8,8 @@ from all_partitions import same_partition
 from coterie.consensus.base import ConsensusFunction
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import DeviceFallbackWarning, InvalidLabelsError
-from coterie.inspection.stability import consensus_cdf, proportion_of_ambiguous_pairs
 from coterie.labels.soft import hard_labels
-from coterie.labels.tuples import as_label_tuples
-from soft_memberships import pair_matrices, soft_objectives
+from soft_memberships import soft_objectives
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:all . partitions are the same"),
@@ -71,25 +69,16 @@ def test_unit_vectors_are_labels(key):
     assert all((x == y).all() for x, y in zip(of_labels, of_units, strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("key", SOFT)
 def test_soft_consensus_finds_planted_clusters(key):
-    """Vague memberships around the same clusters give these clusters."""
-    P, y = planted()
+    """Vague memberships, of which some rows are missing, give the clusters they are drawn from."""
+    P, y = planted(vagueness=0.4, missing=0.15, V=8)
     est = make(key).fit(P)
-    assert ct.clustering_accuracy(y, est.labels_) > 0.95
-    assert est.objective_ == pytest.approx(
-        soft_objectives(P, est.labels_[None], est.partition_weights_)[0]
-    )
+    assert ct.clustering_accuracy(y, est.labels_) > 0.9
+    J = soft_objectives(P, est.labels_[None], est.partition_weights_)[0]
+    assert est.objective_ == pytest.approx(J)
     assert 0 <= est.confidence_.min() and est.confidence_.max() <= 1
     assert (est.predict(P) == est.labels_).all()
-
-
-@pytest.mark.parametrize("key", SOFT)
-def test_missing_mass_is_accepted(key):
-    """Rows of zeros are missing labels."""
-    P, y = planted(vagueness=0.4, missing=0.15, V=8)
-    assert ct.clustering_accuracy(y, make(key).fit(P).labels_) > 0.9
 
 
 @pytest.mark.parametrize("key", sorted(LABELS_ONLY))
@@ -208,19 +197,7 @@ def test_models_are_saved_and_loaded(tmp_path, hard):
 def test_k_is_chosen():
     """choose_k finds the number of planted clusters from memberships."""
     P, _ = planted(n=120, K=4, vagueness=0.5)
-    choice = ct.choose_k(P, range(2, 7), random_state=0)
-    assert choice.best_k == 4 and np.isnan(choice.pac).all()
-
-
-def test_ambiguous_pairs_are_counted():
-    """c.d.f. and PAC are those of M over pairs that some partition labels."""
-    P, _ = planted(missing=0.4)
-    known = np.triu(pair_matrices(P)[1].sum(axis=0) > 0, 1)
-    M = ct.coassociation(P)[known]
-    x, cdf = consensus_cdf(P, 20)
-    assert cdf == pytest.approx([(M <= edge).mean() for edge in x])
-    ambiguous = proportion_of_ambiguous_pairs(P, 0.3, 0.6)
-    assert ambiguous == pytest.approx(((M > 0.3) & (M < 0.6)).mean())
+    assert ct.choose_k(P, range(2, 7), random_state=0).best_k == 4
 
 
 def test_gpus_need_labels():
@@ -236,15 +213,3 @@ def test_cuts_by_relaxation(key):
     """The spectral cuts accept memberships."""
     P, y = planted()
     assert ct.clustering_accuracy(y, make(key, partitioner="spectral").fit(P).labels_) == 1
-
-
-def test_compression_is_exact():
-    """Equal rows are one tuple, and M over points follows from M over tuples."""
-    P, _ = planted(n=20, missing=0.2)
-    P = [np.vstack([m, m]) for m in P]
-    tuples = as_label_tuples(P)
-    assert tuples.n_tuples == 20 and (tuples.weights == 2).all()
-    apart = tuples.without_compression()
-    assert (apart.memberships == tuples.memberships[tuples.inverse]).all()
-    M = ct.coassociation(P)
-    assert (M[:20, :20] == M[20:, 20:]).all() and (M[:20, 20:] == M[:20, :20]).all()

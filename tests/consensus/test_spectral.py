@@ -36,7 +36,7 @@ def test_l2_is_kmeans_on_the_leading_eigenvectors():
     assert ct.clustering_accuracy(dense, ct.L2Consensus(3, random_state=0).fit(P).labels_) == 1
 
 
-def random_labels(seed: int, n: int = 30, V: int = 4, missing: float = 0.0) -> np.ndarray:
+def random_labels(seed, n=30, V=4, missing=0.0):
     """Labels 0..2 at random, repeated rows among them, no row or column wholly missing."""
     rng = np.random.default_rng(seed)
     P = rng.integers(0, 3, (n, V))[rng.integers(0, n, n)]
@@ -45,7 +45,7 @@ def random_labels(seed: int, n: int = 30, V: int = 4, missing: float = 0.0) -> n
     return P[(P >= 0).any(axis=1)]
 
 
-def sum_of_squares(rows: np.ndarray, labels: np.ndarray) -> float:
+def sum_of_squares(rows, labels):
     """Squared distances to the cluster means, from the definition."""
     clusters = [rows[labels == k] for k in np.unique(labels)]
     return float(sum(((own - own.mean(axis=0)) ** 2).sum() for own in clusters))

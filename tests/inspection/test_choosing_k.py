@@ -1,7 +1,5 @@
 """The choice of K, compared with estimators, eigenvalues and planted clusters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +9,7 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import silhouette_score
 
 from coterie import RobustConsensus, coassociation, make_partitions, planted_partitions
-from coterie.consensus.robust.choice_of_k import KChoice
-from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.choosing_k import choose_k
 from coterie.inspection.stability import (
     consensus_cdf,
@@ -28,25 +25,25 @@ BY_RESAMPLES = ("pac", "cdf_area", "delta_area")
 
 
 @pytest.fixture(scope="module")
-def spoilt() -> np.ndarray:
+def spoilt():
     """Return eight noisy copies of a partition into four clusters, and five of a wrong one."""
     return planted_partitions([50, 40, 30, 20], 13, n_bad=5, noise=0.15, random_state=0)[0]
 
 
 @pytest.fixture(scope="module")
-def choice(spoilt: np.ndarray) -> KChoice:
+def choice(spoilt):
     """Return the choice of K for them."""
     return choose_k(spoilt, range(2, 9), random_state=0)
 
 
 @pytest.fixture(scope="module")
-def resampled() -> dict[int, np.ndarray]:
+def resampled():
     """Return resampled clusterings of three groups of points."""
     X, _ = make_blobs([30, 30, 20], centers=[[0, 0], [9, 0], [40, 9]], random_state=0)
     return resampled_ensembles(X, (2, 3, 4, 5), 12, random_state=0)
 
 
-def _assert_same(a: KChoice, b: KChoice) -> None:
+def _assert_same(a, b):
     for name, value in vars(a).items():
         if isinstance(value, np.ndarray):
             np.testing.assert_allclose(getattr(b, name), value, rtol=1e-9, atol=1e-9, err_msg=name)
@@ -58,20 +55,13 @@ def _assert_same(a: KChoice, b: KChoice) -> None:
     ("sizes", "n_bad"),
     [([60, 60], 6), ([80, 40, 20], 0), ([30] * 5, 6), ([80, 40, 30, 20, 15, 15], 0)],
 )
-def test_planted_clusters_are_counted(sizes: list[int], n_bad: int) -> None:
+def test_planted_clusters_are_counted(sizes, n_bad):
     """The planted number is recommended, with and without a camp of wrong partitions."""
     P, _ = planted_partitions(sizes, 15, n_bad, noise=0.1, bad_clusters=4, random_state=0)
     assert choose_k(P, range(2, 9), random_state=0).best_k == len(sizes)
 
 
-def test_partitions_of_any_fineness_are_read() -> None:
-    """Partitions with 2 to 9 clusters each give the number of groups."""
-    X, _ = make_blobs([40] * 4, 5, random_state=1)
-    P = make_partitions(X, range(2, 10), 30, ensemble="kmeans", random_state=0)
-    assert choose_k(P, range(2, 9), random_state=0).best_k == 4
-
-
-def test_objective_falls_and_respects_the_bound(choice: KChoice) -> None:
+def test_objective_falls_and_respects_the_bound(choice):
     """The objective falls with K and is never below the bound."""
     assert np.all(np.diff(choice.objective) <= 1e-9)
     assert np.all(choice.objective >= choice.lower_bound)
@@ -79,7 +69,7 @@ def test_objective_falls_and_respects_the_bound(choice: KChoice) -> None:
     assert np.all(np.diff(choice.information) >= -1e-9)
 
 
-def test_objective_is_no_worse_than_the_estimators(spoilt: np.ndarray, choice: KChoice) -> None:
+def test_objective_is_no_worse_than_the_estimators(spoilt, choice):
     """One pass over all K is as good as a fit for each K."""
     for k, objective in zip(choice.ks[:4], choice.objective, strict=False):
         est = RobustConsensus(int(k), refine="search", random_state=0).fit(spoilt)
@@ -87,15 +77,13 @@ def test_objective_is_no_worse_than_the_estimators(spoilt: np.ndarray, choice: K
         assert choice.lower_bound == pytest.approx(est.lower_bound_)
 
 
-def test_the_free_search_is_the_estimators(spoilt: np.ndarray, choice: KChoice) -> None:
+def test_the_free_search_is_the_estimators(spoilt, choice):
     """K by the free search is what the estimator returns with n_clusters="free"."""
     est = RobustConsensus("free", relaxation="l2", random_state=0).fit(spoilt)
     assert choice.by_criterion["free_search"] == est.n_clusters_
 
 
-def test_eigenvalues_are_those_of_the_believed_coassociation(
-    spoilt: np.ndarray, choice: KChoice
-) -> None:
+def test_eigenvalues_are_those_of_the_believed_coassociation(spoilt, choice):
     """They equal a dense eigendecomposition, and the spectrum from contingency tables."""
     believed = spoilt[:, :8]
     dense = np.linalg.eigvalsh(coassociation(believed))[::-1][:9]
@@ -107,7 +95,7 @@ def test_eigenvalues_are_those_of_the_believed_coassociation(
     np.testing.assert_allclose(choice.relative_eigengap, relative, rtol=1e-6)
 
 
-def test_margin_and_information_are_those_of_a_fit() -> None:
+def test_margin_and_information_are_those_of_a_fit():
     """For clear partitions both equal what the estimator of that K has."""
     P, y = planted_partitions([40, 30, 20], 9, 0, 0.1, random_state=0)
     est = RobustConsensus(3, refine="search", random_state=0).fit(P)
@@ -122,7 +110,7 @@ def test_margin_and_information_are_those_of_a_fit() -> None:
 
 @given(seed=st.integers(0, 2**31))
 @settings(deadline=None, max_examples=4)
-def test_order_and_names_change_nothing(seed: int) -> None:
+def test_order_and_names_change_nothing(seed):
     """Permuted points or partitions and renamed labels give the same choice."""
     rng = np.random.default_rng(seed)
     P, _ = planted_partitions([25, 15, 10], 7, 2, 0.2, random_state=seed)
@@ -133,7 +121,7 @@ def test_order_and_names_change_nothing(seed: int) -> None:
     _assert_same(*(choose_k(p, range(2, 5), random_state=0) for p in (P, other)))
 
 
-def test_weights_can_be_given_learned_or_equal(spoilt: np.ndarray, choice: KChoice) -> None:
+def test_weights_can_be_given_learned_or_equal(spoilt, choice):
     """The weights of the default rule, given as an array, give the same choice; others differ."""
     given_weights = choose_k(
         spoilt, range(2, 9), partition_weights=[1] * 8 + [0] * 5, random_state=0
@@ -146,14 +134,7 @@ def test_weights_can_be_given_learned_or_equal(spoilt: np.ndarray, choice: KChoi
         choose_k(spoilt, partition_weights="mean")
 
 
-def test_equal_camps_give_a_warning() -> None:
-    """Two camps of the same size both vote, with a warning."""
-    P, _ = planted_partitions([40, 30], 6, 3, 0.0, random_state=0)
-    with pytest.warns(DissentWarning, match="2 camps of 3"):
-        choose_k(P, [2, 3], random_state=0)
-
-
-def test_without_resamples_there_is_no_pac(choice: KChoice) -> None:
+def test_without_resamples_there_is_no_pac(choice):
     """PAC and CDF are nan for complete partitions, in a matrix and in a mapping."""
     for name in BY_RESAMPLES:
         assert np.isnan(getattr(choice, name)).all()
@@ -163,9 +144,7 @@ def test_without_resamples_there_is_no_pac(choice: KChoice) -> None:
     assert np.isnan(choose_k(P, random_state=0).pac).all()
 
 
-def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(
-    resampled: dict[int, np.ndarray],
-) -> None:
+def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(resampled):
     """PAC and CDF are those of each ensemble; J and eigenvalues those of all together."""
     found = choose_k(resampled, random_state=0)
     assert found.ks.tolist() == [2, 3, 4, 5]
@@ -180,7 +159,7 @@ def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(
     np.testing.assert_allclose(found.eigenvalues, pooled.eigenvalues)
 
 
-def test_the_largest_stable_k_is_recommended(resampled: dict[int, np.ndarray]) -> None:
+def test_the_largest_stable_k_is_recommended(resampled):
     """Three groups, two of them near each other, are stable as two and as three."""
     found = choose_k(resampled, random_state=0)
     assert found.pac[:2].tolist() == [0.0, 0.0]
@@ -188,7 +167,7 @@ def test_the_largest_stable_k_is_recommended(resampled: dict[int, np.ndarray]) -
     assert "samples of the points" in found.reason
 
 
-def test_unstable_everywhere_falls_back_on_the_partitions() -> None:
+def test_unstable_everywhere_falls_back_on_the_partitions():
     """If no K is stable, eigengap and margin decide."""
     X = np.random.default_rng(0).uniform(size=(60, 8))
     found = choose_k(resampled_ensembles(X, (3, 4, 5), 12, random_state=0), random_state=0)
@@ -198,7 +177,7 @@ def test_unstable_everywhere_falls_back_on_the_partitions() -> None:
     assert found.best_k == found.ks[np.argmax(found.relative_eigengap * found.margin)]
 
 
-def test_one_table_gives_pac_where_it_holds_enough_resamples() -> None:
+def test_one_table_gives_pac_where_it_holds_enough_resamples():
     """Ten incomplete partitions with exactly k clusters are enough, nine are not."""
     X, _ = make_blobs([30, 30, 20], 4, random_state=3)
     samples = resampled_ensembles(X, (2, 3, 4), 10, random_state=0)
@@ -209,14 +188,14 @@ def test_one_table_gives_pac_where_it_holds_enough_resamples() -> None:
     assert np.isnan(found.pac[2])
 
 
-def test_k_without_an_ensemble_have_no_pac(resampled: dict[int, np.ndarray]) -> None:
+def test_k_without_an_ensemble_have_no_pac(resampled):
     """If some K have no ensemble, PAC does not decide."""
     found = choose_k(resampled, range(2, 8), random_state=0)
     assert np.isfinite(found.pac).tolist() == [True] * 4 + [False] * 2
     assert "samples of the points" not in found.reason
 
 
-def test_frames_and_few_points_are_fine() -> None:
+def test_frames_and_few_points_are_fine():
     """P may be a frame of text with fewer distinct rows than K."""
     P = pd.DataFrame({"a": list("xxxyy"), "b": list("uuuvv"), "c": list("uuuvv")})
     found = choose_k(P, random_state=0)
@@ -225,14 +204,14 @@ def test_frames_and_few_points_are_fine() -> None:
     assert found.best_k == 2
 
 
-def test_ks_are_taken_in_any_order_once(spoilt: np.ndarray, choice: KChoice) -> None:
+def test_ks_are_taken_in_any_order_once(spoilt, choice):
     """Order and repetition of ks, and the other K, do not change the measures of a K."""
     found = choose_k(spoilt, [4, 2, 3, 4], random_state=0)
     assert found.ks.tolist() == [2, 3, 4]
     np.testing.assert_allclose(found.objective, choice.objective[:3])
 
 
-def test_named_partitions_are_compared_like_a_matrix(spoilt: np.ndarray) -> None:
+def test_named_partitions_are_compared_like_a_matrix(spoilt):
     """A mapping of names to label vectors, which every consensus takes, is no set of ensembles."""
     named = {f"run {v}": labels for v, labels in enumerate(spoilt.T)}
     found, expected = (choose_k(P, range(2, 6), random_state=0) for P in (named, spoilt))
@@ -240,7 +219,7 @@ def test_named_partitions_are_compared_like_a_matrix(spoilt: np.ndarray) -> None
     np.testing.assert_array_equal(found.objective, expected.objective)
 
 
-def test_ensembles_of_different_points_are_refused() -> None:
+def test_ensembles_of_different_points_are_refused():
     """All ensembles of a mapping must label the same points; its keys must be K."""
     with pytest.raises(InvalidLabelsError, match="k=3 has 3 points, that of k=2 has 2"):
         choose_k({2: [[0, 0], [1, 1]], 3: [[0, 0], [1, 1], [2, 2]]})
@@ -250,7 +229,7 @@ def test_ensembles_of_different_points_are_refused() -> None:
         choose_k({})
 
 
-def test_features_add_indices_and_change_nothing_else() -> None:
+def test_features_add_indices_and_change_nothing_else():
     """The indices of the best partition for each K are added; K and the criteria stay."""
     X, _ = make_blobs([40, 30, 30], 4, random_state=0)
     P = make_partitions(X, 3, 12, ensemble="kmeans", random_state=0)
@@ -270,7 +249,7 @@ def test_features_add_indices_and_change_nothing_else() -> None:
     assert found.by_criterion["davies_bouldin"] == found.ks[np.argmin(found.davies_bouldin)]
 
 
-def test_features_of_other_points_are_refused(spoilt: np.ndarray) -> None:
+def test_features_of_other_points_are_refused(spoilt):
     """X needs a row for each point."""
     with pytest.raises(InvalidParameterError, match="X has 3 rows for 140 points"):
         choose_k(spoilt, [2, 3], X=np.eye(3))

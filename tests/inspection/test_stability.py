@@ -1,7 +1,5 @@
 """Stability under resampling, compared with definitions over all pairs of points."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
-from coterie import planted_partitions
+from coterie import coassociation, planted_partitions
 from coterie.errors import InvalidParameterError
 from coterie.inspection import stability
 from coterie.inspection.stability import (
@@ -21,6 +19,7 @@ from coterie.inspection.stability import (
     proportion_of_ambiguous_pairs,
     resampled_ensembles,
 )
+from soft_memberships import pair_matrices, random_memberships
 
 # the first row and column have no missing labels, so that every row and column has a label
 labels_with_gaps = st.tuples(st.integers(2, 9), st.integers(1, 6)).flatmap(
@@ -28,13 +27,13 @@ labels_with_gaps = st.tuples(st.integers(2, 9), st.integers(1, 6)).flatmap(
 )
 
 
-def _anchored(P: np.ndarray) -> np.ndarray:
+def _anchored(P):
     P[0] = np.maximum(P[0], 0)
     P[:, 0] = np.maximum(P[:, 0], 0)
     return P
 
 
-def _shares(P: np.ndarray) -> np.ndarray:
+def _shares(P):
     """Return M of every pair i < j that was drawn together, by definition."""
     shares = []
     for i, j in combinations(range(len(P)), 2):
@@ -46,7 +45,7 @@ def _shares(P: np.ndarray) -> np.ndarray:
 
 @given(P=labels_with_gaps, n_bins=st.sampled_from([1, 4, 10, 100]))
 @settings(deadline=None, max_examples=50)
-def test_cdf_and_pac_equal_their_definitions(P: np.ndarray, n_bins: int) -> None:
+def test_cdf_and_pac_equal_their_definitions(P, n_bins):
     """Both equal a loop over all pairs of points, also at the edges of bins and limits."""
     shares = _shares(P)
     x, cdf = consensus_cdf(P, n_bins)
@@ -57,7 +56,7 @@ def test_cdf_and_pac_equal_their_definitions(P: np.ndarray, n_bins: int) -> None
     assert proportion_of_ambiguous_pairs(P, 1 / 3, 2 / 3) == pytest.approx(third)
 
 
-def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_do_not_change_the_answer(monkeypatch):
     """Small blocks of rows count the same pairs as one block."""
     P, _ = planted_partitions([30, 20], 12, 0, 0.3, random_state=0)
     P[np.random.default_rng(0).random(P.shape) < 0.2] = -1
@@ -67,23 +66,17 @@ def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> Non
     assert proportion_of_ambiguous_pairs(P) == pytest.approx(whole[1], rel=1e-12)
 
 
-def test_area_is_near_one_minus_the_mean_share() -> None:
-    """∫ CDF = 1 − mean of M, up to the width of a bin."""
-    P, _ = planted_partitions([30, 20, 10], 20, 0, 0.3, random_state=1)
-    _, cdf = consensus_cdf(P, 1000)
-    assert cdf[1:].mean() == pytest.approx(1 - _shares(P).mean(), abs=1e-3)
+def test_pairs_of_soft_partitions_are_those_of_their_coassociation():
+    """c.d.f. and PAC are those of M over pairs that some partition labels."""
+    P = random_memberships(np.random.default_rng(0), 40, [2, 3, 3])
+    M = coassociation(P)[np.triu(pair_matrices(P)[1].sum(axis=0) > 0, 1)]
+    x, cdf = consensus_cdf(P, 20)
+    assert cdf == pytest.approx([(M <= edge).mean() for edge in x])
+    ambiguous = ((M > 0.3) & (M < 0.6)).mean()
+    assert proportion_of_ambiguous_pairs(P, 0.3, 0.6) == pytest.approx(ambiguous)
 
 
-def test_repeated_points_count_as_many() -> None:
-    """Points with equal labels are pairs with M = 1."""
-    P = np.array([[0, 0], [0, 0], [0, 0], [1, 1]])
-    _, cdf = consensus_cdf(P, 10)
-    # three of six pairs are together, three apart
-    np.testing.assert_allclose(cdf, [0.5] * 10 + [1.0])
-    assert proportion_of_ambiguous_pairs(P) == 0.0
-
-
-def test_large_inputs_are_sampled_independently_of_their_order() -> None:
+def test_large_inputs_are_sampled_independently_of_their_order():
     """The PAC of a sample is close to that of all points and independent of order and names."""
     P, _ = planted_partitions([500, 400, 300], 15, 0, 0.4, random_state=0)
     whole = proportion_of_ambiguous_pairs(P)
@@ -94,38 +87,31 @@ def test_large_inputs_are_sampled_independently_of_their_order() -> None:
     assert proportion_of_ambiguous_pairs(shuffled, max_points=300) == pytest.approx(sample)
 
 
-def test_without_pairs_the_result_is_nan() -> None:
+def test_without_pairs_the_result_is_nan():
     """Both are nan if no two points were drawn together."""
     P = np.array([[0, -1], [-1, 0]])
     assert np.isnan(proportion_of_ambiguous_pairs(P))
     assert np.isnan(consensus_cdf(P)[1]).all()
 
 
-def test_resamples_leave_out_their_share() -> None:
-    """Each sample has 80% of the rows in k clusters, and every k has the same samples."""
+def test_resamples_are_clusterings_of_the_same_shares():
+    """Each sample has 80% of the rows in k clusters, the same for every k, of any clusterer."""
     X = np.random.default_rng(0).normal(size=(50, 3))
     ensembles = resampled_ensembles(X, [2, 4], n_resamples=6, random_state=0)
     assert list(ensembles) == [2, 4]
     for k, P in ensembles.items():
-        assert P.shape == (50, 6)
+        assert P.shape == (50, 6) and (P.max(axis=0) == k - 1).all()
         assert ((P >= 0).sum(axis=0) == 40).all()
-        assert (P.max(axis=0) == k - 1).all()
     np.testing.assert_array_equal(ensembles[2] < 0, ensembles[4] < 0)
     alone = resampled_ensembles(X, [4], n_resamples=6, random_state=0)
     np.testing.assert_array_equal(alone[4], ensembles[4])
-
-
-def test_any_clusterer_can_be_resampled() -> None:
-    """The labels of a sample are those of the given clusterer on its rows."""
-    X = np.random.default_rng(0).normal(size=(30, 2))
     single = AgglomerativeClustering(3, linkage="single")
-    P = resampled_ensembles(X, [3], 4, ensemble=single, random_state=0)[3]
-    for labels in P.T:
+    for labels in resampled_ensembles(X, [3], 4, ensemble=single, random_state=0)[3].T:
         drawn = labels >= 0
         assert adjusted_rand_score(labels[drawn], single.fit_predict(X[drawn])) == 1
 
 
-def test_too_few_clusters_of_well_separated_points_are_stable_and_too_many_are_not() -> None:
+def test_too_few_clusters_of_well_separated_points_are_stable_and_too_many_are_not():
     """PAC is 0 up to the true K and rises beyond."""
     centres = np.repeat([[0.0, 0.0], [9.0, 0.0], [40.0, 9.0]], 15, axis=0)
     X = centres + np.random.default_rng(0).normal(size=centres.shape)
@@ -141,13 +127,13 @@ def test_too_few_clusters_of_well_separated_points_are_stable_and_too_many_are_n
     ("ks", "words"),
     [([], "empty"), ([2, 1], "ks=1"), (2.5, "ks=2.5"), ([True], "True"), ([7], "7, more than")],
 )
-def test_impossible_numbers_of_clusters_are_refused(ks: object, words: str) -> None:
+def test_impossible_numbers_of_clusters_are_refused(ks, words):
     """Each K is an integer from 2 to the number of points."""
     with pytest.raises(InvalidParameterError, match=words):
         check_ks(ks, 6)
 
 
-def test_invalid_settings_are_refused() -> None:
+def test_invalid_settings_are_refused():
     """Bins, limits and sample sizes are checked."""
     P = [[0, 0], [0, 1]]
     with pytest.raises(InvalidParameterError, match="n_bins"):

@@ -102,14 +102,6 @@ def test_constant_partitions_agree_with_no_other():
     assert dissent.camp_scores.tolist() == [np.inf, 0, 0, 0, 0, 0]
 
 
-def test_partitions_all_alike_agree():
-    """Copies of one partition under other names are one camp."""
-    y = np.repeat([0, 1, 2], [10, 20, 30])
-    dissent = partition_agreement(np.column_stack([y, 2 - y, y + 7]))
-    assert dissent.groups.tolist() == [0, 0, 0]
-    assert "all 3 partitions agree" in dissent.in_words()
-
-
 def test_few_points_are_not_held_against_agreement():
     """With twenty points an index above 0.2 is agreement."""
     y = np.repeat([0, 1], 10)
@@ -128,41 +120,10 @@ def test_deviations_have_bounds(copies, score):
     assert GroupMoments.of(counts).score(*groups) == pytest.approx(score)
 
 
-def test_sample_of_many_points_gives_the_same_camps():
-    """A sample gives the camps of all points."""
-    P, _ = planted_partitions([3000, 2000], 9, 4, 0.2, random_state=0)
-    sampled = partition_agreement(P, max_points=1000, random_state=0)
-    full = partition_agreement(P)
-    assert sampled.groups.tolist() == full.groups.tolist()
-    assert np.abs(sampled.agreement - full.agreement).max() < 0.15
-
-
-def test_single_partition_decides_alone():
-    """One partition is one camp."""
-    dissent = find_camps(counts_of([[0], [1], [1]]))
-    assert dissent.weights.tolist() == [1.0] and not dissent.tied
-
-
-def test_words_name_the_dissenters():
-    """The sentence has the number of deciding partitions and the names of the others."""
-    P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
-    words = partition_agreement(P).in_words(["a", "b", "c", "dora", "egon"])
-    assert words.startswith("3 of 5 partitions agree; 2 dissent (dora, egon)")
-
-
 def named_partitions(names):
     """Five partitions in columns of these names, of which the last two are wrong."""
     P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
     return pd.DataFrame(P, columns=names)
-
-
-def test_columns_give_their_names():
-    """The names of the columns are those of the partitions, in any order of the columns."""
-    table = named_partitions(["anna", "ben", "carla", "dora", "egon"])
-    shuffled = table[["egon", "anna", "dora", "carla", "ben"]]
-    assert "(dora, egon)" in partition_agreement(table).in_words()
-    assert "(egon, dora)" in partition_agreement(shuffled).in_words()
-    assert partition_agreement(shuffled).names == tuple(shuffled.columns)
 
 
 def test_repr_has_the_sizes_of_the_camps():
@@ -221,14 +182,6 @@ def test_score_of_groups_is_that_of_random_permutations():
     score = moments.score(np.flatnonzero(order < 4), np.flatnonzero(order >= 4))
     expected = correlation(np.arange(80)) / np.clip(np.std(drawn), 0.0025, 0.05)
     assert score == pytest.approx(expected, rel=0.1)
-
-
-def test_camp_scores_tell_how_far_the_dissenters_are():
-    """The score of a wrong camp is below the cut, and the sentence has it."""
-    P, _ = planted_partitions([120, 60, 40], 10, 4, 0.2, random_state=0)
-    dissent = partition_agreement(P)
-    assert dissent.camp_scores[0] == np.inf and dissent.camp_scores[1:].max() < 4
-    assert f"score at most {dissent.camp_scores[1:].max():.1f}" in dissent.in_words()
 
 
 def test_scores_of_soft_partitions_are_those_of_random_permutations():

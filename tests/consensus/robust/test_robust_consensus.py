@@ -145,28 +145,6 @@ def test_the_free_search_is_asked_for_by_name():
     assert relaxed.n_iter_ > 0 and relaxed.selected_["method"] == "relaxation"
 
 
-def test_missing_labels_are_no_votes(spoiled):
-    """The planted partition is found with a third of the labels missing."""
-    P, y = spoiled
-    holes = np.where(np.random.default_rng(0).random(P.shape) < 0.33, -1, P)
-    holes[:, 0] = np.where((holes < 0).all(axis=1), P[:, 0], holes[:, 0])
-    est = ct.RobustConsensus(3, random_state=0).fit(holes)
-    assert ct.clustering_accuracy(y, est.labels_) > 0.96
-    assert est.partition_weights_[12:].max() == 0
-
-
-def test_points_only_dissenters_label_still_get_a_cluster():
-    """A fitted or new point with labels only in partitions of weight 0 follows these."""
-    P, _ = ct.planted_partitions([60, 40], 6, 2, 0.05, random_state=0)
-    P[0, :4] = -1
-    est = ct.RobustConsensus(2, random_state=0).fit(P)
-    assert est.partition_weights_.tolist() == [1.0] * 4 + [0.0] * 2
-    assert est.labels_.min() == 0 and est.margin_[0] == 0
-    row = np.array([[-1, -1, -1, -1, P[1, 4], P[1, 5]]])
-    labels, confidence = est.predict(row, return_confidence=True)
-    assert labels[0] >= 0 and confidence[0] == pytest.approx(0.5)
-
-
 def test_partitions_of_different_points_are_no_dissenters():
     """Partitions without common points do not count as disagreeing."""
     halves = -np.ones((40, 5), dtype=int)
@@ -189,17 +167,6 @@ def test_weights_of_any_size_work():
         assert ct.clustering_accuracy(y, est.labels_) > 0.95
     uneven = ct.RobustConsensus(2, partition_weights=[1, 1, 1, 1, 1e-300], random_state=0).fit(P)
     assert uneven.partition_weights_[4] == 0
-
-
-def test_new_tuples_join_the_cluster_their_votes_point_to(spoiled, fitted):
-    """predict gives fitted tuples their label, and new rows that of the cluster with most votes."""
-    P, _ = spoiled
-    assert (fitted.predict(P[::-1]) == fitted.labels_[::-1]).all()
-    for b in range(3):
-        members = P[fitted.labels_ == b]
-        typical = [np.bincount(members[:, v]).argmax() for v in range(20)]
-        label, confidence = fitted.predict([typical], return_confidence=True)
-        assert label[0] == b and confidence[0] > 0.3
 
 
 def test_prediction_does_not_depend_on_the_batch(spoiled, fitted):

@@ -3,11 +3,10 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from coterie import RobustConsensus, clustering_accuracy, mirkin_objective, planted_partitions
+from coterie import RobustConsensus, planted_partitions
 from coterie.consensus.robust import votes as votes_module
 from coterie.consensus.robust.votes import Votes, rand_index
 from coterie.counts.cluster_tables import ClusterTables
@@ -46,18 +45,6 @@ def test_only_partitions_of_positive_weight_are_kept(spoiled):
     assert np.sort(votes.contingencies.diagonal()).tolist() == sorted(
         np.concatenate([np.bincount(column) for column in spoiled[0][:, :6].T]).tolist()
     )
-
-
-def test_group_maps_all_tuples_to_voting_ones(spoiled):
-    """Labels of the voting tuples, mapped to the points, have the same objective."""
-    tuples = as_label_tuples(spoiled[0])
-    votes = Votes.from_tuples(tuples, "agreement")
-    found = votes.search(3)
-    points = tuples.expand(found.labels[votes.group])
-    assert votes.objective(found.labels) == pytest.approx(
-        mirkin_objective(spoiled[0][:, :6], points)
-    )
-    assert clustering_accuracy(spoiled[1], points) > 0.98
 
 
 @pytest.mark.parametrize("share_missing", [0.0, 0.2])
@@ -100,14 +87,6 @@ def test_doubtful_decisions_give_a_warning():
     assert votes.all_weights.tolist() == [1.0] * 3
     with pytest.warns(DissentWarning, match=r"5 of 9 .* dissent \(5, 6, 7, 8\).*with each other"):
         Votes.from_tuples(as_label_tuples(close), "agreement")
-
-
-def test_warnings_have_the_names_of_columns():
-    """Partitions of a table are named by their columns."""
-    P, _ = planted_partitions([120, 80], 9, 4, 0.1, random_state=0)
-    table = pd.DataFrame(P, columns=list("abcdefghi"))
-    with pytest.warns(DissentWarning, match=r"4 dissent \(f, g, h, i\)"):
-        RobustConsensus(2, random_state=0).fit(table)
 
 
 def test_the_rand_index_is_over_the_points_that_both_label():

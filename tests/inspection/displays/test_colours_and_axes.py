@@ -1,7 +1,5 @@
 """Colours, axes, and the points that are shown."""
 
-from __future__ import annotations
-
 import sys
 from itertools import pairwise
 
@@ -14,7 +12,6 @@ from coterie import (
     CoassociationDisplay,
     ConvergenceDisplay,
     PartitionAgreementDisplay,
-    RobustConsensus,
     coassociation,
 )
 from coterie.errors import InvalidLabelsError, InvalidParameterError, MissingExtraError
@@ -30,7 +27,7 @@ from coterie.inspection.displays.points import sample_points
 from coterie.labels.tuples import as_label_tuples
 
 
-def test_more_clusters_keep_the_colours_of_fewer() -> None:
+def test_more_clusters_keep_the_colours_of_fewer():
     """The palette of n colours begins with every smaller palette."""
     longest = cluster_colours(40)
     assert len(set(longest)) == 40
@@ -38,10 +35,10 @@ def test_more_clusters_keep_the_colours_of_fewer() -> None:
         assert cluster_colours(n) == longest[:n]
 
 
-def test_colours_differ_for_every_reader() -> None:
+def test_colours_differ_for_every_reader():
     """Up to 20 colours the least distance is that of the eight by Okabe and Ito."""
 
-    def least_distance(colours: tuple[str, ...]) -> float:
+    def least_distance(colours):
         channels = 255 * np.array([to_rgb(colour) for colour in colours])
         distances = colour_distances(channels, channels)
         return float(distances[np.triu_indices(len(colours), 1)].min())
@@ -51,7 +48,7 @@ def test_colours_differ_for_every_reader() -> None:
     assert least_distance((*cluster_colours(20), NO_LABEL, "#FFFFFF")) > 0.05
 
 
-def test_distance_is_that_of_the_reader_who_sees_least() -> None:
+def test_distance_is_that_of_the_reader_who_sees_least():
     """Red and green of equal lightness differ for most readers, but not for the green-blind."""
     red, green = np.array([[[200.0, 80, 60]], [[120.0, 130, 40]]])
     grey, blue = np.array([[[128.0, 128, 128]], [[80.0, 80, 220]]])
@@ -59,7 +56,7 @@ def test_distance_is_that_of_the_reader_who_sees_least() -> None:
     assert colour_distances(red, red)[0, 0] == 0
 
 
-def test_panels_take_the_place_of_a_subplot(fitted: RobustConsensus) -> None:
+def test_panels_take_the_place_of_a_subplot(fitted):
     """The panels replace a given subplot; other axes are refused."""
     figure, (left, right) = plt.subplots(1, 2, layout="constrained")
     display = PartitionAgreementDisplay.from_estimator(fitted, ax=right)
@@ -71,9 +68,7 @@ def test_panels_take_the_place_of_a_subplot(fitted: RobustConsensus) -> None:
         ConvergenceDisplay.from_estimator(fitted, ax=figure.add_axes((0, 0, 1, 1)))
 
 
-def test_without_matplotlib_the_extra_is_named(
-    spoilt: np.ndarray, fitted: RobustConsensus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_the_extra_is_named(spoilt, fitted, monkeypatch):
     """The error says what to install."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for draw in (
@@ -85,7 +80,7 @@ def test_without_matplotlib_the_extra_is_named(
             draw()
 
 
-def test_names_of_blocks_do_not_overlap() -> None:
+def test_names_of_blocks_do_not_overlap():
     """Every block is named at its middle; names that would overlap are left out."""
     _, ax = plt.subplots(figsize=(4, 4), layout="constrained")
     ax.imshow(np.zeros((60, 60)), aspect="auto")
@@ -101,7 +96,7 @@ def test_names_of_blocks_do_not_overlap() -> None:
     assert all(above.y0 > below.y1 - 1 for above, below in pairwise(down))
 
 
-def test_a_sample_has_points_of_every_cluster_in_rising_order() -> None:
+def test_a_sample_has_points_of_every_cluster_in_rising_order():
     """Few points are all shown; of many, each cluster keeps its share and at least one."""
     labels = np.repeat([7, -1, 3], [60, 1, 39])
     assert sample_points(labels, 100, 0).tolist() == list(range(100))
@@ -113,7 +108,7 @@ def test_a_sample_has_points_of_every_cluster_in_rising_order() -> None:
         sample_points(labels, 0, 0)
 
 
-def test_points_with_equal_labels_have_their_own_rows(spoilt: np.ndarray) -> None:
+def test_points_with_equal_labels_have_their_own_rows(spoilt):
     """M of some points is the part of M that belongs to them, even if points are repeated."""
     P = np.vstack([spoilt[:10], spoilt[:10]])
     tuples = as_label_tuples(P)
@@ -123,7 +118,7 @@ def test_points_with_equal_labels_have_their_own_rows(spoilt: np.ndarray) -> Non
     np.testing.assert_allclose(M, coassociation(P, alpha)[np.ix_(points, points)])
 
 
-def test_ensembles_label_the_same_points(spoilt: np.ndarray) -> None:
+def test_ensembles_label_the_same_points(spoilt):
     """Ensembles are in rising order of K; those of other points are refused."""
     assert list(tuples_by_k({5: spoilt, 2: spoilt})) == [2, 5]
     with pytest.raises(InvalidLabelsError, match=r"\(K=2: 90, K=3: 100\); all must label the same"):

@@ -1,7 +1,5 @@
 """Criteria of K, stability, and where the points go when K grows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -29,7 +27,7 @@ from coterie.inspection.displays.numbers_of_clusters import carry_colours
 from coterie.inspection.stability import consensus_cdf, resampled_ensembles
 
 
-def test_choice_is_drawn_with_the_chosen_k_marked(spoilt: np.ndarray) -> None:
+def test_choice_is_drawn_with_the_chosen_k_marked(spoilt):
     """Each panel has the curve of a criterion and a mark at the recommended K."""
     choice = choose_k(spoilt, range(2, 7), random_state=0)
     display = ChooseKDisplay.from_choice(choice)
@@ -44,7 +42,7 @@ def test_choice_is_drawn_with_the_chosen_k_marked(spoilt: np.ndarray) -> None:
     assert choice.best_k == 3
 
 
-def test_resampled_choice_has_a_panel_of_ambiguous_pairs() -> None:
+def test_resampled_choice_has_a_panel_of_ambiguous_pairs():
     """PAC has a panel if it is available; a single K gives panels with single points."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
     choice = choose_k(resampled_ensembles(X, (2, 3), 12, random_state=0), random_state=0)
@@ -55,7 +53,7 @@ def test_resampled_choice_has_a_panel_of_ambiguous_pairs() -> None:
     assert [panel.lines[0].get_xdata().tolist() for panel in display.axes_.values()] == [[2]] * 4
 
 
-def test_partitions_of_an_estimator_are_compared(spoilt: np.ndarray) -> None:
+def test_partitions_of_an_estimator_are_compared(spoilt):
     """Without a stored choice the fitted partitions are compared, with their weights."""
     est = RobustConsensus(3, random_state=0).fit(spoilt)
     display = ChooseKDisplay.from_estimator(est, range(2, 6))
@@ -66,7 +64,7 @@ def test_partitions_of_an_estimator_are_compared(spoilt: np.ndarray) -> None:
     np.testing.assert_allclose(display.choice.objective, expected.objective)
 
 
-def test_a_stored_choice_is_drawn(spoilt: np.ndarray) -> None:
+def test_a_stored_choice_is_drawn(spoilt):
     """``k_choice_`` is drawn as it is, unless other K are asked for."""
     est = L2Consensus(3, random_state=0).fit(spoilt)
     est.k_choice_ = replace(choose_k(spoilt, [2, 3, 4], random_state=0), best_k=4)
@@ -75,17 +73,15 @@ def test_a_stored_choice_is_drawn(spoilt: np.ndarray) -> None:
 
 
 @pytest.fixture(scope="module")
-def ensembles() -> dict[int, np.ndarray]:
+def ensembles():
     """Return resampled ensembles of two separate groups, with the K in no order."""
     X = np.append(np.linspace(0, 1, 15), np.linspace(5, 6, 15))[:, None]
     return resampled_ensembles(X, (2, 3, 4), 15, random_state=0)
 
 
-def test_every_k_has_the_curve_of_its_ensemble(ensembles: dict[int, np.ndarray]) -> None:
-    """Curves are those of ``consensus_cdf``, in rising order of K, with names."""
-    shuffled = {k: ensembles[k] for k in (4, 2, 3)}
-    display = ConsensusCDFDisplay.from_ensembles(shuffled)
-    assert display.ks is not None
+def test_every_k_has_the_curve_of_its_ensemble(ensembles):
+    """Curves are those of ``consensus_cdf``, in rising order of K; growth is that of choose_k."""
+    display = ConsensusCDFDisplay.from_ensembles({k: ensembles[k] for k in (4, 2, 3)})
     assert display.ks.tolist() == [2, 3, 4]
     for line, k in zip(display.ax_.lines, (2, 3, 4), strict=True):
         x, cdf = consensus_cdf(ensembles[k])
@@ -93,17 +89,12 @@ def test_every_k_has_the_curve_of_its_ensemble(ensembles: dict[int, np.ndarray])
         np.testing.assert_array_equal(line.get_ydata(), cdf)
         assert line.get_label() == f"K = {k}"
     assert len({tuple(line.get_color()) for line in display.ax_.lines}) == 3
-
-
-def test_growth_is_that_of_choose_k(ensembles: dict[int, np.ndarray]) -> None:
-    """The second panel shows the ``delta_area`` of choose_k."""
-    display = ConsensusCDFDisplay.from_ensembles(ensembles)
     expected = choose_k(ensembles, random_state=0).delta_area
     np.testing.assert_allclose(display.delta_area, expected)
     np.testing.assert_allclose(display.delta_ax_.lines[0].get_ydata(), expected)
 
 
-def test_one_curve_has_no_growth(spoilt: np.ndarray, ensembles: dict[int, np.ndarray]) -> None:
+def test_one_curve_has_no_growth(spoilt, ensembles):
     """An estimator, or a single K, gives one curve and one panel, on given axes if there are."""
     _, ax = plt.subplots()
     display = ConsensusCDFDisplay.from_estimator(RobustConsensus(3).fit(spoilt), ax=ax)
@@ -115,21 +106,25 @@ def test_one_curve_has_no_growth(spoilt: np.ndarray, ensembles: dict[int, np.nda
     assert single.delta_ax_ is None
 
 
-def test_a_mapping_of_k_is_needed(spoilt: np.ndarray) -> None:
+@pytest.mark.parametrize(
+    ("ensembles", "message"),
+    [
+        ({}, "ks is empty"),
+        (np.zeros((4, 2), int), "give a mapping of K to labels"),
+        ({1: np.zeros((4, 2), int)}, "ks=1"),
+    ],
+)
+def test_a_mapping_of_k_is_needed(ensembles, message):
     """An empty mapping, a label matrix and K below 2 are refused."""
-    with pytest.raises(InvalidParameterError, match="ks is empty"):
-        ConsensusCDFDisplay.from_ensembles({})
-    with pytest.raises(InvalidParameterError, match="give a mapping of K to labels"):
-        ConsensusCDFDisplay.from_ensembles(spoilt)  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameterError, match="ks=1"):
-        ConsensusCDFDisplay.from_ensembles({1: spoilt})
+    with pytest.raises(InvalidParameterError, match=message):
+        ConsensusCDFDisplay.from_ensembles(ensembles)
 
 
-def _is_same_partition(a: np.ndarray, b: np.ndarray) -> bool:
+def _is_same_partition(a, b):
     return adjusted_rand_score(a, b) == 1.0
 
 
-def test_rows_of_ensembles_are_cuts_of_average_linkage() -> None:
+def test_rows_of_ensembles_are_cuts_of_average_linkage():
     """Each row has the labels of EvidenceAccumulation on the ensemble of its K."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [5, 5]], 20, axis=0)
     ensembles = resampled_ensembles(X, [4, 2, 3], 12, random_state=0)
@@ -141,9 +136,7 @@ def test_rows_of_ensembles_are_cuts_of_average_linkage() -> None:
         assert _is_same_partition(row, labels[display.points])
 
 
-def test_rows_of_an_estimator_are_cuts_of_its_locally_weighted_tree(
-    spoilt: np.ndarray, fitted: RobustConsensus
-) -> None:
+def test_rows_of_an_estimator_are_cuts_of_its_locally_weighted_tree(spoilt, fitted):
     """Each row has the labels of LocallyWeightedConsensus with the weights of the estimator."""
     display = TrackingDisplay.from_estimator(fitted, range(2, 6))
     for k, row in zip(display.ks.tolist(), display.tracks, strict=True):
@@ -151,7 +144,7 @@ def test_rows_of_an_estimator_are_cuts_of_its_locally_weighted_tree(
         assert _is_same_partition(row, method.fit(spoilt).labels_[display.points])
 
 
-def test_rows_of_an_estimator_split_the_rows_above(fitted: RobustConsensus) -> None:
+def test_rows_of_an_estimator_split_the_rows_above(fitted):
     """All rows come from one tree, so every cluster is one run of columns in every row."""
     display = TrackingDisplay.from_estimator(fitted)
     assert display.ks.tolist() == [2, 3, 4, 5, 6]
@@ -162,7 +155,7 @@ def test_rows_of_an_estimator_split_the_rows_above(fitted: RobustConsensus) -> N
         assert len(np.unique(np.stack([above, below]), axis=1).T) == len(np.unique(below))
 
 
-def test_colours_are_those_of_the_estimator(fitted: RobustConsensus) -> None:
+def test_colours_are_those_of_the_estimator(fitted):
     """In the row of its K, most points have the colours that other pictures give them."""
     display = TrackingDisplay.from_estimator(fitted, range(2, 7))
     labels = fitted.labels_[display.points]
@@ -175,7 +168,7 @@ def test_colours_are_those_of_the_estimator(fitted: RobustConsensus) -> None:
         st.lists(st.integers(0, 4), min_size=12, max_size=12).map(np.array), min_size=1, max_size=4
     )
 )
-def test_colours_change_no_cluster(rows: list[np.ndarray]) -> None:
+def test_colours_change_no_cluster(rows):
     """Clusters stay the same; equal rows have equal colours."""
     tracks = carry_colours([*rows, rows[-1]])
     for row, track in zip(rows, tracks, strict=False):
@@ -184,7 +177,7 @@ def test_colours_change_no_cluster(rows: list[np.ndarray]) -> None:
     assert tracks[-1].tolist() == tracks[-2].tolist()
 
 
-def test_most_points_keep_their_colour() -> None:
+def test_most_points_keep_their_colour():
     """Colours follow the best overlap; a new cluster takes a colour that was not in use."""
     first = np.repeat([0, 1, 2], [10, 8, 6])
     second = first.copy()
@@ -194,7 +187,7 @@ def test_most_points_keep_their_colour() -> None:
     assert tracks[1].tolist() == second.tolist()
 
 
-def test_rows_are_drawn_in_the_colours_of_the_palette(fitted: RobustConsensus) -> None:
+def test_rows_are_drawn_in_the_colours_of_the_palette(fitted):
     """The picture has a row for each K and the palette's colour for each number."""
     _, ax = plt.subplots()
     display = TrackingDisplay.from_estimator(fitted, [2, 3], ax=ax)
@@ -205,18 +198,7 @@ def test_rows_are_drawn_in_the_colours_of_the_palette(fitted: RobustConsensus) -
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["2", "3"]
 
 
-def test_many_points_are_sampled() -> None:
-    """A sample of each cluster is shown, with the rows of P."""
-    P, _ = planted_partitions([400, 250, 150], 6, n_bad=0, noise=0.1, random_state=0)
-    est = L2Consensus(3, random_state=0).fit(P)
-    display = TrackingDisplay.from_estimator(est, max_points=100)
-    assert display.tracks.shape == (5, 100)
-    assert _is_same_partition(display.tracks[1], est.labels_[display.points])
-    ensembles = {2: P, 3: P}
-    assert TrackingDisplay.from_ensembles(ensembles, max_points=50).points.shape == (50,)
-
-
-def test_points_without_a_deciding_vote_are_left_out(spoilt: np.ndarray) -> None:
+def test_points_without_a_deciding_vote_are_left_out(spoilt):
     """A point with labels only in partitions of weight 0 is not in the tree."""
     P, weights = spoilt.copy(), np.repeat([1.0, 0.0], [6, 4])
     P[[5, 80], :6] = -1
@@ -226,7 +208,7 @@ def test_points_without_a_deciding_vote_are_left_out(spoilt: np.ndarray) -> None
     assert sorted(display.points) == sorted(set(range(100)) - {5, 9, 80})
 
 
-def test_few_distinct_points_limit_the_default_range() -> None:
+def test_few_distinct_points_limit_the_default_range():
     """The default ends at the number of distinct points; larger K must be given and possible."""
     est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [2, 1]])
     assert TrackingDisplay.from_estimator(est).ks.tolist() == [2, 3]

@@ -1,9 +1,6 @@
 """Agreement of partitions, and convergence of the solver."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,7 +23,7 @@ from coterie.errors import InvalidParameterError
 BLUE, VERMILION = "#0072b2", "#d55e00"
 
 
-def test_agreement_heat_map_and_bars_follow_one_order(fitted: RobustConsensus) -> None:
+def test_agreement_heat_map_and_bars_follow_one_order(fitted):
     """Heat map and bars have the same order of partitions."""
     display = PartitionAgreementDisplay.from_estimator(fitted)
     order = display.order
@@ -43,7 +40,7 @@ def test_agreement_heat_map_and_bars_follow_one_order(fitted: RobustConsensus) -
         assert np.all(np.diff(display.with_consensus[display.camps == camp]) <= 0)
 
 
-def test_dissenters_are_marked(fitted: RobustConsensus) -> None:
+def test_dissenters_are_marked(fitted):
     """Dissenters have another colour, and camps have brackets."""
     display = PartitionAgreementDisplay.from_estimator(fitted, names=list("abcdefghij"))
     expected = [BLUE] * 6 + [VERMILION] * 4
@@ -59,14 +56,14 @@ def test_dissenters_are_marked(fitted: RobustConsensus) -> None:
     assert [text.get_text() for text in display.ax_.texts] == ["camp 0", "camp 1"]
 
 
-def test_single_partitions_share_a_bracket() -> None:
+def test_single_partitions_share_a_bracket():
     """Random partitions, each a camp of one, have one bracket."""
     P, _ = planted_partitions([60, 40], 8, 3, 0.0, correlated=False, random_state=1)
     display = PartitionAgreementDisplay.from_estimator(RobustConsensus(2, random_state=0).fit(P))
     assert [text.get_text() for text in display.ax_.texts] == ["camp 0", "alone"]
 
 
-def test_unanimous_partitions_of_a_frame(spoilt: np.ndarray) -> None:
+def test_unanimous_partitions_of_a_frame(spoilt):
     """Partitions have the names of the columns; without dissenters there is no legend."""
     est = L2Consensus(3, random_state=0).fit(pd.DataFrame(spoilt[:, :6]).add_prefix("view"))
     display = PartitionAgreementDisplay.from_estimator(est)
@@ -75,7 +72,7 @@ def test_unanimous_partitions_of_a_frame(spoilt: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(("n_partitions", "every"), [(5, 1), (30, 1), (60, 1), (100, 2), (250, 4)])
-def test_names_do_not_overlap(n_partitions: int, every: int) -> None:
+def test_names_do_not_overlap(n_partitions, every):
     """Names are left out only if they do not fit; those that are shown do not overlap."""
     P, _ = planted_partitions([200, 100], n_partitions, n_partitions // 3, 0.2, random_state=0)
     est = L2Consensus(2, random_state=0).fit(P)
@@ -86,7 +83,7 @@ def test_names_do_not_overlap(n_partitions: int, every: int) -> None:
     _assert_apart(display)
 
 
-def test_names_fit_into_given_axes() -> None:
+def test_names_fit_into_given_axes():
     """On small axes fewer names are shown."""
     P, _ = planted_partitions([40, 20], 40, 10, 0.2, random_state=0)
     _, axes = plt.subplots(2, 1, figsize=(8, 6), layout="constrained")
@@ -96,13 +93,13 @@ def test_names_fit_into_given_axes() -> None:
     _assert_apart(display)
 
 
-def _assert_apart(display: PartitionAgreementDisplay) -> None:
+def _assert_apart(display):
     display.figure_.canvas.draw()
     boxes = [tick.get_window_extent() for tick in display.ax_.get_yticklabels()]
     assert all(above.y0 >= below.y1 - 1 for above, below in pairwise(boxes))
 
 
-def test_convergence_draws_the_history(fitted: RobustConsensus) -> None:
+def test_convergence_draws_the_history(fitted):
     """Objective and residuals have one value per step."""
     display = ConvergenceDisplay.from_estimator(fitted)
     (objective,) = display.ax_.lines
@@ -117,13 +114,13 @@ def test_convergence_draws_the_history(fitted: RobustConsensus) -> None:
 @pytest.mark.parametrize(
     "est", [RobustConsensus(3, relaxation="l2", random_state=0), L2Consensus(3, random_state=0)]
 )
-def test_a_missing_history_is_refused(spoilt: np.ndarray, est: Any) -> None:
+def test_a_missing_history_is_refused(spoilt, est):
     """A least-squares relaxation has no steps; the message names one that has."""
     with pytest.raises(InvalidParameterError, match="relaxation='admm'"):
         ConvergenceDisplay.from_estimator(est.fit(spoilt))
 
 
-def test_a_similarity_matrix_has_a_convergence(spoilt: np.ndarray) -> None:
+def test_a_similarity_matrix_has_a_convergence(spoilt):
     """RobustSpectral runs the same solver; other estimators with a history are refused."""
     est = RobustSpectral(3, random_state=0).fit(coassociation(spoilt))
     assert len(ConvergenceDisplay.from_estimator(est).history["objective"]) == est.n_iter_

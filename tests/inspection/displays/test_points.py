@@ -1,9 +1,5 @@
 """Points in two dimensions: coordinates, colours, confidence, and input of every kind."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -21,7 +17,7 @@ from coterie.inspection.displays.colours_and_axes import NO_LABEL, cluster_colou
 
 
 @pytest.fixture(scope="module", name="X")
-def features() -> np.ndarray:
+def features():
     """Return 60 points in three groups, with five features."""
     rng = np.random.default_rng(0)
     centres = 6 * np.eye(3, 5)
@@ -29,12 +25,12 @@ def features() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def est(X: np.ndarray) -> ConsensusClusterer:
+def est(X):
     """Return their consensus."""
     return ConsensusClusterer(3, n_partitions=8, random_state=0).fit(X)
 
 
-def test_two_features_are_drawn_as_they_are(est: ConsensusClusterer, X: np.ndarray) -> None:
+def test_two_features_are_drawn_as_they_are(est, X):
     """The axes have the names of the features, those of a frame if there are."""
     display = PointsDisplay.from_estimator(est, X[:, :2])
     np.testing.assert_array_equal(display.coordinates, X[:, :2])
@@ -46,7 +42,7 @@ def test_two_features_are_drawn_as_they_are(est: ConsensusClusterer, X: np.ndarr
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("width", "height")
 
 
-def test_wide_features_are_projected(est: ConsensusClusterer, X: np.ndarray) -> None:
+def test_wide_features_are_projected(est, X):
     """Coordinates are principal components, and the axes have their share of the variance."""
     model = PCA(2, random_state=0).fit(X)
     display = PointsDisplay.from_estimator(est, X)
@@ -55,9 +51,7 @@ def test_wide_features_are_projected(est: ConsensusClusterer, X: np.ndarray) -> 
     assert display.ax_.get_ylabel() == f"principal component 2 ({share:.0%} of the variance)"
 
 
-def test_sparse_features_are_projected_without_centring(
-    est: ConsensusClusterer, X: np.ndarray
-) -> None:
+def test_sparse_features_are_projected_without_centring(est, X):
     """A sparse matrix stays sparse; with two columns it is drawn as it is."""
     display = PointsDisplay.from_estimator(est, csr_matrix(X))
     expected = TruncatedSVD(2, random_state=0).fit_transform(csr_matrix(X))
@@ -67,14 +61,14 @@ def test_sparse_features_are_projected_without_centring(
     np.testing.assert_array_equal(narrow.coordinates, X[:, :2])
 
 
-def test_one_feature_is_drawn_against_the_row(est: ConsensusClusterer, X: np.ndarray) -> None:
+def test_one_feature_is_drawn_against_the_row(est, X):
     """A single feature has no second one; the rows are apart from each other."""
     display = PointsDisplay.from_estimator(est, X[:, [0]])
     np.testing.assert_array_equal(display.coordinates, np.column_stack([X[:, 0], np.arange(60)]))
     assert display.axis_names == ("feature 0", "row")
 
 
-def test_uncertain_points_are_paler_and_smaller(X: np.ndarray, est: ConsensusClusterer) -> None:
+def test_uncertain_points_are_paler_and_smaller(X, est):
     """Opacity and size grow with the confidence; without confidence all points are equal."""
     display = PointsDisplay.from_estimator(est, X)
     display.confidence = np.linspace(0, 1, 60)
@@ -91,7 +85,7 @@ def test_uncertain_points_are_paler_and_smaller(X: np.ndarray, est: ConsensusClu
     assert np.ptp(plain.scatters_[0].get_sizes()) == 0
 
 
-def test_points_without_a_label_are_grey(X: np.ndarray) -> None:
+def test_points_without_a_label_are_grey(X):
     """Label −1 is last in the legend, below the others, and has no name in the plot."""
     X = np.vstack([X, np.full((2, 5), 40.0)])
     display = PointsDisplay.from_estimator(DBSCAN(eps=3).fit(X), X)
@@ -111,7 +105,7 @@ def test_points_without_a_label_are_grey(X: np.ndarray) -> None:
     assert PointsDisplay.from_estimator(with_gaps, X).labels.min() == -1
 
 
-def test_every_cluster_is_named_inside_and_apart(X: np.ndarray) -> None:
+def test_every_cluster_is_named_inside_and_apart(X):
     """A name is at a point of its cluster; with many clusters there is no legend."""
     many = KMeans(20, n_init=1, random_state=0).fit(X)
     display = PointsDisplay.from_estimator(many, X)
@@ -124,7 +118,7 @@ def test_every_cluster_is_named_inside_and_apart(X: np.ndarray) -> None:
     assert len(same.ax_.texts) == 2
 
 
-def test_clusterers_of_several_views_take_one_view(X: np.ndarray) -> None:
+def test_clusterers_of_several_views_take_one_view(X):
     """The user chooses the view; a list or dict of views is refused."""
     views = {"first": X[:, :2], "second": X[:, 2:]}
     est = MultiViewClusterer(3, n_partitions=3, random_state=0).fit(views)
@@ -136,7 +130,7 @@ def test_clusterers_of_several_views_take_one_view(X: np.ndarray) -> None:
             PointsDisplay.from_estimator(est, several)
 
 
-def test_many_points_are_sampled(X: np.ndarray, est: ConsensusClusterer) -> None:
+def test_many_points_are_sampled(X, est):
     """A sample of each cluster is shown, on given axes, with the projection of all points."""
     _, ax = plt.subplots()
     display = PointsDisplay.from_estimator(est, X, max_points=20, ax=ax)
@@ -155,9 +149,7 @@ def test_many_points_are_sampled(X: np.ndarray, est: ConsensusClusterer) -> None
         (None, 59, InvalidParameterError, "X has 59 rows, but the estimator has labels of 60"),
     ],
 )
-def test_wrong_input_is_refused(
-    est: ConsensusClusterer, X: np.ndarray, estimator: Any, rows: int, error: Any, message: str
-) -> None:
+def test_wrong_input_is_refused(est, X, estimator, rows, error, message):
     """The message says what is wrong."""
     with pytest.raises(error, match=message):
         PointsDisplay.from_estimator(estimator or est, X[:rows])

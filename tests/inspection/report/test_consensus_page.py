@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import coterie
 from consensus_pages import HOSTILE_NAMES, clustered_features, fitted, read_page
 from coterie import EvidenceAccumulation, RobustSpectral, choose_k, write_report
 from coterie.consensus.facts import bound_in_words
@@ -205,19 +204,15 @@ def test_an_existing_file_survives_a_failure(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_estimators_without_partitions_are_refused(tmp_path):
+def test_the_report_needs_partitions_but_not_matplotlib(tmp_path, monkeypatch):
     """A spectral clusterer of a similarity has no partitions to report on."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    X, P, _ = clustered_features()
+    write_report(fitted(P), tmp_path / "report.html", X)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
     est = RobustSpectral(2, random_state=0).fit(np.kron(np.eye(2), np.ones((4, 4))))
     with pytest.raises(InvalidParameterError, match="not a consensus of partitions"):
         write_report(est, tmp_path / "report.html")
-
-
-def test_no_picture_needs_matplotlib(tmp_path, monkeypatch):
-    """The page is made without matplotlib."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    X, P, _ = clustered_features()
-    coterie.write_report(fitted(P), tmp_path / "report.html", X)
-    assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -79,32 +79,19 @@ def test_separation_has_no_unit(scale, convert):
     np.testing.assert_allclose(found.deviation, scale * expected.deviation, rtol=1e-9)
 
 
-def test_a_large_mean_does_not_hide_the_variance():
-    """Time stamps vary little around a large mean."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 200)
-    x = rng.normal(size=(200, 1)) + labels[:, None]
-    expected = feature_contrasts(x, labels).separation
-    for X in (x + 1e9, sp.csr_array(x + 1e9)):
-        np.testing.assert_allclose(feature_contrasts(X, labels).separation, expected, rtol=1e-5)
-
-
-def test_a_constant_whose_mean_is_rounded_is_constant():
-    """The mean of many 0.1 is not 0.1, and yet the feature does not vary."""
-    labels = np.arange(1000) % 3
-    for X in (np.full((1000, 1), 0.1), sp.csr_array(np.full((1000, 1), 0.1))):
-        found = feature_contrasts(X, labels)
-        assert found.deviation.tolist() == [0.0]
-        assert not found.separation.any()
-        assert not found.difference.any()
-
-
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
-def test_a_cluster_of_zeros_has_mean_zero(convert):
-    """Rounding does not turn 0 into a small number."""
+def test_rounding_hides_no_variance_and_makes_none(convert):
+    """Time stamps vary around a large mean; many 0.1 do not vary; clusters of zeros have mean 0."""
     rng = np.random.default_rng(0)
-    labels = np.arange(300) % 3
-    X = np.where(labels[:, None] == 1, 0.0, rng.uniform(1, 20, (300, 5)))
+    labels = np.arange(1000) % 3
+    x = rng.normal(size=(1000, 1)) + labels[:, None]
+    expected = feature_contrasts(x, labels).separation
+    found = feature_contrasts(convert(x + 1e9), labels)
+    np.testing.assert_allclose(found.separation, expected, rtol=1e-5)
+    constant = feature_contrasts(convert(np.full((1000, 1), 0.1)), labels)
+    assert constant.deviation.tolist() == [0.0]
+    assert not constant.separation.any() and not constant.difference.any()
+    X = np.where(labels[:, None] == 1, 0.0, rng.uniform(1, 20, (1000, 5)))
     assert not feature_contrasts(convert(X), labels).cluster_mean[1].any()
 
 
@@ -185,8 +172,8 @@ def case():
     return X, fitted(P)
 
 
-def test_features_are_listed_by_falling_separation(case):
-    """The rows have the numbers of all points; the constant feature is last."""
+def test_features_and_differences_are_listed_by_falling_size(case, monkeypatch):
+    """Rows and cards have the numbers of all points; constant features are last, or left out."""
     X, est = case
     part = features_part(est, X, list("abcd"), None)
     expected = feature_contrasts(X, est.labels_)
@@ -194,13 +181,6 @@ def test_features_are_listed_by_falling_separation(case):
     shown = [row.separation for row in part.rows]
     assert shown == sorted(expected.separation.tolist(), reverse=True)
     assert (part.n_features, part.n_constant) == (4, 1)
-
-
-def test_each_cluster_has_its_largest_differences(case):
-    """Features are in the order of their absolute difference; constant ones are left out."""
-    X, est = case
-    part = features_part(est, X, list("abcd"), None)
-    expected = feature_contrasts(X, est.labels_)
     for card in part.clusters:
         assert card.size == (est.labels_ == card.cluster).sum()
         assert {one.name for one in card.features} == set("abc")
@@ -211,11 +191,7 @@ def test_each_cluster_has_its_largest_differences(case):
             assert one.difference == expected.difference[card.cluster, j]
             assert one.cluster_mean == pytest.approx(X[est.labels_ == card.cluster, j].mean())
             assert one.mean == pytest.approx(X[:, j].mean())
-
-
-def test_tables_are_cut_and_count_all(case, monkeypatch):
-    """Of many features and clusters the first are listed, and all are counted."""
-    X, est = case
+    # of many the first are listed, and all are counted
     monkeypatch.setattr(module, "_MOST_FEATURES", 2)
     monkeypatch.setattr(module, "_MOST_DIFFERENCES", 1)
     monkeypatch.setattr(module, "_MOST_CLUSTERS", 2)
@@ -263,17 +239,11 @@ def test_a_sample_is_drawn_and_named(case, monkeypatch):
 
 @pytest.mark.parametrize("X", [np.ones((4, 3)), sp.csr_array((4, 3))], ids=["dense", "sparse"])
 def test_constant_features_have_no_map(X):
-    """If no feature varies there is nothing to draw, and nothing differs."""
+    """If no feature varies there is nothing to draw, and nothing differs; nor if K is 1."""
     est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
     part = features_part(est, X, None, None)
-    assert part.map is None
-    assert part.n_constant == 3
+    assert part.map is None and part.n_constant == 3
     assert [card.features for card in part.clusters] == [[], []]
-
-
-def test_one_cluster_differs_from_nothing():
-    """A single cluster has no others to differ from."""
-    est = EvidenceAccumulation(1).fit([[0, 0], [0, 0], [1, 1]])
-    part = features_part(est, np.arange(6.0).reshape(3, 2), None, None)
-    assert part.clusters == []
-    assert [row.separation for row in part.rows] == [0.0, 0.0]
+    one = EvidenceAccumulation(1).fit([[0, 0], [0, 0], [1, 1]])
+    part = features_part(one, np.arange(6.0).reshape(3, 2), None, None)
+    assert part.clusters == [] and [row.separation for row in part.rows] == [0.0, 0.0]
