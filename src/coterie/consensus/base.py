@@ -1,7 +1,7 @@
 """Base class of the consensus functions.
 
 A consensus function is a scikit-learn clusterer whose ``X`` is a label matrix P (n, V). A method
-implements only :meth:`ConsensusFunction._label_tuples`, which labels the distinct rows of P. The
+must implement :meth:`ConsensusFunction._label_tuples`, which labels the distinct rows of P. The
 base class does the rest: input, compression, numbering, confidence, objective, ``predict``.
 """
 
@@ -25,6 +25,7 @@ from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.consensus.constraints import Links, check_links, enforce_links
 from coterie.consensus.parameters import check_n_clusters
 from coterie.consensus.results import ConsensusResults
+from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.ensembles.input_checks import check_row_weights
@@ -181,7 +182,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             if links is not None:
                 tuples, labelling = self._with_links(links, tuples, labelling)
             self._finish(tuples, labelling)
-            self.n_tuples_ = u
+            self.n_tuples_ = u  # not counting those that constraints made
             if not used.all():
                 fitted = self.labels_, self.margin_, self.confidence_
                 rows = self._encode_rows(P)
@@ -365,13 +366,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
     def _number_of_clusters(self, tuples: LabelTuples, partition_weights: Any = None) -> int:
         """Return K, checked; if it is None, the number that the weighted partitions recommend."""
-        from coterie.consensus.robust.votes import Votes  # it builds on this module
-
         if self.n_clusters is not None:
             return check_n_clusters(self.n_clusters, tuples)
         return self._choose_n_clusters(Votes.from_tuples(tuples, partition_weights))
 
-    def _choose_n_clusters(self, votes: Any) -> int:
+    def _choose_n_clusters(self, votes: Votes) -> int:
         """Return the recommended number of clusters; keep the comparison in ``k_choice_``."""
         # it builds on this module
         from coterie.consensus.robust.choice_of_k import choose_n_clusters, warn_if_weak

@@ -81,8 +81,8 @@ def sizable_cut(tree: Floats, similarity: Floats, weights: Floats, n_clusters: i
     Average linkage joins stray points last, so a cut into K clusters may consist of a few of them
     and one cluster of all other points. So the tree is cut into as few clusters as possible of
     which K are sizable. Then every point joins the sizable cluster with which its mean similarity
-    is largest, which also corrects points that linkage joined early. If no cut has K sizable
-    clusters, the plain cut is returned.
+    is largest, which also corrects points that linkage joined early. If that would leave a cluster
+    empty, only the stray points join. If no cut has K sizable clusters, the plain cut is returned.
     """
     least = LEAST_SHARE * weights.sum() / n_clusters
     most = min(len(weights), _CUTS_PER_CLUSTER * n_clusters + _MORE_CUTS)

@@ -84,7 +84,7 @@ def dispatch_relaxation(
     result says what ran: "cpu", "cuda", "parts", or "l2" for least squares only.
     """
     k = start.shape[1]
-    place = _choose_place(tuples, partition_weights, k, relaxation, device)
+    place = _choose_solver(tuples, partition_weights, k, relaxation, device)
     if place == "l2":
         return least_squares_result(start), place
     if place != "cpu":  # robust_factor logs its own message
@@ -100,10 +100,10 @@ def dispatch_relaxation(
     return result, place
 
 
-def _choose_place(
+def _choose_solver(
     tuples: LabelTuples, partition_weights: Floats, k: int, relaxation: str, device: str
 ) -> str:
-    """Return where the relaxation runs; warn if that is not what was asked for.
+    """Return the solver: "cpu", "cuda", "parts" or "l2"; warn if it is not what was asked for.
 
     The choice is made before a matrix over all pairs of tuples is allocated.
     """

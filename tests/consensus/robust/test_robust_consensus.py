@@ -140,8 +140,11 @@ def test_the_free_search_is_asked_for_by_name():
     P, y = ct.planted_partitions([80, 50, 30, 20], 15, 4, 0.1, random_state=0)
     est = ct.RobustConsensus("free", random_state=0).fit(P)
     assert est.n_clusters_ == 4 and ct.clustering_accuracy(y, est.labels_) > 0.98
-    assert est.selected_["method"] == "search" and est.n_iter_ == 0
+    assert est.selected_["method"] == "search"
     relaxed = ct.RobustConsensus("free", refine="relaxation", random_state=0).fit(P)
+    refitted = ct.RobustConsensus(4, random_state=0).fit(P).set_params(n_clusters="free").fit(P)
+    for searched in (est, refitted):
+        assert (searched.relaxation_, searched.n_iter_) == ("l2", 0)
     assert relaxed.n_iter_ > 0 and relaxed.selected_["method"] == "relaxation"
 
 
@@ -240,7 +243,49 @@ def test_more_clusters_than_tuples_of_the_deciding_partitions():
     est = ct.RobustConsensus(6, random_state=0).fit(np.column_stack([y, y, y, other]))
     assert est.dissent_.weights.tolist() == [1.0, 1.0, 1.0, 0.0]
     assert est.selected_["votes"] == "all partitions" and est.n_clusters_ == 6
+    assert (
+        "has more clusters than that of the largest camp (6 against 2)" in est.selected_["reason"]
+    )
     assert len(set(zip(est.labels_.tolist(), y.tolist(), strict=True))) == 6
+
+
+def test_the_reason_compares_the_answers_of_the_camp_and_of_all(fitted):
+    """It calls an answer better separated only if it is."""
+    assert "; it is better separated than the answer from all votes (" in fitted.selected_["reason"]
+    y = np.repeat([0, 1], 20)
+    est = ct.RobustConsensus(2, random_state=0).fit(np.column_stack([y, y, y, np.zeros(40)]))
+    assert est.selected_["votes"] == "the largest camp"
+    assert (
+        "; it is as well separated as the answer from all votes (2.00, " in est.selected_["reason"]
+    )
+
+
+def test_the_relaxation_is_described_for_the_votes_of_the_answer():
+    """It is that of the largest camp, although the votes of all were relaxed after it."""
+    y = np.repeat([0, 1, 2], 400)
+    noise = np.random.default_rng(0).integers(0, 9, (1200, 3))
+    est = ct.RobustConsensus(3, random_state=0).fit(np.column_stack([y, y, y, y, noise]))
+    assert est.selected_["votes"] == "the largest camp" and est.n_tuples_ > 500
+    assert est.relaxation_ == "cpu" and est.n_iter_ == len(est.history_["objective"]) > 0
+
+
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+@pytest.mark.parametrize(
+    ("weights", "n_camps", "voters"),
+    [
+        ("agreement", 1, "the largest camp"),
+        ("agreement", 2, "the largest camps"),
+        ([1.0] * 6 + [0.0], 1, "the partitions of positive weight"),
+        (None, 2, "all partitions"),
+    ],
+)
+def test_it_is_said_whose_votes_decide(weights, n_camps, voters):
+    """The largest camp, several of them, the partitions that the user chose, or all."""
+    camps = np.random.default_rng(0).integers(0, 3, (2, 90))
+    P = np.column_stack([camps[v * n_camps // 6] for v in range(6)])
+    P = np.column_stack([P, np.random.default_rng(1).integers(0, 3, 90)])
+    est = ct.RobustConsensus(3, refine="search", partition_weights=weights, random_state=0).fit(P)
+    assert est.selected_["votes"] == voters
 
 
 def test_most_labels_may_be_missing():
@@ -363,8 +408,8 @@ def test_the_answer_in_the_middle_wins(planted):
     wrong = np.arange(sample.tuples.n_tuples) % 4
     merged = np.minimum(truth_of(sample, planted[1]), 1)
     found = choose_answer(sample, 4, {"wrong": wrong, "merged": merged}, np.random.RandomState(0))
-    competing = {name: one for name, one in found.others.items() if one["competes"]}
-    assert found.others["merged"] == {"clusters": 2, "competes": False, "agreement": None}
+    competing = {name: one for name, one in found.compared.items() if one["competes"]}
+    assert found.compared["merged"] == {"clusters": 2, "competes": False, "agreement": None}
     assert found.method == max(competing, key=lambda name: round(competing[name]["agreement"], 9))
     assert min(competing, key=lambda name: competing[name]["agreement"]) == "wrong"
     assert "merged (2)" in found.reason and found.method in found.reason
@@ -375,9 +420,18 @@ def test_equal_answers_are_said_to_be_equal(noise, are_equal):
     """The reason lists the agreements only if they differ."""
     P, _ = ct.planted_partitions([60, 30, 20, 10], 9, 0, noise, random_state=0)
     found = choose_answer(sample_of(P), 4, {}, np.random.RandomState(0))
-    agreements = [one["agreement"] for one in found.others.values()]
+    agreements = [one["agreement"] for one in found.compared.values()]
     assert (min(agreements) == pytest.approx(1)) == are_equal
     assert found.reason.startswith(f"all {len(agreements)} methods") == are_equal
+
+
+def test_an_answer_with_the_most_clusters_needs_no_agreement(planted):
+    """The reason says so if all other answers have fewer clusters."""
+    sample = sample_of(planted[0])
+    finer = np.arange(sample.votes.tuples.n_tuples) % 5
+    found = choose_answer(sample, 4, {"finer": finer}, np.random.RandomState(0))
+    assert found.method == "finer" and found.labels is finer
+    assert found.reason.startswith("only this answer has 5 clusters; with fewer clusters, ")
 
 
 def test_much_finer_partitions_are_left_to_local_linkage():
@@ -388,7 +442,7 @@ def test_much_finer_partitions_are_left_to_local_linkage():
     sample = sample_of(P)
     wrong = {"least squares": np.arange(sample.tuples.n_tuples) % 3}
     found = choose_answer(sample, 3, wrong, np.random.RandomState(0))
-    assert set(found.others) == {"local linkage"}
+    assert set(found.compared) == {"local linkage"}
     assert "21 clusters (median), more than 2.3 times the 3 asked for" in found.reason
     assert ct.clustering_accuracy(y, sample.votes.tuples.expand(found.labels)) == 1
 
@@ -406,7 +460,7 @@ def test_many_base_clusters_leave_the_cubic_methods_out(planted, monkeypatch):
     """Above the limit of base clusters only methods without their eigenvectors take part."""
     monkeypatch.setattr(robust_consensus, "_MOST_COLUMNS", 10)
     found = choose_answer(sample_of(planted[0]), 4, {}, np.random.RandomState(0))
-    assert set(found.others) == {"local cut", "local linkage"}
+    assert set(found.compared) == {"local cut", "local linkage"}
 
 
 def test_separation_prefers_the_planted_clusters(planted):

@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from coterie import RobustConsensus, planted_partitions
 from coterie.consensus.robust import votes as votes_module
-from coterie.consensus.robust.votes import Votes, rand_index
+from coterie.consensus.robust.votes import Votes, weighted_rand_index
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import DissentWarning
 from coterie.labels.tuples import as_label_tuples
@@ -96,8 +96,8 @@ def test_the_rand_index_is_over_the_points_that_both_label():
     weights = rng.integers(1, 4, 60)
     both = (a >= 0) & (b >= 0)
     expected = adjusted_rand_score(*(np.repeat(x[both], weights[both]) for x in (a, b)))
-    assert rand_index(a, b, weights.astype(float)) == pytest.approx(expected)
-    assert rand_index(np.array([0, -1]), np.array([-1, 0]), np.ones(2)) == 0
+    assert weighted_rand_index(a, b, weights.astype(float)) == pytest.approx(expected)
+    assert weighted_rand_index(np.array([0, -1]), np.array([-1, 0]), np.ones(2)) == 0
 
 
 @pytest.mark.parametrize(("sizes", "is_close"), [((6, 4), False), ((9, 6), False), ((10, 7), True)])

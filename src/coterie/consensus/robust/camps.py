@@ -1,4 +1,4 @@
-"""Camps of partitions: groups of partitions that agree. The largest camp decides.
+"""Camps of partitions: groups of partitions that agree. By default the largest camp decides.
 
 Two groups of partitions agree if their co-association matrices, the mean of [together] over the
 members of each group, are correlated beyond chance. The deviation of this correlation, if the
@@ -8,8 +8,10 @@ together.
 
 The candidates for groups are the branches of an average-linkage tree of the partitions. From the
 root on, a branch is divided if its two sides do not agree. A partition that agrees with no other
-is a camp of one. Only the largest camp keeps its vote. If several camps are equally large, no rule
-can tell which is right: all of them vote, and the result is tied.
+is a camp of one. The largest camp has a vote, the others have none. If several camps are equally
+large, no rule can tell which is right: all of them vote, and the result is tied.
+
+:class:`~coterie.RobustConsensus` also computes the answer from all votes, and may return it.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from coterie.runtime.wording import number_of
 
 #: Groups of partitions agree if their score is at least this number of standard deviations.
 CUT = 4.0
-#: Least deviation: even with millions of points an index below CUT × 0.0025 = 0.01 is chance.
+#: Least deviation: even for millions of points an index below CUT × 0.0025 = 0.01 is no agreement.
 LEAST_DEVIATION = 0.0025
-#: Largest deviation: even with few points an index above CUT × 0.05 = 0.2 is agreement.
+#: Largest deviation: even for few points an index above CUT × 0.05 = 0.2 is agreement.
 MOST_DEVIATION = 0.05
 _FEWEST_COMMON = 4  # the moments divide by (n − 2)(n − 3)
 _ROUNDING = 1e-12

@@ -28,13 +28,13 @@ from coterie.consensus.linkage import (
     weighted_linkage,
 )
 from coterie.consensus.robust.feature_indices import FEATURE_INDICES, FeatureSample
-from coterie.consensus.robust.robust_consensus import FINE
 from coterie.consensus.robust.votes import (
+    FINE,
     Sample,
     Votes,
     mean_agreement,
-    rand_index,
     random_halves,
+    weighted_rand_index,
 )
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import WeakEvidenceWarning
@@ -50,18 +50,18 @@ _log = logging.getLogger(__name__)
 #: Added to an eigenvalue, as a share of n, in the relative gap. A cluster of s points has an
 #: eigenvalue of at most s, so the gaps of eigenvalues below n/500 are damped.
 _EIGENVALUE_FLOOR = 0.002
-_FEWEST_TOP, _MOST_TOP = 10, 30  # bounds of the largest K that is compared by default
+_FEWEST_TOP, _MOST_TOP = 10, 30  # by default the largest K compared is between these
 #: Numbers of clusters whose stability differs by at most this are equally stable.
 _EQUALLY_STABLE = 0.01
 #: The evidence is weak if another K has more than this share of the best score, …
-_CLOSE = 0.94
+_CLOSE_SCORE = 0.94
 #: … or if 1 − stability of a larger K is less than this number of times that of the best, …
 _CLOSE_INSTABILITY = 1.5
 #: … or if halves of the partitions, or methods, agree less than this on the clusters.
-_LEAST_STABILITY = 0.9
-_LEAST_AGREEMENT = 0.5
+_CLEAR_STABILITY = 0.9
+_CLEAR_AGREEMENT = 0.5
 #: Splits of the partitions into halves, and the tuples of a sample that each half clusters.
-_SPLITS, _MOST_TUPLES = 3, 1_000
+_SPLITS_INTO_HALVES, _TUPLES_OF_HALVES = 3, 1_000
 _STARTS_OF_CUT = 2
 _FEWEST_IN_HALVES = 4
 
@@ -80,11 +80,13 @@ class KChoice:
         Whether the evidence is weak: another number of clusters is almost as good, or halves of the
         partitions, or methods, agree little on the clusters.
     by_criterion : dict of str to int or None
-        The K that each criterion alone chooses; None if it is unavailable or chooses none.
+        The K that each criterion alone chooses, mostly that of its best value; None if it is
+        unavailable or chooses none.
     ks : (L,) int
         The K compared, in rising order.
     objective : (L,)
-        J of the best partition found with at most K clusters.
+        J of the best partition found with at most K clusters: by the search or, if the given
+        partitions have many more clusters, by locally weighted linkage of at most 1,000 tuples.
     n_clusters : (L,) int
         Number of clusters of that partition.
     lower_bound : float
@@ -202,7 +204,7 @@ def choose_n_clusters(
     measures = measure_each_k(votes, ks, random_state, features)
     best, reason, is_weak = recommend(measures, ks, np.asarray(votes.tuples.n_labels))
     by_criterion: dict[str, int | None] = {
-        name: int(ks[np.argmax(np.round(measures[name], 9))])
+        name: int(ks[_largest(measures[name])])
         for name in ("eigengap", "relative_eigengap", "margin", "agreement", "stability")
         if np.isfinite(measures[name]).all()
     }
@@ -245,14 +247,16 @@ def default_ks(n_labels: ArrayLike, n_points: float) -> Ints:
 def measure_each_k(
     votes: Votes, ks: Ints, random_state: Any = None, features: FeatureSample | None = None
 ) -> dict[str, Any]:
-    """Measure the best consensus with at most K clusters for each K.
+    """Measure the best consensus found with at most K clusters for each K.
 
-    Return arrays over ``ks``: ``objective`` J, ``n_clusters``, ``information`` (mean mutual
-    information with the partitions, in nats), ``margin`` (of the votes, mean over the points),
-    ``eigengap`` λ_K − λ_{K+1}, ``relative_eigengap``, ``agreement`` (mean adjusted Rand index
-    between the answers of three methods), and ``stability`` (the same between halves of the
-    partitions; nan unless these are much finer than two clusters); and ``eigenvalues``
-    (max K + 1,) of M. With ``features``, also the indices of :class:`FeatureSample`.
+    It is that of the search or, if some partitions are much finer than the smallest K, that of
+    locally weighted linkage of at most 1,000 tuples. Return arrays over ``ks``: ``objective`` J,
+    ``n_clusters``, ``information`` (mean mutual information with the partitions, in nats),
+    ``margin`` (of the votes, mean over the points), ``eigengap`` λ_K − λ_{K+1},
+    ``relative_eigengap``, ``agreement`` (mean adjusted Rand index between the answers of three
+    methods), and ``stability`` (the same between halves of the partitions; nan unless some of them
+    are much finer than the smallest K); and ``eigenvalues`` (max K + 1,) of M. With ``features``,
+    also the indices of :class:`FeatureSample`.
     """
     rng = check_random_state(random_state)
     tuples, weights = votes.tuples, votes.weights
@@ -263,8 +267,8 @@ def measure_each_k(
 
     # the best consensus for each K: linkage of a sample if the partitions are fine, else a search
     stability, sample = np.full(len(ks), np.nan), None
-    if _are_fine(tuples.n_labels, int(ks[0])) and tuples.n_partitions >= _FEWEST_IN_HALVES:
-        sample = Sample.draw(votes, rng, _MOST_TUPLES)
+    if _some_are_fine(tuples.n_labels, int(ks[0])) and tuples.n_partitions >= _FEWEST_IN_HALVES:
+        sample = Sample.draw(votes, rng, _TUPLES_OF_HALVES)
         tuples = sample.tuples
         stability = stability_of_halves(sample, ks, rng)
         labels = _fine_answers(tuples, weights, ks, rng, with_cut=False)[0]
@@ -315,15 +319,15 @@ def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tupl
     )
     if np.isfinite(stability).all():
         best = int(np.flatnonzero(stability >= stability.max() - _EQUALLY_STABLE)[-1])
-        if _are_fine(n_labels, int(ks[best])):
+        if _some_are_fine(n_labels, int(ks[best])):
             reason = (
                 "it is the largest number of clusters on which random halves of the partitions "
                 f"agree best (adjusted Rand index {stability[best]:.2f})"
             )
             # fewer clusters that are as stable are no contradiction: they are unions of these
             rivals = np.where(ks > ks[best], stability, -np.inf)
-            if is_weak := bool(stability[best] < _LEAST_STABILITY):
-                reason += f", less than {_LEAST_STABILITY:g}"
+            if is_weak := bool(stability[best] < _CLEAR_STABILITY):
+                reason += f", less than {_CLEAR_STABILITY:g}"
             close = 1.0 - _CLOSE_INSTABILITY * (1.0 - stability[best])
             return best, *_with_rival(reason, rivals, close, ks, is_weak)
     score = np.sqrt(gap) * margin * agreement**2
@@ -334,12 +338,12 @@ def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tupl
         f"{agreement[best]:.2f})"
     )
     rivals = np.where(ks == ks[best], -np.inf, score)
-    if is_weak := bool(agreement[best] < _LEAST_AGREEMENT):
-        reason += f"; the methods agree less than {_LEAST_AGREEMENT:g}"
-    return best, *_with_rival(reason, rivals, _CLOSE * score[best], ks, is_weak)
+    if is_weak := bool(agreement[best] < _CLEAR_AGREEMENT):
+        reason += f"; the methods agree less than {_CLEAR_AGREEMENT:g}"
+    return best, *_with_rival(reason, rivals, _CLOSE_SCORE * score[best], ks, is_weak)
 
 
-def _are_fine(n_labels: ArrayLike, k: int) -> bool:
+def _some_are_fine(n_labels: ArrayLike, k: int) -> bool:
     """Return whether some partitions are much finer than K clusters, or than other partitions."""
     few, many = np.quantile(np.asarray(n_labels), [0.1, 0.9])
     return bool(many > FINE * min(few, k))
@@ -367,15 +371,17 @@ def stability_of_halves(sample: Sample, ks: Ints, rng: np.random.RandomState) ->
     answer of one half and an answer of the other.
     """
     tuples, weights = sample.tuples, sample.votes.weights
-    stability = np.zeros((_SPLITS, len(ks)))
-    for split in range(_SPLITS):
+    stability = np.zeros((_SPLITS_INTO_HALVES, len(ks)))
+    for split in range(_SPLITS_INTO_HALVES):
         here, there = (
             _fine_answers(tuples, half * weights, ks, rng)
             for half in random_halves(tuples.n_partitions, rng)
         )
         for i in range(len(ks)):
             pairs = [(a[i], b[i]) for a in here for b in there]
-            stability[split, i] = np.mean([rand_index(a, b, tuples.weights) for a, b in pairs])
+            stability[split, i] = np.mean(
+                [weighted_rand_index(a, b, tuples.weights) for a, b in pairs]
+            )
     return stability.mean(axis=0)
 
 

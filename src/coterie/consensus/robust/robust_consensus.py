@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -25,17 +25,20 @@ from coterie.consensus.linkage import (
     cut_into,
     locally_weighted_embedding,
     locally_weighted_similarity,
+    locally_weighted_tree,
     propagated_labels,
     sizable_clusters,
-    weighted_linkage,
 )
 from coterie.consensus.parameters import check_choice, check_n_clusters
 from coterie.consensus.robust.votes import (
+    FINE,
     Sample,
+    Voters,
     Votes,
+    check_weighting,
     mean_agreement,
-    rand_index,
     random_halves,
+    weighted_rand_index,
 )
 from coterie.consensus.spectral import profile_labels
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
@@ -53,31 +56,37 @@ from coterie.search.median_search import MAJORITY, SearchResult
 
 _log = logging.getLogger(__name__)
 
-#: Above this number of base clusters, methods with eigenvectors of an (m, m) matrix are left out.
+#: Above this number m of base clusters, methods with an (m, m) matrix of them are left out.
 _MOST_COLUMNS = 2_000
-#: Partitions with a median of more than FINE · K clusters are much finer than K clusters.
-FINE = 2.3
 #: Clusters are of similar size if their effective number is at least this share of K.
 _LEAST_EVENNESS = 0.9
-#: The clusters of halves of the partitions agree if their adjusted Rand index is at least this.
-_LEAST_STABILITY = 0.7
-_SPLITS = 2
+#: The searches of halves of the partitions agree if their adjusted Rand index is at least this.
+_LEAST_AGREEMENT_OF_HALVES = 0.7
+_N_SPLITS = 2
 _MOST_NAMED = 10
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Labels (u,) of the tuples of the votes; the last two are set if they were compared."""
+    """Labels (u,) of the tuples of the votes; the last two are set if methods were compared."""
 
     labels: Ints
     method: str
     reason: str
     threshold: float | None = None  # of the search that found them
     separation: float = 0.0  # mean silhouette of the points plus that of the worst cluster
-    #: For every answer its number of clusters, whether it competes, and its mean agreement.
-    others: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: For every method its number of clusters, whether it competes, and its mean agreement.
+    compared: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     __repr__ = short_repr
+
+
+class Relaxed(NamedTuple):
+    """The relaxation, where it was computed (``relaxation_``), and its rounded answers (u,)."""
+
+    result: RobustRelaxation
+    place: str
+    answers: dict[str, Ints]
 
 
 @dataclass(eq=False, repr=False)
@@ -93,14 +102,15 @@ class RobustConsensus(ConsensusFunction):
 
     Minimising J is NP-hard, and the minimum is not always the best answer. Two steps replace it:
 
-    1. Partitions are grouped into camps that agree beyond chance. Only the largest camp votes
+    1. Partitions are grouped into camps that agree beyond chance. The largest camp votes
        (``partition_weights``).
     2. Answers of different kinds are computed from its votes: the robust relaxation M ≈ H D Hᵀ in
        ℓ1, least squares, k-means on the rows of M (profiles), locally weighted linkage and cut,
        linkage of propagated similarities, and meta-clusters. The answer that the others agree with
        most is returned (``refine``). If the partitions have many more than K clusters, it is the
        answer of locally weighted linkage. If some partitions have no vote, the answers from the
-       votes of all partitions are computed too, and the better separated answer is returned.
+       votes of all partitions are computed too. The answer with more clusters is returned; if the
+       numbers are equal, the better separated one.
 
     ``relaxation="admm", refine="relaxation", partition_weights=None`` is the method of the paper
     (RCC), with the signs of its updates corrected.
@@ -108,9 +118,9 @@ class RobustConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int, None or "free", default=None
-        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends. "free":
-        the number with the least J, found by the search; under noise this is often far too many,
-        because stray points become clusters.
+        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends, without
+        its criterion for resampled points. "free": the number with the least J, found by the
+        search; under noise this is often far too many, because stray points become clusters.
     relaxation : {"auto", "admm", "divided", "l2"}, default="auto"
         "admm": the ℓ1 relaxation of the paper, with a dense (u, u) matrix over the u distinct
         label tuples. If it does not fit in memory, or u > 40,000 on the CPU, a warning is given
@@ -124,12 +134,14 @@ class RobustConsensus(ConsensusFunction):
         size and halves of the partitions find them too, else locally weighted linkage, which finds
         clusters of very different size; it was best for several views.
     threshold : float or "calibrated", default=0.5
-        Share of votes from which the search puts two points together. 0.5 minimises J.
-        "calibrated" lowers it if the points of a cluster are together in less than 55% of the
-        votes; the result is more accurate under noise, but does not minimise J.
+        Share of votes from which the search puts two points together, with ``refine="search"`` or
+        ``n_clusters="free"``; it has no effect otherwise. 0.5 minimises J. "calibrated" lowers it
+        if the points of a cluster are together in less than 55% of the votes; the result is more
+        accurate under noise, but does not minimise J.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None, default="agreement"
-        "agreement": 1 for the largest camp of partitions, 0 for the others. "learned":
-        proportional to 1/√(distance to the consensus). None: all equal, as in the paper.
+        "agreement": 1 for the largest camp of partitions, or for all camps that are equally large;
+        0 for the others, unless ``refine="auto"`` finds the answer from all votes better.
+        "learned": proportional to 1/√(distance to the consensus). None: all equal, as in the paper.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the ADMM runs. "cuda": on a GPU; if there is no GPU or too little memory, on the CPU
         with a warning. "auto": on a GPU, if there is one, for more than
@@ -169,15 +181,20 @@ class RobustConsensus(ConsensusFunction):
     k_choice_ : :class:`~coterie.consensus.robust.choice_of_k.KChoice`
         The comparison of numbers of clusters, if ``n_clusters`` is None.
     selected_ : dict
-        ``method``: the answer that was returned; ``votes``: whose votes it is from; ``reason``: why
-        it was chosen; ``answers``: for each answer its number of ``clusters``, whether it
-        ``competes``, and its mean ``agreement`` with the others.
+        ``method``: the answer that was returned; ``votes``: whose votes it is from, "all
+        partitions", "the largest camp", "the largest camps" if they are equally large, or "the
+        partitions of positive weight"; ``reason``: why it was chosen; ``answers``: for each answer
+        its number of ``clusters``, whether it ``competes``, and its mean ``agreement`` with the
+        others.
     threshold_ : float
-        Share of votes above which two points belong together: 1/2, or less for noisy votes.
+        Share of votes above which two points belong together: that of the search if it found the
+        answer, else 1/2, or less for noisy votes.
     embedding_ : (n, K)
-        Rows of H√D, only for points of positive ``sample_weight``.
+        Rows of H√D, only for points that have a label and a positive ``sample_weight``.
     relaxation_ : {"cpu", "cuda", "parts", "l2"}
-        How the relaxation was computed: ADMM on the CPU, on a GPU, in parts, or least squares.
+        How the relaxation of the votes of the answer was computed: ADMM on the CPU, on a GPU, in
+        parts, or least squares. With ``n_clusters="free"`` it is "l2", unless
+        ``refine="relaxation"``.
     n_tuples_, n_iter_ : int
     history_ : dict of lists
         Objective and residuals of each ADMM step; empty lists if it did not run.
@@ -190,7 +207,9 @@ class RobustConsensus(ConsensusFunction):
     the camps, the vote of the methods and the bound. Profiles, linkage, cut, propagation and
     meta-clusters are those of :class:`~coterie.KMeansConsensus`,
     :class:`~coterie.LocallyWeightedConsensus`, :class:`~coterie.PropagatedConsensus` and
-    :class:`~coterie.MCLA`; the search for the median partition is textbook.
+    :class:`~coterie.MCLA` with ``partitioner="linkage"``. If the partitions have many more than K
+    clusters, and with ``refine="sizes"``, linkage does not count clusters of a few stray points.
+    The search for the median partition is textbook.
 
     **Limits.** The ADMM needs a dense (u, u) matrix, see ``relaxation``. Above 3,000 distinct
     tuples the other answers come from a sample, and the rest joins by votes; above 2,000 base
@@ -233,13 +252,13 @@ class RobustConsensus(ConsensusFunction):
 
     @property
     def embedding_(self) -> Floats:
-        """Rows of H√D of every point, (n, K)."""
+        """Rows of H√D of the points that have a label and a positive weight, (n, K)."""
         return self._factor[self._inverse]
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         self._check_parameters()
-        named = self.n_clusters is None or isinstance(self.n_clusters, str)
-        K = None if named else check_n_clusters(self.n_clusters, tuples)
+        automatic = self.n_clusters is None or isinstance(self.n_clusters, str)
+        K = None if automatic else check_n_clusters(self.n_clusters, tuples)
         contingencies = all_contingencies(tuples)
         votes = Votes.from_tuples(tuples, self.partition_weights, K, contingencies)
         free = None
@@ -251,12 +270,13 @@ class RobustConsensus(ConsensusFunction):
         if self.refine == "auto" and not free:
             votes, answer, relaxed = self._answer_of_methods(tuples, votes, K, contingencies)
         else:
-            answer, relaxed = self._asked_answer(votes, K, free)
+            answer, relaxed = self._single_answer(votes, K, free)
 
-        if answer.method == "relaxation" and not relaxed.converged:
+        relaxation = relaxed.result
+        if answer.method == "relaxation" and not relaxation.converged:
             warn_user(
-                f"the relaxation, whose answer is returned, stopped after {relaxed.n_iter} steps "
-                f"with residuals above tol={self.tol}; raise max_iter or tol",
+                f"the relaxation, whose answer is returned, stopped after {relaxation.n_iter} "
+                f"steps with residuals above tol={self.tol}; raise max_iter or tol",
                 ConvergenceWarning,
             )
         self.dissent_ = votes.dissent.reordered(np.argsort(tuples.partition_order))
@@ -269,60 +289,62 @@ class RobustConsensus(ConsensusFunction):
         self.partition_groups_ = self.dissent_.groups
         self.selected_ = {
             "method": answer.method,
-            "votes": "all partitions" if votes.all_weights.all() else "the largest camp",
+            "votes": self._voters(votes),
             "reason": answer.reason,
-            "answers": answer.others,
+            "answers": answer.compared,
         }
         self.lower_bound_ = votes.lower_bound()
-        self.n_iter_, self.history_ = relaxed.n_iter, relaxed.history
-        self._factor, self._inverse = relaxed.factor[votes.group], tuples.inverse
+        self.relaxation_ = relaxed.place
+        self.n_iter_, self.history_ = relaxation.n_iter, relaxation.history
+        self._factor, self._inverse = relaxation.factor[votes.group], tuples.inverse
         threshold = votes.majority(answer.labels) if answer.threshold is None else answer.threshold
         return Labelling(answer.labels[votes.group], votes.all_weights, threshold)
 
     def _answer_of_methods(
         self, tuples: LabelTuples, votes: Votes, K: int, contingencies: Floats
-    ) -> tuple[Votes, Answer, RobustRelaxation]:
+    ) -> tuple[Votes, Answer, Relaxed]:
         """Let the methods vote, on the votes of the largest camp and on all votes if they differ.
 
-        Of the two answers, the one with more clusters is returned, else the better separated one.
+        Of these two answers the one with more clusters is returned; if their numbers are equal, the
+        better separated one.
         """
 
-        def voted_answer(votes: Votes) -> tuple[Answer, RobustRelaxation]:
+        def voted_answer(votes: Votes) -> tuple[Answer, Relaxed]:
             rng = check_random_state(self.random_state)
-            given, relaxed = self._relaxed_answers(votes, K, rng)
+            relaxed = self._relax(votes, K, rng)
             _log.info("other answers for %d tuples", votes.tuples.n_tuples)
-            return choose_answer(Sample.draw(votes, rng), K, given, rng), relaxed
+            return choose_answer(Sample.draw(votes, rng), K, relaxed.answers, rng), relaxed
 
         answer, relaxed = voted_answer(votes)
-        by_camps = isinstance(self.partition_weights, str) and self.partition_weights == "agreement"
-        if not by_camps or votes.all_weights.all():
+        if not self._camps_decide or votes.all_weights.all():
             return votes, answer, relaxed
-        every = Votes.from_tuples(tuples, None, K, contingencies)
+        every = Votes.from_tuples(tuples, None, K, contingencies, votes.dissent)
         other, other_relaxed = voted_answer(every)
         ranks = [(len(np.unique(a.labels)), round(a.separation, 9)) for a in (answer, other)]
-        compared = "{:.2f} against {:.2f}, mean silhouette plus that of the worst cluster"
-        if ranks[1] <= ranks[0]:
-            margins = compared.format(answer.separation, other.separation)
-            reason = (
-                f"{answer.reason}; it is better separated than the answer from all votes "
-                f"({margins})"
+        camps_win = ranks[0] >= ranks[1]
+        (clusters, separation), (fewer, less) = ranks if camps_win else ranks[::-1]
+        measure = "mean silhouette plus that of the worst cluster"
+        if clusters > fewer:
+            better = f"has more clusters than {{}} ({clusters} against {fewer})"
+        elif separation > less:
+            better = (
+                f"is better separated than {{}} ({separation:.2f} against {less:.2f}, {measure})"
             )
-            return votes, replace(answer, reason=reason), relaxed
-        margins = compared.format(other.separation, answer.separation)
-        reason = (
-            f"{other.reason}; with the votes of all partitions the clusters are better separated "
-            f"than with those of the largest camp ({margins})"
-        )
+        else:
+            better = f"is as well separated as {{}} ({separation:.2f}, {measure})"
+        if camps_win:
+            better = better.format("the answer from all votes")
+            return votes, replace(answer, reason=f"{answer.reason}; it {better}"), relaxed
+        better = better.format(f"that of {self._voters(votes)}")
+        reason = f"{other.reason}; the answer from all votes {better}"
         return every, replace(other, reason=reason), other_relaxed
 
-    def _relaxed_answers(
-        self, votes: Votes, K: int, rng: np.random.RandomState
-    ) -> tuple[dict[str, Ints], RobustRelaxation]:
-        """Return the answers of least squares and of the relaxation, if that is another one."""
+    def _relax(self, votes: Votes, K: int, rng: np.random.RandomState) -> Relaxed:
+        """Compute the relaxation; its answers are least squares and, if it is another one, it."""
         # dropping the partitions of weight 0 can merge tuples, leaving fewer than K
         K = min(K, votes.tuples.n_tuples)
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-        relaxed, self.relaxation_ = dispatch_relaxation(
+        result, place = dispatch_relaxation(
             votes.tuples,
             votes.weights,
             start,
@@ -333,36 +355,37 @@ class RobustConsensus(ConsensusFunction):
             random_state=rng,
         )
         answers = {"least squares": round_by_kmeans(start, votes.tuples.weights, K, rng)}
-        if relaxed.n_iter:
-            answers["relaxation"] = _round(votes, relaxed.factor, K, rng)
-        return answers, relaxed
+        if result.n_iter:
+            answers["relaxation"] = _round(votes, result.factor, K, rng)
+        return Relaxed(result, place, answers)
 
-    def _asked_answer(
+    def _single_answer(
         self, votes: Votes, K: int, free: SearchResult | None
-    ) -> tuple[Answer, RobustRelaxation]:
-        """Return the answer that ``refine`` names; ``free`` is a search that chose K."""
-        rng = check_random_state(self.random_state)
+    ) -> tuple[Answer, Relaxed]:
+        """Return the answer that ``refine`` names, or that of the ``free`` search that chose K."""
         if free and self.refine != "relaxation":
             start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
             reason = "the search also chose the number of clusters"
             answer = Answer(free.labels, "search", reason, free.threshold)
-            return answer, least_squares_result(start)
-        given, relaxed = self._relaxed_answers(votes, K, rng)
+            return answer, Relaxed(least_squares_result(start), "l2", {})
+        rng = check_random_state(self.random_state)
+        relaxed = self._relax(votes, K, rng)
         if self.refine == "relaxation":
-            labels = given.get("relaxation")
+            labels = relaxed.answers.get("relaxation")
             if labels is None:
-                labels = _round(votes, relaxed.factor, min(K, votes.tuples.n_tuples), rng)
+                K = min(K, votes.tuples.n_tuples)
+                labels = _round(votes, relaxed.result.factor, K, rng)
             return Answer(labels, "relaxation", "only the relaxation was asked for"), relaxed
         if self.refine == "sizes":
-            return answer_by_sizes(votes, K, given, rng), relaxed
-        search = votes.search(K, given, self._search_threshold)
+            return answer_by_sizes(votes, K, relaxed.answers, rng), relaxed
+        search = votes.search(K, relaxed.answers, self._search_threshold)
         reason = "only the search was asked for"
         return Answer(search.labels, "search", reason, search.threshold), relaxed
 
     def _label_after_growth(self, tuples: LabelTuples) -> Labelling:
         decided, names = self.partition_weights_ > 0, self._vocabulary.names
         labelling = self._label_tuples(tuples)
-        if isinstance(self.partition_weights, str) and self.partition_weights == "agreement":
+        if self._camps_decide:
             decide = tuples.in_given_order(labelling.partition_weights)[: len(decided)] > 0
             lost = [names[v] for v in np.flatnonzero(decided & ~decide)]
             if lost:
@@ -381,10 +404,23 @@ class RobustConsensus(ConsensusFunction):
         self.gap_ = 1.0 - self.lower_bound_ / self.objective_ if self.objective_ > 0 else 0.0
 
     @property
+    def _camps_decide(self) -> bool:
+        return isinstance(self.partition_weights, str) and self.partition_weights == "agreement"
+
+    def _voters(self, votes: Votes) -> str:
+        """Say in words which partitions have a vote."""
+        if votes.all_weights.all():
+            return "all partitions"
+        if not self._camps_decide:
+            return "the partitions of positive weight"
+        return "the largest camps" if votes.dissent.tied else "the largest camp"
+
+    @property
     def _search_threshold(self) -> float | None:
         return None if self.threshold == "calibrated" else float(self.threshold)
 
     def _check_parameters(self) -> None:
+        check_weighting(self.partition_weights)
         check_device(self.device)
         check_choice("relaxation", self.relaxation, ("auto", "admm", "divided", "l2"))
         check_choice("refine", self.refine, ("auto", "search", "relaxation", "sizes"))
@@ -403,58 +439,74 @@ def choose_answer(
 ) -> Answer:
     """Compute answers with K clusters from the votes; return the one most of the others agree with.
 
-    ``given`` are the answers (u,) of the relaxations, which compete with those computed here. An
-    answer with fewer clusters than another one does not compete. The first of equal answers wins.
-    If the partitions have many more than K clusters, only locally weighted linkage answers, without
-    counting clusters of a few stray points: the other methods join many small clusters less well.
+    The ``given`` answers (u,), those of the relaxations, compete with the answers computed here. An
+    answer with fewer clusters than another one does not compete. Of equal answers the first wins.
+    If the partitions have many more than K clusters, linkage of the sizable clusters is returned
+    without a comparison: the other methods join many small clusters less well.
     """
     tuples, weights = sample.tuples, sample.votes.weights
     K = min(n_clusters, tuples.n_tuples)
     clusters = float(np.median(tuples.n_labels))
-    omega = cluster_weights(tuples, weights, contingencies=sample.contingencies)
-    similarity = locally_weighted_similarity(tuples, weights, omega)
-    fine = clusters > FINE * K
-    if fine:
-        answers = {"local linkage": sizable_clusters(similarity, tuples.weights, K)}
-    else:
-        answers = {name: labels[sample.chosen] for name, labels in given.items()}
-        tree = weighted_linkage(np.subtract(1.0, similarity, out=similarity), tuples.weights)
-        answers["local linkage"] = cut_into(tree, K)
-        rows = locally_weighted_embedding(tuples, weights, omega, K)
-        answers["local cut"] = round_by_kmeans(rows, tuples.weights, K, rng)
-        if tuples.n_columns <= _MOST_COLUMNS:
-            profiles = profile_labels(tuples, weights, K, rng)[0]
-            if tuples.memberships is None:  # the Jaccard similarity needs clusters that are sets
-                jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
-                answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
-                meta = meta_cluster_labels(tuples, weights, K, jaccard, rng)[0]
-                answers |= {"profiles": profiles, "meta-clusters": meta}
-            else:
-                answers["profiles"] = profiles
-
-    sizes = {name: len(np.unique(labels)) for name, labels in answers.items()}
-    competing = {name: answers[name] for name, k in sizes.items() if k == max(sizes.values())}
-    agreement = mean_agreement(competing, tuples.weights)
-    # rounded, so that the order of the summation does not decide between equal answers
-    best = max(competing, key=lambda name: round(agreement[name], 9))
-    each = ", ".join(f"{name} {value:.3f}" for name, value in agreement.items())
-    reason = f"the other answers agree with it most (mean adjusted Rand index: {each})"
-    if len(competing) > 1 and min(agreement.values()) > 1 - 1e-9:
-        reason = f"all {len(competing)} methods give this answer"
-    if fine:
+    if clusters > FINE * K:
+        labels = sizable_linkage(sample, K)
         reason = (
             f"it joins many small clusters best, and the partitions have {clusters:g} clusters "
             f"(median), more than {FINE:g} times the {K} asked for"
         )
+        alone = {"clusters": len(np.unique(labels)), "competes": True, "agreement": 1.0}
+        return Answer(
+            sample.spread(labels),
+            "local linkage",
+            reason,
+            separation=sample.separation(labels),
+            compared={"local linkage": alone},
+        )
+
+    omega = cluster_weights(tuples, weights, contingencies=sample.contingencies)
+    answers = {name: labels[sample.chosen] for name, labels in given.items()}
+    answers["local linkage"] = cut_into(locally_weighted_tree(tuples, weights, omega), K)
+    rows = locally_weighted_embedding(tuples, weights, omega, K)
+    answers["local cut"] = round_by_kmeans(rows, tuples.weights, K, rng)
+    if tuples.n_columns <= _MOST_COLUMNS:
+        profiles = profile_labels(tuples, weights, K, rng)[0]
+        if tuples.memberships is None:  # the Jaccard similarity needs clusters that are sets
+            jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
+            answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
+            meta = meta_cluster_labels(tuples, weights, K, jaccard, rng)[0]
+            answers |= {"profiles": profiles, "meta-clusters": meta}
+        else:
+            answers["profiles"] = profiles
+
+    sizes = {name: len(np.unique(labels)) for name, labels in answers.items()}
+    most = max(sizes.values())
+    competing = {name: answers[name] for name, k in sizes.items() if k == most}
+    agreement = mean_agreement(competing, tuples.weights)
+    # rounded, so that the order of the summation does not decide between equal answers
+    best = max(competing, key=lambda name: round(agreement[name], 9))
+    if len(competing) == 1:
+        reason = f"only this answer has {most} clusters"
+    elif min(agreement.values()) > 1 - 1e-9:
+        reason = f"all {len(competing)} methods give this answer"
+    else:
+        each = ", ".join(f"{name} {value:.3f}" for name, value in agreement.items())
+        reason = f"the other answers agree with it most (mean adjusted Rand index: {each})"
     if out := [f"{name} ({k})" for name, k in sizes.items() if name not in competing]:
         reason += f"; with fewer clusters, and so not compared: {', '.join(out)}"
-    others = {
+    compared = {
         name: {"clusters": k, "competes": name in competing, "agreement": agreement.get(name)}
         for name, k in sizes.items()
     }
     labels = given[best] if best in given else sample.spread(answers[best])
     separation = sample.separation(answers[best])
-    return Answer(labels, best, reason, separation=separation, others=others)
+    return Answer(labels, best, reason, separation=separation, compared=compared)
+
+
+def sizable_linkage(sample: Sample, K: int) -> Ints:
+    """Label the sample by locally weighted linkage that does not count clusters of stray points."""
+    tuples, weights = sample.tuples, sample.votes.weights
+    omega = cluster_weights(tuples, weights, contingencies=sample.contingencies)
+    similarity = locally_weighted_similarity(tuples, weights, omega)
+    return sizable_clusters(similarity, tuples.weights, min(K, tuples.n_tuples))
 
 
 def answer_by_sizes(
@@ -472,11 +524,7 @@ def answer_by_sizes(
 
     def linkage_answer(reason: str) -> Answer:
         sample = Sample.draw(votes, rng)
-        tuples = sample.tuples
-        omega = cluster_weights(tuples, votes.weights, contingencies=sample.contingencies)
-        similarity = locally_weighted_similarity(tuples, votes.weights, omega)
-        labels = sizable_clusters(similarity, tuples.weights, min(K, tuples.n_tuples))
-        return Answer(sample.spread(labels), "local linkage", reason)
+        return Answer(sample.spread(sizable_linkage(sample, K)), "local linkage", reason)
 
     search = votes.search(K, given)
     shares = search.tables.size[search.tables.size > 0] / search.tables.size.sum()
@@ -487,7 +535,7 @@ def answer_by_sizes(
             f"the clusters of the search are of different size (evenness {evenness:.2f})"
         )
     stability = _stability_of_search(votes, K, rng)
-    if stability < _LEAST_STABILITY:
+    if stability < _LEAST_AGREEMENT_OF_HALVES:
         return linkage_answer(
             f"halves of the partitions find other clusters by the search ({stability:.2f})"
         )
@@ -505,21 +553,15 @@ def _stability_of_search(votes: Votes, K: int, rng: np.random.RandomState) -> fl
     if V < 4:
         return 1.0
     agreement = []
-    for _ in range(_SPLITS):
+    for _ in range(_N_SPLITS):
         found = []
         for half in random_halves(V, rng):
             part, group = voting_tuples(votes.tuples, half * votes.weights)
-            voters = replace(
-                votes,
-                tuples=part,
-                weights=votes.weights[half],
-                contingencies=all_contingencies(part),
-                _tables={},
-            )
+            voters = Voters(part, votes.weights[half], all_contingencies(part))
             # tuples without a label in this half get −1
             labels = np.append(voters.search(min(K, part.n_tuples)).labels, -1)
             found.append(labels[group])
-        agreement.append(rand_index(found[0], found[1], votes.tuples.weights))
+        agreement.append(weighted_rand_index(found[0], found[1], votes.tuples.weights))
     return float(np.mean(agreement))
 
 

@@ -32,51 +32,24 @@ from coterie.search.median_search import (
 _log = logging.getLogger(__name__)
 
 _MOST_BOUNDED_PAIRWISE = 10_000  # the pairwise bound takes O(u²)
+#: Partitions with a typical number of more than FINE · K clusters are much finer than K clusters.
+FINE = 2.3
 #: A second camp of more than this share of the largest one makes the decision close.
-_CLOSE = 2 / 3
+_CLOSE_CAMP = 2 / 3
 #: Above this number of tuples a sample of them is clustered: linkage needs a dense (u, u) matrix.
-MOST_TUPLES = 3_000
+_MOST_TUPLES = 3_000
 
 
 @dataclass(frozen=True)
-class Votes:
-    """The V' of V partitions that have a positive weight."""
+class Voters:
+    """V' partitions of positive weight."""
 
     tuples: LabelTuples  # distinct tuples of these partitions
     weights: Floats  # (V',)
     contingencies: Floats  # (m', m') tables of all pairs of these partitions
-    group: AnyArray  # (u,) for each tuple of all partitions, its tuple among these
-    all_weights: Floats  # (V,) in the order of the columns of all tuples
-    dissent: Dissent  # camps of all partitions, in the same order
-    _tables: dict[bytes, ClusterTables] = field(default_factory=dict, repr=False)
+    _tables: dict[bytes, ClusterTables] = field(default_factory=dict, init=False, repr=False)
 
     __repr__ = short_repr
-
-    @classmethod
-    def from_tuples(
-        cls,
-        tuples: LabelTuples,
-        partition_weights: Any,
-        n_clusters: int | None = None,
-        contingencies: Floats | None = None,
-    ) -> Votes:
-        """Compare all V partitions and weight them as :class:`~coterie.RobustConsensus` does.
-
-        The largest number of clusters is needed only by "learned". The ``contingencies`` (m, m) of
-        all pairs of partitions are counted if they are not given.
-        """
-        _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
-        if contingencies is None:
-            contingencies = all_contingencies(tuples)
-        counts = count_pairs(tuples, contingencies)
-        dissent = find_camps(counts, names=tuples.partition_names)
-        weights = _weights(tuples, contingencies, dissent, partition_weights, n_clusters)
-        used = weights > 0
-        voting, group = tuples.restricted_to(used)
-        if not used.all():
-            columns = np.flatnonzero(np.repeat(used, tuples.n_labels))
-            contingencies = contingencies[np.ix_(columns, columns)]
-        return cls(voting, weights[used], contingencies, group, weights, dissent)
 
     def tables(self, labels: Ints) -> ClusterTables:
         """Return the cluster tables of labels of the tuples, from a cache if they are known."""
@@ -121,6 +94,46 @@ class Votes:
 
 
 @dataclass(frozen=True)
+class Votes(Voters):
+    """The V' of V partitions that have a positive weight, and their place among all."""
+
+    group: AnyArray  # (u,) for each tuple of all partitions, its tuple among those of the voters
+    all_weights: Floats  # (V,) in the order of the columns of all tuples
+    dissent: Dissent  # camps of all partitions, in the same order
+
+    __repr__ = short_repr
+
+    @classmethod
+    def from_tuples(
+        cls,
+        tuples: LabelTuples,
+        partition_weights: Any,
+        n_clusters: int | None = None,
+        contingencies: Floats | None = None,
+        dissent: Dissent | None = None,
+    ) -> Votes:
+        """Compare all V partitions and weight them as :class:`~coterie.RobustConsensus` does.
+
+        ``n_clusters``, the largest number of clusters, is used only by "learned". The tables (m, m)
+        of all pairs of partitions and the camps are computed if they are not given.
+        """
+        check_weighting(partition_weights)
+        _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
+        if contingencies is None:
+            contingencies = all_contingencies(tuples)
+        if dissent is None:
+            counts = count_pairs(tuples, contingencies)
+            dissent = find_camps(counts, names=tuples.partition_names)
+        weights = _weights(tuples, contingencies, dissent, partition_weights, n_clusters)
+        used = weights > 0
+        voting, group = tuples.restricted_to(used)
+        if not used.all():
+            columns = np.flatnonzero(np.repeat(used, tuples.n_labels))
+            contingencies = contingencies[np.ix_(columns, columns)]
+        return cls(voting, weights[used], contingencies, group, weights, dissent)
+
+
+@dataclass(frozen=True)
 class Sample:
     """Tuples to cluster: all that have a label, or a weighted sample of them."""
 
@@ -132,7 +145,7 @@ class Sample:
     __repr__ = short_repr
 
     @classmethod
-    def draw(cls, votes: Votes, rng: np.random.RandomState, most: int = MOST_TUPLES) -> Sample:
+    def draw(cls, votes: Votes, rng: np.random.RandomState, most: int = _MOST_TUPLES) -> Sample:
         """Take the labelled tuples, or draw some of them if there are too many."""
         tuples = votes.tuples
         labelled = np.flatnonzero(tuples.has_weighted_label(votes.weights))
@@ -198,7 +211,6 @@ def _weights(
     n_clusters: int | None,
 ) -> Floats:
     """Return the partition weights in the order of the tuples' columns."""
-    check_weighting(partition_weights)
     if not isinstance(partition_weights, str):
         given = check_partition_weights(partition_weights, tuples.n_partitions)
         return given[tuples.partition_order]
@@ -213,7 +225,7 @@ def _weights(
 def warn_of_dissent(dissent: Dissent) -> None:
     """Warn if several camps are the largest, or if the second camp is almost as large."""
     camps = np.bincount(dissent.groups)
-    if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE * camps[0]):
+    if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE_CAMP * camps[0]):
         close = "" if dissent.tied else "; the decision is close"
         warn_user(dissent.in_words() + close, DissentWarning)
 
@@ -243,11 +255,13 @@ def mean_agreement(answers: Mapping[str, Ints], weights: Floats) -> dict[str, fl
     matrix = np.zeros((len(names), len(names)))
     for i, first in enumerate(names):
         for j in range(i):
-            matrix[i, j] = matrix[j, i] = rand_index(answers[first], answers[names[j]], weights)
+            matrix[i, j] = matrix[j, i] = weighted_rand_index(
+                answers[first], answers[names[j]], weights
+            )
     return dict(zip(names, (matrix.sum(axis=1) / (len(names) - 1)).tolist(), strict=True))
 
 
-def rand_index(first: Ints, second: Ints, weights: Floats) -> float:
+def weighted_rand_index(first: Ints, second: Ints, weights: Floats) -> float:
     """Return the adjusted Rand index of two labelings of points with multiplicities.
 
     Points without a label (−1) in one of them are left out; 0 if no point is left.
