@@ -135,7 +135,9 @@ def _kill_once(
         state = "while writing" if unfinished else "after writing" if changed else "before writing"
     problems = _problems(writing, place, whole, {n: left[n] for n in left if n not in hidden})
     problems += [
-        f"{name} is gone" for name in before.keys() - left.keys() if writing.name != "demo"
+        f"{name} is gone"
+        for name in before.keys() - left.keys()
+        if not writing.name.endswith("demo")
     ]
     return state, problems + _second_run(writing, inputs, place, whole)
 

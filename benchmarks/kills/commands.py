@@ -53,6 +53,9 @@ def make_inputs(folder: Path, chosen: Sequence[Writing]) -> None:
     features = {f"x{j}": points[:, j] for j in range(3)}
     write_table(folder / "features.csv", {"name": names, **features})
     read = "".join(word for one in chosen for word in one.words)
+    if "{inputs}/clusters" in read:
+        model = ("--save-model", str(folder / "clusters.coterie"))
+        run_whole(["cluster", str(folder / "features.csv"), *_EASY, *model], folder / "notes")
     if "{inputs}/m" in read:
         _make_market(folder)
 
@@ -111,6 +114,16 @@ def _clusterings() -> list[Writing]:
             ("choose-k", labels, "--from", "2", "--to", "4", "--plot", "{out}/p.svg", "--quiet"),
             ("p.svg",),
         ),
+        Writing(
+            "predict",
+            ("predict", "{inputs}/clusters.coterie", features, "-o", "{out}/c.csv", "--quiet"),
+            ("c.csv",),
+        ),
+        Writing(
+            "demo",
+            ("demo", "--output", "{out}", "--shops", "60", "--quiet"),
+            ("shops.csv", "clusters.csv", "shops.coterie", "report.html"),
+        ),
     ]
 
 
@@ -154,8 +167,8 @@ def _logs() -> list[Writing]:
             slow=True,
         ),
         Writing(
-            "demo",
-            ("demo", "--output", "{out}", "--advertisers", "40", quiet),
+            "ads demo",
+            ("ads", "demo", "--output", "{out}", "--advertisers", "40", quiet),
             ("market", "market.coterie", "segments.csv", "report.html"),
             slow=True,
         ),

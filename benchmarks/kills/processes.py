@@ -42,6 +42,7 @@ class Program:
 
     def __init__(self, words: Sequence[str], notes: Path) -> None:
         self._messages, self._status = notes, notes.with_name(f"{notes.name}-status")
+        notes.touch()  # a process may be killed before it opens them
         self._process = _CONTEXT.Process(target=_run, args=(list(words), notes, self._status))
         self._process.start()
 

@@ -136,7 +136,7 @@ def test_missing_package_is_named_before_the_work(
     monkeypatch.setitem(sys.modules, package, None)
     result = run("ads", "report", market, "-o", tmp_path / "r.html")
     assert_one_line(result, f"needs {package}, ", "[ads]'")
-    assert_one_line(run("demo", "-o", tmp_path / "demo"), package)
+    assert_one_line(run("ads", "demo", "-o", tmp_path / "demo"), package)
     assert list(tmp_path.iterdir()) == []
 
 
