@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from coterie.errors import InvalidLabelsError, TableError
 from coterie.labels.encode import as_label_matrix
-from coterie.tables.files import Table, csv_text, feature_matrix, label_columns, parse_table
+from coterie.tables.columns import Table, feature_matrix, label_columns
+from coterie.tables.reading import parse_table
+from coterie.tables.writing import csv_text
 from fuzz.contract import Target, own_folder
 
 __all__ = ["make"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.kills.processes import run_whole
-from coterie.tables.files import write_table
+from coterie.tables.writing import write_table
 
 _MARKET = ("--advertisers", "60", "--segments", "3", "--days", "3", "--bids-per-day", "40")
 _PERIODS = ("--before", "2026-03-02:2026-03-03", "--after", "2026-03-04:2026-03-04")

@@ -11,7 +11,7 @@ import pytest
 from coterie import factor_tests
 from coterie.cli.factors import without_factors
 from coterie.errors import TableError
-from coterie.tables.files import read_table
+from coterie.tables.reading import read_table
 from table_files import columns_of
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from coterie.cli.id_columns import find_ids
 from coterie.errors import LabelWarning
-from coterie.tables.files import array_table, read_table
+from coterie.tables.reading import array_table, read_table
 
 
 def table_of(**columns):

@@ -108,7 +108,7 @@ def test_sigterm_ends_with_143(run, labels_csv, tmp_path, monkeypatch):
     def terminated(path, columns):
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("coterie.tables.files.write_table", terminated)
+    monkeypatch.setattr("coterie.tables.writing.write_table", terminated)
     model, before = tmp_path / "m.coterie", signal.getsignal(signal.SIGTERM)
     arguments = ("--id", "name", "-o", tmp_path / "out.csv", "--save-model", model)
     with stopped_by_sigterm():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coterie.tables.files import read_table
+from coterie.tables.reading import read_table
 
 __all__ = ["columns_of"]
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from coterie.errors import TableError
 from coterie.tables import consensus_table
-from coterie.tables.engines import LocalTables, connect, engine_errors, fetch
+from coterie.tables.engines import LocalTables, connect, fetch
+from coterie.tables.reading import guess_delimiter
 from coterie.tables.sources import (
     TextLayout,
-    delimiter_of,
-    dotted_keys,
-    header_difference,
     header_fields,
     header_line,
-    is_json,
-    json_in_duckdb,
     open_source,
     path_for_duckdb,
     path_for_spark,
@@ -30,22 +21,10 @@ from coterie.tables.sources import (
 )
 
 
-@settings(deadline=None, max_examples=50)
-@given(
-    st.lists(st.text("abc ,;|\t'", min_size=1).map(lambda name: f'"{name}"'), min_size=2),
-    st.sampled_from(",;|\t"),
-)
-def test_delimiters_inside_quotes_do_not_count(names, delimiter):
-    """The delimiter and the names are found again."""
-    header = delimiter.join(names)
-    assert delimiter_of(header) == delimiter
-    assert [f'"{name}"' for name in header_fields(header, delimiter)] == names
-
-
 def test_a_header_of_very_many_names_has_a_delimiter():
     """With another delimiter the header would be one name, too long for the csv module."""
     names = [f"partition_{v}" for v in range(20_000)]
-    assert delimiter_of(";".join(names)) == ";"
+    assert guess_delimiter(";".join(names)) == ";"
     with pytest.raises(TableError, match=r"begins 'partition_0;.* cannot be read"):
         header_fields(";".join(names), ",")
 
@@ -57,12 +36,6 @@ def test_only_the_first_line_is_the_header(tmp_path):
     (tmp_path / "b.csv").write_text("\na,b\n")
     with pytest.raises(TableError, match="begins with an empty line"):
         header_line(str(tmp_path / "b.csv"))
-
-
-def test_differences_of_headers_are_described():
-    """Extra names, missing names, or only the order."""
-    assert header_difference(["a", "b"], ["b", "c"]) == "it has a and it lacks c"
-    assert header_difference(["a", "b"], ["b", "a"]) == "the order of columns"
 
 
 def test_paths_are_no_patterns():
@@ -79,85 +52,6 @@ def test_no_line_is_a_comment(columns, tmp_path):
     connection = connect(threads=1)
     table = text_in_duckdb([str(tmp_path / "a.csv")], TextLayout(",", columns), connection)
     assert sorted(fetch(table)["p"].to_pylist()) == ["#1"] * 50 + ["2"] * 50
-
-
-def read(path, *lines) -> list[dict]:
-    """The rows of a file of these lines, in their order."""
-    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    connection = connect()
-    connection.settings["preserve_insertion_order"] = "true"  # the engine's default is any order
-    return fetch(json_in_duckdb([str(path)], connection)).to_pylist()
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz", "a[1].json"])
-def test_values_are_texts_with_dotted_names(tmp_path, name):
-    """Nested objects and the first elements of lists are columns."""
-    value = {"id": 7, "imp": [{"bid.id": "x", "ok": True}], "user": {"geo": {"c": None}}}
-    found = read(tmp_path / name, value, {"imp": None})
-    assert found == [
-        {"id": "7", "imp.0.bid.id": "x", "imp.0.ok": "true", "user.geo.c": None},
-        dict.fromkeys(["id", "imp.0.bid.id", "imp.0.ok", "user.geo.c"]),
-    ]
-
-
-def test_a_list_of_several_is_its_text(tmp_path):
-    """No element is chosen in silence."""
-    found = read(tmp_path / "a.jsonl", {"imp": [{"p": 1}]}, {"imp": [{"p": 1}, {"p": 2}]})
-    assert [row["imp.0.p"] for row in found] == ["1", '[{"p":1},{"p":2}]']
-
-
-def test_a_named_column_is_looked_for_in_all_lines(tmp_path):
-    """A key of a late line is a column if it is named; a key of no line is none."""
-    path = tmp_path / "a.jsonl"
-    late = {"a": 2, "imp": [{"p": 5}], "b": "x"}
-    path.write_text("\n".join(['{"a": 1}'] * 1500 + [json.dumps(late)]))
-    table = json_in_duckdb([str(path)], connect(), ["a", "imp.0.p", "absent"])
-    assert table.columns == ("a", "imp.0.p")
-    found = fetch(table.filter(table["imp.0.p"].notnull())).to_pylist()
-    assert found == [{"a": "2", "imp.0.p": "5"}]
-
-
-def test_columns_are_those_of_the_first_lines_on_any_number_of_threads(tmp_path):
-    """Other threads of the engine begin in the middle of a long file."""
-    path = tmp_path / "a.jsonl"
-    path.write_text("\n".join(['{"a": 1}'] * 200_000 + ['{"a": 2, "b": "x"}'] * 200_000))
-    connection = connect()
-    order = connection.settings["preserve_insertion_order"]
-    for _ in range(10):
-        assert json_in_duckdb([str(path)], connection).columns == ("a",)
-    assert connection.settings["preserve_insertion_order"] == order
-
-
-def test_a_line_nested_too_deep_is_refused(tmp_path):
-    """The message is one sentence, in whatever line it is."""
-    deep = "[" * 200_000 + "]" * 200_000
-    deeper = '{"a":' * 990 + "1" + "}" * 990
-    with pytest.raises(TableError, match="JSON exceeds maximum"), engine_errors("a.jsonl"):
-        read(tmp_path / "a.jsonl", {"id": "1"}, f'{{"id": {deep}}}')
-    (tmp_path / "b.jsonl").write_text(f"{deeper}\n{{{deep}}}\n")
-    with pytest.raises(TableError, match=r"b\.jsonl: there is no JSON object"):
-        json_in_duckdb([str(tmp_path / "b.jsonl")], connect())
-
-
-def test_a_line_that_is_not_json_is_a_row_of_nulls(tmp_path):
-    """It is not dropped."""
-    assert read(tmp_path / "a.jsonl", {"a": 1}, "broken") == [{"a": "1"}, {"a": None}]
-
-
-@pytest.mark.parametrize("text", ["[]", "1\n2", ""])
-def test_a_file_without_an_object_is_refused(tmp_path, text):
-    """The message says how to convert it."""
-    with pytest.raises(TableError, match="one object per line"):
-        read(tmp_path / "a.json", text)
-
-
-def test_keys_of_the_first_element_only():
-    """Empty lists and objects have none."""
-    value = {"a": [[1, 2], 3], "b": [], "c": {}, 'q"': 1}
-    assert list(dotted_keys(value)) == [("a", 0, 0)]
-    assert is_json("X.JSONL.GZ")
-    assert not is_json("x.json.csv")
 
 
 def rows_of(*paths) -> list[dict]:
@@ -236,10 +130,10 @@ def test_no_view_stays_in_a_connection_that_is_there(tmp_path):
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"id": [2.5], "p": [0]}, "column 'id' is double, and int64 in"),
-        ({"id": [2], "p": [0.4]}, "column 'p' is double, and int64 in"),
-        ({"id": [2], "p": ["01"]}, "column 'p' is string, and int64 in"),
-        ({"id": [2], "p": [True]}, "column 'p' is bool, and int64 in"),
+        ({"id": [2.5], "p": [0]}, "column 'id' is DOUBLE, and BIGINT in"),
+        ({"id": [2], "p": [0.4]}, "column 'p' is DOUBLE, and BIGINT in"),
+        ({"id": [2], "p": ["01"]}, "column 'p' is VARCHAR, and BIGINT in"),
+        ({"id": [2], "p": [True]}, "column 'p' is BOOLEAN, and BIGINT in"),
         ({"id": [2], "p": [0], "q": [1]}, "it has q"),
         ({"id": [2]}, "it lacks p"),
     ],

@@ -240,7 +240,7 @@ def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None
     """Count the labels in a Parquet file or a folder of them; 0 if that is not possible."""
     if not path.is_dir() and path.suffix.lower() != ".parquet":
         return 0
-    from coterie.tables.files import read_table
+    from coterie.tables.reading import read_table
 
     try:
         table = read_table(path)

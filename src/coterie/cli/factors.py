@@ -15,7 +15,7 @@ from coterie.errors import TableError
 
 if TYPE_CHECKING:
     from coterie.inspection.factor_tests import FactorTests
-    from coterie.tables.files import Table
+    from coterie.tables.columns import Table
 
 
 def factors_in(factors: str | None, categories: str | None) -> tuple[list[str], list[str] | None]:
@@ -62,7 +62,7 @@ def _values(values: Any) -> Any:
     """Return the numbers in a column of text, or its texts; missing numbers are NaN."""
     import numpy as np
 
-    from coterie.tables.files import MISSING_TEXTS, NUMBER_PATTERN
+    from coterie.tables.columns import MISSING_TEXTS, NUMBER_PATTERN
 
     if values.dtype != object:
         is_masked = np.ma.isMaskedArray(values)

@@ -12,7 +12,7 @@ from coterie.cli.outputs import RESULT_COLUMNS
 from coterie.errors import LabelWarning
 
 if TYPE_CHECKING:
-    from coterie.tables.files import Table
+    from coterie.tables.columns import Table
 
 # A column of text with this many rows may be an id; numbers need more, because small tables often
 # have a partition with a cluster for each row.
@@ -111,7 +111,7 @@ def _is_running_number(table: Table, name: str) -> bool:
 
 def _is_measurement(table: Table, name: str) -> bool:
     """Return whether all values are numbers and some have a fraction or an exponent."""
-    from coterie.tables.files import NUMBER_PATTERN
+    from coterie.tables.columns import NUMBER_PATTERN
 
     are_numbers = _holds_only(table, name, NUMBER_PATTERN)
     return are_numbers and not _holds_only(table, name, r"^[+-]?[0-9]+$")
@@ -119,7 +119,7 @@ def _is_measurement(table: Table, name: str) -> bool:
 
 def _is_text(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
     """Return whether a column is text: labels such as 007 are, but features such as 007 are not."""
-    from coterie.tables.files import INTEGER_PATTERN, NUMBER_PATTERN
+    from coterie.tables.columns import INTEGER_PATTERN, NUMBER_PATTERN
 
     pattern = INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN
     return not _holds_only(table, name, pattern)
@@ -127,7 +127,7 @@ def _is_text(table: Table, name: str, use: Literal["labels", "features"]) -> boo
 
 def _holds_only(table: Table, name: str, pattern: str) -> bool:
     """Return whether all values of a column that are not missing match a regular expression."""
-    from coterie.tables.files import MISSING_TEXTS
+    from coterie.tables.columns import MISSING_TEXTS
 
     return table.holds_only(name, f"{pattern}|^({'|'.join(MISSING_TEXTS)})$")
 

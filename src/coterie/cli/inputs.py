@@ -25,7 +25,7 @@ from coterie.errors import (
 if TYPE_CHECKING:
     from coterie.arrays import Bools, Floats
     from coterie.labels.encode import LabelMatrix
-    from coterie.tables.files import Column, Table
+    from coterie.tables.columns import Column, Table
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Views:
 def read_input(path: Path) -> Table:
     """Read a table from a file, or CSV or TSV text from standard input."""
     _log.info("reading %s", input_name(path))
-    from coterie.tables.files import parse_table, read_table
+    from coterie.tables.reading import parse_table, read_table
 
     if not is_stream(path):
         return read_table(path)
@@ -79,7 +79,7 @@ def read_labels(
     """
     table, tested = without_factors(read_input(path), factors)
     from coterie.labels.encode import as_label_matrix, warn_if_transposed
-    from coterie.tables.files import label_columns
+    from coterie.tables.columns import label_columns
 
     ids = find_ids(table, ids, columns, "labels")
     id_values, names, labels = label_columns(table, ids, columns)
@@ -115,7 +115,7 @@ def read_features(
     ids = find_ids(table, ids, columns, "features")
     read_as = {name: written[name] if name in ids else c for name, c in table.columns.items()}
     table = replace(table, columns=read_as)
-    from coterie.tables.files import feature_matrix
+    from coterie.tables.columns import feature_matrix
 
     names = columns or [name for name in table.columns if name not in ids]
     kept = None
@@ -189,7 +189,7 @@ def _with_point(column: Column) -> Column:
 
 def _is_missing(column: Column) -> str:
     """Return the expression of whether a cell is missing."""
-    from coterie.tables.files import MISSING_TEXTS
+    from coterie.tables.columns import MISSING_TEXTS
 
     cell, kind = column
     if kind == "VARCHAR":
@@ -201,7 +201,7 @@ def _is_missing(column: Column) -> str:
 
 def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools | None]:
     """Return a table whose missing cells have the median of their column, and the rows to keep."""
-    from coterie.tables.files import Column
+    from coterie.tables.columns import Column
 
     missing = {name: _is_missing(table.columns[name]) for name in names}
     counts = dict(zip(names, table.ask(missing.values(), "count_if({})"), strict=True))
@@ -238,7 +238,7 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
 
 def _explain(table: Table, names: Sequence[str]) -> None:
     """Raise an error with the way out, if the features are text or have missing cells."""
-    from coterie.tables.files import NUMBER_PATTERN, Column
+    from coterie.tables.columns import NUMBER_PATTERN, Column
 
     missing = [_is_missing(table.columns[name]) for name in names]
     counts = [count for (count,) in table.ask(missing, "count_if({})")]

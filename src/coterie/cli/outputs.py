@@ -52,7 +52,7 @@ def refuse_json(as_json: bool, table: Path | None, option: str = "-o -") -> None
 
 def check_table(path: Path) -> None:
     """Refuse a path that no table can be written to."""
-    from coterie.tables.files import check_table_output
+    from coterie.tables.writing import check_table_output
 
     if not is_stream(path):
         check_table_output(path)
@@ -62,7 +62,7 @@ def check_table(path: Path) -> None:
 
 def write_output(path: Path, columns: Mapping[str, Any]) -> None:
     """Write a table to a file, or as CSV to standard output; nothing before it is complete."""
-    from coterie.tables.files import csv_text, write_table
+    from coterie.tables.writing import csv_text, write_table
 
     if not is_stream(path):
         write_table(path, columns)

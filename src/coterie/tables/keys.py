@@ -35,8 +35,8 @@ from coterie.labels.encode import FEATURES_HINT, MISSING, LabelMatrix
 from coterie.labels.kernels import unpack_keys
 from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.wording import short_repr
+from coterie.tables.columns import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
 from coterie.tables.engines import LocalTables, engine_errors, fetch, is_written_as, stream
-from coterie.tables.files import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

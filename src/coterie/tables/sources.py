@@ -2,12 +2,6 @@
 
 DuckDB and Spark read the same rows of text files: their header is read here, so that no engine
 guesses the dialect, takes a line for a comment or matches columns by position.
-
-JSON lines are one object per line, its values text columns with dotted names. The value of
-``price`` in ``{"imp": [{"bid": {"price": 2.5}}]}`` is the column ``imp.0.bid.price``. Only the
-first element of a list has columns; where a list has several, the column holds the text of the
-whole object, which is no number. A line that is not an object has nulls only. Columns are those of
-the first lines, and those that are named.
 """
 
 from __future__ import annotations
@@ -17,10 +11,9 @@ import csv
 import glob
 import gzip
 import io
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,9 +27,17 @@ from coterie.tables.engines import (
     LocalTables,
     computes,
     engine_errors,
-    fetch,
     in_duckdb,
     table_names,
+)
+from coterie.tables.reading import (
+    files_in_folder,
+    guess_delimiter,
+    header_difference,
+    is_tab_separated,
+    memory_connection,
+    parquet_columns,
+    refuse_different,
 )
 
 if TYPE_CHECKING:
@@ -44,18 +45,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TEXT_ENDINGS = tuple(kind + packed for kind in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
-JSON_ENDINGS = tuple(
-    kind + packed for kind in (".jsonl", ".ndjson", ".json") for packed in ("", ".gz", ".zst")
-)
-#: The first lines of each file, and the number of files, in which columns of JSON are looked for.
-SAMPLED_LINES, SAMPLED_FILES = 1000, 20
-
 #: Packed files begin with these bytes, and have these endings if they are named well.
 _PACKINGS = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")}
 _LONGEST_HEADER = 1 << 20
-
-#: A path into an object of JSON: keys, and 0 for the first element of a list.
-Keys = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +149,10 @@ def _files(source: Any) -> list[str]:
     if path.is_file():
         return [str(path)]
     if path.is_dir():
-        return _in_folder(path)
+        inside = [str(one) for one in files_in_folder(path, (".parquet", *TEXT_ENDINGS))]
+        if not inside:
+            raise TableError(f"{path}: no Parquet or CSV file is in this folder or its subfolders")
+        return inside
     found = sorted(
         str(one)
         for one in local_files(text)
@@ -166,20 +161,6 @@ def _files(source: Any) -> list[str]:
     if not found:
         problem = "no file matches" if glob.has_magic(text) else "there is no such file or table"
         raise TableError(f"{text}: {problem}; check the name, the folder and the engine")
-    return found
-
-
-def _in_folder(folder: Path) -> list[str]:
-    """Return the tables in a folder and its subfolders; names that begin with . or _ are hidden."""
-    found = [
-        str(path)
-        for path in sorted(folder.rglob("*"))
-        if path.name.lower().endswith((".parquet", *TEXT_ENDINGS))
-        and path.is_file()
-        and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    ]
-    if not found:
-        raise TableError(f"{folder}: no Parquet or CSV file is in this folder or its subfolders")
     return found
 
 
@@ -220,7 +201,7 @@ def _layout(path: str) -> TextLayout:
     if is_remote(path):
         raise TableError(f"{path} is remote and other files are not: name files of one place")
     header = header_line(path)
-    delimiter = "\t" if ".tsv" in Path(path).name.lower() else delimiter_of(header)
+    delimiter = "\t" if is_tab_separated(path) else guess_delimiter(header)
     names = [name or f"column{i}" for i, name in enumerate(header_fields(header, delimiter))]
     times = Counter(name.casefold() for name in names)
     repeated = [name for name in names if times[name.casefold()] > 1]
@@ -236,7 +217,8 @@ def _read_parquet(paths: list[str], local: LocalTables) -> ir.Table:
     """Read Parquet files; refuse different columns or types, which engines would silently cast."""
     local_paths = not any(map(is_remote, paths))
     if local_paths:
-        _refuse_different({path: _types(path) for path in paths})
+        with memory_connection() as connection:
+            refuse_different(parquet_columns(connection, map(Path, paths)))
     if local.connection.name != "pyspark":
         found = [path_for_duckdb(path) for path in paths]
         return local.connection.read_parquet(
@@ -247,44 +229,8 @@ def _read_parquet(paths: list[str], local: LocalTables) -> ir.Table:
     if not local_paths:
         # Spark lists the files it finds as URLs
         files = sorted(unquote(file) for file in read.parquet(*found).inputFiles())
-        _refuse_different({f: dict(read.parquet(escaped_for_hadoop(f)).dtypes) for f in files})
+        refuse_different({f: read.parquet(escaped_for_hadoop(f)).dtypes for f in files})
     return local.view(read.parquet(*found))
-
-
-def _types(path: str) -> dict[str, str]:
-    """Return the columns of a Parquet file and their types, without encodings."""
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(
-            f"{path} is not a Parquet file, or is damaged or cut short; write or fetch it again "
-            f"({' '.join(str(error).split())})"
-        ) from error
-    types = {
-        one.name: one.type.value_type if pa.types.is_dictionary(one.type) else one.type
-        for one in schema
-    }
-    return {
-        name: str(kind).removeprefix("large_").removesuffix("_view") for name, kind in types.items()
-    }
-
-
-def _refuse_different(types: dict[str, dict[str, str]]) -> None:
-    """Refuse files with other columns than the first, or with columns of other types."""
-    first, wanted = next(iter(types.items()))
-    for file, found in types.items():
-        if found.keys() != wanted.keys():
-            difference = header_difference(found, wanted)
-            raise TableError(
-                f"{file}: its columns differ from those of {first}: {difference}; name files with "
-                "the same columns, by a glob"
-            )
-        for name, kind in found.items():
-            if kind != wanted[name]:
-                raise TableError(
-                    f"{file}: column {name!r} is {kind}, and {wanted[name]} in {first}; write "
-                    "both with the same type"
-                )
 
 
 # ---- Delimited text
@@ -366,29 +312,6 @@ def header_fields(header: str, delimiter: str) -> list[str]:
         return next(csv.reader([header], delimiter=delimiter))
     except csv.Error as error:
         raise TableError(f"a header that begins {header[:40]!r} cannot be read: {error}") from error
-
-
-def delimiter_of(header: str) -> str:
-    """Return the one of comma, tab, semicolon and bar that gives a header line the most names.
-
-    >>> delimiter_of('"a;b;c",d')
-    ','
-    """
-
-    def n_names(delimiter: str) -> int:
-        try:
-            return len(next(csv.reader([header], delimiter=delimiter, strict=True)))
-        except csv.Error:  # quotes inside a name, or a name that is too long
-            return 0
-
-    return max(",\t;|", key=n_names)
-
-
-def header_difference(here: Iterable[str], there: Iterable[str]) -> str:
-    """Describe the difference between the column names of two files."""
-    sides = {"has": set(here) - set(there), "lacks": set(there) - set(here)}
-    parts = [f"it {verb} {', '.join(sorted(names))}" for verb, names in sides.items() if names]
-    return " and ".join(parts) or "the order of columns"
 
 
 def path_for_duckdb(path: str) -> str:
@@ -507,161 +430,3 @@ def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSessio
         # if headers were not compared here, Spark compares them
         enforceSchema=bool(layout.columns),
     )
-
-
-# ---- JSON lines
-
-
-def is_json(name: str) -> bool:
-    """Return whether the name is that of JSON lines."""
-    return name.lower().endswith(JSON_ENDINGS)
-
-
-def dotted_keys(value: Any, keys: Keys = ()) -> Iterator[Keys]:
-    """Yield the paths to all values of an object.
-
-    >>> list(dotted_keys({"id": 1, "imp": [{"floor": 0.1}, {"floor": 0.2}], "user": {}}))
-    [('id',), ('imp', 0, 'floor')]
-    """
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if not set("\"'") & set(key):  # no engine has a path to such a key
-                yield from dotted_keys(part, (*keys, key))
-    elif isinstance(value, list):
-        for part in value[:1]:
-            yield from dotted_keys(part, (*keys, 0))
-    elif keys:
-        yield keys
-
-
-def json_in_duckdb(paths: Sequence[str], connection: Any, named: Sequence[str] = ()) -> ir.Table:
-    """Read files of JSON lines as a table of DuckDB with text columns.
-
-    Columns that are ``named`` are looked for in all lines.
-    """
-    import ibis
-
-    columns = _columns(_sample_in_duckdb(paths, connection), paths[0])
-    late = _named_columns(columns, named)
-    columns |= late
-    nested = {keys[0] for keys in columns.values() if len(keys) > 1}
-    types = {str(keys[0]): "JSON" if keys[0] in nested else "VARCHAR" for keys in columns.values()}
-    table = connection.read_json(
-        [path_for_duckdb(path) for path in paths],
-        columns=types,
-        format="newline_delimited",
-        ignore_errors=True,
-    )
-
-    @ibis.udf.scalar.builtin(signature=(("json", "string"), "string"))
-    def json_extract_string(value: Any, path: Any) -> Any: ...
-
-    def text(keys: Keys) -> Any:
-        value = table[keys[0]]
-        if keys[0] not in nested:
-            return value
-        value_text = json_extract_string(value, _path(keys[1:]))
-        for second in _second_elements(keys):
-            several = json_extract_string(value, _path(second[1:])).notnull()
-            value_text = several.ifelse(value.cast("string"), value_text)
-        return value_text
-
-    values = table.select(**{name: text(keys) for name, keys in columns.items()})
-    if not late:
-        return values
-    known = fetch(values.aggregate(**{name: values[name].count() for name in late}))
-    return values.drop(*(name for name in late if not known[name][0].as_py()))
-
-
-def json_in_spark(
-    paths: Sequence[str], session: SparkSession, named: Sequence[str] = ()
-) -> DataFrame:
-    """Read files of JSON lines as a Spark frame with text columns; see :func:`json_in_duckdb`."""
-    from pyspark.sql import functions
-
-    lines = session.read.text([path_for_spark(path) for path in paths])
-    sample = [row.value for row in lines.limit(SAMPLED_LINES).collect()]
-    columns = _columns(sample, paths[0])
-
-    def text(keys: Keys) -> Any:
-        value_text = functions.get_json_object("value", _spark_path(keys))
-        for second in _second_elements(keys):
-            several = functions.get_json_object("value", _spark_path(second)).isNotNull()
-            value_text = functions.when(several, functions.col("value")).otherwise(value_text)
-        return value_text
-
-    late = _named_columns(columns, named)
-    if late:
-        (known,) = lines.select(*(functions.count(text(keys)) for keys in late.values())).collect()
-        columns |= {name: late[name] for name, n in zip(late, known, strict=True) if n}
-    return lines.select(*(text(keys).alias(name) for name, keys in columns.items()))
-
-
-def _sample_in_duckdb(paths: Sequence[str], connection: Any) -> list[str | None]:
-    step = -(-len(paths) // SAMPLED_FILES)
-    lines = []
-    # otherwise the first lines of any thread would be taken
-    before = connection.settings["preserve_insertion_order"]
-    connection.settings["preserve_insertion_order"] = "true"
-    try:
-        for path in paths[::step]:
-            quoted = path_for_duckdb(path).replace("'", "''")
-            sample = connection.con.sql(
-                f"SELECT json::VARCHAR FROM read_json_objects('{quoted}', "
-                f"format='newline_delimited', ignore_errors=true) LIMIT {SAMPLED_LINES}"
-            )
-            lines += [line for (line,) in sample.fetchall()]
-    finally:
-        connection.settings["preserve_insertion_order"] = before
-    return lines
-
-
-def _columns(lines: Sequence[str | None], path: str) -> dict[str, Keys]:
-    """Return the paths of all values in some lines, by dotted name."""
-    columns: dict[str, Keys] = {}
-    for line in lines:
-        try:
-            value = json.loads(line or "null")
-            found = list(dotted_keys(value)) if isinstance(value, dict) else []
-        except (ValueError, RecursionError):  # nested too deep for columns
-            continue
-        columns |= {".".join(map(str, keys)): keys for keys in found}
-    if not columns:
-        raise TableError(
-            f"{path}: there is no JSON object in the first lines; write one object per line, as "
-            "jq -c '.[]' does"
-        )
-    # an object may be null in some lines
-    inner = {keys[:i] for keys in columns.values() for i in range(1, len(keys))}
-    return {name: keys for name, keys in columns.items() if keys not in inner}
-
-
-def _named_columns(columns: Mapping[str, Keys], named: Sequence[str]) -> dict[str, Keys]:
-    """Return the paths of the named columns that the first lines do not have.
-
-    >>> _named_columns({"id": ("id",)}, ["id", "imp.0.price"])
-    {'imp.0.price': ('imp', 0, 'price')}
-    """
-    return {
-        name: tuple(0 if key == "0" else key for key in name.split("."))
-        for name in named
-        if name not in columns and not name.startswith("0") and not set("\"'") & set(name)
-    }
-
-
-def _path(keys: Keys) -> str:
-    """Return a JSON path for DuckDB.
-
-    >>> _path(("imp", 0, "a b"))
-    '$."imp"[0]."a b"'
-    """
-    return "$" + "".join(f"[{key}]" if isinstance(key, int) else f'."{key}"' for key in keys)
-
-
-def _spark_path(keys: Keys) -> str:
-    return "$" + "".join(f"[{key}]" if isinstance(key, int) else f"['{key}']" for key in keys)
-
-
-def _second_elements(keys: Keys) -> list[Keys]:
-    """Return the paths of the second elements of all lists on a path."""
-    return [(*keys[:i], 1) for i, key in enumerate(keys) if key == 0 and isinstance(key, int)]

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from coterie.ads.logs.log_files import is_parquet
 from coterie.errors import TableError
 from coterie.tables.engines import engine_message, fetch
-from coterie.tables.sources import delimiter_of, is_remote, open_text
+from coterie.tables.reading import guess_delimiter
+from coterie.tables.sources import is_remote, open_text
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -98,7 +99,7 @@ def _csv_rows(path: str) -> Iterator[tuple[str, str]]:
     with open_text(path, errors="replace") as lines:
         header = lines.readline()
         every = itertools.chain([header], lines)
-        rows = csv.DictReader(every, delimiter=delimiter_of(header), skipinitialspace=True)
+        rows = csv.DictReader(every, delimiter=guess_delimiter(header), skipinitialspace=True)
         _require_columns(rows.fieldnames or (), path)
         try:
             for row in rows:

@@ -20,20 +20,21 @@ import pyarrow.parquet as pq
 
 from coterie.errors import TableError
 from coterie.tables.engines import engine_errors, engine_message
-from coterie.tables.sources import (
+from coterie.tables.json_lines import (
     SAMPLED_FILES,
     SAMPLED_LINES,
-    TextLayout,
-    delimiter_of,
-    first_bytes,
-    header_difference,
-    header_fields,
-    header_line,
     is_json,
-    is_remote,
-    is_text,
     json_in_duckdb,
     json_in_spark,
+)
+from coterie.tables.reading import guess_delimiter, header_difference
+from coterie.tables.sources import (
+    TextLayout,
+    first_bytes,
+    header_fields,
+    header_line,
+    is_remote,
+    is_text,
     path_for_duckdb,
     path_for_spark,
     text_in_duckdb,
@@ -259,7 +260,7 @@ def _inspect_text(paths: Sequence[str]) -> TextLayout:
     separator = _SEPARATOR_LINE.match(first)
     skip = 1 if separator else 0
     first = header_line(paths[0], skip)
-    delimiter = separator[1] if separator else delimiter_of(first)
+    delimiter = separator[1] if separator else guess_delimiter(first)
     fields = _stripped_fields(first, delimiter)
     if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
         names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))

@@ -79,7 +79,7 @@ def demo(
     """
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
     from coterie.ads.segments.settings import SegmentSettings
-    from coterie.tables.files import write_table
+    from coterie.tables.writing import write_table
 
     started = time.perf_counter()
     market = MarketSettings(advertisers=advertisers, seed=seed)
