@@ -12,7 +12,7 @@ import pytest
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import make_blobs
 
-from coterie import ConsensusClusterer, make_partitions
+from coterie import make_partitions
 from coterie.ensembles.generate import fit_ensemble
 from coterie.ensembles.plans import KINDS
 from coterie.errors import CoterieError
@@ -117,28 +117,6 @@ def test_workers_make_the_same_partitions(client):
     np.testing.assert_array_equal(there.labels, here.labels)
     np.testing.assert_array_equal(there.predict(X[200:]), here.predict(X[200:]))
     assert os.getpid() not in client.run(os.getpid).values()
-
-
-def test_clusterers_follow_the_backend(client):
-    """ConsensusClusterer sends its runs to the workers of the active backend."""
-    est = ConsensusClusterer(3, n_partitions=4, random_state=0)
-    labels = est.fit(X[:200]).labels_
-    before = n_runs_of_workers(client)
-    with joblib.parallel_config(backend="dask"):
-        again = est.fit(X[:200]).labels_
-    np.testing.assert_array_equal(again, labels)
-    assert n_runs_of_workers(client) > before
-
-
-def n_runs_of_workers(client):
-    """Return the number of batches that the scheduler has started."""
-    return client.run_on_scheduler(
-        lambda dask_scheduler: sum(
-            prefix.state_counts["processing"] + prefix.state_counts["memory"]
-            for name, prefix in dask_scheduler.task_prefixes.items()
-            if name.startswith("batch_of")
-        )
-    )
 
 
 def test_features_are_sent_once(client, monkeypatch):

@@ -29,27 +29,17 @@ def few_fitted(monkeypatch):
     monkeypatch.setattr(landmark_spectral, "SHARED_LANDMARKS", 20)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("few_fitted")
 @pytest.mark.parametrize("X", [IRIS, IRIS.astype(np.float32)], ids=["double", "single"])
-def test_sampled_runs_label_all_rows_as_new_rows(X):
-    """The labels of all rows are those that the members predict, for any number of jobs."""
-    settings = {"n_partitions": 9, "ensemble": list(KINDS), "random_state": 0}
-    found = fit_ensemble(X, 3, n_jobs=1, **settings)
-    again = fit_ensemble(X, 3, n_jobs=2, **settings)
-    np.testing.assert_array_equal(again.labels, found.labels)
-    predicted, left_out = found.predict(X), found.labels < 0
-    np.testing.assert_array_equal(predicted[~left_out], found.labels[~left_out])
+def test_members_together_label_as_each_alone(X):
+    """What members share changes no label; all rows are labelled like new ones."""
+    found = fit_ensemble(X, 3, 9, ensemble=list(KINDS), random_state=0)
+    alone = np.column_stack([member.predict(X) for member in found.members])
+    np.testing.assert_array_equal(label_rows(found.members, X), alone)
+    left_out = found.labels < 0
+    np.testing.assert_array_equal(alone[~left_out], found.labels[~left_out])
     # only "subsample" leaves rows out: 20%
     assert left_out.sum(axis=0).tolist() == [30 if "subsample" in n else 0 for n in found.names]
-
-
-@pytest.mark.usefixtures("few_fitted")
-def test_members_together_label_as_each_alone():
-    """What members share changes no label."""
-    found = fit_ensemble(IRIS, 3, 8, random_state=0)
-    alone = np.column_stack([member.predict(IRIS) for member in found.members])
-    np.testing.assert_array_equal(label_rows(found.members, IRIS), alone)
 
 
 @pytest.mark.usefixtures("few_fitted")
@@ -115,12 +105,6 @@ def test_rows_are_left_out_while_labels_grow():
         for one in marked:
             one.result()
     np.testing.assert_array_equal(table.labels[:, 1:] < 0, ~drawn[:, 1:])
-
-
-def test_labels_of_a_block_come_back_in_the_smallest_type():
-    """They may come from another machine."""
-    members = fit_ensemble(IRIS, 3, 2, ensemble="kmeans", random_state=0).members
-    assert execution._label_on_one_thread(members, IRIS).dtype == np.int8
 
 
 def run_of(kind, n_clusters=3, drawn=None, seed=0):

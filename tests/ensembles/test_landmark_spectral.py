@@ -65,13 +65,6 @@ def test_curved_clusters_are_not_mixed(make):
     np.testing.assert_array_equal(table.argmax(axis=1)[member.predict(X[1::2])], y[1::2])
 
 
-def test_two_moons_are_two_clusters():
-    """With K = 2, one run finds the moons themselves."""
-    X, y = make_moons(600, noise=0.03, random_state=0)
-    labels = spectral_run(X, 2)[1]
-    assert abs(np.corrcoef(labels, y)[0, 1]) == pytest.approx(1.0)
-
-
 def test_sparse_rows_are_landmarks_themselves(monkeypatch):
     """Landmarks of sparse rows are some of them, so that they stay sparse."""
     monkeypatch.setattr(landmark_spectral, "_LANDMARKS", 20)

@@ -124,14 +124,6 @@ def test_labels_are_consecutive_and_predicted_in_any_batch(X, data):
     np.testing.assert_array_equal(member.predict(X[order[:1]]), predicted[order[:1]])
 
 
-def test_large_offsets_keep_their_digits():
-    """A column far from 0, such as a time stamp, is clustered as well as one around 0."""
-    X = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
-    member, labels = fit_run(X + 1.7e9, kmeans_run(3, X + 1.7e9, seed=3))
-    assert len(member.centres) == 3
-    np.testing.assert_array_equal(labels, fit_run(X, kmeans_run(3, X, seed=3))[1])
-
-
 def test_weights_count_as_repeated_rows():
     """Each centre is the weighted mean of its rows, as if they were repeated."""
     weights = np.arange(150) % 4
@@ -154,16 +146,6 @@ def test_ward_is_scikit_learns(make):
     distances = np.sort(nearest.kneighbors(NEW, 2)[0], axis=1)
     unique = distances[:, 0] < distances[:, 1] - 1e-6
     np.testing.assert_array_equal(member.predict(make(NEW))[unique], nearest.predict(NEW)[unique])
-
-
-def test_equal_rows_have_equal_labels():
-    """Clusters of Ward's linkage that contain only copies of other rows are dropped."""
-    X = np.repeat([[0.0, 1.0], [2.0, 3.0], [9.0, 9.0]], 4, axis=0)
-    run = Run(kind="ward", n_clusters=8, scaling=Scaling(), drawn=None, seed=0)
-    member, labels = fit_run(X, run)
-    np.testing.assert_array_equal(np.unique(labels), [0, 1, 2])
-    assert (labels.reshape(3, 4) == labels[::4, None]).all()
-    np.testing.assert_array_equal(member.predict(X[::-1]), labels[::-1])
 
 
 #: Two groups and a point between them.
@@ -299,14 +281,6 @@ def test_rows_that_are_drawn_several_times_have_one_label():
     np.testing.assert_array_equal(member.predict(LINE), labels)
 
 
-def test_a_failing_clusterer_is_reported():
-    """The message names the clusterer and K."""
-    with pytest.raises(
-        InvalidParameterError, match=r"ensemble: DBSCAN\(eps=-1\) failed with n_clusters=2.*eps"
-    ):
-        fit_run(FLOWERS, clusterer_run(DBSCAN(eps=-1)))
-
-
 class OneLabelLess(ClusterMixin, BaseEstimator):
     """A clusterer that forgets the last row."""
 
@@ -315,7 +289,14 @@ class OneLabelLess(ClusterMixin, BaseEstimator):
         return self
 
 
-def test_labels_of_the_wrong_shape_are_refused():
-    """The message says which shape the labels have."""
-    with pytest.raises(InvalidParameterError, match=r"shape \(149,\).*150 rows"):
-        fit_run(FLOWERS, clusterer_run(OneLabelLess()))
+@pytest.mark.parametrize(
+    ("clusterer", "message"),
+    [
+        (DBSCAN(eps=-1), r"ensemble: DBSCAN\(eps=-1\) failed with n_clusters=2.*eps"),
+        (OneLabelLess(), r"shape \(149,\).*150 rows"),
+    ],
+)
+def test_failing_clusterers_are_reported(clusterer, message):
+    """The message names the clusterer and K, or says which shape the labels have."""
+    with pytest.raises(InvalidParameterError, match=message):
+        fit_run(FLOWERS, clusterer_run(clusterer))

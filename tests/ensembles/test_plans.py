@@ -55,23 +55,20 @@ def test_numbers_of_clusters_are_in_the_documented_range(name, n_rows, K):
     assert sizes == set(range(min(low, n_rows), min(high, n_rows) + 1))
 
 
-@pytest.mark.parametrize("name", ["kmeans", "subspaces", "subsample", "scalings"])
-def test_kinds_of_given_size_draw_from_the_sequence(name):
-    """Each run draws one of the given numbers, and nothing between them."""
-    assert drawn_sizes(name, 400, [2, 7, 9]) == {2, 7, 9}
-
-
-def test_sequences_bound_the_other_kinds_from_below():
-    """With a sequence, the range of a run begins at the number that it drew."""
-    assert drawn_sizes("diverse", 400, [18, 19]) == {18, 19, 20}
-    assert drawn_sizes("spectral", 400, [29, 40]) == {29, 30, 40}
-
-
-def test_clusterers_get_the_given_number_or_none():
-    """A clusterer of the user gets K, a number of the sequence, or None to leave it alone."""
-    assert drawn_sizes(KMeans(), 400, 3) == {3}
-    assert drawn_sizes(KMeans(), 400, [3, 5]) == {3, 5}
-    assert drawn_sizes(KMeans(), 400, None) == {None}
+@pytest.mark.parametrize(
+    ("kind", "n_clusters", "drawn"),
+    [
+        *((name, [2, 7, 9], {2, 7, 9}) for name in ("kmeans", "subspaces", "scalings")),
+        ("diverse", [18, 19], {18, 19, 20}),
+        ("spectral", [29, 40], {29, 30, 40}),
+        (KMeans(), 3, {3}),
+        (KMeans(), [3, 5], {3, 5}),
+        (KMeans(), None, {None}),
+    ],
+)
+def test_runs_draw_from_a_sequence(kind, n_clusters, drawn):
+    """Kinds of given size and clusterers draw from it; it bounds the others from below."""
+    assert drawn_sizes(kind, 400, n_clusters) == drawn
 
 
 def test_kinds_take_turns():

@@ -50,20 +50,19 @@ def test_views_agree_on_what_they_share(views):
     np.testing.assert_allclose(probabilities[np.arange(150), est.labels_], est.confidence_)
 
 
-def test_groups_of_one_size_are_found_by_the_search(views):
-    """The search is selected, because its clusters are of similar size and stable."""
-    named, _ = views
-    chosen = fitted({name: named[name] for name in ("shape", "colour")}).consensus_.selected_
-    assert chosen["method"] == "search" and "of similar size" in chosen["reason"]
-
-
-def test_groups_of_very_different_size_are_found_by_linkage():
-    """Linkage is selected, because the clusters of the search are of different size."""
+def test_groups_of_very_different_size_are_found_by_linkage(views):
+    """Linkage is selected if the clusters of the search are of different size, else the search."""
     y = np.repeat([0, 1, 2], [240, 30, 12])
-    est = fitted(views_of(y), n_partitions=12)
-    chosen = est.consensus_.selected_
-    assert chosen["method"] == "local linkage" and "of different size" in chosen["reason"]
-    assert adjusted_rand_score(y, est.labels_) > 0.9
+    named, equal = views
+    two = {name: named[name] for name in ("shape", "colour")}
+    for groups, of_groups, method, reason in (
+        (equal, two, "search", "of similar size"),
+        (y, views_of(y), "local linkage", "of different size"),
+    ):
+        est = fitted(of_groups, n_partitions=12)
+        chosen = est.consensus_.selected_
+        assert chosen["method"] == method and reason in chosen["reason"]
+        assert adjusted_rand_score(groups, est.labels_) > 0.9
 
 
 def test_circles_are_found_by_linkage():
@@ -165,26 +164,3 @@ def test_a_fit_that_fails_leaves_the_earlier_fit(views):
     with pytest.raises(InvalidParameterError):
         est.set_params(consensus="cpsa").fit([7 * X + 5 for X in named.values()])
     np.testing.assert_array_equal(est.predict(named), before)
-
-
-def test_fitted_views_can_be_saved(views, tmp_path):
-    """A saved and loaded clusterer gives the same predictions."""
-    named, _ = views
-    est = fitted(named)
-    ct.save_model(est, tmp_path / "views.coterie")
-    loaded = ct.load_model(tmp_path / "views.coterie")
-    new = {name: X + 0.01 for name, X in named.items()}
-    np.testing.assert_array_equal(loaded.predict(new), est.predict(new))
-    assert loaded.view_weight_ == est.view_weight_
-
-
-def test_views_other_than_those_of_the_fit_are_refused(views):
-    """predict needs the views of fit, in their order, with the same columns."""
-    named, _ = views
-    a, b = named["shape"], named["colour"]
-    est = fitted({"a": a, "b": b}, n_partitions=2, ensemble="kmeans")
-    for other in ({"a": a}, {"b": b, "a": a}):
-        with pytest.raises(InvalidParameterError, match="those of the fit were"):
-            est.predict(other)
-    with pytest.raises(InvalidParameterError, match="b has 1 columns"):
-        est.predict({"a": a, "b": b[:, :1]})

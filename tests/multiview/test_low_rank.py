@@ -123,17 +123,6 @@ def test_only_large_blocks_remain(size):
     assert split.rank == (2 if size > 1 / 0.2 else 0)
 
 
-def test_sparse_errors_are_removed():
-    """Sparse errors of single views vanish from the shared part."""
-    rng = np.random.default_rng(0)
-    truth = blocks(12, 10, 8)
-    flips = np.triu(rng.uniform(size=(5, 30, 30)) < 0.08, 1)
-    S = np.abs(truth - (flips | flips.transpose(0, 2, 1)))
-    split = low_rank_consensus(S, 3)
-    assert split.converged and split.history["residual"][-1] <= 1e-5
-    assert np.abs(split.shared - truth).mean() < 0.1 * np.abs(S.mean(axis=0) - truth).mean()
-
-
 def test_each_view_has_its_own_coassociation(monkeypatch):
     """S_v is the co-association of the runs of view v, in any order of the partitions."""
     rng = np.random.default_rng(1)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import coterie as ct
 from all_partitions import same_partition
@@ -110,19 +111,27 @@ def test_too_many_points_are_refused(key, blobs):
         make(key, max_points=4).fit(blobs[0])
 
 
-def test_bad_views_are_refused(key):
-    """Every method checks its views; tests of view_input cover the other cases."""
+def test_bad_views_are_refused(key, blobs, fitted):
+    """Every method checks its views, and at prediction that they are those of the fit."""
     with pytest.raises(InvalidParameterError, match="the same number of rows"):
         make(key, 2).fit([np.ones((4, 2)), np.ones((5, 2))])
+    if key in PREDICTING:
+        with pytest.raises(NotFittedError):
+            make(key).predict(blobs[0])
+        with pytest.raises(InvalidParameterError, match="those of the fit were"):
+            fitted[key].predict({"plane": blobs[0]["plane"]})
 
 
-def test_a_fitted_method_can_be_saved(key, fitted, tmp_path):
-    """A saved and loaded method has the same parameters and labels."""
+def test_a_fitted_method_can_be_saved(key, blobs, fitted, tmp_path):
+    """A saved and loaded method has the same parameters, labels and predictions."""
     est = fitted[key]
     ct.save_model(est, tmp_path / "m.coterie")
     loaded = ct.load_model(tmp_path / "m.coterie")
     assert type(loaded) is type(est) and loaded.get_params() == est.get_params()
     assert (loaded.labels_ == est.labels_).all()
+    if key in PREDICTING:
+        new = {name: X * 1.01 for name, X in blobs[0].items()}
+        assert (loaded.predict(new) == est.predict(new)).all()
 
 
 def test_verbose_shows_progress(key, blobs, fitted, capsys):

@@ -27,18 +27,6 @@ def test_both_find_the_clusters(factor):
     assert adjusted_rand_score(y, round_by_kmeans(F * 100, weights, 3, 0)) > 0.9
 
 
-def test_many_rows_get_the_label_of_the_nearest_centre(monkeypatch):
-    """Above the sample size nearly every row is nearest to the centre of its cluster."""
-    monkeypatch.setattr(rounding, "_SAMPLE", 1_000)
-    rng = np.random.default_rng(2)
-    F = np.eye(3)[rng.integers(0, 3, 20_000)] + rng.normal(0, 0.1, (20_000, 3))
-    z = round_by_kmeans(F, np.ones(len(F)), 3, np.int64(0))
-    assert (z == round_by_kmeans(F, np.ones(len(F)), 3, 0)).all()
-    centres = np.array([F[z == k].mean(axis=0) for k in range(3)])
-    distances = ((F[:, None] - centres) ** 2).sum(axis=2)
-    assert (distances.argmin(axis=1) == z).mean() > 0.999
-
-
 def test_fewer_distinct_rows_than_clusters_give_fewer_labels():
     """Two distinct rows give two clusters, without a warning."""
     F = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5, axis=0)

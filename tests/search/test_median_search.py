@@ -57,32 +57,16 @@ def search(P, K, weights=None, **options):
     return tuples.expand(result.labels), result
 
 
-@settings(max_examples=25)
-@given(
-    arrays(np.int64, st.tuples(st.integers(2, 25), st.integers(1, 5)), elements=st.integers(0, 3))
-)
+@settings(max_examples=40)
+@given(label_matrices(max_points=25))
 def test_no_single_move_or_merge_improves_the_result(P):
-    """The result is a local optimum of J for single moves and for merges."""
+    """The result is a local optimum of J, over labelled pairs, for single moves and merges."""
     labels, result = search(P, 3, threshold=0.5)
     J = dense_objectives(P, labels[None])[0]
     assert result.tables.objective() == pytest.approx(J)
     assert dense_objectives(P, all_single_moves(labels, 3)).min() >= J - 1e-6
     merged = np.array([np.where(labels == a, b, labels) for a in range(3) for b in range(3)])
     assert dense_objectives(P, merged).min() >= J - 1e-6
-
-
-@settings(max_examples=25)
-@given(st.integers(0, 10**6))
-def test_missing_labels_are_left_out_of_the_objective(seed):
-    """With missing labels the result is a local optimum of J over labelled pairs."""
-    rng = np.random.default_rng(seed)
-    P = rng.integers(0, 3, (15, 4))
-    P[rng.random(P.shape) < 0.3] = -1
-    P[:, 0] = rng.integers(0, 3, 15)
-    labels, result = search(P, 3, threshold=0.5)
-    J = dense_objectives(P, labels[None])[0]
-    assert result.tables.objective() == pytest.approx(J)
-    assert dense_objectives(P, all_single_moves(labels, 3)).min() >= J - 1e-6
 
 
 def exact_optimum(P):
@@ -291,16 +275,6 @@ def one_by_one(tuples, labels, tables, threshold, rows=None):
     )  # fmt: skip
 
 
-def repeat(move, tuples, labels, alpha, threshold=0.5, K=4):
-    """Repeat the moves until none is left; return labels and tables."""
-    labels = labels.copy()
-    tables = ClusterTables.of(tuples, labels, alpha, K)
-    for _ in range(100):
-        if not move(tuples, labels, tables, threshold):
-            return labels, tables
-    raise AssertionError("the sweeps do not end")
-
-
 @pytest.mark.usefixtures("small_blocks")
 @properties
 @given(seeds, thresholds)
@@ -325,18 +299,6 @@ def test_sweeps_raise_the_score_to_a_local_optimum(seed, threshold):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_results_are_as_good_as_one_by_one():
-    """From the same starts both ways mostly reach the same J, and on average nearly the same."""
-    ratios = []
-    for seed in range(40):
-        tuples, labels, alpha = random_search(seed, n=300)
-        ends = [repeat(move, tuples, labels, alpha)[1] for move in (sweep, one_by_one)]
-        ratios.append(ends[0].objective() / ends[1].objective())
-    assert abs(np.mean(ratios) - 1) < 0.002
-    assert np.mean(np.abs(np.array(ratios) - 1) < 1e-9) > 0.8
-
-
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("seed", range(2))
 def test_the_number_of_threads_changes_nothing(seed, monkeypatch):
     """All labels are the same on one, two and five threads."""
@@ -344,7 +306,10 @@ def test_the_number_of_threads_changes_nothing(seed, monkeypatch):
     ends = []
     for threads in ("1", "2", "5"):
         monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
-        ends.append(repeat(sweep, tuples, labels, alpha)[0])
+        ends.append(labels.copy())
+        tables = ClusterTables.of(tuples, ends[-1], alpha, 4)
+        for _ in range(20):
+            sweep(tuples, ends[-1], tables, 0.5)
     assert_array_equal(ends[0], ends[1])
     assert_array_equal(ends[0], ends[2])
 
