@@ -23,6 +23,8 @@ from coterie.errors import InvalidParameterError
 
 #: Shares of votes that are in memory together.
 _MOST_SHARES = 10**7
+#: Differences of confidence below this are errors of rounding.
+_ROUNDING = 1e-9
 # sums of fractional weights and memberships are rounded: smaller shares of the pairs count as none
 _NO_PAIRS = 1e-9
 
@@ -161,16 +163,32 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     2
     """
     check_whole("n", n)
-    consensus = fitted_consensus(estimator)
-    confidence, index = estimator.confidence_, row_index(estimator)
+    fitted_consensus(estimator)
+    return _point_rows(estimator, np.argsort(estimator.confidence_, kind="stable")[:n])
+
+
+def least_certain(estimator: Any, most: int, below: float = 0.0) -> list[PointRow]:
+    """Return the labelled points of the least confidence, by rising confidence.
+
+    Points with the largest confidence of all are left out, unless it is less than ``below``.
+    """
+    confidence, labelled = estimator.confidence_, fitted_consensus(estimator).labels_ >= 0
+    least = np.argsort(np.where(labelled, confidence, np.inf), kind="stable")[:most]
+    # probabilities of points on which all runs agree are a little below 1
+    certain = max(float(confidence.max(initial=0.0)), below) - _ROUNDING
+    return _point_rows(estimator, least[labelled[least] & (confidence[least] < certain)])
+
+
+def _point_rows(estimator: Any, rows: Ints) -> list[PointRow]:
+    labels, index = fitted_consensus(estimator).labels_, row_index(estimator)
     return [
         PointRow(
             i,
-            int(consensus.labels_[i]),
-            float(confidence[i]),
+            int(labels[i]),
+            float(estimator.confidence_[i]),
             i if index is None else index[i],
         )
-        for i in np.argsort(confidence, kind="stable")[:n].tolist()
+        for i in rows.tolist()
     ]
 
 

@@ -17,6 +17,7 @@ from coterie.consensus.diagnostics import (
     dissent_of,
     fitted_consensus,
     k_choice_of,
+    least_certain,
     partition_names,
     row_index,
 )
@@ -28,7 +29,7 @@ from coterie.runtime.wording import in_words, number_of, visible
 _MOST_SIZES, _MOST_UNCERTAIN, _MOST_CHARACTERS = 12, 5, 40
 #: Width of the names before the lines of a summary.
 _NAMES = 12
-#: Relative gaps and differences of confidence below this are errors of rounding.
+#: Relative gaps below this are errors of rounding.
 _ROUNDING = 1e-9
 _LEAST_SHOWN = 0.001
 
@@ -171,19 +172,6 @@ def consensus_facts(
     index = row_index(estimator)
     words = getattr(consensus, "label_names_", None)
 
-    confidence = estimator.confidence_[labelled]
-    highest = confidence.max(initial=0.0)
-    least = np.argsort(confidence, kind="stable")[:_MOST_UNCERTAIN]
-    uncertain = [
-        UncertainPoint(
-            str(i if index is None else index[i]),
-            i,
-            int(consensus.labels_[i]),
-            float(estimator.confidence_[i]),
-        )
-        for i in labelled[least[confidence[least] < highest - _ROUNDING]].tolist()
-    ]
-
     dissent, camps = None, None
     if find_dissent or hasattr(consensus, "dissent_"):
         dissent = dissent_of(consensus)
@@ -210,7 +198,7 @@ def consensus_facts(
         clusters=int(consensus.n_clusters_),
         sizes=np.bincount(consensus.labels_[labelled]).tolist(),
         label_names=None if words is None else [visible(word) for word in words],
-        mean_confidence=float(confidence.mean()),
+        mean_confidence=float(estimator.confidence_[labelled].mean()),
         mean_margin=None,
         objective=float(consensus.objective_),
         share_of_pairs=float(consensus.objective_ / max(n * (n - 1), 1)),
@@ -226,7 +214,10 @@ def consensus_facts(
         constraints=None if not links else {**links, "moved": len(links["moved"])},
         shortcuts=list(getattr(estimator, "shortcuts_", ())),
         remarks=list(getattr(estimator, "notes_", ())),
-        uncertain=uncertain,
+        uncertain=[
+            UncertainPoint(str(one.name), one.point, one.cluster, one.confidence)
+            for one in least_certain(estimator, _MOST_UNCERTAIN)
+        ],
         has_index=index is not None,
         votes=[VoteFacts(*vote) for vote in zip(names, *votes, strict=True)],
         dissent=None if dissent is None else _dissent_in_words(dissent, names, weights),

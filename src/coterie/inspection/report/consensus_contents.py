@@ -21,13 +21,13 @@ from coterie.consensus.diagnostics import (
     PartitionRow,
     cluster_report,
     fitted_consensus,
+    least_certain,
     partition_names,
     partition_report,
-    point_report,
     row_index,
     runner_up_clusters,
 )
-from coterie.consensus.facts import ConsensusFacts, consensus_facts
+from coterie.consensus.facts import ConsensusFacts, UncertainPoint, consensus_facts
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.coassociation import CoassociationDisplay
 from coterie.inspection.displays.partitions import PartitionAgreementDisplay
@@ -80,36 +80,15 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
-class DoubtfulPoint:
+class DoubtfulPoint(UncertainPoint):
     """A point of low confidence; ``runner_up`` is the next best cluster, None if there is none."""
 
-    name: str
-    row: int
-    cluster: int
     runner_up: int | None
-    confidence: float
 
 
 @dataclass(frozen=True)
 class ConsensusReport:
-    """Everything that the report on a consensus shows.
-
-    Attributes
-    ----------
-    has_finer_runs : bool
-        Whether the default ensemble made the partitions, with more clusters than the consensus.
-    k_given : bool
-        Whether the number of clusters is a parameter of the estimator.
-    doubtful_below : float
-        Points of less confidence are doubtful.
-    n_doubtful : int
-        The number of doubtful points. ``points`` has the least certain of them, or the few least
-        certain points if none is doubtful, unless all are equally certain.
-    has_index : bool
-        Whether the points have names other than their row numbers.
-    features : FeaturesPart or None
-        None if no features were given.
-    """
+    """Everything that the report on a consensus shows."""
 
     title: str
     made: str
@@ -122,12 +101,12 @@ class ConsensusReport:
     n_deciding: int
     agreement: HeatMap
     coassociation: HeatMap
-    has_finer_runs: bool
+    has_finer_runs: bool  # whether the default ensemble's runs have more clusters than the answer
     k_given: bool
     doubtful_below: float
     n_doubtful: int
-    has_index: bool
-    points: list[DoubtfulPoint]
+    has_index: bool  # whether the points have names other than their row numbers
+    points: list[DoubtfulPoint]  # the doubtful ones, or a few that are less certain than others
     features: FeaturesPart | None
 
     __repr__ = short_repr
@@ -142,13 +121,7 @@ def consensus_contents(
     names: Sequence[str] | None = None,
     index: Sequence[Any] | None = None,
 ) -> ConsensusReport:
-    """Collect the contents of a report; the parameters are those of :func:`~coterie.write_report`.
-
-    >>> from coterie import EvidenceAccumulation
-    >>> est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [0, 1], [1, 1], [1, 1]])
-    >>> [(row.size, row.histogram[-1]) for row in consensus_contents(est).clusters]
-    [(3, 2), (2, 0)]
-    """
+    """Collect the contents of a report; see :func:`~coterie.write_report` for the parameters."""
     consensus = fitted_consensus(estimator)
     names = [visible(name) for name in partition_names(consensus, names)]
     rows = _row_names(estimator, X, index, len(consensus.labels_))
@@ -156,6 +129,10 @@ def consensus_contents(
     finer = sum(row.n_clusters > estimator.n_clusters_ for row in partitions)
     is_doubtful = (consensus.labels_ >= 0) & (estimator.confidence_ < _DOUBTFUL_BELOW)
     n_doubtful = int(is_doubtful.sum())
+    least = least_certain(
+        estimator, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, below=_DOUBTFUL_BELOW
+    )
+    runner_up = runner_up_clusters(estimator)
     return ConsensusReport(
         title=f"Consensus of {len(names)} partitions" if title is None else visible(str(title)),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -173,7 +150,16 @@ def consensus_contents(
         doubtful_below=_DOUBTFUL_BELOW,
         n_doubtful=n_doubtful,
         has_index=rows is not None,
-        points=_least_certain(estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN),
+        points=[
+            DoubtfulPoint(
+                name=str(one.point if rows is None else rows[one.point]),
+                row=one.point,
+                cluster=one.cluster,
+                confidence=one.confidence,
+                runner_up=int(runner_up[one.point]) if runner_up[one.point] >= 0 else None,
+            )
+            for one in least
+        ],
         features=None if X is None else features_part(estimator, X, feature_names, rows),
     )
 
@@ -284,27 +270,3 @@ def _coassociation(consensus: Any, rows: AnyArray | None) -> HeatMap:
     blocks = [(str(b), int(size)) for b, size in zip(clusters, sizes, strict=True)]
     names = [str(i) if rows is None else str(rows[i]) for i in display.points.tolist()]
     return HeatMap(display.matrix, blocks, names, len(consensus._tuples.inverse))
-
-
-def _least_certain(estimator: Any, rows: AnyArray | None, most: int) -> list[DoubtfulPoint]:
-    """Return the least certain points that have a label, by rising confidence.
-
-    A point with the largest confidence is listed only if it is doubtful.
-    """
-    consensus, runner_up = fitted_consensus(estimator), runner_up_clusters(estimator)
-    n_unlabelled = int((consensus.labels_ < 0).sum())
-    # probabilities of points on which all runs agree are a little below 1
-    certain = max(float(estimator.confidence_.max(initial=0.0)), _DOUBTFUL_BELOW)
-    # points without a label have confidence 0, so they are among the first
-    points = point_report(estimator, most + n_unlabelled)
-    return [
-        DoubtfulPoint(
-            name=str(one.point if rows is None else rows[one.point]),
-            row=one.point,
-            cluster=one.cluster,
-            runner_up=int(runner_up[one.point]) if runner_up[one.point] >= 0 else None,
-            confidence=one.confidence,
-        )
-        for one in points
-        if one.cluster >= 0 and one.confidence < certain - _ROUNDING
-    ][:most]

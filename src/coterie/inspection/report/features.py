@@ -74,17 +74,13 @@ class PointsMap:
 
 @dataclass(frozen=True)
 class FeaturesPart:
-    """What tells clusters apart.
-
-    ``rows`` are the features of the largest separation; ``n_features`` and ``n_constant`` count
-    all features and those with a single value. ``map`` is None if there is nothing to draw.
-    """
+    """What tells clusters apart."""
 
     n_features: int
-    n_constant: int
-    rows: list[FeatureRow]
+    n_constant: int  # features with a single value
+    rows: list[FeatureRow]  # the features of the largest separation
     clusters: list[ClusterFeatures]
-    map: PointsMap | None
+    map: PointsMap | None  # None if there is nothing to draw
 
 
 def features_part(
@@ -96,47 +92,32 @@ def features_part(
     """Compare the clusters of a fitted estimator by the features X of its points."""
     X, names = named_features(X, feature_names, len(estimator.labels_))
     contrasts = feature_contrasts(X, estimator.labels_)
+    mean, deviation = contrasts.mean, contrasts.deviation
+    first = np.argsort(-contrasts.separation, kind="stable")[:_MOST_FEATURES].tolist()
+    # clusters are numbered by falling size; a single cluster differs from nothing
+    sizes = np.bincount(estimator.labels_[estimator.labels_ >= 0]).tolist()
+    clusters = []
+    for b, size in enumerate(sizes[:_MOST_CLUSTERS] if len(sizes) > 1 else []):
+        own, own_mean = contrasts.difference[b], contrasts.cluster_mean[b]
+        order = np.argsort(-np.abs(own), kind="stable")
+        order = order[deviation[order] > 0][:_MOST_DIFFERENCES]
+        differences = [
+            FeatureDifference(names[j], float(own[j]), float(own_mean[j]), float(mean[j]))
+            for j in order.tolist()
+        ]
+        clusters.append(ClusterFeatures(b, size, differences))
     return FeaturesPart(
         n_features=len(names),
-        n_constant=int((contrasts.deviation == 0).sum()),
+        n_constant=int((deviation == 0).sum()),
         rows=[
             FeatureRow(
-                names[j],
-                float(contrasts.separation[j]),
-                float(contrasts.mean[j]),
-                float(contrasts.deviation[j]),
+                names[j], float(contrasts.separation[j]), float(mean[j]), float(deviation[j])
             )
-            for j in np.argsort(-contrasts.separation, kind="stable")[:_MOST_FEATURES].tolist()
+            for j in first
         ],
-        clusters=[]
-        if len(contrasts.difference) == 1
-        else _differences(estimator, contrasts, names),
+        clusters=clusters,
         map=_points_map(estimator, X, names, contrasts, row_names),
     )
-
-
-def _differences(
-    estimator: Any, contrasts: FeatureContrasts, names: Sequence[str]
-) -> list[ClusterFeatures]:
-    """Return the features in which each cluster differs; clusters are numbered by falling size."""
-    sizes = np.bincount(estimator.labels_[estimator.labels_ >= 0])
-    return [
-        ClusterFeatures(
-            cluster=b,
-            size=int(sizes[b]),
-            features=[
-                FeatureDifference(
-                    names[j],
-                    float(contrasts.difference[b, j]),
-                    float(contrasts.cluster_mean[b, j]),
-                    float(contrasts.mean[j]),
-                )
-                for j in np.argsort(-np.abs(contrasts.difference[b]), kind="stable").tolist()
-                if contrasts.deviation[j] > 0
-            ][:_MOST_DIFFERENCES],
-        )
-        for b in range(min(len(sizes), _MOST_CLUSTERS))
-    ]
 
 
 def _points_map(
@@ -185,25 +166,13 @@ def _points_map(
 
 @dataclass(frozen=True, eq=False)
 class FeatureContrasts:
-    """Statistics of p features over the points with a label, by K clusters.
+    """Statistics of p features over the n points with a label, by K clusters."""
 
-    Attributes
-    ----------
-    separation : (p,) in [0, 1]
-        η², the share of the variance that is between clusters; 0 if the feature is constant.
-    difference : (K, p)
-        Mean of the cluster minus mean of the other points, in standard deviations of all points;
-        0 if the feature is constant or there are no other points.
-    cluster_mean : (K, p)
-    mean, deviation : (p,)
-        Mean and standard deviation of all points.
-    """
-
-    separation: Floats
-    difference: Floats
-    cluster_mean: Floats
-    mean: Floats
-    deviation: Floats
+    separation: Floats  # (p,) η² in [0, 1]; 0 if the feature is constant
+    difference: Floats  # (K, p) d_b; 0 if the feature is constant or there are no other points
+    cluster_mean: Floats  # (K, p)
+    mean: Floats  # (p,)
+    deviation: Floats  # (p,)
 
     __repr__ = short_repr
 
@@ -211,18 +180,10 @@ class FeatureContrasts:
 def feature_contrasts(X: Any, labels: AnyArray) -> FeatureContrasts:
     """Compute how well each feature separates the clusters, and where each cluster differs.
 
-    With n_b points and mean m_b of cluster b, mean μ and variance σ² of all n points,
+    With n_b points and mean m_b of cluster b, mean μ and variance σ² of all n points with a label,
 
         η² = Σ_b n_b (m_b − μ)² / (n σ²),   d_b = (m_b − m_{not b}) / σ.
 
-    Parameters
-    ----------
-    X : (n, p) array or CSR matrix
-    labels : (n,) int
-        Clusters 0, 1, … without gaps; points with −1 are left out.
-
-    Examples
-    --------
     >>> X = np.array([[0.0, 7.0], [0.0, 7.0], [1.0, 7.0], [1.0, 7.0]])
     >>> found = feature_contrasts(X, np.array([0, 0, 1, 1]))
     >>> found.separation, found.difference[0]
@@ -255,14 +216,7 @@ def feature_contrasts(X: Any, labels: AnyArray) -> FeatureContrasts:
 def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[Any, list[str]]:
     """Return features (n, p), dense or CSR, and the names of their columns, both checked.
 
-    Parameters
-    ----------
-    X : (n, p) array, table or sparse matrix; or list or dict of several views
-        The columns of views are placed next to each other and named "view: column".
-    names : sequence of p str, optional
-        By default the names of the columns of X.
-    n_points : int
-        The number of rows that X must have.
+    The columns of several views are placed next to each other and named "view: column".
     """
     several = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) > 1
     if several or isinstance(X, Mapping):
