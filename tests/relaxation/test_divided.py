@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from coterie import RobustConsensus, planted_partitions
 from coterie.counts.coassociation import tuple_coassociation
-from coterie.errors import DeviceFallbackWarning, InvalidParameterError, MemoryFallbackWarning
+from coterie.errors import DeviceFallbackWarning, MemoryFallbackWarning
 from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from coterie.relaxation import divided
@@ -181,16 +181,6 @@ def test_the_sampled_objective_is_exact_on_all_tuples(missing):
     for theta, value in zip(divided._STEPS, found, strict=True):
         F = start + theta * (rows - start)
         assert value == pytest.approx(l1_distance(tuples, alpha, F))
-
-
-def test_bad_start_and_part_size_are_refused():
-    """A start of the wrong length, and parts too small for K clusters, are errors."""
-    P, _ = planted_partitions([30, 20], 10, 0, 0.5, random_state=0)
-    tuples, alpha, start = problem(P, 2)
-    with pytest.raises(InvalidParameterError, match="one row for each of the"):
-        divided_factor(tuples, alpha, start[:-1])
-    with pytest.raises(InvalidParameterError, match="with K = 2 it must be at least 8"):
-        divided_factor(tuples, alpha, start, part_size=7)
 
 
 def test_one_tuple_may_have_nearly_all_points():

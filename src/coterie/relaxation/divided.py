@@ -30,7 +30,7 @@ from sklearn.utils import check_random_state
 
 from coterie.arrays import AnyArray, Floats
 from coterie.counts.coassociation import TupleCoassociation, self_coassociation, tuple_coassociation
-from coterie.errors import DeviceFallbackWarning, InvalidParameterError, MemoryFallbackWarning
+from coterie.errors import DeviceFallbackWarning, MemoryFallbackWarning
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.admm import (
     MAX_ITER,
@@ -191,16 +191,6 @@ def divided_factor(
     (2, True, True)
     """
     u, weights = tuples.n_tuples, tuples.weights
-    if start.ndim != 2 or len(start) != u:
-        raise InvalidParameterError(
-            f"start has shape {start.shape}; give one row for each of the {u} tuples"
-        )
-    least = _SMALLEST_PART * start.shape[1]
-    if part_size < min(least, u):
-        raise InvalidParameterError(
-            f"part_size={part_size}: with K = {start.shape[1]} it must be at least {least} "
-            f"to divide {u} tuples"
-        )
     if u <= part_size:
         M = tuple_coassociation(tuples, partition_weights)
         whole = robust_factor(M, start, max_iter=max_iter, tol=tol)

@@ -391,8 +391,8 @@ class RobustConsensus(ConsensusFunction):
             if lost:
                 more = ", …" if len(lost) > _MOST_NAMED else ""
                 warn_user(
-                    f"the new partitions changed the largest camp: {len(lost)} partitions that "
-                    f"decided before no longer do ({', '.join(lost[:_MOST_NAMED])}{more})",
+                    f"with the new partitions, {len(lost)} partitions that decided before no "
+                    f"longer do ({', '.join(lost[:_MOST_NAMED])}{more})",
                     DissentWarning,
                 )
         return labelling

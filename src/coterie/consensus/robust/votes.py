@@ -137,7 +137,7 @@ class Votes(Voters):
 class Sample:
     """Tuples to cluster: all that have a label, or a weighted sample of them."""
 
-    votes: Votes
+    votes: Voters
     tuples: LabelTuples
     chosen: Ints  # (s,) their places among the tuples of the votes
     contingencies: Floats  # (m, m)
@@ -145,7 +145,7 @@ class Sample:
     __repr__ = short_repr
 
     @classmethod
-    def draw(cls, votes: Votes, rng: np.random.RandomState, most: int = _MOST_TUPLES) -> Sample:
+    def draw(cls, votes: Voters, rng: np.random.RandomState, most: int = _MOST_TUPLES) -> Sample:
         """Take the labelled tuples, or draw some of them if there are too many."""
         tuples = votes.tuples
         labelled = np.flatnonzero(tuples.has_weighted_label(votes.weights))
