@@ -180,18 +180,13 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         raise ModelFileError(f"this {name} cannot be stored: {error}") from error
     if len(writer.arrays) >= _MOST_MEMBERS:
         raise ModelFileError(f"this {name} has {len(writer.arrays):,} arrays, which is too many")
-    with atomic_file(path) as unfinished:
-        _write_archive(unfinished, tree, writer.arrays)
-
-
-def _write_archive(unfinished: Path, tree: bytes, arrays: list[AnyArray]) -> None:
-    with zipfile.ZipFile(unfinished, "w") as archive:
+    with atomic_file(path) as unfinished, zipfile.ZipFile(unfinished, "w") as archive:
         # a ZipInfo has no time stamp
         archive.writestr(zipfile.ZipInfo(_TREE), tree)
-        for number, array in enumerate(arrays):
-            content = io.BytesIO()
-            np.lib.format.write_array(content, array, allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"arrays/{number}.npy"), content.getbuffer())
+        for number, array in enumerate(writer.arrays):
+            stored = io.BytesIO()
+            np.lib.format.write_array(stored, array, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"arrays/{number}.npy"), stored.getbuffer())
 
 
 def load_model(
@@ -239,7 +234,19 @@ def load_model(
         names = [f"arrays/{number}.npy" for number in range(len(archive.namelist()) - 1)]
         if sorted(archive.namelist()) != sorted([_TREE, *names]):
             raise ModelFileError(_damaged("it has other members than save_model writes"))
-        content = _content_in(archive)
+        text = _member(archive, _TREE)
+        _refuse_large_tree(text)
+        content: dict[str, Any] = json.loads(text)
+        if content["format"] != _FORMAT:
+            raise ModelFileError(f"its format is {_brief(content['format'])!r}, not {_FORMAT!r}")
+        version = content["format_version"]
+        if version != _FORMAT_VERSION:
+            advice = "update coterie" if version > _FORMAT_VERSION else "fit the model again"
+            raise ModelFileError(
+                f"it is of format version {_brief(version)}, written by coterie "
+                f"{_brief(content['coterie'])}, and this version of coterie reads "
+                f"{_FORMAT_VERSION}; {advice}"
+            )
         headers = [_header_of(archive, name) for name in names]
         if check_outline is not None:
             outlines = [np.broadcast_to(np.zeros((), h.dtype), h.shape) for h in headers]
@@ -263,9 +270,7 @@ def load_model(
 def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) -> str:
     """Return a checksum that identifies the content of a model file.
 
-    It is made of the checksums of the members, so that only the end of the file is read. With
-    ``verified`` all is read and compared with them. A missing, foreign or damaged file raises a
-    ModelFileError.
+    Only the checksums of the members are read; with ``verified`` all is compared with them.
     """
     with _archive_at(Path(path)) as archive:
         damaged = archive.testzip() if verified else None
@@ -276,12 +281,9 @@ def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) ->
 
 
 def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a file that may hold a model, without waiting for the writer of a pipe.
+    """Open a file that may hold a model; refuse a pipe, a device, or one larger than any model."""
 
-    A pipe, a device or a file larger than any model file raises a ModelFileError.
-    """
-
-    def open_nonblocking(name: str, flags: int) -> int:
+    def open_nonblocking(name: str, flags: int) -> int:  # not to wait for the writer of a pipe
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
     file = _BoundedReader(io.FileIO(os.fspath(path), opener=open_nonblocking))
@@ -319,7 +321,23 @@ def _archive_at(path: Path) -> Iterator[zipfile.ZipFile]:
             if file.read(4) != b"PK\x03\x04":
                 raise ModelFileError("it is not a model file; create one with save_model")
             with zipfile.ZipFile(file) as archive:
-                _refuse_other_members(archive.infolist(), os.fstat(file.fileno()).st_size)
+                members = archive.infolist()
+                tree = next((member for member in members if member.filename == _TREE), None)
+                if len(members) > _MOST_MEMBERS:
+                    raise ModelFileError(_damaged(f"it has {len(members):,} members"))
+                if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+                    raise ModelFileError(
+                        _damaged("it has compressed members, and save_model writes none")
+                    )
+                # they could need more memory than the file is large
+                if sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
+                    raise ModelFileError(_damaged("its members claim to be larger than the file"))
+                if tree is None:
+                    raise ModelFileError(
+                        "it is a zip archive, but not a model file; create one with save_model"
+                    )
+                if tree.file_size > _MOST_JSON_BYTES:
+                    raise ModelFileError(_damaged(f"its tree has {tree.file_size:,} bytes"))
                 yield archive
     except ModelFileError as error:
         raise ModelFileError(f"cannot load {path}: {error}") from error
@@ -331,41 +349,6 @@ def _archive_at(path: Path) -> Iterator[zipfile.ZipFile]:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # zipfile, json and numpy raise many kinds of exceptions
         raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
-
-
-def _refuse_other_members(members: list[zipfile.ZipInfo], size: int) -> None:
-    """Refuse other archives, and members that could need more memory than the file is large."""
-    tree = next((member for member in members if member.filename == _TREE), None)
-    if len(members) > _MOST_MEMBERS:
-        raise ModelFileError(_damaged(f"it has {len(members):,} members"))
-    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-        raise ModelFileError(_damaged("it has compressed members, and save_model writes none"))
-    if sum(member.file_size for member in members) > size:
-        raise ModelFileError(_damaged("its members claim to be larger than the file"))
-    if tree is None:
-        raise ModelFileError(
-            "it is a zip archive, but not a model file; create one with save_model"
-        )
-    if tree.file_size > _MOST_JSON_BYTES:
-        raise ModelFileError(_damaged(f"its tree has {tree.file_size:,} bytes"))
-
-
-def _content_in(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return the content of the tree's member; refuse other formats and versions."""
-    text = _member(archive, _TREE)
-    _refuse_large_tree(text)
-    content: dict[str, Any] = json.loads(text)
-    if content["format"] != _FORMAT:
-        raise ModelFileError(f"its format is {_brief(content['format'])!r}, not {_FORMAT!r}")
-    version = content["format_version"]
-    if version != _FORMAT_VERSION:
-        advice = "update coterie" if version > _FORMAT_VERSION else "fit the model again"
-        raise ModelFileError(
-            f"it is of format version {_brief(version)}, written by coterie "
-            f"{_brief(content['coterie'])}, and this version of coterie reads "
-            f"{_FORMAT_VERSION}; {advice}"
-        )
-    return content
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytearray:
@@ -420,14 +403,7 @@ def _header_of(archive: zipfile.ZipFile, name: str) -> _ArrayHeader:
 
 
 def _refuse_large_tree(text: bytes | bytearray, most_depth: int = _MOST_DEPTH) -> None:
-    """Refuse JSON text with too many values, or with values nested too deep, without parsing it.
-
-    >>> _refuse_large_tree(b'{"a": [1, "[[["]}')
-    >>> _refuse_large_tree(b"[" * 1000)
-    Traceback (most recent call last):
-    ...
-    ValueError: its lists are 1,000 deep; at most 200 are allowed
-    """
+    """Refuse JSON text with too many values, or with values nested too deep, without parsing it."""
     # without escaped characters, every quotation mark begins or ends a string
     plain = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
     marks = plain[np.cumsum(plain == ord('"'), dtype=np.uint8) % 2 == 0]
@@ -445,14 +421,7 @@ def _refuse_large_tree(text: bytes | bytearray, most_depth: int = _MOST_DEPTH) -
 
 
 class StateWriter:
-    """Encoder of values as a JSON tree; arrays are collected separately, each of them once.
-
-    >>> writer = StateWriter()
-    >>> writer.encode({"shape": (2, None), "bound": float("inf"), "w": np.ones(2)}, "state")
-    {'shape': {'$tuple': [2, None]}, 'bound': {'$float': 'inf'}, 'w': {'$array': 0}}
-    >>> StateReader(writer.arrays).decode({"$tuple": [1, {"$array": 0}]})
-    (1, array([1., 1.]))
-    """
+    """Encoder of values as a JSON tree; arrays are collected separately, each of them once."""
 
     def __init__(self) -> None:
         self.arrays: list[AnyArray] = []  # ``{"$array": 3}`` refers to the one at index 3
@@ -698,12 +667,7 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 
 def _fits(value: Any, annotation: Any) -> bool:
-    """Return whether a value is of an annotated type; containers are not looked into.
-
-    >>> from coterie.arrays import Floats, Ints
-    >>> _fits(np.ones(2), Floats | None), _fits(np.ones(2), Ints)
-    (True, False)
-    """
+    """Return whether a value is of an annotated type; containers are not looked into."""
     kind, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if kind in (types.UnionType, typing.Union):
         return any(_fits(value, part) for part in parts)

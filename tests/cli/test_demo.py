@@ -1,12 +1,27 @@
-"""Tests of ``coterie demo``: its files, its facts and its summary."""
+"""Tests of ``coterie demo``: its files, its facts, its summary, and its folder."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shlex
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
 
 from answers import assert_fits, unwrapped
+from coterie.cli import demo as demo_module
+from coterie.cli.demo import fresh_folder
+from coterie.errors import OutputError
 from table_files import columns_of
+
+DEMO = "coterie demo", ("market", "market.coterie", "segments.csv", "report.html")
+REFUSED = "was not written by a demo, and a new demo would replace it"
 
 
 def test_the_demo_clusters_a_table(run, tmp_path):
@@ -31,9 +46,186 @@ def test_the_demo_clusters_a_table(run, tmp_path):
     assert printed.endswith(f"{folder}/report.html\n")
 
 
-def test_files_of_the_user_are_kept(run, tmp_path):
-    """A file of the user at a path of the demo is refused before the work."""
-    (tmp_path / "clusters.csv").write_text("mine")
-    result = run("demo", "-o", tmp_path)
-    assert result.exit_code == 1 and "name another folder with --output" in result.stderr
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+# ---- The folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return the folder of a finished demo."""
+    made = tmp_path / "new" / "demo"
+    with fresh_folder(made, *DEMO):
+        write_demo(made)
+    return made
+
+
+def write_demo(folder, content="first"):
+    """Write a small version of the files of a demo."""
+    (folder / "market" / "bids").mkdir(parents=True)
+    for name in ("market/bids/bids-1.parquet", "market/truth.parquet", "report.html"):
+        (folder / name).write_text(content)
+
+
+def linked(path):
+    """Replace a file or folder by a link to it."""
+    path.rename(path.parents[1] / "elsewhere")
+    path.symlink_to(path.parents[1] / "elsewhere")
+
+
+def contents(folder, *left_out):
+    """Return the files in a folder and their contents."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in left_out
+    }
+
+
+def test_the_folder_and_those_above_are_made(folder):
+    """A record names the files that were written."""
+    record = json.loads((folder / "demo.json").read_text())
+    assert record["made_by"] == "coterie demo"
+    assert set(record["files"]) == set(contents(folder, "demo.json"))
+
+
+def test_an_earlier_demo_is_replaced(folder):
+    """The files of the last demo are removed before the next one."""
+    with fresh_folder(folder, *DEMO):
+        assert list(folder.iterdir()) == []
+        write_demo(folder, "second")
+    assert set(contents(folder, "demo.json").values()) == {b"second"}
+    with fresh_folder(folder, *DEMO):
+        write_demo(folder, "third")
+
+
+def test_other_files_are_kept(folder):
+    """Other files and folders are kept."""
+    (folder / "notes.txt").write_text("mine")
+    (folder / "mine").mkdir()
+    with fresh_folder(folder, *DEMO):
+        write_demo(folder)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert (folder / "mine").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: (folder / "report.html").write_text("mine now"), REFUSED),
+        (lambda folder: (folder / "market/bids/bids-1.parquet").write_text("mine"), REFUSED),
+        (lambda folder: (folder / "segments.csv").write_text("mine"), REFUSED),
+        (lambda folder: (folder / "market" / "mine").write_text("mine"), REFUSED),
+        (lambda folder: (folder / "demo.json").unlink(), "with --output"),
+        (lambda folder: linked(folder / "market"), REFUSED),
+        (lambda folder: linked(folder / "report.html"), REFUSED),
+        *(
+            (partial(Path.write_text, data=record), "is not the record of a demo")
+            for record in ("", "[]", "{}", '{"made_by": "me", "files": {}}', '"text"')
+        ),
+    ],
+)
+def test_files_of_the_user_are_not_replaced(folder, change, message):
+    """If a file was changed, added or linked, nothing is started and nothing is removed."""
+    change(folder / "demo.json" if isinstance(change, partial) else folder)
+    before = contents(folder)
+    with pytest.raises(OutputError, match=message), fresh_folder(folder, *DEMO):
+        pytest.fail("the work was started")
+    assert contents(folder) == before
+
+
+def test_a_record_cannot_point_elsewhere(tmp_path):
+    """Only paths of the demo are removed, even if the record names others."""
+    folder = tmp_path / "demo"
+    with fresh_folder(folder, *DEMO):
+        write_demo(folder)
+    (tmp_path / "mine.txt").write_text("first")
+    record = json.loads((folder / "demo.json").read_text())
+    record["files"]["../mine.txt"] = record["files"]["report.html"]
+    (folder / "demo.json").write_text(json.dumps(record))
+    with fresh_folder(folder, *DEMO):
+        pass
+    assert (tmp_path / "mine.txt").read_text() == "first"
+
+
+def test_a_failure_is_recorded_too(tmp_path):
+    """Files of a failed demo can be replaced by the next."""
+    folder = tmp_path / "demo"
+    with pytest.raises(ValueError, match="no"), fresh_folder(folder, *DEMO):
+        write_demo(folder)
+        raise ValueError("no")
+    with fresh_folder(folder, *DEMO):
+        assert list(folder.iterdir()) == []
+
+
+def test_interrupt_names_written_paths(tmp_path):
+    """The arguments of the interrupt are the written paths."""
+    with pytest.raises(KeyboardInterrupt) as interrupt, fresh_folder(tmp_path / "demo", *DEMO):
+        write_demo(tmp_path / "demo")
+        raise KeyboardInterrupt
+    expected = (tmp_path / "demo" / "market", tmp_path / "demo" / "report.html")
+    assert interrupt.value.args == expected
+
+
+def test_nothing_written_leaves_no_folder(tmp_path):
+    """If the work fails before the first file, no folder is left."""
+    with pytest.raises(ValueError, match="no"), fresh_folder(tmp_path / "demo", *DEMO):
+        raise ValueError("no")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk_is_reported_once(tmp_path, monkeypatch):
+    """The reported failure is that of the work, not of the record."""
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(demo_module, "atomic_file", full)
+    with pytest.raises(OutputError, match="the work"), fresh_folder(tmp_path / "demo", *DEMO):
+        write_demo(tmp_path / "demo")
+        raise OutputError("the work has no room")
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, monkeypatch):
+    """A folder inside a file, or one without write permission, is refused before the work."""
+    (tmp_path / "file").touch()
+    for folder, message in (
+        (tmp_path / "file" / "demo", "is not a folder"),
+        (tmp_path, "read-only"),
+    ):
+        with pytest.raises(OutputError, match=message), fresh_folder(folder, *DEMO):
+            pytest.fail("the work was started")
+        monkeypatch.setattr(os, "access", lambda *_: False)
+
+
+def kill_after(folder, paths):
+    """Begin a demo in a new process that writes some paths and is killed."""
+    code = f"""
+import os, pathlib, signal
+from coterie.cli.demo import fresh_folder
+folder = pathlib.Path({str(folder)!r})
+with fresh_folder(folder, *{DEMO!r}) as record:
+    for path in {paths!r}:
+        record(folder / path.partition("/")[0])
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text("first")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("n_written", [0, 1, 2])
+def test_a_killed_demo_can_be_repeated(folder, n_written):
+    """The record says before each path that it is written; so the next demo may replace it."""
+    kill_after(folder, ["market/truth.parquet", "report.html"][:n_written])
+    with fresh_folder(folder, *DEMO):
+        assert list(folder.iterdir()) == []
+        write_demo(folder, "second")
+    assert set(contents(folder, "demo.json").values()) == {b"second"}
+
+
+def test_a_killed_demo_leaves_files_of_the_user_alone(folder):
+    """Only the path that was being written is taken for the demo's without a checksum."""
+    kill_after(folder, ["market/truth.parquet"])
+    (folder / "report.html").write_text("mine")
+    with pytest.raises(OutputError, match=REFUSED), fresh_folder(folder, *DEMO):
+        pytest.fail("the work was started")
+    assert (folder / "report.html").read_text() == "mine"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coterie import factor_tests
-from coterie.cli.factors import without_factors
+from coterie.cli.inputs import without_factors
 from coterie.errors import TableError
 from coterie.tables.reading import read_table
 from table_files import columns_of

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.cli.id_columns import find_ids
+from coterie.cli.inputs import find_ids
 from coterie.errors import LabelWarning
 from coterie.tables.reading import array_table, read_table
 

@@ -196,6 +196,27 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
+def test_pandas_and_statistics_are_imported_when_they_are_used():
+    """Functions and distributions that scikit-learn imported by name are the real ones."""
+    code = """
+import sys
+from coterie.cli.program import import_scikit_learn
+import_scikit_learn()
+from sklearn.cluster import KMeans
+from sklearn.covariance import _robust_covariance
+from sklearn.metrics import _ranking
+assert "pandas" not in sys.modules and "scipy.stats._stats_py" not in sys.modules
+assert _ranking.rankdata([3, 1]).tolist() == [2, 1]
+assert round(_robust_covariance.chi2.isf(0.5, 1), 3) == 0.455
+from scipy import stats
+assert stats.norm.cdf(0) == 0.5
+import pandas
+KMeans(2, n_init=1).fit(pandas.DataFrame({"a": [0.0, 1.0, 9.0]}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 def test_progress_is_shown_on_a_terminal(labels_csv):
     """Stages are shown if the standard error stream is a terminal; the output stays clean."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from coterie.arrays import Floats
-    from coterie.consensus.robust.choice_of_k import KChoice
 
 _log = logging.getLogger(__name__)
 
@@ -92,19 +89,52 @@ def choose_k(
     outputs = Outputs(picture=plot)
     ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(source)
+    from coterie.consensus.facts import k_facts
+    from coterie.consensus.robust.choice_of_k import default_ks
+    from coterie.inspection.choosing_k import choose_k as choose
+    from coterie.inspection.stability import resampled_ensembles
+
+    X = None
     with shown_notes() as notes:
         started = time.perf_counter()
         with progress_unless(quiet):
-            table = (
-                _read_scaled(source, ids, column_names, impute, decimal_comma, standardize)
-                if features
-                else read_labels(source, ids, column_names)[-1]
-            )
-            choice = _choose(source, table, smallest, largest, features, seed)
-        seconds = time.perf_counter() - started
-        outputs.write({}, None, lambda: _picture(choice))
-    from coterie.consensus.facts import k_facts
+            partitions: Any
+            if features:
+                cells: dict[str, Any] = {"impute": impute, "decimal_comma": decimal_comma}
+                read = read_features(source, ids, column_names, **cells)
+                X, n_points, n_labels = read.X, len(read.X), 1
+                if standardize:
+                    from coterie.ensembles.scalings import standard_and_min_max
 
+                    X = standard_and_min_max(X)[0].transform(X)
+                else:
+                    warn_of_units(X, read.names)
+            else:
+                partitions = read_labels(source, ids, column_names)[-1]
+                n_points, n_labels = partitions.n_points, partitions.n_labels
+            most = largest
+            if most is None:
+                most = max(int(default_ks(n_labels, n_points)[-1]), smallest)
+            if most > n_points:
+                raise InvalidParameterError(
+                    f"{most} clusters are more than the {n_points} points in {input_name(source)}; "
+                    f"give a smaller {'--from' if largest is None else '--to'}"
+                )
+            if features:  # samples of the rows, the same for each K
+                partitions = {}
+                for k in range(smallest, most + 1):
+                    _log.info("clustering samples of the rows into %d clusters", k)
+                    partitions |= resampled_ensembles(X, [k], random_state=seed)
+            _log.info("comparing %d to %d clusters", smallest, most)
+            choice = choose(partitions, range(smallest, most + 1), X=X, random_state=seed)
+        seconds = time.perf_counter() - started
+
+        def draw() -> Figure:
+            from coterie.inspection.displays import ChooseKDisplay
+
+            return ChooseKDisplay.from_choice(choice).figure_
+
+        outputs.write({}, None, draw)
     facts = {
         "input": input_name(source),
         **k_facts(choice).as_json(),
@@ -113,62 +143,6 @@ def choose_k(
         "notes": notes,
     }
     layout.print_answer(facts, _print_summary, as_json, quiet)
-
-
-def _read_scaled(
-    path: Path,
-    ids: Sequence[str],
-    columns: list[str] | None,
-    impute: str | None,
-    decimal_comma: bool,
-    standardize: bool,
-) -> Floats:
-    """Return the features (n, p) of a table, scaled if asked; warn if they seem to need it."""
-    from coterie.ensembles.scalings import standard_and_min_max
-
-    read = read_features(path, ids, columns, impute=impute, decimal_comma=decimal_comma)
-    if not standardize:
-        warn_of_units(read.X, read.names)
-        return read.X
-    scaled: Floats = standard_and_min_max(read.X)[0].transform(read.X)
-    return scaled
-
-
-def _choose(
-    source: Path, table: Any, smallest: int, largest: int | None, features: bool, seed: int
-) -> KChoice:
-    """Choose K by the partitions in a table (n, V), or by samples of its features."""
-    from coterie.consensus.robust.choice_of_k import default_ks
-    from coterie.inspection.choosing_k import choose_k as choose
-
-    n_points, n_labels = (len(table), 1) if features else (table.n_points, table.n_labels)
-    most = max(int(default_ks(n_labels, n_points)[-1]), smallest) if largest is None else largest
-    if most > n_points:
-        raise InvalidParameterError(
-            f"{most} clusters are more than the {n_points} points in {input_name(source)}; give a "
-            f"smaller {'--from' if largest is None else '--to'}"
-        )
-    ks = range(smallest, most + 1)
-    partitions = _resampled(table, ks, seed) if features else table
-    _log.info("comparing %d to %d clusters", ks[0], ks[-1])
-    return choose(partitions, ks, X=table if features else None, random_state=seed)
-
-
-def _resampled(X: Any, ks: range, seed: int) -> dict[int, Any]:
-    """Cluster samples of the rows, the same samples for each K."""
-    from coterie.inspection.stability import resampled_ensembles
-
-    ensembles: dict[int, Any] = {}
-    for k in ks:
-        _log.info("clustering samples of the rows into %d clusters", k)
-        ensembles |= resampled_ensembles(X, [k], random_state=seed)
-    return ensembles
-
-
-def _picture(choice: KChoice) -> Figure:
-    from coterie.inspection.displays import ChooseKDisplay
-
-    return ChooseKDisplay.from_choice(choice).figure_
 
 
 def _print_summary(facts: dict[str, Any]) -> None:

@@ -9,8 +9,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from coterie.cli import options
-from coterie.cli.factors import factors_in, tests_of_factors
-from coterie.cli.inputs import Views, read_features, read_views, warn_of_units
+from coterie.cli.inputs import (
+    Views,
+    factors_in,
+    read_features,
+    read_views,
+    tests_of_factors,
+    warn_of_units,
+)
 from coterie.cli.outputs import Outputs, input_name, refuse_json
 from coterie.cli.progress import is_watched, progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run

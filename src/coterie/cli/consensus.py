@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,22 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coterie.cli import options
-from coterie.cli.factors import factors_in, tests_of_factors
-from coterie.cli.inputs import read_labels
+from coterie.cli.inputs import factors_in, read_labels, tests_of_factors
 from coterie.cli.outputs import Outputs, input_name, is_stream, refuse_json
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
-from coterie.consensus.registry import DEFAULT_METHOD, Method, consensus_method
+from coterie.consensus.registry import DEFAULT_METHOD, consensus_method
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.imports import missing_packages
 
 if TYPE_CHECKING:
     from coterie.tables import TableConsensus
 
-# Option values that have another form in Python.
-_PYTHON_VALUES: dict[tuple[str, str], None] = {
-    ("--partition-weights", "equal"): None,
-}
 # A larger Parquet table is processed in DuckDB unless the user chooses.
 _MOST_CELLS_IN_MEMORY = 50_000_000
 
@@ -105,11 +100,29 @@ def consensus(
     In a pipe: coterie consensus - --id name -k 3 -o - < labels.csv | sort
     """
     chosen = consensus_method(method)
+    parameters = inspect.signature(chosen.estimator_class()).parameters
     # None means that the option was not given, so that other methods can refuse those that were.
-    given = {"--partition-weights": partition_weights, "--relaxation": relaxation}
-    settings = _settings(chosen, given | {"--refine": refine, "--device": device})
+    settings: dict[str, Any] = {
+        "partition_weights": partition_weights,
+        "relaxation": relaxation,
+        "refine": refine,
+        "device": device,
+    }
+    settings = {name: text for name, text in settings.items() if text is not None}
+    if settings.get("partition_weights") == "equal" and "partition_weights" in parameters:
+        settings["partition_weights"] = None
+    if method != DEFAULT_METHOD:
+        # Methods with this parameter use equal weights by default, so that changes nothing.
+        settings = {name: text for name, text in settings.items() if text is not None}
+        if settings:
+            clash = [f"--{name.replace('_', '-')} {text}" for name, text in settings.items()]
+            raise typer.BadParameter(
+                f"{' and '.join(clash)} works only with --method {DEFAULT_METHOD}, not with "
+                f"--method {method}; leave out one of them",
+                param_hint="'--method'",
+            )
     n_clusters = options.clusters_in(clusters)
-    if n_clusters == "free" and "str" not in str(_parameters(chosen)["n_clusters"].annotation):
+    if n_clusters == "free" and "str" not in str(parameters["n_clusters"].annotation):
         raise typer.BadParameter(
             f"free does not work with --method {method}; write a number, or leave out -k",
             param_hint="'--clusters'",
@@ -170,31 +183,6 @@ def consensus(
                 cost=result.cost_in_words(),
             )
     print_run(replace(run, notes=notes), as_json, quiet, outputs.to_stdout)
-
-
-def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return constructor arguments for the given options; refuse those the method lacks."""
-    given = {option: text for option, text in options_given.items() if text is not None}
-    if method.key != DEFAULT_METHOD:
-        # Methods with this parameter use equal weights by default, so the option changes nothing.
-        is_equal = given.get("--partition-weights") == "equal"
-        if is_equal and "partition_weights" in _parameters(method):
-            del given["--partition-weights"]
-        if given:
-            clash = " and ".join(f"{option} {text}" for option, text in given.items())
-            raise typer.BadParameter(
-                f"{clash} works only with --method {DEFAULT_METHOD}, not with "
-                f"--method {method.key}; leave out one of them",
-                param_hint="'--method'",
-            )
-    return {
-        option.removeprefix("--").replace("-", "_"): _PYTHON_VALUES.get((option, text), text)
-        for option, text in given.items()
-    }
-
-
-def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(method.estimator_class()).parameters
 
 
 def _engine(

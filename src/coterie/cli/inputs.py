@@ -1,35 +1,47 @@
-"""What a command reads: tables of partitions and of features, from files or standard input."""
+"""What a command reads: partitions, features and factors, and which column names the rows."""
 
 from __future__ import annotations
 
 import logging
+import math
 import re
+import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from coterie.cli.factors import without_factors
-from coterie.cli.id_columns import find_ids
+import typer
+
+from coterie.cli import options
 from coterie.cli.layout import counted
-from coterie.cli.outputs import input_name, is_stream
+from coterie.cli.outputs import RESULT_COLUMNS, input_name, is_stream
 from coterie.errors import (
     CoterieWarning,
     InvalidLabelsError,
     InvalidParameterError,
+    LabelWarning,
     TableError,
 )
 
 if TYPE_CHECKING:
     from coterie.arrays import Bools, Floats
+    from coterie.inspection.factor_tests import FactorTests
     from coterie.labels.encode import LabelMatrix
     from coterie.tables.columns import Column, Table
 
 _log = logging.getLogger(__name__)
 
 _DECIMAL_COMMA = r"^\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*$"
+# A column of text with this many rows may be an id; numbers need more, because small tables often
+# have a partition with a cluster for each row.
+_FEWEST_TEXTS = 5
+_MANY_ROWS = 1000
+_ID_WORDS = {"id", "ids", "key", "name", "uuid", "guid", "no", "nr"}
+# pandas writes the index of a table as a column with one of the last two names.
+_ID_NAMES = {"index", "idx", "row", "email", "url", "unnamed: 0", ""}
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,15 @@ def read_features(
     table = read_input(path)
     written = table.columns
     if decimal_comma:
-        table = replace(table, columns={k: _with_point(c) for k, c in written.items()})
+        with_point = {
+            name: column._replace(
+                sql=f"CASE WHEN regexp_matches({column.sql}, '{_DECIMAL_COMMA}') "
+                f"THEN replace({column.sql}, ',', '.') ELSE {column.sql} END"
+            )
+            for name, column in written.items()
+            if column.kind == "VARCHAR"
+        }
+        table = replace(table, columns=written | with_point)
     table, tested = without_factors(table, factors)
     ids = find_ids(table, ids, columns, "features")
     read_as = {name: written[name] if name in ids else c for name, c in table.columns.items()}
@@ -176,15 +196,6 @@ def warn_of_units(X: Floats, names: Sequence[str]) -> None:
         warnings.warn(
             f"{note}; add --standardize if their units differ", CoterieWarning, stacklevel=2
         )
-
-
-def _with_point(column: Column) -> Column:
-    """Return a column of text whose numbers have a decimal point instead of a comma."""
-    if column.kind != "VARCHAR":
-        return column
-    cell = column.sql
-    sql = f"CASE WHEN regexp_matches({cell}, '{_DECIMAL_COMMA}') THEN replace({cell}, ',', '.') "
-    return column._replace(sql=f"{sql}ELSE {cell} END")
 
 
 def _is_missing(column: Column) -> str:
@@ -272,3 +283,150 @@ def _explain(table: Table, names: Sequence[str]) -> None:
             f"{table.place(int(is_empty.argmax()))}: add --impute median to fill them, or --impute "
             "drop to leave out their rows"
         )
+
+
+# ---- Columns that name the rows
+
+
+def find_ids(
+    table: Table,
+    ids: Sequence[str],
+    columns: Sequence[str] | None,
+    use: Literal["labels", "features"],
+) -> list[str]:
+    """Return the id columns: the given ones, or the one column that names the rows.
+
+    A column looks like an id if it has a different value in (nearly) every row. The only such
+    column is the id if it is text or has the name of an id; otherwise it stays in use. A
+    LabelWarning says which. ``columns`` are the columns to use, None for all but the ids; columns
+    that the user lists are never taken as ids, but the only other one that looks like an id is.
+    """
+    from coterie.labels.encode import FEWEST_ROWS, fewest_values_of_ids
+    from coterie.tables.columns import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
+
+    n = table.n_rows
+
+    def holds_only(name: str, pattern: str) -> bool:
+        return table.holds_only(name, f"{pattern}|^({'|'.join(MISSING_TEXTS)})$")
+
+    def is_text(name: str) -> bool:
+        """Return whether a column is text: labels such as 007 are, features such as 007 are not."""
+        return not holds_only(name, INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN)
+
+    def may_be_id(name: str) -> bool:
+        """Return whether different values are an id rather than labels or a feature."""
+        if holds_only(name, NUMBER_PATTERN) and not holds_only(name, r"^[+-]?[0-9]+$"):
+            return False  # a measurement: numbers, some with a fraction or an exponent
+        if _is_named_like_id(name):
+            return True
+        if is_text(name):
+            return n >= _FEWEST_TEXTS
+        if n < FEWEST_ROWS:
+            return False
+        if use == "labels":
+            return True
+        # Features often have a different number in every row, but rarely without a gap.
+        if not holds_only(name, r"^-?[0-9]{1,18}$"):
+            return False
+        number = f"TRY_CAST({table.columns[name].sql} AS BIGINT)"
+        ((least, most),) = table.ask([number], "min({})", "max({})")
+        return bool(most - least == n - 1)
+
+    def candidates_in(names: Sequence[str]) -> dict[str, int]:
+        """Count the values of columns that may be ids: text or integers, (nearly) all different."""
+        kinds = ("CHAR", "INT", "INTEGER")
+        counts = {name: 0 for name in names if n > 1 and table.columns[name].kind.endswith(kinds)}
+        # The other rows add at most one value each, so the first ones often decide.
+        for n_first in [n // 8, n] if n >= _MANY_ROWS else [n]:
+            cells = [table.columns[name].sql for name in counts]
+            found = zip(counts, table.ask(cells, "count(DISTINCT {})", first=n_first), strict=True)
+            fewest = fewest_values_of_ids(n) - (n - n_first)
+            counts = {name: count for name, (count,) in found if count >= fewest}
+        return {name: count for name, count in counts.items() if may_be_id(name)}
+
+    if columns is not None and not ids and set(columns) <= set(table.columns):
+        others = [name for name in table.columns if name not in (*columns, *RESULT_COLUMNS)]
+        ids = [name for name in candidates_in(others) if is_text(name) or _is_named_like_id(name)]
+        ids = ids if len(ids) == 1 else []
+    used = [name for name in columns or table.columns if name not in ids]
+    names = [*ids, *used]
+    if len(set(names)) < len(names) or not set(names) <= set(table.columns):
+        return list(ids)  # wrong names: the error comes later, without a note
+    candidates = candidates_in(used)
+    role = "a feature" if use == "features" else "labels"
+    for name, different in candidates.items():
+        # The name is quoted for the shell.
+        quoted = f'"{name}"' if "," in name or not name else name
+        option = f"--id {shlex.quote(quoted)}"
+        values = f"{different:,} different values in {n:,} rows"
+        what = (
+            f"column {name!r} has {'a different value in every row' if different == n else values}"
+        )
+        is_only = len(candidates) == 1 and not ids and columns is None and len(used) > 1
+        if is_only and (is_text(name) or _is_named_like_id(name)) and name not in RESULT_COLUMNS:
+            other = f", or list it in --columns to use it as {role}"
+            if is_text(name) and use == "features":
+                other = ""  # text cannot be a feature
+            note = f"{what} and is used as the id; write {option} to avoid this note{other}"
+            warnings.warn(note, LabelWarning, stacklevel=2)
+            return [name]
+        note = f"{what} and is used as {role}; if it names the rows, add {option}"
+        warnings.warn(note, LabelWarning, stacklevel=2)
+    return list(ids)
+
+
+def _is_named_like_id(name: str) -> bool:
+    """Return whether a name is that of an id, such as user_id, userId or Name."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    is_word = bool(_ID_WORDS & {word.lower() for word in words})
+    return is_word or name.strip().lower() in _ID_NAMES
+
+
+# ---- Columns that are tested against the clusters, and not clustered
+
+
+def factors_in(factors: str | None, categories: str | None) -> tuple[list[str], list[str] | None]:
+    """Return the names in ``--factors``, and in ``--categories``, which must be among them."""
+    tested = options.names_in(factors, "--factors") or []
+    coded = options.names_in(categories, "--categories")
+    for name in coded or ():
+        if name not in tested:
+            raise typer.BadParameter(
+                f"{name!r} is not in --factors; name it there too", param_hint="'--categories'"
+            )
+    return tested, coded
+
+
+def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[str, Any]]:
+    """Return a table without the columns of factors, and these columns by name."""
+    for name in factors:
+        if name not in table.columns:
+            known = ", ".join(map(repr, table.columns))
+            raise TableError(f"{table.path} has no column {name!r} for --factors; it has {known}")
+    rest = {name: column for name, column in table.columns.items() if name not in factors}
+    if not rest:
+        raise TableError(f"{table.path} has only factors; leave columns to cluster")
+    return replace(table, columns=rest), table.values(factors)
+
+
+def tests_of_factors(
+    labels: Any, factors: Mapping[str, Any], seed: int, categories: Sequence[str] | None = None
+) -> FactorTests | None:
+    """Return the tests of columns that may hold numbers as text; None without factors."""
+    if not factors:
+        return None
+    import numpy as np
+
+    from coterie.inspection.factor_tests import factor_tests
+    from coterie.tables.columns import MISSING_TEXTS, NUMBER_PATTERN
+
+    values = dict(factors)
+    for name, column in factors.items():
+        if column.dtype == object:
+            texts = [None if v is None or v.strip() in MISSING_TEXTS else v.strip() for v in column]
+            values[name] = np.array(texts, dtype=object)
+            if all(text is None or re.match(NUMBER_PATTERN, text) for text in texts):
+                values[name] = np.array([math.nan if t is None else float(t) for t in texts])
+        elif np.ma.isMaskedArray(column):
+            values[name] = np.ma.filled(column.astype(float), math.nan)
+    return factor_tests(labels, values, categories=categories, random_state=seed)

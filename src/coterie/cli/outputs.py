@@ -233,10 +233,23 @@ class Outputs:
         steps: dict[Path, Callable[[Path], None]] = {}
         if self.picture is not None and draw is not None:
             figure = draw()
-            steps[self.picture] = lambda path: _write_picture(figure, path)
+
+            def write_picture(path: Path) -> None:
+                import matplotlib.pyplot as plt
+
+                with atomic_file(path) as unfinished:
+                    figure.savefig(unfinished, format=path.suffix[1:], dpi=_DOTS_PER_INCH)
+                plt.close(figure)
+
+            steps[self.picture] = write_picture
         if self.report is not None and render is not None:
             page = render()
-            steps[self.report] = lambda path: _write_text(page, path)
+
+            def write_page(path: Path) -> None:
+                with atomic_file(path) as unfinished:
+                    unfinished.write_text(page, encoding="utf-8", newline="\n")
+
+            steps[self.report] = write_page
         if self.model is not None:
             from coterie.models import save_model
 
@@ -258,17 +271,3 @@ def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
     CoassociationDisplay.from_estimator(consensus, P, random_state=0, ax=left)
     PartitionAgreementDisplay.from_estimator(consensus, names, ax=right)
     return figure
-
-
-def _write_picture(figure: Figure, path: Path) -> None:
-    """Write the figure in the format of the path's suffix and close it."""
-    import matplotlib.pyplot as plt
-
-    with atomic_file(path) as unfinished:
-        figure.savefig(unfinished, format=path.suffix[1:], dpi=_DOTS_PER_INCH)
-    plt.close(figure)
-
-
-def _write_text(text: str, path: Path) -> None:
-    with atomic_file(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")

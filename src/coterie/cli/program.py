@@ -10,6 +10,8 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -38,7 +40,6 @@ from coterie.cli.layout import one_line
 from coterie.cli.methods import methods
 from coterie.cli.predict import predict
 from coterie.cli.progress import in_options
-from coterie.cli.quick_imports import import_scikit_learn
 from coterie.errors import CoterieError, InvalidParameterError
 from coterie.runtime.imports import require_extra
 
@@ -167,6 +168,48 @@ def _print_version(requested: bool) -> None:
     if requested:
         typer.echo(f"coterie {coterie.__version__}")
         raise typer.Exit
+
+
+class _Later:
+    """Stands for a function or a distribution of scipy.stats."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return getattr(_stats(), self._name)(*given, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(_stats(), self._name), name)
+
+
+class _LaterModule(ModuleType):
+    """Stands for scipy.stats until another name is asked for than sklearn.metrics imports."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        is_imported = name in ("chi2", "gmean", "rankdata", "spearmanr")
+        return _Later(name) if is_imported else getattr(_stats(), name)
+
+
+def _stats() -> ModuleType:
+    if isinstance(sys.modules["scipy.stats"], _LaterModule):
+        del sys.modules["scipy.stats"]
+    return import_module("scipy.stats")
+
+
+def import_scikit_learn() -> None:
+    """Import scikit-learn in half of the time, without pandas and, until used, scipy.stats."""
+    if "sklearn" in sys.modules or "scipy.stats" in sys.modules:
+        return
+    blocked: dict[str, Any] = {} if "pandas" in sys.modules else {"pandas": None}
+    sys.modules |= {"scipy.stats": _LaterModule("scipy.stats"), **blocked}
+    try:
+        import sklearn.base  # noqa: F401
+    finally:
+        for name in blocked:
+            del sys.modules[name]
 
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}

@@ -29,19 +29,7 @@ _WEEK = 7 * 24 * 3600.0
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path to write to, and rename it to ``path`` on success.
-
-    The temporary file is in the same folder, so the rename is atomic: a reader sees the old file
-    or the new one, never a part. On any failure, including an interrupt, the temporary file is
-    removed and ``path`` is unchanged. What a killed process left is removed by the next one.
-
-    >>> import tempfile, pathlib
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> with atomic_file(folder / "answer.txt") as unfinished:
-    ...     _ = unfinished.write_text("42")
-    >>> (folder / "answer.txt").read_text()
-    '42'
-    """
+    """Yield a temporary path in the folder of ``path``; rename it on success, else remove it."""
     check_writable(path)
     target = _follow_link(Path(path))
     with output_errors(target):
@@ -50,7 +38,11 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         try:
             unfinished.touch(0o600, exist_ok=False)
             yield unfinished
-            unfinished.chmod(_permissions(target))
+            # the permissions that ``open`` would give: those of the old file, or the default
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask
+            unfinished.chmod(mode)
             rename_durably(unfinished, target)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -58,17 +50,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a hidden folder to fill, and rename it to ``path`` on success.
-
-    ``path`` is a new or an empty folder. On any failure, including an interrupt, nothing is left.
-
-    >>> import tempfile, pathlib
-    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "answers"
-    >>> with atomic_folder(folder) as unfinished:
-    ...     _ = (unfinished / "answer.txt").write_text("42")
-    >>> (folder / "answer.txt").read_text()
-    '42'
-    """
+    """Yield a hidden folder; rename it to ``path``, new or empty, on success, else remove it."""
     folder, hidden = Path(path), None
     with output_errors(folder):
         try:
@@ -144,11 +126,7 @@ def rename_durably(unfinished: Path, target: Path) -> None:
 
 
 def unfinished_path(path: Path, suffix: str = "") -> Path:
-    """Return a new hidden path next to an output.
-
-    >>> unfinished_path(Path("out/a.csv"), ".csv").name
-    '.a.csv-...unfinished.csv'
-    """
+    """Return a new hidden path next to an output."""
     mark = f"{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     return path.parent / f"{_prefix(path)}{mark}.unfinished{suffix}"
 
@@ -161,7 +139,15 @@ def remove_stale(path: Path) -> None:
         if not match:
             continue
         left = path.parent / name
-        if _is_alive(int(match[2])) if match[1] == _machine() else not _is_old(left):
+        if match[1] == _machine():
+            is_in_use = _is_alive(int(match[2]))
+        else:
+            try:
+                latest = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
+            except OSError:  # another process is changing it
+                continue
+            is_in_use = time.time() - latest <= _WEEK
+        if is_in_use:
             continue
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
@@ -190,15 +176,6 @@ def _machine() -> str:
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
 
 
-def _is_old(left: Path) -> bool:
-    """Return whether nothing in a file or folder has changed for a week."""
-    try:
-        latest = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
-    except OSError:  # another process is changing it
-        return False
-    return time.time() - latest > _WEEK
-
-
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -216,15 +193,6 @@ def _refuse(target: Path, *obstacles: tuple[bool, str]) -> None:
 
 def _follow_link(target: Path) -> Path:
     return target.resolve() if target.is_symlink() else target
-
-
-def _permissions(target: Path) -> int:
-    """Return the permissions that ``open`` would give: those of the old file, or the default."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 def _synchronise(path: Path) -> None:

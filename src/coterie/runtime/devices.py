@@ -21,23 +21,14 @@ Result = TypeVar("Result")
 
 
 def check_device(device: str) -> None:
-    """Raise an error unless the device is "auto", "cpu" or "cuda".
-
-    >>> check_device("tpu")
-    Traceback (most recent call last):
-    ...
-    coterie.errors.InvalidParameterError: device='tpu' is unknown; use 'auto', 'cpu' or 'cuda'
-    """
+    """Raise an error unless the device is "auto", "cpu" or "cuda"."""
     if device not in ("auto", "cpu", "cuda"):
         raise InvalidParameterError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'")
 
 
 @functools.cache
 def gpu_obstacle() -> str:
-    """Return the reason why no GPU can be used, or an empty text if one can.
-
-    The first call imports PyTorch, which takes seconds.
-    """
+    """Return why no GPU can be used, or an empty text; the first call imports PyTorch: seconds."""
     if missing := missing_packages(("torch", "triton")):
         return f"{' and '.join(missing)} not installed ({install_command('gpu')})"
     import torch
@@ -75,11 +66,7 @@ def map_row_blocks(
     """Return ``work(start, stop)`` of consecutive row blocks, one block per thread, in order.
 
     A block has at least ``at_least`` rows if there are several. Compiled kernels release Python's
-    global lock, so threads run in parallel. The blocks depend only on the arguments and on the
-    number of threads, so results do not vary between runs.
-
-    >>> sum(map_row_blocks(lambda start, stop: stop - start, 1000))
-    1000
+    global lock. Blocks depend only on the arguments and the number of threads.
     """
     n_blocks = min(n_threads(), max(1, n_rows // at_least))
     edges = [n_rows * b // n_blocks for b in range(n_blocks + 1)]
@@ -97,10 +84,7 @@ def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item]) ->
 
 @contextlib.contextmanager
 def on_one_thread() -> Iterator[None]:
-    """Limit BLAS and OpenMP to one thread inside the ``with`` block.
-
-    Small matrix products run faster, and sums do not depend on the number of cores.
-    """
+    """Limit BLAS and OpenMP to one thread: small products are faster, sums the same everywhere."""
     with _thread_pools().limit(limits=1):
         yield
 
@@ -117,11 +101,7 @@ def available_memory() -> int:
 
 
 def readable_bytes(n: float) -> str:
-    """Return a number of bytes as text with a decimal unit.
-
-    >>> readable_bytes(3.2e9)
-    '3.2 GB'
-    """
+    """Return a number of bytes as text with a decimal unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if n < 999.95:  # 999.96 would be shown as 1000.0
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 def page_templates(
     package: str, filters: Mapping[str, Callable[..., Any]] | None = None
 ) -> jinja2.Environment:
-    """Return the Jinja environment of the folder ``page`` of a package; all values are escaped.
-
-    ``filters`` are in addition to those of :mod:`coterie.runtime.wording`.
-    """
+    """Return the Jinja environment of the folder ``page`` of a package, with wording's filters."""
     import jinja2
 
     folder = Path(str(import_module(package).__file__)).with_name("page")
@@ -48,11 +45,7 @@ def page_templates(
 
 
 def content_policy(scripts: Sequence[str], style: str) -> str:
-    """Return the Content-Security-Policy that allows these scripts, this style and nothing else.
-
-    >>> content_policy([], "").split("; ")[0]
-    "default-src 'none'"
-    """
+    """Return the Content-Security-Policy that allows these scripts, this style and nothing else."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -68,11 +61,7 @@ def content_policy(scripts: Sequence[str], style: str) -> str:
 
 
 def fingerprint(text: str) -> str:
-    """Return the SHA-256 of a script or style, as a Content-Security-Policy writes it.
-
-    >>> fingerprint("")
-    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-    """
+    """Return the SHA-256 of a script or style, as a Content-Security-Policy writes it."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 

@@ -20,14 +20,9 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    The public names of ``package`` are those in statements ``from module import name as name``
-    under ``if TYPE_CHECKING:``. They are read from the source, so that a package lists each name
-    once. ``extra`` installs the packages of other projects that the names need.
-
-    >>> import coterie.multiview
-    >>> get_attribute, _, names = lazy_names("coterie.multiview")
-    >>> "SpectralView" in names, get_attribute("SpectralView").__name__
-    (True, 'SpectralView')
+    Its public names are those in statements ``from module import name as name`` under
+    ``if TYPE_CHECKING:``. They are read from the source, so that a package lists each name once.
+    ``extra`` installs the packages of other projects that the names need.
     """
     module = sys.modules[package]
     source = module.__spec__.loader.get_source(package)  # type: ignore[union-attr]
@@ -70,12 +65,6 @@ def require_extra(extra: str, what: str, *packages: str, instead: str = "") -> N
 
     ``extra`` of this distribution installs them; it is empty if none does. ``what`` says who needs
     them, with the verb: "plots need". ``instead`` says what works without them.
-
-    >>> require_extra("", "data frames need", "no_such_package")
-    Traceback (most recent call last):
-    ...
-    coterie.errors.MissingExtraError: data frames need no_such_package, which is not installed: pip
-    install no-such-package
     """
     if missing := missing_packages(packages):
         raise _missing_extra(extra, what, missing, instead)
@@ -92,11 +81,7 @@ def import_pandas() -> Any:
 
 
 def missing_packages(packages: Sequence[str]) -> list[str]:
-    """Return the packages that are not installed.
-
-    >>> missing_packages(["numpy", "no_such_package.module"])
-    ['no_such_package.module']
-    """
+    """Return the packages that are not installed."""
 
     def is_installed(name: str) -> bool:
         try:
@@ -108,10 +93,7 @@ def missing_packages(packages: Sequence[str]) -> list[str]:
 
 
 def install_command(wanted: str | Sequence[str]) -> str:
-    """Return the command that adds an extra to this installation, or installs packages.
-
-    It names the folder, file or repository that coterie was installed from, if it was not an index.
-    """
+    """Return the command that adds an extra to this installation, or installs packages."""
     if not isinstance(wanted, str):
         return "pip install " + " ".join(re.sub("[._]", "-", name) for name in wanted)
     # these imports would make every `import coterie` slower
@@ -125,6 +107,7 @@ def install_command(wanted: str | Sequence[str]) -> str:
         recorded = metadata.distribution("coterie").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
         recorded = None
+    # the folder, file or repository that coterie was installed from, if it was not an index
     source = json.loads(recorded or "{}")
     url = source.get("url", "")
     if "vcs_info" in source:

@@ -46,14 +46,7 @@ def is_terminal() -> bool:
 
 @contextlib.contextmanager
 def shown_stages(verbose: bool = True) -> Iterator[None]:
-    """Show the log messages of this package on the standard error stream.
-
-    A terminal shows the last message next to a spinner, which is removed at the end. Elsewhere, as
-    in a file or a notebook, each message is a line. A block inside another one changes nothing.
-
-    >>> with shown_stages(verbose=False):
-    ...     logging.getLogger("coterie").info("comparing 10 partitions")
-    """
+    """Show the log messages of this package; a block inside another one changes nothing."""
     if not verbose or _active_stages() is not None:
         yield
         return
@@ -69,6 +62,7 @@ def shown_stages(verbose: bool = True) -> Iterator[None]:
         _package.removeHandler(stages)
         _package.setLevel(level)
         _package.propagate = propagate
+        stages.stop()
         stages.close()
 
 
@@ -89,9 +83,6 @@ def track(items: Iterable[Item], title: str, total: int, verbose: bool = True) -
 
     A terminal, or a notebook that has ipywidgets, shows a bar, which is removed at the end.
     Elsewhere some lines are printed. Stages that are logged meanwhile are not shown.
-
-    >>> list(track(range(3), "partitions", 3, verbose=False))
-    [0, 1, 2]
     """
     if not verbose:
         yield from items
@@ -114,11 +105,7 @@ def track(items: Iterable[Item], title: str, total: int, verbose: bool = True) -
 
 
 def announce(message: str) -> bool:
-    """Show a message to a person who watches, and return whether it was shown.
-
-    It is a stage if stages are shown, a log message if these are enabled, else a line on a
-    terminal. Nothing is written to a standard error stream that is a file or a pipe.
-    """
+    """Show a message as a stage, a log message or a line on a terminal; return if it was shown."""
     if _log.isEnabledFor(logging.INFO):
         _log.info("%s", message)
         return True
@@ -150,10 +137,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 @contextlib.contextmanager
 def ignore_duplicate_points_warning() -> Iterator[None]:
-    """Ignore the warning of k-means that there are fewer distinct points than clusters.
-
-    Callers drop the empty clusters, so the result is valid. Other warnings pass.
-    """
+    """Ignore that k-means has fewer distinct points than clusters; callers drop the empty ones."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
         yield
@@ -161,11 +145,7 @@ def ignore_duplicate_points_warning() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ignore_label_warnings() -> Iterator[None]:
-    """Ignore warnings about the shape of label matrices that this package made itself.
-
-    There many partitions of few points are no sign of a transposed table, and equal ones are the
-    best case.
-    """
+    """Ignore warnings about label matrices that this package made: many columns are no mistake."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
         yield
@@ -180,11 +160,7 @@ def ignore_unfinished_tasks_warning() -> Iterator[None]:
 
 
 class _Stages(logging.Handler):
-    """Show the last message next to a spinner on a terminal, elsewhere each on a line.
-
-    The spinner starts with the first message, so that another display can use the terminal until
-    then.
-    """
+    """Show the last message next to a spinner on a terminal, elsewhere each on a line."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -202,30 +178,26 @@ class _Stages(logging.Handler):
         from rich.console import Console
         from rich.markup import escape
 
-        if self._status is None:
+        if self._status is None:  # only now, because another display may use the terminal before
             self._status = Console(stderr=True).status(escape(text))
             self._status.start()
         else:
             self._status.update(escape(text))
 
+    def stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Leave the stream to another display."""
-        self._stop()
+        self.stop()
         self._is_paused = True
         try:
             yield
         finally:
             self._is_paused = False
-
-    def close(self) -> None:
-        self._stop()
-        super().close()
-
-    def _stop(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
 
 
 def _active_stages() -> _Stages | None:

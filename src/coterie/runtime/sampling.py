@@ -22,11 +22,6 @@ def draw_weighted_subsample(weights: Floats, n: int, rng: Any) -> tuple[Ints, Fl
 
     ``weights`` (u,) are positive, n ≤ u, and ``rng`` is a RandomState. Return the indices (n,),
     increasing, and the new weights (n,).
-
-    >>> weights = np.array([1.0, 97.0, 1.0, 1.0])
-    >>> chosen, counts = draw_weighted_subsample(weights, 2, np.random.RandomState(0))
-    >>> 1 in chosen, sorted(counts.tolist())
-    (True, [50.0, 97.0])
     """
     # a probability of exactly zero would leave too few items to draw from
     share = np.maximum(weights / weights.sum(), np.finfo(np.float64).tiny)
@@ -35,25 +30,17 @@ def draw_weighted_subsample(weights: Floats, n: int, rng: Any) -> tuple[Ints, Fl
 
 
 def evenly_spaced_points(weights: Floats, n: int) -> tuple[Ints, Floats]:
-    """Return the items at n evenly spaced positions of the cumulative weights, and their counts.
-
-    >>> evenly_spaced_points(np.array([1.0, 2.0, 1.0]), 4)
-    (array([0, 1, 2]), array([1., 2., 1.]))
-    """
+    """Return the items at n evenly spaced positions of the cumulative weights, and their counts."""
     marks = (np.arange(n) + 0.5) * (weights.sum() / n)
     chosen, counts = np.unique(np.searchsorted(np.cumsum(weights), marks), return_counts=True)
     return chosen, counts.astype(np.float64)
 
 
 def sample_multiplicities(weights: Floats, max_points: int, random_state: Any) -> Floats:
-    """Draw ``max_points`` points and return how often each of the u items was drawn, (u,).
+    """Draw at most ``max_points`` of the points of u items, and return the number of each, (u,).
 
-    ``weights`` (u,) are the numbers of points of the items. If there are not more than
-    ``max_points`` points, all are kept. Points are drawn without replacement if the weights are
+    ``weights`` (u,) are the numbers of points. Points are drawn without replacement if these are
     whole numbers with a sum below 10⁹, else with replacement.
-
-    >>> int(sample_multiplicities(np.array([5.0, 3.0]), 4, 0).sum())
-    4
     """
     if weights.sum() <= max_points:
         return weights
@@ -70,9 +57,6 @@ def stratified_sample(labels: Ints, max_points: int, rng: np.random.Generator) -
     """Draw at most ``max_points`` points, about the same share of each cluster, at least one.
 
     The clusters in ``labels`` (n,) are 0, 1, …; the result holds indices of points.
-
-    >>> stratified_sample(np.array([0, 0, 0, 0, 1]), 2, np.random.default_rng(0)).tolist()
-    [2, 4]
     """
     n = len(labels)
     if n <= max_points:

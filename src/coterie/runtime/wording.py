@@ -21,11 +21,7 @@ _MOST_CHARACTERS = 60
 
 
 def format_count(number: float) -> str:
-    """Return an estimated count, rounded to two to four significant digits.
-
-    >>> [format_count(number) for number in (1234567, 123456, 98.7, 3.14159, 0.0001)]
-    ['1.23M', '123,500', '99', '3.1', '<0.01']
-    """
+    """Return an estimated count, rounded to two to four significant digits."""
     if 0 < number < 0.01:
         return "<0.01"
     if number >= 1e6:
@@ -36,13 +32,7 @@ def format_count(number: float) -> str:
 
 
 def format_span(interval: tuple[float, float], written: Callable[[float], str]) -> str:
-    """Return both ends of an interval as they are written; of counts the whole numbers in it.
-
-    >>> format_span((0.25, 0.5), percent)
-    '25.0%–50.0%'
-    >>> [format_span(ends, format_count) for ends in ((12.6, 25000), (0.4, 3.7), (0, 0.09))]
-    ['13–25,000', '1–3', '0']
-    """
+    """Return both ends of an interval as they are written; of counts the whole numbers in it."""
     low, high = interval
     if written is not format_count:
         return f"{written(low)}–{written(high)}"
@@ -54,11 +44,7 @@ def format_span(interval: tuple[float, float], written: Callable[[float], str]) 
 
 
 def exact(number: float) -> str:
-    """Return an exact count; millions and billions are shortened to three digits.
-
-    >>> exact(123456), exact(1234567), exact(20e9)
-    ('123,456', '1.23M', '20B')
-    """
+    """Return an exact count; millions and billions are shortened to three digits."""
     for size, letter in ((1e9, "B"), (1e6, "M")):
         if number >= size:
             return f"{float(f'{number / size:.3g}'):g}{letter}"
@@ -66,11 +52,7 @@ def exact(number: float) -> str:
 
 
 def number_of(number: float, name: str) -> str:
-    """Return a count and the name of what is counted, in the plural if needed.
-
-    >>> number_of(1, "day"), number_of(1268, "advertiser")
-    ('1 day', '1,268 advertisers')
-    """
+    """Return a count and the name of what is counted, in the plural if needed."""
     return f"{exact(number)} {name if number == 1 else name + 's'}"
 
 
@@ -80,11 +62,7 @@ def currency_symbol(currency: str) -> str:
 
 
 def money(amount: float, symbol: str = "") -> str:
-    """Return an amount of money with a symbol in front.
-
-    >>> money(12346, "$"), money(12.3, "$"), money(0.0123, "$"), money(0, "$")
-    ('$12,350', '$12.30', '$0.012', '$0')
-    """
+    """Return an amount of money with a symbol in front."""
     if 0 < amount < 0.0001:
         return f"<{symbol}0.0001"
     if amount >= 1000:
@@ -93,11 +71,7 @@ def money(amount: float, symbol: str = "") -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a fraction as a percentage.
-
-    >>> percent(0.1234), percent(-0.002), percent(0.00001), percent(None)
-    ('12.3%', '−0.2%', '<0.01%', '–')
-    """
+    """Return a fraction as a percentage."""
     if share is None:
         return UNKNOWN
     size = 100 * abs(share)
@@ -112,11 +86,7 @@ def signed(share: float | None) -> str:
 
 
 def format_cell(value: Any) -> str:
-    """Return the text of a table cell.
-
-    >>> format_cell(None), format_cell(True), format_cell(-1234.5), format_cell("text")
-    ('–', 'yes', '−1,234.5', 'text')
-    """
+    """Return the text of a table cell."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):
@@ -125,21 +95,13 @@ def format_cell(value: Any) -> str:
 
 
 def day(iso: str) -> str:
-    """Return an ISO date in words.
-
-    >>> day("2026-03-02")
-    '2 March 2026'
-    """
+    """Return an ISO date in words."""
     then = date.fromisoformat(iso)
     return f"{then.day} {then:%B %Y}"
 
 
 def period(first: str, last: str) -> str:
-    """Return a period of days; a common month and year appear once.
-
-    >>> period("2026-03-02", "2026-03-08"), period("2025-12-29", "2026-01-04")
-    ('2–8 March 2026', '29 December 2025 – 4 January 2026')
-    """
+    """Return a period of days; a common month and year appear once."""
     start, end = date.fromisoformat(first), date.fromisoformat(last)
     if start == end:
         return day(last)
@@ -149,47 +111,29 @@ def period(first: str, last: str) -> str:
 
 
 def moment(iso: str) -> str:
-    """Return an ISO date and time in words.
-
-    >>> moment("2026-03-09T08:30:00+00:00")
-    '9 March 2026, 08:30 UTC'
-    """
+    """Return an ISO date and time in words."""
     then = datetime.fromisoformat(iso)
     return f"{then.day} {then:%B %Y, %H:%M}{f' {then.tzname()}' if then.tzinfo else ''}"
 
 
 def in_words(items: Sequence[str]) -> str:
-    """Join the items with commas and a final "and".
-
-    >>> in_words(["text", "win", "cost"])
-    'text, win and cost'
-    """
+    """Join the items with commas and a final "and"."""
     return ", ".join(items[:-1]) + f" and {items[-1]}" if len(items) > 1 else "".join(items)
 
 
 def capitalised(text: str) -> str:
-    """Return a text that begins with a capital letter; the rest is unchanged.
-
-    >>> capitalised("its 7 bids in USD")
-    'Its 7 bids in USD'
-    """
+    """Return a text that begins with a capital letter; the rest is unchanged."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def visible(text: str) -> str:
-    r"""Return the text with visible symbols in place of control characters.
-
-    Half of a surrogate pair becomes the replacement character; line breaks and tabs stay.
-
-    >>> visible("a\x00b") == "a\u2400b", visible("a\ud800b") == "a\ufffdb"
-    (True, True)
-    """
+    """Return the text with symbols for control characters other than line breaks and tabs."""
     if text.isprintable():
         return text
     shown = []
     for character in text:
         kind = unicodedata.category(character)
-        if kind == "Cs":
+        if kind == "Cs":  # half of a surrogate pair
             shown.append("\ufffd")
         elif kind == "Cc" and character not in "\n\t":
             # U+2400 + c is the picture of the control character c, U+2421 that of DEL
@@ -204,16 +148,6 @@ def short_repr(record: Any) -> str:
 
     Large arrays are shown by type and shape, long containers by length, and fields that are None
     are left out. In the body of a dataclass: ``__repr__ = short_repr``.
-
-    >>> import numpy as np
-    >>> @dataclasses.dataclass
-    ... class Counts:
-    ...     table: np.ndarray
-    ...     size: np.ndarray
-    ...     history: dict
-    ...     __repr__ = short_repr
-    >>> Counts(np.zeros((40, 2)), np.array([30, 10]), {"objective": [0.5] * 300})
-    Counts(table=float64 (40, 2), size=[30, 10], history={'objective': list of 300})
     """
     values = {
         field.name: getattr(record, field.name)
@@ -226,7 +160,15 @@ def short_repr(record: Any) -> str:
 
 def _short(value: Any) -> str:
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return _short_array(value)
+        import numpy as np  # here, because programs which only write text do not need it
+
+        if isinstance(value, np.generic):
+            return repr(value.item())
+        if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) <= _MOST_ENTRIES:
+            # three digits are enough to recognise a value
+            return _cut(np.array2string(value, precision=3, separator=", "))
+        kind = "" if isinstance(value, np.ndarray) else f"{type(value).__name__} of "
+        return f"{kind}{value.dtype} {tuple(value.shape)}"
     if isinstance(value, Sized) and not isinstance(value, str):
         if len(value) > _MOST_ENTRIES:
             return f"{type(value).__name__} of {len(value):,}"
@@ -238,18 +180,6 @@ def _short(value: Any) -> str:
     elif hasattr(value, "get_params"):
         return f"{type(value).__name__}(…)"
     return repr(value) if dataclasses.is_dataclass(value) else _cut(repr(value))
-
-
-def _short_array(array: Any) -> str:
-    import numpy as np  # here, because programs which only write text do not need it
-
-    if isinstance(array, np.generic):
-        return repr(array.item())
-    if isinstance(array, np.ndarray) and array.ndim == 1 and len(array) <= _MOST_ENTRIES:
-        # three digits are enough to recognise a value
-        return _cut(np.array2string(array, precision=3, separator=", "))
-    kind = "" if isinstance(array, np.ndarray) else f"{type(array).__name__} of "
-    return f"{kind}{array.dtype} {tuple(array.shape)}"
 
 
 def _cut(text: str) -> str:

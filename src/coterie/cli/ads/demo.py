@@ -16,7 +16,7 @@ from coterie.cli.ads.inputs.reading import LogInput
 from coterie.cli.ads.report import make_report
 from coterie.cli.ads.segment import segment_columns
 from coterie.cli.ads.simulate import market_facts, simulate_market
-from coterie.cli.demo_folder import fresh_folder
+from coterie.cli.demo import fresh_folder
 from coterie.cli.layout import counted
 from coterie.cli.outputs import write_all
 from coterie.cli.progress import progress_unless, shown_notes
