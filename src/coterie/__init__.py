@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from coterie.estimators.clusterer import ConsensusClusterer as ConsensusClusterer
     from coterie.estimators.robust_spectral import RobustSpectral as RobustSpectral
     from coterie.estimators.view_clusterer import MultiViewClusterer as MultiViewClusterer
-    from coterie.inspection.choosing_k import choose_k as choose_k
+    from coterie.inspection.choose_k import choose_k as choose_k
     from coterie.inspection.displays import ChooseKDisplay as ChooseKDisplay
     from coterie.inspection.displays import ClusterConsensusDisplay as ClusterConsensusDisplay
     from coterie.inspection.displays import ClustermapDisplay as ClustermapDisplay

@@ -6,6 +6,7 @@ import logging
 import threading
 import venv
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ from coterie.tables.keys import PackedTable, lay_out, profile_labels
 from coterie.tables.outputs import TableOutput
 from coterie.tables.sweeps import AssignmentRule, count_rows, fit_tuples, write_labels
 from engine_tables import mixed_labels
+
+#: With a seed, because labels of several runs are compared.
+consensus_table = partial(consensus_table, random_state=0)
 
 STREAMED = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
 

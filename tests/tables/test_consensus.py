@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import duckdb
 import ibis
@@ -22,6 +23,9 @@ from coterie.inspection.scores import mirkin_objective
 from coterie.tables import consensus
 from coterie.tables.consensus import consensus_table
 from coterie.tables.engines import connect
+
+#: With a seed, because labels of several runs are compared.
+consensus_table = partial(consensus_table, random_state=0)
 
 
 def labels_table(seed: int = 0, missing: float = 0.0, text: bool = False) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,9 @@ from coterie.tables.consensus import consensus_table
 from coterie.tables.engines import connect, fetch, source_tables
 from engine_tables import engine_with_table, mixed_labels
 from postgres_server import load, run
+
+#: With a seed, because labels of several runs are compared.
+consensus_table = partial(consensus_table, random_state=0)
 
 
 @pytest.fixture

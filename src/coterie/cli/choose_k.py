@@ -91,7 +91,7 @@ def choose_k(
     outputs.check(source)
     from coterie.consensus.facts import k_facts
     from coterie.consensus.robust.choice_of_k import default_ks
-    from coterie.inspection.choosing_k import choose_k as choose
+    from coterie.inspection.choose_k import choose_k as choose
     from coterie.inspection.stability import resampled_ensembles
 
     X = None

@@ -63,7 +63,7 @@ def consensus_table(
     ids: str | Sequence[str] | None = None,
     out: Any = None,
     method: str = DEFAULT_METHOD,
-    random_state: Any = 0,
+    random_state: Any = None,
     max_tuples: int = 2_000_000,
     sample_size: int = 200_000,
     max_sweeps: int = 3,

@@ -20,7 +20,7 @@ from coterie.consensus.linkage import (
 )
 from coterie.consensus.robust.choice_of_k import KChoice
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.inspection.choosing_k import choose_k
+from coterie.inspection.choose_k import choose_k
 from coterie.inspection.displays.colours_and_axes import (
     BLUE,
     VERMILION,

@@ -10,7 +10,7 @@ from sklearn.metrics import silhouette_score
 
 from coterie import RobustConsensus, coassociation, make_partitions, planted_partitions
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.inspection.choosing_k import choose_k
+from coterie.inspection.choose_k import choose_k
 from coterie.inspection.stability import (
     consensus_cdf,
     proportion_of_ambiguous_pairs,

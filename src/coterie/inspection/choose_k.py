@@ -1,9 +1,7 @@
-"""Choosing the number of clusters K by several criteria.
+"""The public :func:`choose_k`: labels in any form, and criteria that need resampled points.
 
-Any partitions give the objective J of the best consensus with at most K clusters, the eigenvalues
-of the co-association matrix M, and the margin of the votes. Partitions of resampled
-points, one ensemble for each K, also give the stability of K
-(:mod:`coterie.inspection.stability`).
+The criteria of the votes, and the rule, are in :mod:`coterie.consensus.robust.choice_of_k`; those
+of resampled points, one ensemble for each K, in :mod:`coterie.inspection.stability`.
 """
 
 from __future__ import annotations
