@@ -198,13 +198,3 @@ def test_an_interrupt_changes_nothing(monkeypatch):
         est.add_partitions(P[:, 5:])
     assert vars(est).keys() == before.keys()
     assert all(value is before[name] for name, value in vars(est).items())
-
-
-@pytest.mark.parametrize("key", ["robust", "eac"])
-def test_a_loaded_model_grows(key, tmp_path, spoiled):
-    """A loaded model continues like the saved one."""
-    P = spoiled[0]
-    est = make_consensus(key, 4, random_state=0).fit(P[:, :24])
-    ct.save_model(est, tmp_path / "m.coterie")
-    loaded = ct.load_model(tmp_path / "m.coterie").add_partitions(P[:, 24:])
-    assert_equally_fitted(loaded, est.add_partitions(P[:, 24:]))

@@ -211,11 +211,65 @@ def test_more_clusters_than_tuples(key):
         make(key, 13).fit(labels)
 
 
-def test_an_invalid_number_of_clusters_is_refused(key):
+@pytest.mark.parametrize("n_clusters", [0, 2.5, "three"])
+def test_an_invalid_number_of_clusters_is_refused(key, n_clusters):
     """K must be a whole number from 1 up."""
-    for n_clusters in (0, 2.5, "three"):
-        with pytest.raises(InvalidParameterError, match=f"n_clusters={n_clusters!r}"):
-            make(key, n_clusters).fit(P[:9])
+    with pytest.raises(InvalidParameterError, match=f"n_clusters={n_clusters!r}"):
+        make(key, n_clusters).fit(P[:9])
+
+
+@pytest.mark.parametrize(
+    ("key", "setting", "value", "message"),
+    [
+        ("robust", "relaxation", "l3", "'divided' or 'l2'"),
+        ("robust", "refine", "maybe", "'relaxation' or 'sizes'"),
+        ("robust", "refine", True, "refine=True"),
+        ("robust", "refine", np.array([1, 2]), "'relaxation' or 'sizes'"),
+        ("robust", "partition_weights", "best", "'agreement', 'learned'"),
+        ("robust", "partition_weights", [1, 2], "8 partitions"),
+        ("robust", "partition_weights", [-1.0] + [1.0] * 7, r"partition_weights\[0\] is -1"),
+        ("robust", "device", "abacus", "device='abacus'"),
+        ("robust", "max_iter", 0, "max_iter=0"),
+        ("robust", "tol", np.nan, "tol=nan"),
+        ("robust", "threshold", 2, "threshold=2"),
+        ("eac", "linkage", "ward", "linkage='ward': give 'average'"),
+        ("eac", "partition_weights", [1], "partition_weights has shape"),
+        ("lwea", "strategy", "tree", "strategy='tree': give 'linkage'"),
+        ("lwea", "theta", 0, "theta=0: give a finite number above 0"),
+        ("ecpcs", "n_steps", 0, "n_steps=0"),
+        *(("hbgf", "partitioner", x, "'auto', 'metis' or 'spectral'") for x in ("METIS", None, 3)),
+        ("hbgf", "imbalance", -1, "imbalance=-1"),
+    ],
+)
+def test_bad_settings_are_refused(key, setting, value, message):
+    """The message names the setting with its value, or the valid ones."""
+    with pytest.raises(InvalidParameterError, match=message):
+        make(key, **{setting: value}).fit(P)
+
+
+@pytest.mark.parametrize(
+    ("key", "setting", "value"),
+    [
+        *(("nmf", *x) for x in (("init", "ones"), ("n_init", 0), ("max_iter", 2.5))),
+        *(("weighted", *x) for x in (("max_outer", 0), ("ridge", -0.1), ("init", "ones"))),
+        *(("kl", *x) for x in (("error_penalty", 0), ("error_penalty", np.nan), ("n_init", 0))),
+        *(("kl", *x) for x in (("max_iter", 0), ("tol", -1.0))),
+        *(("correlation", *x) for x in (("penalty", 0), ("n_bundles", 0), ("n_rounds", 2.5))),
+        *(("correlation", "angle_penalty", x) for x in (-0.01, 0.03)),
+        *(("correlation", "least_code", x) for x in (1.0, -0.1)),
+    ],
+)
+def test_bad_numbers_are_refused(key, setting, value):
+    """The message has the setting and its value."""
+    with pytest.raises(InvalidParameterError, match=f"{setting}={value!r}"):
+        make(key, **{setting: value}).fit(P)
+
+
+def test_packages_need_whole_row_weights():
+    """METIS cuts points, so fractional row weights are refused."""
+    pytest.importorskip("pymetis", reason="the extra 'partitioners' is not installed")
+    with pytest.raises(InvalidParameterError, match="sample_weight: METIS and KaHyPar need whole"):
+        make("hbgf", 2, partitioner="metis").fit([[0], [1], [2]], sample_weight=[1, 0.5, 1])
 
 
 def test_wild_disagreement_is_not_answered_by_a_constant(key):

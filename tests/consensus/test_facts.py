@@ -9,17 +9,8 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
+import coterie as ct
 from consensus_pages import read_page
-from coterie import (
-    ConsensusClusterer,
-    EvidenceAccumulation,
-    L2Consensus,
-    RobustConsensus,
-    choose_k,
-    mirkin_objective,
-    planted_partitions,
-    summary,
-)
 from coterie.cli.summary import Run, print_summary
 from coterie.consensus.facts import (
     CampFacts,
@@ -38,13 +29,13 @@ NAMES = [f"p{v}" for v in range(10)]
 @pytest.fixture(scope="module", name="P")
 def spoilt():
     """Return six noisy copies of one partition, and four of a wrong one."""
-    return planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.1, random_state=0)[0]
+    return ct.planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.1, random_state=0)[0]
 
 
 @pytest.fixture(scope="module")
 def est(P):
     """Return their consensus."""
-    return RobustConsensus(3, random_state=0).fit(P)
+    return ct.RobustConsensus(3, random_state=0).fit(P)
 
 
 def printed(facts, capsys, **more):
@@ -57,7 +48,7 @@ def test_facts_are_the_estimators(P, est):
     """Counts, objective, votes and camps are those of the fitted estimator."""
     facts = consensus_facts(est, NAMES)
     decides = np.repeat([1.0, 0.0], [6, 4])
-    assert facts.objective == pytest.approx(mirkin_objective(P, est.labels_, decides))
+    assert facts.objective == pytest.approx(ct.mirkin_objective(P, est.labels_, decides))
     assert facts.share_of_pairs == pytest.approx(facts.objective / (100 * 99))
     assert (facts.lower_bound, facts.gap) == (est.lower_bound_, est.gap_)
     assert (facts.points, facts.tuples, facts.clusters) == (100, est.n_tuples_, 3)
@@ -106,7 +97,7 @@ def test_a_changed_fact_is_in_every_rendering(name, est, capsys):
 
 def test_the_program_prints_the_lines_of_the_summary(est, capsys):
     """Every line of ``summary()`` is in what the program prints."""
-    lines = [line.split(None, 1)[1] for line in str(summary(est)).splitlines()[1:]]
+    lines = [line.split(None, 1)[1] for line in str(ct.summary(est)).splitlines()[1:]]
     text = printed(consensus_facts(est), capsys)
     assert all(" ".join(line.split()) in text for line in lines)
 
@@ -117,7 +108,7 @@ def test_votes_and_camps_are_shown(P, est, capsys):
     cases = {"equal": None, "learned": "learned"}
     texts = {}
     for name, weights in cases.items():
-        other = RobustConsensus(3, partition_weights=weights, relaxation="l2", random_state=0)
+        other = ct.RobustConsensus(3, partition_weights=weights, relaxation="l2", random_state=0)
         texts[name] = printed(consensus_facts(other.fit(P), NAMES), capsys)
     assert "4 dissent (p6, p7, p8, p9)" in texts["equal"]
     assert "all of them vote" in texts["equal"] and "ignored" not in texts["equal"]
@@ -126,7 +117,7 @@ def test_votes_and_camps_are_shown(P, est, capsys):
 
 def test_what_a_method_lacks_is_left_out(P, capsys):
     """Without camps the agreement is shown; a method's objective and its package are named."""
-    est = L2Consensus(3, random_state=0).fit(P)
+    est = ct.L2Consensus(3, random_state=0).fit(P)
     facts = consensus_facts(est, NAMES, method="l2", find_dissent=False)
     text = printed(facts, capsys)
     assert "method L2CC, least squares" in text
@@ -134,7 +125,7 @@ def test_what_a_method_lacks_is_left_out(P, capsys):
     assert f"lowest for {least.partition}, {least.agreement:.2f}" in text
     assert not {"lower_bound", "gap", "selected", "dissent", "camps"} & set(facts.as_json())
     assert "bound" not in text and "camp" not in text
-    assert "6 of 10 partitions agree" in summary(est)
+    assert "6 of 10 partitions agree" in ct.summary(est)
     est.loss_, est.partitioner_ = 12.5, "metis"
     facts = consensus_facts(est, NAMES, method="l2", find_dissent=False)
     assert facts.loss == 12.5
@@ -142,13 +133,6 @@ def test_what_a_method_lacks_is_left_out(P, capsys):
     assert "L2CC (by metis), " in text and "its own objective is 12.5" in text
     est.lower_bound_ = est.gap_ = float("nan")
     assert consensus_facts(est).gap is None
-
-
-def test_one_partition_is_its_own_consensus(capsys):
-    """There is nothing to agree on."""
-    text = printed(consensus_facts(RobustConsensus(2).fit([[0], [0], [1]]), ["a"]), capsys)
-    assert "1 partition, 2 distinct label tuples" in text
-    assert "one partition: nothing to agree on" in text
 
 
 def test_long_lists_are_cut_short(est, capsys):
@@ -168,7 +152,7 @@ def test_weak_members_of_a_camp_are_named_in_its_row(capsys):
         rng.random((len(y), 9)) < [0.8] + [0.2] * 8, rng.integers(0, 4, (375, 9)), y[:, None]
     )
     P = np.column_stack([votes, rng.permutation(y)])
-    facts = consensus_facts(RobustConsensus(4, random_state=0).fit(P), [*"abcdefghi", "out"])
+    facts = consensus_facts(ct.RobustConsensus(4, random_state=0).fit(P), [*"abcdefghi", "out"])
     assert [camp.weak for camp in facts.camps] == [["a"], []]
     assert facts.as_json()["camps"][0]["weak"] == ["a"]
     assert "a, b, c, d, e, f, g, h, i; weak: a" in printed(facts, capsys)
@@ -186,9 +170,9 @@ def test_names_are_not_markup(est, capsys):
 
 def test_the_choice_of_k_is_a_part_of_the_facts(P, capsys):
     """A chosen number is named with its reason; unknown values are None."""
-    choice = choose_k(P, range(2, 6), random_state=0)
-    est = copy(RobustConsensus(3, random_state=0).fit(P))
-    assert consensus_facts(est).k_choice is None and "chosen K" not in summary(est)
+    choice = ct.choose_k(P, range(2, 6), random_state=0)
+    est = copy(ct.RobustConsensus(3, random_state=0).fit(P))
+    assert consensus_facts(est).k_choice is None and "chosen K" not in ct.summary(est)
     est.k_choice_ = replace(choice, is_weak=True, stability=np.array([1, np.nan, 2, 3]))
     facts = consensus_facts(est)
     assert facts.k_choice == k_facts(est.k_choice_)
@@ -207,7 +191,7 @@ def test_the_choice_of_k_is_a_part_of_the_facts(P, capsys):
 
 def test_constraints_shortcuts_and_remarks_have_lines(P, est):
     """What the fit noted is in the summary, for people and as JSON."""
-    linked = L2Consensus(3, random_state=0).fit(P, must_link=[[0, 99]], cannot_link=[[0, 1]])
+    linked = ct.L2Consensus(3, random_state=0).fit(P, must_link=[[0, 99]], cannot_link=[[0, 1]])
     facts = consensus_facts(linked)
     assert "constraints 1 must-link and 1 cannot-link pairs hold; " in Summary.of(facts)
     assert json.loads(json.dumps(facts.as_json()))["constraints"]["must_link"] == 1
@@ -220,11 +204,11 @@ def test_constraints_shortcuts_and_remarks_have_lines(P, est):
 def test_equally_certain_points_are_not_named():
     """Five of many equal points would be chosen by their order; rows without label have a line."""
     labels = np.repeat([[0], [1]], 10, axis=0) * np.ones((1, 5), dtype=int)
-    assert "uncertain" not in summary(RobustConsensus(2, random_state=0).fit(labels))
+    assert "uncertain" not in ct.summary(ct.RobustConsensus(2, random_state=0).fit(labels))
     labels[3, 2] = 1
-    assert "uncertain   rows 3 (0." in summary(RobustConsensus(2, random_state=0).fit(labels))
-    unlabelled = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [1, 1], [-1, -1]])
-    text = summary(unlabelled)
+    assert "uncertain   rows 3 (0." in ct.summary(ct.RobustConsensus(2, random_state=0).fit(labels))
+    unlabelled = ct.EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [1, 1], [-1, -1]])
+    text = ct.summary(unlabelled)
     assert "unlabelled  1 point without a label" in text and "uncertain" not in text
     known = unlabelled.confidence_[:4].mean()
     assert consensus_facts(unlabelled).mean_confidence == pytest.approx(known)
@@ -233,7 +217,7 @@ def test_equally_certain_points_are_not_named():
 def test_a_clusterer_is_read_through_its_consensus():
     """A clusterer of features has the facts of its consensus, and indices on features."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
-    est = ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
+    est = ct.ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
     own, inner = (consensus_facts(each, method="robust") for each in (est, est.consensus_))
     assert own.feature_indices is not None and "silhouette" in own.feature_indices
     assert replace(own, feature_indices=None) == inner
@@ -242,4 +226,4 @@ def test_a_clusterer_is_read_through_its_consensus():
 def test_what_is_no_consensus_is_refused():
     """Other clusterers have no partitions."""
     with pytest.raises(InvalidParameterError, match="KMeans is not a consensus"):
-        summary(KMeans(2, n_init=1).fit([[0.0], [1.0]]))
+        ct.summary(KMeans(2, n_init=1).fit([[0.0], [1.0]]))

@@ -102,24 +102,19 @@ def test_without_a_majority_all_trees_vote():
 
 
 @pytest.mark.parametrize(
-    ("linkages", "message"),
+    ("linkages", "settings_", "message"),
     [
-        ([], "empty"),
-        ([np.eye(4)], r"linkages\[0\] is not a linkage matrix"),
-        ([random_tree(0, 5), random_tree(0, 6)], r"linkages\[1\] has 6 leaves"),
-        ([[[0, 1, 2.0, 2], [2, 3, 1.0, 3]]], "heights that fall"),
-        ([[[0, 1, 2.0, 2]]], "two leaves"),
+        ([], {}, "empty"),
+        ([np.eye(4)], {}, r"linkages\[0\] is not a linkage matrix"),
+        ([random_tree(0, 5), random_tree(0, 6)], {}, r"linkages\[1\] has 6 leaves"),
+        ([[[0, 1, 2.0, 2], [2, 3, 1.0, 3]]], {}, "heights that fall"),
+        ([[[0, 1, 2.0, 2]]], {}, "two leaves"),
+        ([random_tree(0)], {"weights": "learned"}, "learned"),
+        ([random_tree(0)], {"max_points": 50}, "60 points, more than max_points=50"),
     ],
 )
-def test_unusable_trees_are_refused(linkages, message):
-    """The message names the tree."""
-    with pytest.raises(InvalidParameterError, match=message):
-        consensus_linkage(linkages)
-
-
-def test_unusable_weights_and_sizes_are_refused(good):
-    """Unknown rules are refused, and more leaves than the limit."""
-    with pytest.raises(InvalidParameterError, match="learned"):
-        consensus_linkage(good, weights="learned")
-    with pytest.raises(TooManyPointsError, match="60 points, more than max_points=50"):
-        consensus_linkage(good, max_points=50)
+def test_unusable_trees_and_settings_are_refused(linkages, settings_, message):
+    """The message names the tree, the rule or the limit."""
+    error = TooManyPointsError if "max_points" in settings_ else InvalidParameterError
+    with pytest.raises(error, match=message):
+        consensus_linkage(linkages, **settings_)

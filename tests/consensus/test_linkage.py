@@ -16,9 +16,6 @@ import coterie as ct
 from all_partitions import same_partition
 from coterie.consensus.linkage import (
     LEAST_SHARE,
-    EvidenceAccumulation,
-    LocallyWeightedConsensus,
-    PropagatedConsensus,
     cluster_weights,
     cut_into,
     locally_weighted_similarity,
@@ -27,7 +24,6 @@ from coterie.consensus.linkage import (
     weighted_linkage,
 )
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
-from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.spectral import transfer_cut
 from label_matrices import label_matrices, pair_votes, weights_for
@@ -189,7 +185,7 @@ def test_tree_of_tuples_is_scipys_tree_of_points(kind):
     """All pairs of points meet at the heights SciPy finds from the dense 1 − M."""
     P, weights = holed_ensemble(0, 0.0)
     D = dense_distances(P, weights)
-    est = EvidenceAccumulation(3, linkage=kind, partition_weights=weights).fit(P)
+    est = ct.EvidenceAccumulation(3, linkage=kind, partition_weights=weights).fit(P)
     full = linkage(squareform(D, checks=False), kind)
     heights = squareform(cophenet(est.linkage_))[np.ix_(est.leaves_, est.leaves_)]
     np.testing.assert_allclose(heights, squareform(cophenet(full)), atol=1e-12)
@@ -206,7 +202,7 @@ def test_tree_of_tuples_is_scipys_tree_of_points(kind):
 def test_missing_labels_count_for_no_pair(kind, seed):
     """With holes the tree is that of together / both labelled, pair by pair."""
     P, weights = holed_ensemble(seed, 0.15)
-    est = EvidenceAccumulation(3, linkage=kind, partition_weights=weights).fit(P)
+    est = ct.EvidenceAccumulation(3, linkage=kind, partition_weights=weights).fit(P)
     of_leaf = np.unique(est.leaves_, return_index=True)[1]
     D = dense_distances(P[of_leaf], weights)
     expected = weighted_linkage(D, est.leaf_sizes_.astype(float), kind)
@@ -220,7 +216,7 @@ def test_compression_is_exact_with_ties(P, K, kind):
     P = P[np.argsort(as_label_tuples(P).inverse, kind="stable")]
     tuples = as_label_tuples(P)
     K = min(K, tuples.n_tuples)
-    est = EvidenceAccumulation(K, linkage=kind)
+    est = ct.EvidenceAccumulation(K, linkage=kind)
     compressed = tuples.expand(est._label_tuples(tuples).labels)
     full = est._label_tuples(tuples.without_compression()).labels
     assert (np.diff(tuples.inverse) >= 0).all()
@@ -232,7 +228,7 @@ def test_compression_is_exact_with_ties(P, K, kind):
 def test_longest_lifetime_finds_clear_clusters(kind):
     """The longest lifetime finds three planted clusters with little noise."""
     P, y = ct.planted_partitions([60, 30, 20], 9, 0, 0.02, random_state=0)
-    est = EvidenceAccumulation(None, linkage=kind).fit(P)
+    est = ct.EvidenceAccumulation(None, linkage=kind).fit(P)
     assert est.n_clusters_ == 3 == np.argmax(est.lifetimes_) + 1
     assert ct.clustering_accuracy(y, est.labels_) == 1
 
@@ -240,20 +236,11 @@ def test_longest_lifetime_finds_clear_clusters(kind):
 def test_longest_lifetime_at_both_ends():
     """Copies of one partition give that partition; a constant partition gives one cluster."""
     y = np.repeat([0, 1, 2], [5, 4, 3])
-    assert EvidenceAccumulation(None).fit(np.column_stack([y, y])).n_clusters_ == 3
-    assert EvidenceAccumulation(None).fit(np.zeros((6, 3), dtype=int)).n_clusters_ == 1
+    assert ct.EvidenceAccumulation(None).fit(np.column_stack([y, y])).n_clusters_ == 3
+    assert ct.EvidenceAccumulation(None).fit(np.zeros((6, 3), dtype=int)).n_clusters_ == 1
     nearly_one = np.zeros((8, 8), dtype=int)
     np.fill_diagonal(nearly_one, 1)
-    assert EvidenceAccumulation(None).fit(nearly_one).n_clusters_ == 1
-
-
-def test_points_without_a_weighted_label_are_no_cluster():
-    """A point with a label only in a partition of weight 0 is not one of the K clusters."""
-    P = np.array([[0, 0], [0, 0], [0, 0], [1, 1], [1, 1], [-1, 0]])
-    est = EvidenceAccumulation(2, partition_weights=[1, 0]).fit(P)
-    assert est.labels_.tolist() == [0, 0, 0, 1, 1, 0]
-    assert est.leaves_[-1] == -1 and est.n_clusters_ == 2
-    assert est.leaf_sizes_[est.leaves_[:5]].tolist() == [3, 3, 3, 2, 2]
+    assert ct.EvidenceAccumulation(None).fit(nearly_one).n_clusters_ == 1
 
 
 def looped_weights(P, alpha, theta):
@@ -305,7 +292,7 @@ def test_cluster_weights_are_those_of_the_formula(data, theta):
     """Entropies counted point by point, in the user's order of partitions and labels."""
     P = data.draw(label_matrices())
     alpha = data.draw(weights_for(P))
-    est = LocallyWeightedConsensus(1, theta=theta, partition_weights=alpha).fit(P)
+    est = ct.LocallyWeightedConsensus(1, theta=theta, partition_weights=alpha).fit(P)
     expected = looped_weights(P, alpha, theta)
     assert len(est.cluster_weights_) == P.shape[1]
     for found, wanted in zip(est.cluster_weights_, expected, strict=True):
@@ -336,7 +323,7 @@ def test_linkage_is_average_linkage_over_all_points(ensemble, K):
     full = fcluster(linkage(squareform(D, checks=False), "average"), K, "maxclust")
     inverse = as_label_tuples(P).inverse
     assert len(np.unique(np.column_stack([inverse, full]), axis=0)) == inverse.max() + 1
-    est = LocallyWeightedConsensus(K, partition_weights=alpha).fit(P)
+    est = ct.LocallyWeightedConsensus(K, partition_weights=alpha).fit(P)
     assert ct.clustering_accuracy(full, est.labels_) == 1
 
 
@@ -351,7 +338,7 @@ def test_graph_is_the_transfer_cut_over_all_points(ensemble):
     ]
     B = csr_array(np.column_stack(columns))
     full = transfer_cut(B, np.ones(len(P)), 3, random_state=1)
-    est = LocallyWeightedConsensus(
+    est = ct.LocallyWeightedConsensus(
         3, strategy="graph", partition_weights=alpha, random_state=0
     ).fit(P)
     assert ct.clustering_accuracy(full, est.labels_) == 1
@@ -360,8 +347,8 @@ def test_graph_is_the_transfer_cut_over_all_points(ensemble):
 def test_large_theta_is_evidence_accumulation(ensemble):
     """With a very large theta LWEA is EAC."""
     P, _, alpha = ensemble
-    plain = EvidenceAccumulation(4, partition_weights=alpha).fit(P)
-    est = LocallyWeightedConsensus(4, theta=1e9, partition_weights=alpha).fit(P)
+    plain = ct.EvidenceAccumulation(4, partition_weights=alpha).fit(P)
+    est = ct.LocallyWeightedConsensus(4, theta=1e9, partition_weights=alpha).fit(P)
     assert ct.clustering_accuracy(plain.labels_, est.labels_) == 1
     np.testing.assert_allclose(np.concatenate(est.cluster_weights_), 1, atol=1e-8)
 
@@ -369,7 +356,7 @@ def test_large_theta_is_evidence_accumulation(ensemble):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_theta_next_to_nothing_silences_no_point(ensemble, strategy):
     """With a tiny theta weights stay positive, and there are K clusters."""
-    est = LocallyWeightedConsensus(3, strategy=strategy, theta=1e-6, random_state=0)
+    est = ct.LocallyWeightedConsensus(3, strategy=strategy, theta=1e-6, random_state=0)
     est.fit(ensemble[0])
     assert est.n_clusters_ == 3
     assert np.concatenate(est.cluster_weights_).min() > 0
@@ -400,15 +387,6 @@ def test_similarity_is_the_cosine_of_the_walks(n_steps, missing):
     np.testing.assert_allclose(propagated_similarity(E, n_steps), expected, atol=1e-9)
 
 
-def test_split_clusters_are_joined_through_other_partitions():
-    """Clusters that one partition splits differently from the others are joined again."""
-    y = np.repeat([0, 1, 2], 60)
-    rng = np.random.default_rng(0)
-    P = np.column_stack([4 * y + rng.integers(0, 4, 180) for _ in range(10)])
-    est = PropagatedConsensus(3).fit(P)
-    assert ct.clustering_accuracy(y, est.labels_) == 1
-
-
 def test_many_equal_eigenvalues_are_no_problem():
     """Copies of a partition are similar to each other, and clusters without overlap are not."""
     E = np.kron(np.ones((60, 60)), np.eye(4))
@@ -416,20 +394,3 @@ def test_many_equal_eigenvalues_are_no_problem():
     squares = (walks**2).sum(axis=1)
     expected = np.where(np.eye(240), 1.0, walks @ walks.T / squares)
     np.testing.assert_allclose(propagated_similarity(E, 2), expected, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("method", "settings", "message"),
-    [
-        (EvidenceAccumulation, {"linkage": "ward"}, "linkage='ward': give 'average'"),
-        (EvidenceAccumulation, {"n_clusters": 0}, "n_clusters=0"),
-        (EvidenceAccumulation, {"partition_weights": [1]}, "partition_weights has shape"),
-        (LocallyWeightedConsensus, {"strategy": "tree"}, "strategy='tree': give 'linkage'"),
-        (LocallyWeightedConsensus, {"theta": 0}, "theta=0: give a finite number above 0"),
-        (PropagatedConsensus, {"n_steps": 0}, "n_steps=0"),
-    ],
-)
-def test_bad_settings_are_refused(method, settings, message):
-    """The message names the parameter and its valid values."""
-    with pytest.raises(InvalidParameterError, match=message):
-        method(**{"n_clusters": 2, **settings}).fit([[0, 0], [0, 1], [1, 1]])

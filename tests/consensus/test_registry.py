@@ -64,16 +64,12 @@ def test_an_estimator_is_made_by_name(method):
     assert {name: settings[name] for name in method.settings} == dict(method.settings)
 
 
-def test_settings_can_be_given_on_top():
-    """Settings of the call override those of the variant."""
-    estimator = registry.consensus_method("rcc").make(3, max_iter=7, refine="search")
-    assert (estimator.max_iter, estimator.refine, estimator.relaxation) == (7, "search", "admm")
-
-
 def test_makers_by_name():
-    """make_consensus and make_multiview call make of the entries."""
+    """make_consensus and make_multiview make the entries; settings of the call come on top."""
     assert isinstance(registry.make_consensus("l2", 4, 1), coterie.L2Consensus)
     assert isinstance(registry.make_multiview("rcc-views", 4, 1), coterie.MultiViewClusterer)
+    estimator = registry.consensus_method("rcc").make(3, max_iter=7, refine="search")
+    assert (estimator.max_iter, estimator.refine, estimator.relaxation) == (7, "search", "admm")
 
 
 @pytest.mark.parametrize("key", ["cpsa", "CSPA", 7, None, ""])
@@ -84,10 +80,6 @@ def test_an_unknown_name_is_refused(key):
     assert ", ".join(CONSENSUS_METHODS) in str(refused.value)
     near = isinstance(key, str) and key.lower() in {"cpsa", "cspa"}
     assert ("did you mean 'cspa'?" in str(refused.value)) == near
-
-
-def test_an_unknown_method_of_views_is_refused():
-    """A consensus function is not a method of several views."""
     with pytest.raises(InvalidParameterError, match="'cspa' is not a multi-view method"):
         registry.make_multiview("cspa", 3)
 

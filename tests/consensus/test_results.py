@@ -12,15 +12,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import NotFittedError
 
 import coterie as ct
-from coterie.consensus.diagnostics import (
-    PartitionRow,
-    cluster_consensus,
-    partition_report,
-    point_report,
-)
+from coterie.consensus.diagnostics import PartitionRow
 from coterie.consensus.results import ConsensusResults
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from soft_memberships import random_memberships
 
 COLUMNS = [f"run {v}" for v in range(10)]
 ROWS = pd.Index([f"user-{i:03}" for i in range(100)], name="user")
@@ -50,26 +44,14 @@ class Clusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         return self
 
 
-def test_the_summary_shows_its_lines(fitted):
-    """The repr of the summary is its text, which is that of the function."""
+def test_the_summary_names_points_and_partitions(fitted):
+    """Names are those of the index and of the columns; the text is that of the function."""
     text = fitted.summary()
     assert repr(text) == str(text) == ct.summary(fitted)
-
-
-def test_the_summary_names_points_and_partitions(fitted):
-    """Names are those of the index and of the columns."""
-    text = fitted.summary()
     least = ROWS[np.argmin(fitted.confidence_)]
     assert f"uncertain   points {least} ({fitted.confidence_.min():.2f}), user-" in text
     assert "4 dissent (run 6, run 7, run 8, run 9)" in text
     assert "clusters    3, of 60, 30 and 10 points" in text
-
-
-def test_rows_without_names_have_numbers(table):
-    """Points of an array are rows."""
-    est = ct.RobustConsensus(3, random_state=0).fit(table.to_numpy())
-    assert f"uncertain   rows {np.argmin(est.confidence_)} (" in est.summary()
-    assert [row.name for row in point_report(est, 5)] == [row.point for row in point_report(est, 5)]
 
 
 def test_the_frame_of_points_has_the_index(fitted):
@@ -108,19 +90,13 @@ def test_runner_ups_need_two_clusters_and_a_vote(table):
     np.testing.assert_array_equal(np.flatnonzero(frame["runner_up"] < 0), [3, 7])
 
 
-def test_soft_partitions_have_frames():
-    """Memberships give the same frames as labels do."""
-    soft = random_memberships(np.random.default_rng(0), 40, [2, 3, 2, 4])
-    est = ct.L2Consensus(2, random_state=0).fit(soft)
-    assert len(est.to_frame()) == 40 and len(est.to_frame("partitions")) == 4
-    assert est.to_frame("clusters")["size"].sum() == 40
-
-
 def test_the_frame_of_partitions_is_the_report(fitted):
     """Every field of the report is a column; the index is the names of the partitions."""
     frame = fitted.to_frame("partitions")
     assert [frame.index.name, *frame.columns] == [field.name for field in fields(PartitionRow)]
-    assert frame.reset_index().to_dict("records") == [asdict(r) for r in partition_report(fitted)]
+    assert frame.reset_index().to_dict("records") == [
+        asdict(r) for r in ct.partition_report(fitted)
+    ]
 
 
 def test_the_frame_of_clusters_has_sizes_and_consensus(fitted):
@@ -129,7 +105,7 @@ def test_the_frame_of_clusters_has_sizes_and_consensus(fitted):
     points = fitted.to_frame().groupby("label")["confidence"]
     assert frame.index.name == "cluster" and frame["size"].tolist() == points.size().tolist()
     np.testing.assert_allclose(frame["confidence"], points.mean())
-    np.testing.assert_array_equal(frame["consensus"], cluster_consensus(fitted))
+    np.testing.assert_array_equal(frame["consensus"], ct.cluster_consensus(fitted))
 
 
 def test_the_frame_of_ks_needs_a_choice(fitted):
@@ -152,19 +128,15 @@ def test_other_frames_are_refused(fitted):
         ct.RobustConsensus(3).summary()
 
 
-def test_tables_without_index_are_numbered(table):
-    """polars has no index: the rows are numbered."""
-    est = ct.L2Consensus(3, random_state=0).fit(pl.DataFrame(table.to_dict("list")))
-    assert est.index_ is None
-    pd.testing.assert_index_equal(est.to_frame().index, pd.RangeIndex(100))
-
-
 def test_clusterers_read_their_consensus(table, fitted):
-    """A clusterer has the frames of its consensus function, with its own index."""
+    """A clusterer has the frames of its consensus function, with its own index if it has one."""
     est = Clusterer().fit(table, ct.RobustConsensus(3, random_state=0))
     pd.testing.assert_frame_equal(est.to_frame(), fitted.to_frame())
     assert est.to_frame("partitions").index[0] == "0"
     assert "points user-" in est.summary()
+    numbered = ct.L2Consensus(3, random_state=0).fit(pl.DataFrame(table.to_dict("list")))
+    assert numbered.index_ is None
+    pd.testing.assert_index_equal(numbered.to_frame().index, pd.RangeIndex(100))
 
 
 def test_added_partitions_must_have_the_same_rows(table):
@@ -189,19 +161,13 @@ def html_of(estimator):
 def test_notebooks_show_the_summary_below_the_diagram(table, fitted):
     """Only a fitted estimator has the table; names of columns and rows are no markup."""
     assert "100 points in 10 partitions" not in html_of(ct.RobustConsensus(3))
-    html = html_of(fitted)
+    html, rows = html_of(fitted), fitted.summary()._repr_html_()
     assert html.rindex("100 points in 10 partitions") > html.rindex("RobustConsensus</div>")
+    assert html.endswith(rows) and rows.count("<tr>") == len(fitted.summary().splitlines()) - 1
     evil = table.rename(columns={"run 9": "<script>"}, index=lambda name: f"<b>{name}")
     html = html_of(ct.RobustConsensus(3, random_state=0).fit(evil))
     assert "run 8, &lt;script&gt;)" in html and "&lt;b&gt;user-" in html
     assert "<b>user" not in html and "run 8, <script>" not in html
-
-
-def test_notebooks_show_a_summary_as_the_same_table(fitted):
-    """summary() alone is the table that the estimator shows below its diagram."""
-    table = fitted.summary()._repr_html_()
-    assert html_of(fitted).endswith(table)
-    assert table.count("<tr>") == len(fitted.summary().splitlines()) - 1
 
 
 def test_the_display_setting_of_scikit_learn_is_respected(fitted):

@@ -8,7 +8,6 @@ from all_partitions import same_partition
 from coterie.consensus.base import ConsensusFunction
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import DeviceFallbackWarning, InvalidLabelsError
-from coterie.labels.soft import hard_labels
 from soft_memberships import soft_objectives
 
 pytestmark = [
@@ -89,7 +88,7 @@ def test_methods_of_labels_refuse(key):
     with pytest.raises(InvalidLabelsError, match=rf"{type(est).__name__} .*hard_labels\(P\)"):
         est.fit(P)
     assert not hasattr(est, "labels_")
-    assert len(est.fit(hard_labels(P)).labels_) == len(y)
+    assert len(est.fit(ct.hard_labels(P)).labels_) == len(y)
 
 
 @pytest.mark.parametrize("key", SOFT)
@@ -172,7 +171,7 @@ def test_soft_rows_join_a_consensus_of_unit_vectors():
 def test_partitions_may_join_later(key, n_hard):
     """add_partitions gives the result of a fit on all matrices, also for unit vectors."""
     P, _ = planted(vagueness=0.5)
-    P[:n_hard] = units(hard_labels(P[:n_hard])) if n_hard else []
+    P[:n_hard] = units(ct.hard_labels(P[:n_hard])) if n_hard else []
     grown = make(key).fit(P[:4]).add_partitions(P[4:])
     whole = make(key).fit(P)
     assert same_partition(grown.labels_, whole.labels_)
@@ -184,7 +183,7 @@ def test_partitions_may_join_later(key, n_hard):
 def test_models_are_saved_and_loaded(tmp_path, hard):
     """A loaded model of memberships predicts and continues like the saved one."""
     P, _ = planted()
-    given = units(hard_labels(P)) if hard else P
+    given = units(ct.hard_labels(P)) if hard else P
     est = make("robust").fit(given)
     ct.save_model(est, tmp_path / "soft.coterie")
     loaded = ct.load_model(tmp_path / "soft.coterie")

@@ -14,14 +14,11 @@ import coterie as ct
 from all_partitions import all_partitions
 from coterie.consensus import spectral
 from coterie.consensus.spectral import (
-    CorrelationConsensus,
-    KMeansConsensus,
     bundle_partitions,
     code_affinity,
     profile_coordinates,
     self_representation,
 )
-from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.spectral import spectral_labels
 from label_matrices import label_matrices
@@ -74,7 +71,7 @@ def test_profiles_are_the_rows_of_the_matrix(labels):
     """Loss and labels equal those of scikit-learn's k-means on the dense rows."""
     P, _ = labels
     M = ct.coassociation(P)
-    est = KMeansConsensus(3, random_state=0).fit(P)
+    est = ct.KMeansConsensus(3, random_state=0).fit(P)
     full = KMeans(3, n_init=20, random_state=0).fit(M)
     assert est.loss_ == pytest.approx(sum_of_squares(M, est.labels_))
     assert est.loss_ == pytest.approx(full.inertia_)
@@ -89,7 +86,7 @@ def test_least_over_all_partitions_of_few_points(seed, missing):
     M = ct.coassociation(P)
     K = min(3, len(np.unique(P, axis=0)))
     least = min(sum_of_squares(M, z) for z in all_partitions(len(P), K))
-    assert KMeansConsensus(K, random_state=0).fit(P).loss_ == pytest.approx(least, abs=1e-9)
+    assert ct.KMeansConsensus(K, random_state=0).fit(P).loss_ == pytest.approx(least, abs=1e-9)
 
 
 def test_compressed_equals_kmeans_on_all_points():
@@ -247,16 +244,3 @@ def test_bundles_take_neighbouring_partitions_with_a_vote(labels):
     assert totals.tolist() == [6.0, 2.0, 2.0, 2.0]
     np.testing.assert_allclose((views[0] ** 2).sum(axis=1), 6.0)
     assert len(bundle_partitions(tuples, weights, rows, 20)[0]) == 9
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("penalty", 0), ("angle_penalty", -0.01), ("angle_penalty", 0.03), ("n_bundles", 0)),
-        *(("n_rounds", 2.5), ("least_code", 1.0), ("least_code", -0.1)),
-    ],
-)
-def test_bad_parameters_are_named(labels, name, value):
-    """The message has the parameter and its value."""
-    with pytest.raises(InvalidParameterError, match=f"{name}={value!r}"):
-        CorrelationConsensus(3, **{name: value}).fit(labels[0])

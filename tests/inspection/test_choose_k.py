@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_blobs
 from sklearn.metrics import silhouette_score
 
-from coterie import RobustConsensus, coassociation, make_partitions, planted_partitions
+import coterie as ct
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.inspection.choose_k import choose_k
 from coterie.inspection.stability import (
     consensus_cdf,
     proportion_of_ambiguous_pairs,
@@ -27,13 +26,13 @@ BY_RESAMPLES = ("pac", "cdf_area", "delta_area")
 @pytest.fixture(scope="module")
 def spoilt():
     """Return eight noisy copies of a partition into four clusters, and five of a wrong one."""
-    return planted_partitions([50, 40, 30, 20], 13, n_bad=5, noise=0.15, random_state=0)[0]
+    return ct.planted_partitions([50, 40, 30, 20], 13, n_bad=5, noise=0.15, random_state=0)[0]
 
 
 @pytest.fixture(scope="module")
 def choice(spoilt):
     """Return the choice of K for them."""
-    return choose_k(spoilt, range(2, 9), random_state=0)
+    return ct.choose_k(spoilt, range(2, 9), random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +56,8 @@ def _assert_same(a, b):
 )
 def test_planted_clusters_are_counted(sizes, n_bad):
     """The planted number is recommended, with and without a camp of wrong partitions."""
-    P, _ = planted_partitions(sizes, 15, n_bad, noise=0.1, bad_clusters=4, random_state=0)
-    assert choose_k(P, range(2, 9), random_state=0).best_k == len(sizes)
+    P, _ = ct.planted_partitions(sizes, 15, n_bad, noise=0.1, bad_clusters=4, random_state=0)
+    assert ct.choose_k(P, range(2, 9), random_state=0).best_k == len(sizes)
 
 
 def test_objective_falls_and_respects_the_bound(choice):
@@ -72,21 +71,21 @@ def test_objective_falls_and_respects_the_bound(choice):
 def test_objective_is_no_worse_than_the_estimators(spoilt, choice):
     """One pass over all K is as good as a fit for each K."""
     for k, objective in zip(choice.ks[:4], choice.objective, strict=False):
-        est = RobustConsensus(int(k), refine="search", random_state=0).fit(spoilt)
+        est = ct.RobustConsensus(int(k), refine="search", random_state=0).fit(spoilt)
         assert objective <= est.objective_ * (1 + 1e-9)
         assert choice.lower_bound == pytest.approx(est.lower_bound_)
 
 
 def test_the_free_search_is_the_estimators(spoilt, choice):
     """K by the free search is what the estimator returns with n_clusters="free"."""
-    est = RobustConsensus("free", relaxation="l2", random_state=0).fit(spoilt)
+    est = ct.RobustConsensus("free", relaxation="l2", random_state=0).fit(spoilt)
     assert choice.by_criterion["free_search"] == est.n_clusters_
 
 
 def test_eigenvalues_are_those_of_the_believed_coassociation(spoilt, choice):
     """They equal a dense eigendecomposition, and the spectrum from contingency tables."""
     believed = spoilt[:, :8]
-    dense = np.linalg.eigvalsh(coassociation(believed))[::-1][:9]
+    dense = np.linalg.eigvalsh(ct.coassociation(believed))[::-1][:9]
     np.testing.assert_allclose(choice.eigenvalues, dense, rtol=1e-8)
     _, values = least_squares_spectrum(as_label_tuples(believed), np.ones(8), 9)
     np.testing.assert_allclose(choice.eigenvalues, values, rtol=1e-8)
@@ -97,11 +96,11 @@ def test_eigenvalues_are_those_of_the_believed_coassociation(spoilt, choice):
 
 def test_margin_and_information_are_those_of_a_fit():
     """For clear partitions both equal what the estimator of that K has."""
-    P, y = planted_partitions([40, 30, 20], 9, 0, 0.1, random_state=0)
-    est = RobustConsensus(3, refine="search", random_state=0).fit(P)
-    found = choose_k(P, [3], random_state=0)
+    P, y = ct.planted_partitions([40, 30, 20], 9, 0, 0.1, random_state=0)
+    est = ct.RobustConsensus(3, refine="search", random_state=0).fit(P)
+    found = ct.choose_k(P, [3], random_state=0)
     assert found.margin[0] == pytest.approx(est.margin_.mean())
-    perfect = choose_k(np.column_stack([y, y, y]), [3], random_state=0)
+    perfect = ct.choose_k(np.column_stack([y, y, y]), [3], random_state=0)
     shares = np.array([40, 30, 20]) / 90
     assert perfect.information[0] == pytest.approx(-(shares * np.log(shares)).sum())
     assert perfect.margin[0] == pytest.approx(1.0)
@@ -113,25 +112,25 @@ def test_margin_and_information_are_those_of_a_fit():
 def test_order_and_names_change_nothing(seed):
     """Permuted points or partitions and renamed labels give the same choice."""
     rng = np.random.default_rng(seed)
-    P, _ = planted_partitions([25, 15, 10], 7, 2, 0.2, random_state=seed)
+    P, _ = ct.planted_partitions([25, 15, 10], 7, 2, 0.2, random_state=seed)
     P[rng.random(P.shape) < 0.05] = -1
     P[(P < 0).all(axis=1), 0] = 0
     other = P[rng.permutation(50)][:, rng.permutation(7)]
     other = np.where(other >= 0, 10 - other, -1)
-    _assert_same(*(choose_k(p, range(2, 5), random_state=0) for p in (P, other)))
+    _assert_same(*(ct.choose_k(p, range(2, 5), random_state=0) for p in (P, other)))
 
 
 def test_weights_can_be_given_learned_or_equal(spoilt, choice):
     """The weights of the default rule, given as an array, give the same choice; others differ."""
-    given_weights = choose_k(
+    given_weights = ct.choose_k(
         spoilt, range(2, 9), partition_weights=[1] * 8 + [0] * 5, random_state=0
     )
     _assert_same(choice, given_weights)
     for way in (None, "learned"):
-        different = choose_k(spoilt, range(2, 9), partition_weights=way, random_state=0)
+        different = ct.choose_k(spoilt, range(2, 9), partition_weights=way, random_state=0)
         assert different.lower_bound > choice.lower_bound
     with pytest.raises(InvalidParameterError, match="partition_weights='mean'"):
-        choose_k(spoilt, partition_weights="mean")
+        ct.choose_k(spoilt, partition_weights="mean")
 
 
 def test_without_resamples_there_is_no_pac(choice):
@@ -140,13 +139,13 @@ def test_without_resamples_there_is_no_pac(choice):
         assert np.isnan(getattr(choice, name)).all()
     assert choice.by_criterion["pac"] is choice.by_criterion["delta_area"] is None
     X, _ = make_blobs([30, 30, 20], 4, random_state=3)
-    P = {k: make_partitions(X, k, 12, ensemble="kmeans", random_state=0) for k in (2, 3, 4)}
-    assert np.isnan(choose_k(P, random_state=0).pac).all()
+    P = {k: ct.make_partitions(X, k, 12, ensemble="kmeans", random_state=0) for k in (2, 3, 4)}
+    assert np.isnan(ct.choose_k(P, random_state=0).pac).all()
 
 
 def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(resampled):
     """PAC and CDF are those of each ensemble; J and eigenvalues those of all together."""
-    found = choose_k(resampled, random_state=0)
+    found = ct.choose_k(resampled, random_state=0)
     assert found.ks.tolist() == [2, 3, 4, 5]
     assert found.pac.tolist() == [proportion_of_ambiguous_pairs(P) for P in resampled.values()]
     areas = [consensus_cdf(P)[1][1:].mean() for P in resampled.values()]
@@ -154,14 +153,14 @@ def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(resampled):
     largest = np.maximum.accumulate(areas)
     growth = [areas[0], *((a - b) / b for a, b in zip(areas[1:], largest[:-1], strict=True))]
     np.testing.assert_allclose(found.delta_area, growth)
-    pooled = choose_k(np.hstack(list(resampled.values())), (2, 3, 4, 5), random_state=0)
+    pooled = ct.choose_k(np.hstack(list(resampled.values())), (2, 3, 4, 5), random_state=0)
     np.testing.assert_allclose(found.objective, pooled.objective)
     np.testing.assert_allclose(found.eigenvalues, pooled.eigenvalues)
 
 
 def test_the_largest_stable_k_is_recommended(resampled):
     """Three groups, two of them near each other, are stable as two and as three."""
-    found = choose_k(resampled, random_state=0)
+    found = ct.choose_k(resampled, random_state=0)
     assert found.pac[:2].tolist() == [0.0, 0.0]
     assert found.best_k == found.by_criterion["pac"] == 3
     assert "samples of the points" in found.reason
@@ -170,7 +169,7 @@ def test_the_largest_stable_k_is_recommended(resampled):
 def test_unstable_everywhere_falls_back_on_the_partitions():
     """If no K is stable, eigengap and margin decide."""
     X = np.random.default_rng(0).uniform(size=(60, 8))
-    found = choose_k(resampled_ensembles(X, (3, 4, 5), 12, random_state=0), random_state=0)
+    found = ct.choose_k(resampled_ensembles(X, (3, 4, 5), 12, random_state=0), random_state=0)
     assert np.all(found.pac > 0.25 * (1 - found.cdf_area))
     assert found.by_criterion["pac"] is None
     assert "samples of the points" not in found.reason
@@ -182,7 +181,7 @@ def test_one_table_gives_pac_where_it_holds_enough_resamples():
     X, _ = make_blobs([30, 30, 20], 4, random_state=3)
     samples = resampled_ensembles(X, (2, 3, 4), 10, random_state=0)
     P = np.column_stack([samples[2], samples[3], samples[4][:, :9]])
-    found = choose_k(P, (2, 3, 4), random_state=0)
+    found = ct.choose_k(P, (2, 3, 4), random_state=0)
     expected = [proportion_of_ambiguous_pairs(samples[k]) for k in (2, 3)]
     np.testing.assert_allclose(found.pac[:2], expected)
     assert np.isnan(found.pac[2])
@@ -190,7 +189,7 @@ def test_one_table_gives_pac_where_it_holds_enough_resamples():
 
 def test_k_without_an_ensemble_have_no_pac(resampled):
     """If some K have no ensemble, PAC does not decide."""
-    found = choose_k(resampled, range(2, 8), random_state=0)
+    found = ct.choose_k(resampled, range(2, 8), random_state=0)
     assert np.isfinite(found.pac).tolist() == [True] * 4 + [False] * 2
     assert "samples of the points" not in found.reason
 
@@ -198,7 +197,7 @@ def test_k_without_an_ensemble_have_no_pac(resampled):
 def test_frames_and_few_points_are_fine():
     """P may be a frame of text with fewer distinct rows than K."""
     P = pd.DataFrame({"a": list("xxxyy"), "b": list("uuuvv"), "c": list("uuuvv")})
-    found = choose_k(P, random_state=0)
+    found = ct.choose_k(P, random_state=0)
     assert found.ks.tolist() == [2, 3, 4, 5]
     assert found.n_clusters.tolist() == [2, 2, 2, 2]
     assert found.best_k == 2
@@ -206,7 +205,7 @@ def test_frames_and_few_points_are_fine():
 
 def test_ks_are_taken_in_any_order_once(spoilt, choice):
     """Order and repetition of ks, and the other K, do not change the measures of a K."""
-    found = choose_k(spoilt, [4, 2, 3, 4], random_state=0)
+    found = ct.choose_k(spoilt, [4, 2, 3, 4], random_state=0)
     assert found.ks.tolist() == [2, 3, 4]
     np.testing.assert_allclose(found.objective, choice.objective[:3])
 
@@ -214,7 +213,7 @@ def test_ks_are_taken_in_any_order_once(spoilt, choice):
 def test_named_partitions_are_compared_like_a_matrix(spoilt):
     """A mapping of names to label vectors, which every consensus takes, is no set of ensembles."""
     named = {f"run {v}": labels for v, labels in enumerate(spoilt.T)}
-    found, expected = (choose_k(P, range(2, 6), random_state=0) for P in (named, spoilt))
+    found, expected = (ct.choose_k(P, range(2, 6), random_state=0) for P in (named, spoilt))
     assert found.best_k == expected.best_k
     np.testing.assert_array_equal(found.objective, expected.objective)
 
@@ -222,25 +221,25 @@ def test_named_partitions_are_compared_like_a_matrix(spoilt):
 def test_ensembles_of_different_points_are_refused():
     """All ensembles of a mapping must label the same points; its keys must be K."""
     with pytest.raises(InvalidLabelsError, match="k=3 has 3 points, that of k=2 has 2"):
-        choose_k({2: [[0, 0], [1, 1]], 3: [[0, 0], [1, 1], [2, 2]]})
+        ct.choose_k({2: [[0, 0], [1, 1]], 3: [[0, 0], [1, 1], [2, 2]]})
     with pytest.raises(InvalidParameterError, match="'a'"):
-        choose_k({2: [[0, 0], [1, 1]], "a": [[0, 0], [1, 1]]})
+        ct.choose_k({2: [[0, 0], [1, 1]], "a": [[0, 0], [1, 1]]})
     with pytest.raises(InvalidParameterError, match="empty"):
-        choose_k({})
+        ct.choose_k({})
 
 
 def test_features_add_indices_and_change_nothing_else():
     """The indices of the best partition for each K are added; K and the criteria stay."""
     X, _ = make_blobs([40, 30, 30], 4, random_state=0)
-    P = make_partitions(X, 3, 12, ensemble="kmeans", random_state=0)
+    P = ct.make_partitions(X, 3, 12, ensemble="kmeans", random_state=0)
     P[5] = -1  # a point without a label has no index
-    plain = choose_k(P, [2, 3, 4], random_state=0)
-    found = choose_k(P, [2, 3, 4], X=X, random_state=0)
+    plain = ct.choose_k(P, [2, 3, 4], random_state=0)
+    found = ct.choose_k(P, [2, 3, 4], X=X, random_state=0)
     for name, value in vars(plain).items():
         if isinstance(value, np.ndarray) and value.size:
             np.testing.assert_array_equal(getattr(found, name), value, err_msg=name)
     assert found.best_k == plain.best_k == 3
-    est = RobustConsensus(3, refine="search", random_state=0).fit(P)
+    est = ct.RobustConsensus(3, refine="search", random_state=0).fit(P)
     kept = est.labels_ >= 0
     assert found.silhouette[1] == pytest.approx(silhouette_score(X[kept], est.labels_[kept]))
     assert {"silhouette", "calinski_harabasz", "davies_bouldin"} <= set(found.to_frame())
@@ -252,4 +251,4 @@ def test_features_add_indices_and_change_nothing_else():
 def test_features_of_other_points_are_refused(spoilt):
     """X needs a row for each point."""
     with pytest.raises(InvalidParameterError, match="X has 3 rows for 140 points"):
-        choose_k(spoilt, [2, 3], X=np.eye(3))
+        ct.choose_k(spoilt, [2, 3], X=np.eye(3))

@@ -52,34 +52,28 @@ def test_small_two_by_two_tables_are_tested_exactly():
     assert row.p_value == pytest.approx(stats.fisher_exact([[3, 0], [1, 3]]).pvalue)
 
 
-def test_permuted_tables_have_the_exact_p_value():
-    """Random tables give the share of all permutations with as large a statistic."""
-    labels, value = np.array([0, 0, 1, 1, 2, 2]), np.array(list("aababc"))
-
-    def chi2(order):
-        table = stats.contingency.crosstab(labels, value[list(order)]).count
-        return stats.chi2_contingency(table, correction=False).statistic
-
-    found = chi2(range(6))
-    exact = np.mean([chi2(order) >= found - 1e-9 for order in permutations(range(6))])
-    row = only(factor_tests(labels, {"x": value}, random_state=0))
-    assert row.test == "chi-squared, permuted"
-    assert row.p_value == pytest.approx(exact, abs=0.02)
-
-
-def test_permuted_ranks_have_the_exact_p_value():
-    """Permuted ranks give the share of all permutations with as large a statistic."""
-    labels, value = np.array([0, 0, 1, 1, 2, 2]), np.array([1, 2, 4, 4, 3, 9.0])
+@pytest.mark.parametrize(
+    ("value", "test"),
+    [
+        (np.array(list("aababc")), "chi-squared, permuted"),
+        (np.array([1, 2, 4, 4, 3, 9.0]), "Kruskal-Wallis, permuted"),
+    ],
+)
+def test_few_points_have_the_exact_p_value(value, test):
+    """Random permutations give the share of all of them with as large a statistic."""
+    labels = np.array([0, 0, 1, 1, 2, 2])
 
     def statistic(order):
         x = value[list(order)]
-        return stats.kruskal(*(x[labels == b] for b in range(3))).statistic
+        if x.dtype == float:
+            return stats.kruskal(*(x[labels == b] for b in range(3))).statistic
+        table = stats.contingency.crosstab(labels, x).count
+        return stats.chi2_contingency(table, correction=False).statistic
 
     found = statistic(range(6))
     exact = np.mean([statistic(order) >= found - 1e-9 for order in permutations(range(6))])
     row = only(factor_tests(labels, {"x": value}, random_state=0))
-    assert row.test == "Kruskal-Wallis, permuted"
-    assert row.p_value == pytest.approx(exact, abs=0.02)
+    assert row.test == test and row.p_value == pytest.approx(exact, abs=0.02)
 
 
 def test_factors_without_association_are_rarely_significant():
@@ -148,12 +142,24 @@ def test_numbers_that_look_like_codes_are_named():
 
 
 @pytest.mark.parametrize(
-    ("categories", "message"), [(["sexe"], "'sexe', but the factors are 'sex'"), ("sex", "a list")]
+    ("labels", "factors", "options", "error", "message"),
+    [
+        ([0, 1], {"x": [1, 2, 3]}, {}, InvalidParameterError, r"'x' has shape \(3,\) for 2 labels"),
+        ([0, 1], np.eye(2), {}, InvalidParameterError, "without names of columns"),
+        ([[0], [1]], {"x": [1, 2]}, {}, InvalidLabelsError, "not a table"),
+        ([-1, -1], {"x": [1, 2]}, {}, InvalidLabelsError, "no point has a label"),
+        ([0, 1], {"x": [1, 2]}, {"n_permutations": 0}, InvalidParameterError, "n_permutations=0"),
+        # a name that is no factor would change nothing
+        *(
+            ([0, 1], {"sex": [0, 1]}, {"categories": names}, InvalidParameterError, message)
+            for names, message in [(["sexe"], "'sexe', but the factors are 'sex'"), ("sex", "list")]
+        ),
+    ],
 )
-def test_unknown_categories_are_refused(categories, message):
-    """A name that is no factor would change nothing, so it is an error."""
-    with pytest.raises(InvalidParameterError, match=message):
-        factor_tests([0, 1], {"sex": [0, 1]}, categories=categories)
+def test_unusable_input_is_refused(labels, factors, options, error, message):
+    """The message says what is wrong."""
+    with pytest.raises(error, match=message):
+        factor_tests(labels, factors, **options)
 
 
 def test_factors_that_do_not_vary_have_no_test():
@@ -172,20 +178,3 @@ def test_an_estimator_gives_its_labels():
     est = AgglomerativeClustering(2).fit(np.arange(24)[:, None])
     factors = {"age": np.arange(24) % 5 + 0.5}
     assert factor_tests(est, factors) == factor_tests(est.labels_, factors)
-
-
-@pytest.mark.parametrize(
-    ("labels", "factors", "error", "message"),
-    [
-        ([0, 1], {"x": [1, 2, 3]}, InvalidParameterError, r"'x' has shape \(3,\) for 2 labels"),
-        ([0, 1], np.eye(2), InvalidParameterError, "without names of columns"),
-        ([[0], [1]], {"x": [1, 2]}, InvalidLabelsError, "not a table"),
-        ([-1, -1], {"x": [1, 2]}, InvalidLabelsError, "no point has a label"),
-    ],
-)
-def test_unusable_input_is_refused(labels, factors, error, message):
-    """The message says what is wrong."""
-    with pytest.raises(error, match=message):
-        factor_tests(labels, factors)
-    with pytest.raises(InvalidParameterError, match="n_permutations=0"):
-        factor_tests([0, 1], {"x": [1, 2]}, n_permutations=0)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
-from coterie import coassociation, planted_partitions
+import coterie as ct
 from coterie.errors import InvalidParameterError
 from coterie.inspection import stability
 from coterie.inspection.stability import (
@@ -58,7 +58,7 @@ def test_cdf_and_pac_equal_their_definitions(P, n_bins):
 
 def test_blocks_do_not_change_the_answer(monkeypatch):
     """Small blocks of rows count the same pairs as one block."""
-    P, _ = planted_partitions([30, 20], 12, 0, 0.3, random_state=0)
+    P, _ = ct.planted_partitions([30, 20], 12, 0, 0.3, random_state=0)
     P[np.random.default_rng(0).random(P.shape) < 0.2] = -1
     whole = consensus_cdf(P)[1], proportion_of_ambiguous_pairs(P)
     monkeypatch.setattr(stability, "_CELLS_A_BLOCK", 120)
@@ -69,7 +69,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
 def test_pairs_of_soft_partitions_are_those_of_their_coassociation():
     """c.d.f. and PAC are those of M over pairs that some partition labels."""
     P = random_memberships(np.random.default_rng(0), 40, [2, 3, 3])
-    M = coassociation(P)[np.triu(pair_matrices(P)[1].sum(axis=0) > 0, 1)]
+    M = ct.coassociation(P)[np.triu(pair_matrices(P)[1].sum(axis=0) > 0, 1)]
     x, cdf = consensus_cdf(P, 20)
     assert cdf == pytest.approx([(M <= edge).mean() for edge in x])
     ambiguous = ((M > 0.3) & (M < 0.6)).mean()
@@ -78,7 +78,7 @@ def test_pairs_of_soft_partitions_are_those_of_their_coassociation():
 
 def test_large_inputs_are_sampled_independently_of_their_order():
     """The PAC of a sample is close to that of all points and independent of order and names."""
-    P, _ = planted_partitions([500, 400, 300], 15, 0, 0.4, random_state=0)
+    P, _ = ct.planted_partitions([500, 400, 300], 15, 0, 0.4, random_state=0)
     whole = proportion_of_ambiguous_pairs(P)
     sample = proportion_of_ambiguous_pairs(P, max_points=300)
     assert sample == pytest.approx(whole, abs=0.05)

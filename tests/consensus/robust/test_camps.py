@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from coterie import RobustConsensus, partition_report, planted_partitions
+import coterie as ct
 from coterie.consensus.robust.camps import (
     CUT,
     GroupMoments,
@@ -29,7 +29,7 @@ def counts_of(P):
 
 def test_agreement_is_the_adjusted_rand_index():
     """The agreement of every pair equals scikit-learn's adjusted Rand index."""
-    P, _ = planted_partitions([40, 20, 10], 6, 2, 0.3, random_state=0)
+    P, _ = ct.planted_partitions([40, 20, 10], 6, 2, 0.3, random_state=0)
     agreement = partition_agreement(P).agreement
     for v in range(6):
         for w in range(6):
@@ -50,7 +50,7 @@ def test_deviation_is_that_of_random_permutations():
 def test_wrong_partitions_are_set_aside(correlated):
     """Exactly the partitions that are independent of the majority lose their vote."""
     for seed in range(4):
-        P, _ = planted_partitions(
+        P, _ = ct.planted_partitions(
             [120, 60, 40], 10, 4, 0.2, correlated=correlated, random_state=seed
         )
         dissent = partition_agreement(P)
@@ -77,7 +77,7 @@ def test_weak_but_real_agreement_keeps_the_vote():
 def test_missing_labels_do_not_part_a_camp(noise, missing):
     """If each partition labels other points, camps are those of the complete partitions."""
     for seed in range(3):
-        P, _ = planted_partitions([100, 50, 30, 20], 20, 6, noise, random_state=seed)
+        P, _ = ct.planted_partitions([100, 50, 30, 20], 20, 6, noise, random_state=seed)
         P = np.where(np.random.default_rng(seed).random(P.shape) < missing, -1, P)
         P = P[(P >= 0).any(axis=1)]
         assert partition_agreement(P).weights.tolist() == [1.0] * 14 + [0.0] * 6
@@ -85,7 +85,7 @@ def test_missing_labels_do_not_part_a_camp(noise, missing):
 
 def test_equal_camps_all_keep_their_vote():
     """Of two equally large camps both keep their votes, and the result is tied."""
-    P, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
+    P, _ = ct.planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
     dissent = partition_agreement(P)
     assert dissent.tied and dissent.weights.tolist() == [1.0] * 8
     assert sorted(np.bincount(dissent.groups)) == [4, 4]
@@ -94,7 +94,7 @@ def test_equal_camps_all_keep_their_vote():
 
 def test_constant_partitions_agree_with_no_other():
     """A partition with one cluster scores 0 with all others, also with its copies."""
-    P, _ = planted_partitions([60, 40], 4, 0, 0.1, random_state=0)
+    P, _ = ct.planted_partitions([60, 40], 4, 0, 0.1, random_state=0)
     P = np.column_stack([P, np.zeros((100, 5), dtype=int)])
     dissent = partition_agreement(P)
     assert dissent.weights.tolist() == [1.0] * 4 + [0.0] * 5
@@ -122,7 +122,7 @@ def test_deviations_have_bounds(copies, score):
 
 def named_partitions(names):
     """Five partitions in columns of these names, of which the last two are wrong."""
-    P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
+    P, _ = ct.planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
     return pd.DataFrame(P, columns=names)
 
 
@@ -131,7 +131,7 @@ def test_repr_has_the_sizes_of_the_camps():
     assert repr(partition_agreement(named_partitions(list("abcde")))) == (
         "Dissent(5 partitions, 2 camps: 3 + 2)"
     )
-    tied, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
+    tied, _ = ct.planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
     assert repr(partition_agreement(tied)) == "Dissent(8 partitions, 2 camps: 4 + 4, tied)"
     assert repr(partition_agreement([[0], [1], [1]])) == "Dissent(1 partition, 1 camp: 1)"
 
@@ -148,7 +148,7 @@ def test_notebooks_show_a_table_of_the_camps():
 @pytest.mark.parametrize("copies", [10**3, 10**9])
 def test_camps_do_not_depend_on_how_many_points_there_are(copies):
     """Multiplicities up to 10⁹ do not change the camps."""
-    P, _ = planted_partitions([60, 40], 7, 3, 0.2, random_state=0)
+    P, _ = ct.planted_partitions([60, 40], 7, 3, 0.2, random_state=0)
     tuples = compress_labels(as_label_matrix(P), np.full(100, float(copies)))
     counts = count_pairs(tuples, all_contingencies(tuples))
     camps = find_camps(counts).reordered(np.argsort(tuples.partition_order))
@@ -158,7 +158,7 @@ def test_camps_do_not_depend_on_how_many_points_there_are(copies):
 def test_groups_agree_where_pairs_do_not():
     """Weak partitions whose pairs agree by chance only are one camp, with any number of points."""
     for n in (200, 2000):
-        P, _ = planted_partitions([n // 4] * 4, 60, 0, 0.7, random_state=0)
+        P, _ = ct.planted_partitions([n // 4] * 4, 60, 0, 0.7, random_state=0)
         dissent = partition_agreement(P)
         pairs = dissent.scores[~np.eye(60, dtype=bool)]
         assert np.median(pairs) < 4
@@ -205,7 +205,7 @@ def test_scores_of_soft_partitions_are_those_of_random_permutations():
 
 def test_camps_follow_the_order_of_the_partitions():
     """Partitions in another order have the same agreement, scores, camps and names."""
-    P, _ = planted_partitions([60, 40, 20], 7, 3, 0.2, random_state=0)
+    P, _ = ct.planted_partitions([60, 40, 20], 7, 3, 0.2, random_state=0)
     table = pd.DataFrame(P, columns=list("abcdefg"))
     order = np.random.default_rng(0).permutation(7)
     found, moved = partition_agreement(table), partition_agreement(table[table.columns[order]])
@@ -304,8 +304,8 @@ def test_a_weak_member_of_a_camp_is_named():
     dissent = partition_agreement(pd.DataFrame(P, columns=list("abcdefghi")))
     assert dissent.weights.min() == 1 and np.flatnonzero(dissent.weak).tolist() == [3]
     assert dissent.in_words() == "all 9 partitions agree beyond chance; 1 only weakly (d)"
-    est = RobustConsensus(4, random_state=0).fit(P)
-    assert [row.name for row in partition_report(est) if row.weak] == ["3"]
+    est = ct.RobustConsensus(4, random_state=0).fit(P)
+    assert [row.name for row in ct.partition_report(est) if row.weak] == ["3"]
 
 
 @pytest.mark.parametrize("kind", ["equally noisy", "other numbers of clusters", "few labels"])

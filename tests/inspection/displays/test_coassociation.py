@@ -9,17 +9,7 @@ from matplotlib.colors import to_hex
 from scipy.cluster.hierarchy import cophenet, dendrogram, is_valid_linkage, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from coterie import (
-    ClusterConsensusDisplay,
-    ClustermapDisplay,
-    CoassociationDisplay,
-    EvidenceAccumulation,
-    L2Consensus,
-    cluster_consensus,
-    coassociation,
-    item_consensus,
-    planted_partitions,
-)
+import coterie as ct
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.displays.colours_and_axes import cluster_colours
 from soft_memberships import random_memberships
@@ -27,8 +17,8 @@ from soft_memberships import random_memberships
 
 def test_heat_map_is_the_weighted_coassociation_reordered(spoilt, fitted):
     """The heat map is M with the weights of the estimator, in the order of ``points``."""
-    display = CoassociationDisplay.from_estimator(fitted, spoilt)
-    M = coassociation(spoilt, fitted.partition_weights_)
+    display = ct.CoassociationDisplay.from_estimator(fitted, spoilt)
+    M = ct.coassociation(spoilt, fitted.partition_weights_)
     drawn = np.asarray(display.image_.get_array())
     np.testing.assert_allclose(drawn, M[np.ix_(display.points, display.points)], rtol=1e-12)
     assert sorted(display.points) == list(range(100))
@@ -51,18 +41,18 @@ def test_heat_map_is_the_weighted_coassociation_reordered(spoilt, fitted):
 
 def test_confidence_of_any_labels_is_that_of_a_consensus(spoilt):
     """With the labels of a consensus, the default order is that of its confidence."""
-    est = L2Consensus(3, random_state=0).fit(spoilt)
-    of_estimator = CoassociationDisplay.from_estimator(est, spoilt)
-    of_labels = CoassociationDisplay.from_labels(spoilt, est.labels_)
+    est = ct.L2Consensus(3, random_state=0).fit(spoilt)
+    of_estimator = ct.CoassociationDisplay.from_estimator(est, spoilt)
+    of_labels = ct.CoassociationDisplay.from_labels(spoilt, est.labels_)
     assert of_labels.points.tolist() == of_estimator.points.tolist()
 
 
 def test_labels_may_be_text_and_tables_frames(spoilt):
     """Ticks have the names of the clusters; a frame gives the same matrix as an array."""
     names = np.array(["low", "high"])[(spoilt[:, 0] > 0).astype(int)]
-    display = CoassociationDisplay.from_labels(pd.DataFrame(spoilt), names)
+    display = ct.CoassociationDisplay.from_labels(pd.DataFrame(spoilt), names)
     assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["high", "low"]
-    array = CoassociationDisplay.from_labels(spoilt, names)
+    array = ct.CoassociationDisplay.from_labels(spoilt, names)
     np.testing.assert_array_equal(display.matrix, array.matrix)
 
 
@@ -71,30 +61,30 @@ def test_values_of_the_wrong_length_are_refused(spoilt, name):
     """The message has both lengths; the number of points shown is checked, too."""
     values = {"labels": spoilt[:, 0], "confidence": np.ones(100)} | {name: np.zeros(7)}
     with pytest.raises(InvalidLabelsError, match=rf"{name} has shape \(7,\), P has 100 points"):
-        CoassociationDisplay.from_labels(spoilt, **values)
+        ct.CoassociationDisplay.from_labels(spoilt, **values)
     with pytest.raises(InvalidParameterError, match="max_points=0"):
-        CoassociationDisplay.from_labels(spoilt, spoilt[:, 0], max_points=0)
+        ct.CoassociationDisplay.from_labels(spoilt, spoilt[:, 0], max_points=0)
 
 
-@pytest.mark.parametrize("display", [CoassociationDisplay, ClustermapDisplay])
+@pytest.mark.parametrize("display", [ct.CoassociationDisplay, ct.ClustermapDisplay])
 def test_soft_partitions_have_a_heat_map(display):
     """Memberships give the co-association of memberships."""
     P = random_memberships(np.random.default_rng(0), 12, [2, 3, 3], missing=False)
-    est = L2Consensus(2, random_state=0).fit(P)
-    shown = [display.from_estimator(est), CoassociationDisplay.from_labels(P, est.labels_)]
+    est = ct.L2Consensus(2, random_state=0).fit(P)
+    shown = [display.from_estimator(est), ct.CoassociationDisplay.from_labels(P, est.labels_)]
     for one in shown:
-        np.testing.assert_allclose(one.matrix, coassociation(P)[np.ix_(one.points, one.points)])
+        np.testing.assert_allclose(one.matrix, ct.coassociation(P)[np.ix_(one.points, one.points)])
 
 
 @pytest.fixture(scope="module")
 def display(fitted):
     """Return the display of the shared consensus."""
-    return ClustermapDisplay.from_estimator(fitted)
+    return ct.ClustermapDisplay.from_estimator(fitted)
 
 
 def test_heat_map_is_in_the_order_of_the_tree(spoilt, fitted, display):
     """M has the weights of the estimator; the leaves of the tree are 0, 1, 2, … from the top."""
-    M = coassociation(spoilt, fitted.partition_weights_)
+    M = ct.coassociation(spoilt, fitted.partition_weights_)
     np.testing.assert_allclose(display.matrix, M[np.ix_(display.points, display.points)])
     assert sorted(display.points) == list(range(100))
     assert display.labels.tolist() == fitted.labels_[display.points].tolist()
@@ -111,10 +101,10 @@ def test_heat_map_is_in_the_order_of_the_tree(spoilt, fitted, display):
 
 def test_tree_is_average_linkage():
     """The tree has the distances of SciPy's average linkage on 1 − M, if there are no ties."""
-    P, _ = planted_partitions([15, 10], 9, n_bad=0, noise=0.4, random_state=0)
+    P, _ = ct.planted_partitions([15, 10], 9, n_bad=0, noise=0.4, random_state=0)
     weights = np.random.default_rng(0).random(9)
-    est = EvidenceAccumulation(2, partition_weights=weights).fit(P)
-    display = ClustermapDisplay.from_estimator(est)
+    est = ct.EvidenceAccumulation(2, partition_weights=weights).fit(P)
+    display = ct.ClustermapDisplay.from_estimator(est)
     D = squareform(1 - display.matrix, checks=False)
     np.testing.assert_allclose(cophenet(display.tree), cophenet(linkage(D, "average")))
 
@@ -151,19 +141,19 @@ def test_branches_within_a_cluster_have_its_colour(display):
 def test_one_and_two_points_have_trees():
     """A tree needs no minimum number of points; a chain of 1,500 merges is drawn, too."""
     for n in (1, 2):
-        est = EvidenceAccumulation(1).fit(np.zeros((n, 2), dtype=int))
-        assert ClustermapDisplay.from_estimator(est).tree.shape == (n - 1, 4)
+        est = ct.EvidenceAccumulation(1).fit(np.zeros((n, 2), dtype=int))
+        assert ct.ClustermapDisplay.from_estimator(est).tree.shape == (n - 1, 4)
     chain = np.triu(np.ones((1_500, 30), dtype=int), -1_470)
-    est = EvidenceAccumulation(2).fit(chain)
-    display = ClustermapDisplay.from_estimator(est, max_points=1_500)
+    est = ct.EvidenceAccumulation(2).fit(chain)
+    display = ct.ClustermapDisplay.from_estimator(est, max_points=1_500)
     assert len(display.tree) == 1_499
 
 
 def test_numbers_are_those_of_the_functions(fitted):
     """Bars have the cluster consensus; points are by cluster and falling item consensus."""
-    display = ClusterConsensusDisplay.from_estimator(fitted)
-    np.testing.assert_array_equal(display.cluster_consensus, cluster_consensus(fitted))
-    np.testing.assert_array_equal(display.item_consensus, item_consensus(fitted)[display.points])
+    display = ct.ClusterConsensusDisplay.from_estimator(fitted)
+    np.testing.assert_array_equal(display.cluster_consensus, ct.cluster_consensus(fitted))
+    np.testing.assert_array_equal(display.item_consensus, ct.item_consensus(fitted)[display.points])
     assert display.labels.tolist() == np.sort(fitted.labels_).tolist()
     assert sorted(display.points) == list(range(100))
     for cluster in range(3):
@@ -177,7 +167,7 @@ def test_numbers_are_those_of_the_functions(fitted):
 
 def test_parts_of_a_bar_are_stacked_with_the_own_cluster_below(fitted):
     """The parts of a bar do not overlap, begin at 0 with the own cluster, and sum to its height."""
-    display = ClusterConsensusDisplay.from_estimator(fitted)
+    display = ct.ClusterConsensusDisplay.from_estimator(fitted)
     areas = [area.get_paths()[0] for area in display.items_ax_.collections]
     for i in (0, 70, 99):
         items, own = display.item_consensus[i], display.labels[i]
@@ -191,7 +181,7 @@ def test_parts_of_a_bar_are_stacked_with_the_own_cluster_below(fitted):
 
 def test_a_single_point_has_no_bar():
     """A cluster without pairs is labelled as one point."""
-    est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1]])
-    display = ClusterConsensusDisplay.from_estimator(est)
+    est = ct.EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1]])
+    display = ct.ClusterConsensusDisplay.from_estimator(est)
     assert [bar.get_height() for bar in display.bars_] == [1, 0]
     assert [text.get_text() for text in display.ax_.texts] == ["1.00", "one point"]

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from coterie import (
-    CoassociationDisplay,
-    ConvergenceDisplay,
-    PartitionAgreementDisplay,
-    coassociation,
-)
+import coterie as ct
 from coterie.errors import InvalidLabelsError, InvalidParameterError, MissingExtraError
 from coterie.inspection.displays.coassociation import coassociation_of_points
 from coterie.inspection.displays.colours_and_axes import (
@@ -59,22 +54,22 @@ def test_distance_is_that_of_the_reader_who_sees_least():
 def test_panels_take_the_place_of_a_subplot(fitted):
     """The panels replace a given subplot; other axes are refused."""
     figure, (left, right) = plt.subplots(1, 2, layout="constrained")
-    display = PartitionAgreementDisplay.from_estimator(fitted, ax=right)
+    display = ct.PartitionAgreementDisplay.from_estimator(fitted, ax=right)
     assert display.figure_ is figure
     assert not right.axison
     figure.canvas.draw()
     assert display.ax_.get_position().x0 > left.get_position().x1
     with pytest.raises(InvalidParameterError, match="not a subplot"):
-        ConvergenceDisplay.from_estimator(fitted, ax=figure.add_axes((0, 0, 1, 1)))
+        ct.ConvergenceDisplay.from_estimator(fitted, ax=figure.add_axes((0, 0, 1, 1)))
 
 
 def test_without_matplotlib_the_extra_is_named(spoilt, fitted, monkeypatch):
     """The error says what to install."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for draw in (
-        lambda: CoassociationDisplay.from_estimator(fitted, spoilt),
-        lambda: PartitionAgreementDisplay.from_estimator(fitted),
-        lambda: ConvergenceDisplay.from_estimator(fitted),
+        lambda: ct.CoassociationDisplay.from_estimator(fitted, spoilt),
+        lambda: ct.PartitionAgreementDisplay.from_estimator(fitted),
+        lambda: ct.ConvergenceDisplay.from_estimator(fitted),
     ):
         with pytest.raises(MissingExtraError, match=r"pip install .*\[plots\]'"):
             draw()
@@ -115,7 +110,7 @@ def test_points_with_equal_labels_have_their_own_rows(spoilt):
     points = np.array([3, 13, 0, 19])
     alpha = np.arange(1.0, 11)
     M = coassociation_of_points(tuples, points, alpha[tuples.partition_order])
-    np.testing.assert_allclose(M, coassociation(P, alpha)[np.ix_(points, points)])
+    np.testing.assert_allclose(M, ct.coassociation(P, alpha)[np.ix_(points, points)])
 
 
 def test_ensembles_label_the_same_points(spoilt):

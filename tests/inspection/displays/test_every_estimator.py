@@ -5,36 +5,25 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from coterie import (
-    ChooseKDisplay,
-    ClusterConsensusDisplay,
-    ClustermapDisplay,
-    CoassociationDisplay,
-    ConsensusCDFDisplay,
-    ConsensusClusterer,
-    ConvergenceDisplay,
-    MultiViewClusterer,
-    MultiViewKMeans,
-    PartitionAgreementDisplay,
-    PointsDisplay,
-    RobustConsensus,
-    RobustSpectral,
-    TrackingDisplay,
-    coassociation,
-)
+import coterie as ct
 from coterie.consensus.registry import make_consensus
 from coterie.errors import InvalidParameterError
 
 OF_PARTITIONS = [
-    ChooseKDisplay,
-    ClusterConsensusDisplay,
-    ClustermapDisplay,
-    CoassociationDisplay,
-    ConsensusCDFDisplay,
-    PartitionAgreementDisplay,
-    TrackingDisplay,
+    ct.ChooseKDisplay,
+    ct.ClusterConsensusDisplay,
+    ct.ClustermapDisplay,
+    ct.CoassociationDisplay,
+    ct.ConsensusCDFDisplay,
+    ct.PartitionAgreementDisplay,
+    ct.TrackingDisplay,
 ]
-OF_POINTS = [ClusterConsensusDisplay, ClustermapDisplay, CoassociationDisplay, TrackingDisplay]
+OF_POINTS = [
+    ct.ClusterConsensusDisplay,
+    ct.ClustermapDisplay,
+    ct.CoassociationDisplay,
+    ct.TrackingDisplay,
+]
 
 
 @pytest.fixture(scope="module", name="X")
@@ -48,12 +37,12 @@ def features():
 def clusterers(X):
     """A clusterer of features and one of two views, which hold a consensus."""
     return (
-        ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X),
-        MultiViewClusterer(2, n_partitions=3, random_state=0).fit([X[:, :1], X[:, 1:]]),
+        ct.ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X),
+        ct.MultiViewClusterer(2, n_partitions=3, random_state=0).fit([X[:, :1], X[:, 1:]]),
     )
 
 
-@pytest.mark.parametrize("display", [*OF_PARTITIONS, ConvergenceDisplay])
+@pytest.mark.parametrize("display", [*OF_PARTITIONS, ct.ConvergenceDisplay])
 def test_pictures_are_drawn_in_place_of_given_axes(display, fitted):
     """A display draws on given axes, or puts its panels in their place."""
     figure, ax = plt.subplots()
@@ -94,10 +83,10 @@ def test_points_outside_the_fit_are_not_shown(display, spoilt):
     """``points`` are rows of P, even if some rows have no label and others have weight 0."""
     P, weights = spoilt.copy(), np.ones(100)
     P[[3, 50]], weights[[0, 70, 99]] = -1, 0
-    est = RobustConsensus(3, random_state=0).fit(P, sample_weight=weights)
+    est = ct.RobustConsensus(3, random_state=0).fit(P, sample_weight=weights)
     drawn = display.from_estimator(est)
     assert sorted(drawn.points) == sorted(set(range(100)) - {0, 3, 50, 70, 99})
-    if display is not TrackingDisplay:
+    if display is not ct.TrackingDisplay:
         assert drawn.labels.tolist() == est.labels_[drawn.points].tolist()
 
 
@@ -117,18 +106,18 @@ def test_consensus_functions_have_pictures(key, spoilt):
 def test_a_clusterer_has_convergence_and_points(X, clusterers):
     """The relaxation of the consensus, and the features of the clusterer, are drawn, too."""
     est = clusterers[0]
-    assert len(ConvergenceDisplay.from_estimator(est).ax_.lines) == 1
-    assert PointsDisplay.from_estimator(est, X).confidence is not None
+    assert len(ct.ConvergenceDisplay.from_estimator(est).ax_.lines) == 1
+    assert ct.PointsDisplay.from_estimator(est, X).confidence is not None
 
 
 @pytest.mark.parametrize("display", OF_PARTITIONS)
 def test_estimators_without_partitions_are_refused(display, X, spoilt):
     """The message names estimators that have partitions; unfitted ones are refused, too."""
-    views = MultiViewKMeans(2, random_state=0).fit([X, X])
-    for est in (views, RobustSpectral(3, random_state=0).fit(coassociation(spoilt))):
+    views = ct.MultiViewKMeans(2, random_state=0).fit([X, X])
+    for est in (views, ct.RobustSpectral(3, random_state=0).fit(ct.coassociation(spoilt))):
         with pytest.raises(InvalidParameterError, match="is not a consensus of partitions; give"):
             display.from_estimator(est)
-    for unfitted in (RobustConsensus(2), ConsensusClusterer(2)):
-        for kind in (display, ConvergenceDisplay):
+    for unfitted in (ct.RobustConsensus(2), ct.ConsensusClusterer(2)):
+        for kind in (display, ct.ConvergenceDisplay):
             with pytest.raises(NotFittedError):
                 kind.from_estimator(unfitted)

@@ -10,17 +10,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from sklearn.metrics import adjusted_rand_score
 
-from coterie import (
-    ChooseKDisplay,
-    ConsensusCDFDisplay,
-    EvidenceAccumulation,
-    L2Consensus,
-    LocallyWeightedConsensus,
-    RobustConsensus,
-    TrackingDisplay,
-    choose_k,
-    planted_partitions,
-)
+import coterie as ct
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.colours_and_axes import cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import carry_colours
@@ -29,8 +19,8 @@ from coterie.inspection.stability import consensus_cdf, resampled_ensembles
 
 def test_choice_is_drawn_with_the_chosen_k_marked(spoilt):
     """Each panel has the curve of a criterion and a mark at the recommended K."""
-    choice = choose_k(spoilt, range(2, 7), random_state=0)
-    display = ChooseKDisplay.from_choice(choice)
+    choice = ct.choose_k(spoilt, range(2, 7), random_state=0)
+    display = ct.ChooseKDisplay.from_choice(choice)
     assert list(display.axes_) == ["objective", "margin", "relative_eigengap", "agreement"]
     assert display.ax_ is display.axes_["objective"]
     for name, panel in display.axes_.items():
@@ -45,19 +35,19 @@ def test_choice_is_drawn_with_the_chosen_k_marked(spoilt):
 def test_resampled_choice_has_a_panel_of_ambiguous_pairs():
     """PAC has a panel if it is available; a single K gives panels with single points."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
-    choice = choose_k(resampled_ensembles(X, (2, 3), 12, random_state=0), random_state=0)
-    display = ChooseKDisplay.from_choice(choice)
+    choice = ct.choose_k(resampled_ensembles(X, (2, 3), 12, random_state=0), random_state=0)
+    display = ct.ChooseKDisplay.from_choice(choice)
     assert display.axes_["pac"].lines[0].get_ydata().tolist() == choice.pac.tolist()
-    P, _ = planted_partitions([20, 10], 4, 0, 0.1, random_state=0)
-    display = ChooseKDisplay.from_choice(choose_k(P, [2], random_state=0))
+    P, _ = ct.planted_partitions([20, 10], 4, 0, 0.1, random_state=0)
+    display = ct.ChooseKDisplay.from_choice(ct.choose_k(P, [2], random_state=0))
     assert [panel.lines[0].get_xdata().tolist() for panel in display.axes_.values()] == [[2]] * 4
 
 
 def test_partitions_of_an_estimator_are_compared(spoilt):
     """Without a stored choice the fitted partitions are compared, with their weights."""
-    est = RobustConsensus(3, random_state=0).fit(spoilt)
-    display = ChooseKDisplay.from_estimator(est, range(2, 6))
-    expected = choose_k(
+    est = ct.RobustConsensus(3, random_state=0).fit(spoilt)
+    display = ct.ChooseKDisplay.from_estimator(est, range(2, 6))
+    expected = ct.choose_k(
         spoilt, range(2, 6), partition_weights=est.partition_weights_, random_state=0
     )
     assert display.choice.best_k == expected.best_k
@@ -66,10 +56,10 @@ def test_partitions_of_an_estimator_are_compared(spoilt):
 
 def test_a_stored_choice_is_drawn(spoilt):
     """``k_choice_`` is drawn as it is, unless other K are asked for."""
-    est = L2Consensus(3, random_state=0).fit(spoilt)
-    est.k_choice_ = replace(choose_k(spoilt, [2, 3, 4], random_state=0), best_k=4)
-    assert ChooseKDisplay.from_estimator(est).choice is est.k_choice_
-    assert ChooseKDisplay.from_estimator(est, [2, 3]).choice.ks.tolist() == [2, 3]
+    est = ct.L2Consensus(3, random_state=0).fit(spoilt)
+    est.k_choice_ = replace(ct.choose_k(spoilt, [2, 3, 4], random_state=0), best_k=4)
+    assert ct.ChooseKDisplay.from_estimator(est).choice is est.k_choice_
+    assert ct.ChooseKDisplay.from_estimator(est, [2, 3]).choice.ks.tolist() == [2, 3]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +71,7 @@ def ensembles():
 
 def test_every_k_has_the_curve_of_its_ensemble(ensembles):
     """Curves are those of ``consensus_cdf``, in rising order of K; growth is that of choose_k."""
-    display = ConsensusCDFDisplay.from_ensembles({k: ensembles[k] for k in (4, 2, 3)})
+    display = ct.ConsensusCDFDisplay.from_ensembles({k: ensembles[k] for k in (4, 2, 3)})
     assert display.ks.tolist() == [2, 3, 4]
     for line, k in zip(display.ax_.lines, (2, 3, 4), strict=True):
         x, cdf = consensus_cdf(ensembles[k])
@@ -89,7 +79,7 @@ def test_every_k_has_the_curve_of_its_ensemble(ensembles):
         np.testing.assert_array_equal(line.get_ydata(), cdf)
         assert line.get_label() == f"K = {k}"
     assert len({tuple(line.get_color()) for line in display.ax_.lines}) == 3
-    expected = choose_k(ensembles, random_state=0).delta_area
+    expected = ct.choose_k(ensembles, random_state=0).delta_area
     np.testing.assert_allclose(display.delta_area, expected)
     np.testing.assert_allclose(display.delta_ax_.lines[0].get_ydata(), expected)
 
@@ -97,11 +87,11 @@ def test_every_k_has_the_curve_of_its_ensemble(ensembles):
 def test_one_curve_has_no_growth(spoilt, ensembles):
     """An estimator, or a single K, gives one curve and one panel, on given axes if there are."""
     _, ax = plt.subplots()
-    display = ConsensusCDFDisplay.from_estimator(RobustConsensus(3).fit(spoilt), ax=ax)
+    display = ct.ConsensusCDFDisplay.from_estimator(ct.RobustConsensus(3).fit(spoilt), ax=ax)
     np.testing.assert_array_equal(display.cdf, [consensus_cdf(spoilt)[1]])
     assert display.names == ["10 partitions"]
     assert display.ax_ is ax
-    single = ConsensusCDFDisplay.from_ensembles({3: ensembles[3]})
+    single = ct.ConsensusCDFDisplay.from_ensembles({3: ensembles[3]})
     assert single.delta_area is display.delta_area is None
     assert single.delta_ax_ is None
 
@@ -117,7 +107,7 @@ def test_one_curve_has_no_growth(spoilt, ensembles):
 def test_a_mapping_of_k_is_needed(ensembles, message):
     """An empty mapping, a label matrix and K below 2 are refused."""
     with pytest.raises(InvalidParameterError, match=message):
-        ConsensusCDFDisplay.from_ensembles(ensembles)
+        ct.ConsensusCDFDisplay.from_ensembles(ensembles)
 
 
 def _is_same_partition(a, b):
@@ -128,25 +118,25 @@ def test_rows_of_ensembles_are_cuts_of_average_linkage():
     """Each row has the labels of EvidenceAccumulation on the ensemble of its K."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [5, 5]], 20, axis=0)
     ensembles = resampled_ensembles(X, [4, 2, 3], 12, random_state=0)
-    display = TrackingDisplay.from_ensembles(ensembles)
+    display = ct.TrackingDisplay.from_ensembles(ensembles)
     assert display.ks.tolist() == [2, 3, 4]
     assert sorted(display.points) == list(range(40))
     for k, row in zip(display.ks.tolist(), display.tracks, strict=True):
-        labels = EvidenceAccumulation(k).fit(ensembles[k]).labels_
+        labels = ct.EvidenceAccumulation(k).fit(ensembles[k]).labels_
         assert _is_same_partition(row, labels[display.points])
 
 
 def test_rows_of_an_estimator_are_cuts_of_its_locally_weighted_tree(spoilt, fitted):
     """Each row has the labels of LocallyWeightedConsensus with the weights of the estimator."""
-    display = TrackingDisplay.from_estimator(fitted, range(2, 6))
+    display = ct.TrackingDisplay.from_estimator(fitted, range(2, 6))
     for k, row in zip(display.ks.tolist(), display.tracks, strict=True):
-        method = LocallyWeightedConsensus(k, partition_weights=fitted.partition_weights_)
+        method = ct.LocallyWeightedConsensus(k, partition_weights=fitted.partition_weights_)
         assert _is_same_partition(row, method.fit(spoilt).labels_[display.points])
 
 
 def test_rows_of_an_estimator_split_the_rows_above(fitted):
     """All rows come from one tree, so every cluster is one run of columns in every row."""
-    display = TrackingDisplay.from_estimator(fitted)
+    display = ct.TrackingDisplay.from_estimator(fitted)
     assert display.ks.tolist() == [2, 3, 4, 5, 6]
     for k, row in zip(display.ks.tolist(), display.tracks, strict=True):
         assert np.count_nonzero(np.diff(row)) == k - 1
@@ -157,7 +147,7 @@ def test_rows_of_an_estimator_split_the_rows_above(fitted):
 
 def test_colours_are_those_of_the_estimator(fitted):
     """In the row of its K, most points have the colours that other pictures give them."""
-    display = TrackingDisplay.from_estimator(fitted, range(2, 7))
+    display = ct.TrackingDisplay.from_estimator(fitted, range(2, 7))
     labels = fitted.labels_[display.points]
     assert np.mean(display.tracks[1] == labels) > 0.9
     assert set(display.tracks[1].tolist()) == {0, 1, 2}
@@ -190,7 +180,7 @@ def test_most_points_keep_their_colour():
 def test_rows_are_drawn_in_the_colours_of_the_palette(fitted):
     """The picture has a row for each K and the palette's colour for each number."""
     _, ax = plt.subplots()
-    display = TrackingDisplay.from_estimator(fitted, [2, 3], ax=ax)
+    display = ct.TrackingDisplay.from_estimator(fitted, [2, 3], ax=ax)
     assert display.ax_ is ax
     np.testing.assert_array_equal(display.image_.get_array(), display.tracks)
     drawn = display.image_.to_rgba(np.arange(3))
@@ -203,16 +193,16 @@ def test_points_without_a_deciding_vote_are_left_out(spoilt):
     P, weights = spoilt.copy(), np.repeat([1.0, 0.0], [6, 4])
     P[[5, 80], :6] = -1
     P[9] = -1
-    est = EvidenceAccumulation(3, partition_weights=weights).fit(P)
-    display = TrackingDisplay.from_estimator(est)
+    est = ct.EvidenceAccumulation(3, partition_weights=weights).fit(P)
+    display = ct.TrackingDisplay.from_estimator(est)
     assert sorted(display.points) == sorted(set(range(100)) - {5, 9, 80})
 
 
 def test_few_distinct_points_limit_the_default_range():
     """The default ends at the number of distinct points; larger K must be given and possible."""
-    est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [2, 1]])
-    assert TrackingDisplay.from_estimator(est).ks.tolist() == [2, 3]
-    single = EvidenceAccumulation(1).fit([[0, 0], [0, 0]])
-    assert TrackingDisplay.from_estimator(single).tracks.tolist() == [[0, 0]]
+    est = ct.EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [2, 1]])
+    assert ct.TrackingDisplay.from_estimator(est).ks.tolist() == [2, 3]
+    single = ct.EvidenceAccumulation(1).fit([[0, 0], [0, 0]])
+    assert ct.TrackingDisplay.from_estimator(single).tracks.tolist() == [[0, 0]]
     with pytest.raises(InvalidParameterError, match="more than the number of points"):
-        TrackingDisplay.from_estimator(est, [2, 5])
+        ct.TrackingDisplay.from_estimator(est, [2, 5])

@@ -8,16 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from coterie import (
-    ConvergenceDisplay,
-    L2Consensus,
-    MultiViewKMeans,
-    PartitionAgreementDisplay,
-    RobustConsensus,
-    RobustSpectral,
-    coassociation,
-    planted_partitions,
-)
+import coterie as ct
 from coterie.errors import InvalidParameterError
 
 BLUE, VERMILION = "#0072b2", "#d55e00"
@@ -25,7 +16,7 @@ BLUE, VERMILION = "#0072b2", "#d55e00"
 
 def test_agreement_heat_map_and_bars_follow_one_order(fitted):
     """Heat map and bars have the same order of partitions."""
-    display = PartitionAgreementDisplay.from_estimator(fitted)
+    display = ct.PartitionAgreementDisplay.from_estimator(fitted)
     order = display.order
     drawn = np.asarray(display.image_.get_array())
     np.testing.assert_array_equal(drawn, fitted.dissent_.agreement[np.ix_(order, order)])
@@ -42,7 +33,7 @@ def test_agreement_heat_map_and_bars_follow_one_order(fitted):
 
 def test_dissenters_are_marked(fitted):
     """Dissenters have another colour, and camps have brackets."""
-    display = PartitionAgreementDisplay.from_estimator(fitted, names=list("abcdefghij"))
+    display = ct.PartitionAgreementDisplay.from_estimator(fitted, names=list("abcdefghij"))
     expected = [BLUE] * 6 + [VERMILION] * 4
     assert [to_hex(bar.get_facecolor()) for bar in display.bars_] == expected
     ticks = display.ax_.get_yticklabels()
@@ -58,15 +49,17 @@ def test_dissenters_are_marked(fitted):
 
 def test_single_partitions_share_a_bracket():
     """Random partitions, each a camp of one, have one bracket."""
-    P, _ = planted_partitions([60, 40], 8, 3, 0.0, correlated=False, random_state=1)
-    display = PartitionAgreementDisplay.from_estimator(RobustConsensus(2, random_state=0).fit(P))
+    P, _ = ct.planted_partitions([60, 40], 8, 3, 0.0, correlated=False, random_state=1)
+    display = ct.PartitionAgreementDisplay.from_estimator(
+        ct.RobustConsensus(2, random_state=0).fit(P)
+    )
     assert [text.get_text() for text in display.ax_.texts] == ["camp 0", "alone"]
 
 
 def test_unanimous_partitions_of_a_frame(spoilt):
     """Partitions have the names of the columns; without dissenters there is no legend."""
-    est = L2Consensus(3, random_state=0).fit(pd.DataFrame(spoilt[:, :6]).add_prefix("view"))
-    display = PartitionAgreementDisplay.from_estimator(est)
+    est = ct.L2Consensus(3, random_state=0).fit(pd.DataFrame(spoilt[:, :6]).add_prefix("view"))
+    display = ct.PartitionAgreementDisplay.from_estimator(est)
     assert display.names == [f"view{v}" for v in display.order]
     assert display.bars_ax_.get_legend() is None
 
@@ -74,10 +67,10 @@ def test_unanimous_partitions_of_a_frame(spoilt):
 @pytest.mark.parametrize(("n_partitions", "every"), [(5, 1), (30, 1), (60, 1), (100, 2), (250, 4)])
 def test_names_do_not_overlap(n_partitions, every):
     """Names are left out only if they do not fit; those that are shown do not overlap."""
-    P, _ = planted_partitions([200, 100], n_partitions, n_partitions // 3, 0.2, random_state=0)
-    est = L2Consensus(2, random_state=0).fit(P)
+    P, _ = ct.planted_partitions([200, 100], n_partitions, n_partitions // 3, 0.2, random_state=0)
+    est = ct.L2Consensus(2, random_state=0).fit(P)
     names = [f"gaussian mixture {v}" for v in range(n_partitions)]
-    display = PartitionAgreementDisplay.from_estimator(est, names)
+    display = ct.PartitionAgreementDisplay.from_estimator(est, names)
     ticks = display.ax_.get_yticklabels()
     assert [tick.get_text() for tick in ticks] == display.names[::every]
     _assert_apart(display)
@@ -85,10 +78,10 @@ def test_names_do_not_overlap(n_partitions, every):
 
 def test_names_fit_into_given_axes():
     """On small axes fewer names are shown."""
-    P, _ = planted_partitions([40, 20], 40, 10, 0.2, random_state=0)
+    P, _ = ct.planted_partitions([40, 20], 40, 10, 0.2, random_state=0)
     _, axes = plt.subplots(2, 1, figsize=(8, 6), layout="constrained")
-    est = L2Consensus(2, random_state=0).fit(P)
-    display = PartitionAgreementDisplay.from_estimator(est, ax=axes[1])
+    est = ct.L2Consensus(2, random_state=0).fit(P)
+    display = ct.PartitionAgreementDisplay.from_estimator(est, ax=axes[1])
     assert len(display.ax_.get_yticklabels()) < 40
     _assert_apart(display)
 
@@ -101,7 +94,7 @@ def _assert_apart(display):
 
 def test_convergence_draws_the_history(fitted):
     """Objective and residuals have one value per step."""
-    display = ConvergenceDisplay.from_estimator(fitted)
+    display = ct.ConvergenceDisplay.from_estimator(fitted)
     (objective,) = display.ax_.lines
     primal, dual = display.residuals_ax_.lines
     assert objective.get_xdata().tolist() == list(range(1, fitted.n_iter_ + 1))
@@ -112,18 +105,19 @@ def test_convergence_draws_the_history(fitted):
 
 
 @pytest.mark.parametrize(
-    "est", [RobustConsensus(3, relaxation="l2", random_state=0), L2Consensus(3, random_state=0)]
+    "est",
+    [ct.RobustConsensus(3, relaxation="l2", random_state=0), ct.L2Consensus(3, random_state=0)],
 )
 def test_a_missing_history_is_refused(spoilt, est):
     """A least-squares relaxation has no steps; the message names one that has."""
     with pytest.raises(InvalidParameterError, match="relaxation='admm'"):
-        ConvergenceDisplay.from_estimator(est.fit(spoilt))
+        ct.ConvergenceDisplay.from_estimator(est.fit(spoilt))
 
 
 def test_a_similarity_matrix_has_a_convergence(spoilt):
     """RobustSpectral runs the same solver; other estimators with a history are refused."""
-    est = RobustSpectral(3, random_state=0).fit(coassociation(spoilt))
-    assert len(ConvergenceDisplay.from_estimator(est).history["objective"]) == est.n_iter_
-    views = MultiViewKMeans(3, random_state=0).fit([spoilt[:, :5], spoilt[:, 5:]])
+    est = ct.RobustSpectral(3, random_state=0).fit(ct.coassociation(spoilt))
+    assert len(ct.ConvergenceDisplay.from_estimator(est).history["objective"]) == est.n_iter_
+    views = ct.MultiViewKMeans(3, random_state=0).fit([spoilt[:, :5], spoilt[:, 5:]])
     with pytest.raises(InvalidParameterError, match="no ADMM ran in this MultiViewKMeans"):
-        ConvergenceDisplay.from_estimator(views)
+        ct.ConvergenceDisplay.from_estimator(views)

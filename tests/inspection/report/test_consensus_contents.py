@@ -3,19 +3,13 @@
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import coterie as ct
 from consensus_pages import clustered_features, fitted
-from coterie import (
-    ConsensusClusterer,
-    EvidenceAccumulation,
-    MultiViewClusterer,
-    cluster_consensus,
-    coassociation,
-    partition_report,
-    planted_partitions,
-)
 from coterie.consensus.diagnostics import runner_up_clusters
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.report import consensus_contents as module
 from coterie.inspection.report.consensus_contents import (
     MOST_QUOTED,
@@ -35,7 +29,7 @@ def case():
 def test_clusters_have_the_confidence_of_their_points(case):
     """Mean, histogram and consensus of a cluster are those of its points."""
     _, _, est = case
-    firmness = cluster_consensus(est)
+    firmness = ct.cluster_consensus(est)
     for row in consensus_contents(est).clusters:
         own = est.confidence_[est.labels_ == row.cluster]
         assert row.confidence == pytest.approx(own.mean())
@@ -48,7 +42,7 @@ def test_partitions_are_those_of_the_partition_report(case):
     _, _, est = case
     names = [f"rater {v}" for v in range(8)]
     part = consensus_contents(est, names=names)
-    assert part.partitions == partition_report(est, names)
+    assert part.partitions == ct.partition_report(est, names)
     assert [len(camp.partitions) for camp in part.facts.camps] == [6, 2]
     assert part.n_deciding == (est.partition_weights_ > 0).sum()
     assert part.facts.dissent == est.dissent_.in_words(names)
@@ -65,7 +59,7 @@ def test_the_coassociation_is_that_of_the_points(case, monkeypatch):
     monkeypatch.setattr(module, "_MOST_COASSOCIATED", 25)
     heat = consensus_contents(est).coassociation
     rows = [int(name) for name in heat.names]
-    M = coassociation(P, est.partition_weights_)
+    M = ct.coassociation(P, est.partition_weights_)
     np.testing.assert_allclose(heat.matrix, M[np.ix_(rows, rows)], atol=1e-12)
     assert (len(rows), heat.total) == (25, len(P))
     ends = np.cumsum([length for _, length in heat.blocks])
@@ -99,7 +93,7 @@ def test_doubtful_points_are_the_least_certain(case):
 
 def test_if_no_point_is_doubtful_a_few_are_listed_unless_all_are_certain(case, monkeypatch):
     """Points above the limit are not counted as doubtful; those of confidence 1 are not listed."""
-    est = EvidenceAccumulation(2).fit(np.repeat([[0], [1]], 5, axis=0).repeat(3, axis=1))
+    est = ct.EvidenceAccumulation(2).fit(np.repeat([[0], [1]], 5, axis=0).repeat(3, axis=1))
     est.confidence_ = np.ones(10)
     report = consensus_contents(est)
     assert (report.points, report.n_doubtful) == ([], 0)
@@ -110,10 +104,45 @@ def test_if_no_point_is_doubtful_a_few_are_listed_unless_all_are_certain(case, m
     assert [one.confidence for one in report.points] == np.sort(est.confidence_)[:10].tolist()
 
 
+def test_unlabelled_points_are_counted_and_not_listed():
+    """Points without a label are in no cluster, no histogram and no list of doubtful points."""
+    P = np.array([[0, 0], [0, 0], [0, 1], [1, 1], [1, 1], [-1, -1]])
+    est = ct.KMeansConsensus(2, random_state=0).fit(P)
+    X = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [99.0]])
+    report = consensus_contents(est, X)
+    assert report.facts.unlabelled == 1
+    assert sum(row.size for row in report.clusters) == 5
+    assert 5 not in [one.row for one in report.points]
+    assert report.features.rows[0].mean == pytest.approx(X[:5].mean())
+
+
+def test_points_have_the_names_of_the_table(case):
+    """Names come from the argument, the fitted table or the features, in this order."""
+    X, P, est = case
+    rows = [f"p{i}" for i in range(len(P))]
+    from_fit = consensus_contents(fitted(pd.DataFrame(P, index=rows)))
+    from_X = consensus_contents(est, pd.DataFrame(X, index=rows))
+    given = consensus_contents(est, index=list(zip(rows, range(len(rows)), strict=True)))
+    for report in (from_fit, from_X):
+        assert [one.name for one in report.points] == [f"p{one.row}" for one in report.points]
+        assert report.has_index
+    assert given.points[0].name == f"p{given.points[0].row} · {given.points[0].row}"
+
+
+def test_features_of_other_rows_are_refused(case):
+    """Features whose index is another one describe other points."""
+    X, P, _ = case
+    est = fitted(pd.DataFrame(P, index=[f"p{i}" for i in range(len(P))]))
+    with pytest.raises(InvalidLabelsError, match="the rows of X are not those of the fit"):
+        consensus_contents(est, pd.DataFrame(X, index=[f"q{i}" for i in range(len(P))]))
+    with pytest.raises(InvalidParameterError, match="index has 2 names for 60 points"):
+        consensus_contents(est, index=["a", "b"])
+
+
 def test_clusterers_name_their_runs_and_kinds(case):
     """The partitions of a clusterer have the names of its runs, and are counted by kind."""
     X, _, _ = case
-    est = ConsensusClusterer(
+    est = ct.ConsensusClusterer(
         3, n_partitions=6, ensemble=["diverse", "subspaces"], random_state=0
     ).fit(X)
     report = consensus_contents(est, X)
@@ -129,7 +158,7 @@ def test_clusterers_name_their_runs_and_kinds(case):
 def test_only_the_default_ensemble_has_finer_runs(ensemble, is_finer):
     """The runs of k-means have as many clusters as the consensus."""
     X = np.random.default_rng(0).normal(size=(200, 2))
-    est = ConsensusClusterer(3, n_partitions=4, ensemble=ensemble, random_state=0).fit(X)
+    est = ct.ConsensusClusterer(3, n_partitions=4, ensemble=ensemble, random_state=0).fit(X)
     assert consensus_contents(est).has_finer_runs == is_finer
 
 
@@ -137,7 +166,7 @@ def test_views_are_kinds_of_partitions(case):
     """The runs of several views are counted by view, and features are named by view."""
     X, _, _ = case
     views = {"left": X[:, :2], "right": X[:, :2] + 0.1 * X[:, [2]]}
-    est = MultiViewClusterer(3, n_partitions=3, ensemble="diverse", random_state=0).fit(views)
+    est = ct.MultiViewClusterer(3, n_partitions=3, ensemble="diverse", random_state=0).fit(views)
     report = consensus_contents(est, views)
     agreement = {row.kind: row.agreement for row in report.kinds}
     assert agreement == pytest.approx(est.view_agreement_)
@@ -151,7 +180,7 @@ WORDS = np.array(["red", "green", "blue", ""])
 
 def labelled(n_partitions):
     """Return labels of noisy partitions, as words and with gaps, and the names of the columns."""
-    P, _ = planted_partitions([30, 20, 10], n_partitions, 1, noise=0.2, random_state=0)
+    P, _ = ct.planted_partitions([30, 20, 10], n_partitions, 1, noise=0.2, random_state=0)
     P[::7, 0] = -1
     return WORDS[P], [f"rater {v}" for v in range(n_partitions)]
 
@@ -159,7 +188,7 @@ def labelled(n_partitions):
 def test_words_are_the_most_common_labels_of_voting_partitions():
     """They are those that a count over the points finds; a partition without labels has none."""
     P, names = labelled(5)
-    est = EvidenceAccumulation(3, partition_weights=[1, 2, 0, 1, 1]).fit(P)
+    est = ct.EvidenceAccumulation(3, partition_weights=[1, 2, 0, 1, 1]).fit(P)
     for cluster, words in enumerate(cluster_words(est, names)):
         rows = P[est.labels_ == cluster]
         assert [name for name, _ in words] == ["rater 0", "rater 1", "rater 3", "rater 4"]
@@ -168,13 +197,13 @@ def test_words_are_the_most_common_labels_of_voting_partitions():
             del counts[""]
             assert counts[label] == max(counts.values())
     P = [["a", "x"], ["a", "x"], ["b", ""], ["b", ""]]
-    assert cluster_words(EvidenceAccumulation(2).fit(P), ["p", "q"])[1] == [("p", "b")]
+    assert cluster_words(ct.EvidenceAccumulation(2).fit(P), ["p", "q"])[1] == [("p", "b")]
 
 
 def test_of_many_partitions_those_that_agree_most_are_quoted():
     """At most six partitions are quoted, and the page says which."""
     P, names = labelled(9)
-    est = EvidenceAccumulation(3).fit(P)
+    est = ct.EvidenceAccumulation(3).fit(P)
     best = np.sort(np.argsort(-est.partition_agreement_, kind="stable")[:MOST_QUOTED])
     assert [name for name, _ in cluster_words(est, names)[0]] == [names[v] for v in best]
     page = render_report(consensus_contents(est, names=names))
@@ -186,7 +215,7 @@ def test_of_many_partitions_those_that_agree_most_are_quoted():
 )
 def test_numbers_and_memberships_have_no_words(P):
     """Labels that are numbers say nothing, and soft partitions have no labels: no column."""
-    est = EvidenceAccumulation(2).fit(P)
+    est = ct.EvidenceAccumulation(2).fit(P)
     assert cluster_words(est, ["p", "q"]) == [[], []]
     assert "Most common labels" not in render_report(consensus_contents(est))
 
@@ -194,6 +223,8 @@ def test_numbers_and_memberships_have_no_words(P):
 def test_words_are_text_in_the_page():
     """Words appear escaped, with visible control characters."""
     P = [["<b>red\a", 1], ["<b>red\a", 1], ["blue", 2], ["blue", 2]]
-    page = render_report(consensus_contents(EvidenceAccumulation(2).fit(P), names=["anna", "ben"]))
+    page = render_report(
+        consensus_contents(ct.EvidenceAccumulation(2).fit(P), names=["anna", "ben"])
+    )
     assert "<bdi>anna</bdi> <strong><bdi>&lt;b&gt;red␇</bdi></strong>, <bdi>ben</bdi>" in page
     assert "each deciding partition gives most often" in page
