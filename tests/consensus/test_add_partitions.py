@@ -168,33 +168,24 @@ def test_the_first_add_partitions_is_a_fit():
 
 
 @pytest.mark.parametrize(
-    ("P", "message"),
+    ("P", "error", "message"),
     [
-        (np.zeros((49, 1), dtype=int), "49 rows.*have 50.*predict"),
-        (np.full((50, 1), 0.5), "not a whole number"),
+        (np.zeros((49, 1), dtype=int), InvalidLabelsError, "49 rows.*have 50.*predict"),
+        (np.full((50, 1), 0.5), InvalidLabelsError, "not a whole number"),
+        (np.zeros((50, 1), dtype=int), KeyboardInterrupt, "pressed"),
     ],
 )
-def test_refused_partitions_change_nothing(P, message):
-    """Invalid partitions are refused, and the model is unchanged."""
+def test_refused_and_interrupted_partitions_change_nothing(P, error, message, monkeypatch):
+    """After invalid partitions or an interrupt the model is unchanged."""
     labels, _ = ct.planted_partitions([30, 20], 5, 0, 0.2, random_state=0)
     est = ct.RobustConsensus(2, random_state=0).fit(labels)
     before = dict(vars(est))
-    with pytest.raises(InvalidLabelsError, match=message):
-        est.add_partitions(P)
-    assert vars(est) == before
-
-
-def test_an_interrupt_changes_nothing(monkeypatch):
-    """An interrupted add_partitions leaves the fitted model unchanged."""
-    P, _ = ct.planted_partitions([30, 20], 6, 0, 0.2, random_state=0)
-    est = ct.RobustConsensus(2, random_state=0).fit(P[:, :5])
-    before = dict(vars(est))
 
     def interrupted(*_):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("pressed")
 
     monkeypatch.setattr(ct.RobustConsensus, "_finish", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        est.add_partitions(P[:, 5:])
+    with pytest.raises(error, match=message):
+        est.add_partitions(P)
     assert vars(est).keys() == before.keys()
     assert all(value is before[name] for name, value in vars(est).items())

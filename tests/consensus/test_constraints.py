@@ -126,7 +126,7 @@ def test_equal_rows_can_be_apart():
 
 
 def test_rows_of_weight_zero_keep_their_places(P):
-    """Rows that are not fitted do not shift the constraints of the others."""
+    """Rows that are not fitted do not shift the constraints of the others, nor have any."""
     weight = np.ones(60)
     weight[[0, 7]] = 0
     est = ct.RobustConsensus(3, random_state=0)
@@ -134,18 +134,17 @@ def test_rows_of_weight_zero_keep_their_places(P):
     assert_pairs_hold(est.labels_, [(1, 40)], [(1, 2), (2, 8)])
     with pytest.raises(InvalidParameterError, match="row 7 has a must_link or cannot_link pair"):
         est.fit(P, sample_weight=weight, must_link=[(7, 8)])
+    est.fit(P, cannot_link=[(0, 1)])
+    with pytest.raises(InvalidParameterError, match="fit again on all partitions"):
+        est.add_partitions(P)  # which would lose the constraints
 
 
-def test_soft_partitions_can_be_constrained():
-    """Membership matrices work as labels do."""
+def test_soft_partitions_and_long_chains_hold_too():
+    """Membership matrices work as labels do; a chain holds even if the search is not exhaustive."""
     rng = np.random.default_rng(0)
     soft = [rng.dirichlet([1, 1, 1], 30) for _ in range(4)]
     est = ct.L2Consensus(3, random_state=0).fit(soft, cannot_link=[(0, 1), (0, 2), (1, 2)])
     assert len(set(est.labels_[:3])) == 3
-
-
-def test_many_linked_groups_hold_too():
-    """A long chain of cannot-link pairs is held, whether or not the search is exhaustive."""
     P, _ = ct.planted_partitions([80, 80, 80], 5, 0, noise=0.3, random_state=1)
     chain = [(i, i + 1) for i in range(239)]
     est = ct.L2Consensus(3, random_state=0).fit(P, cannot_link=chain)
@@ -183,10 +182,3 @@ def test_impossible_pairs_are_refused(P, must, cannot, message):
     with pytest.raises(InvalidParameterError, match=message):
         est.fit(P, must_link=must, cannot_link=cannot)
     assert not hasattr(est, "labels_")
-
-
-def test_partitions_are_not_added_to_a_constrained_fit(P):
-    """add_partitions would lose the constraints, so it is refused."""
-    est = ct.L2Consensus(3, random_state=0).fit(P, cannot_link=[(0, 1)])
-    with pytest.raises(InvalidParameterError, match="fit again on all partitions"):
-        est.add_partitions(P)

@@ -107,7 +107,7 @@ def block_similarity(sizes, inside=0.9, outside=0.1, seed=0):
 
 
 def test_stray_points_form_no_clusters():
-    """Points that are similar to none join a cluster, where the plain cut has them alone."""
+    """Points that are similar to none join the nearest cluster; the plain cut leaves them alone."""
     S, blocks = block_similarity([40, 40, 1, 1, 1])
     stray = blocks >= 2
     S[stray] *= 0.2
@@ -119,9 +119,6 @@ def test_stray_points_form_no_clusters():
     labels = sizable_clusters(S, weights, 2)
     assert same_partition(labels[~stray], blocks[~stray])
 
-
-def test_a_point_joins_the_cluster_of_the_largest_mean_similarity():
-    """A stray point with one more similar cluster is in that cluster."""
     S, blocks = block_similarity([30, 30, 1])
     S[60, :30] = S[:30, 60] = 0.01
     S[60, 30:60] = S[30:60, 60] = 0.03
@@ -226,21 +223,15 @@ def test_compression_is_exact_with_ties(P, K, kind):
 
 @pytest.mark.parametrize("kind", LINKAGES)
 def test_longest_lifetime_finds_clear_clusters(kind):
-    """The longest lifetime finds three planted clusters with little noise."""
+    """It finds planted clusters with little noise, copies of a partition, and a single cluster."""
     P, y = ct.planted_partitions([60, 30, 20], 9, 0, 0.02, random_state=0)
     est = ct.EvidenceAccumulation(None, linkage=kind).fit(P)
     assert est.n_clusters_ == 3 == np.argmax(est.lifetimes_) + 1
     assert ct.clustering_accuracy(y, est.labels_) == 1
-
-
-def test_longest_lifetime_at_both_ends():
-    """Copies of one partition give that partition; a constant partition gives one cluster."""
     y = np.repeat([0, 1, 2], [5, 4, 3])
-    assert ct.EvidenceAccumulation(None).fit(np.column_stack([y, y])).n_clusters_ == 3
-    assert ct.EvidenceAccumulation(None).fit(np.zeros((6, 3), dtype=int)).n_clusters_ == 1
-    nearly_one = np.zeros((8, 8), dtype=int)
-    np.fill_diagonal(nearly_one, 1)
-    assert ct.EvidenceAccumulation(None).fit(nearly_one).n_clusters_ == 1
+    nearly_one = np.eye(8, dtype=int)
+    for P, K in ((np.column_stack([y, y]), 3), (np.zeros((6, 3), int), 1), (nearly_one, 1)):
+        assert ct.EvidenceAccumulation(None, linkage=kind).fit(P).n_clusters_ == K
 
 
 def looped_weights(P, alpha, theta):

@@ -244,29 +244,28 @@ def in_users_order(tuples):
 
 def test_words_say_who_agrees():
     """One partition, all equal, all different, and camps of several dissenters."""
-    y = np.repeat(np.arange(3), 40)
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 40)
     alike = np.column_stack([y, y, y])
-    assert partition_agreement(y[:, None]).in_words() == "one partition: nothing to agree on"
-    found = partition_agreement(alike)
-    assert found.in_words() == "all 3 partitions agree beyond chance" and found.all_same
+    noise, z = rng.integers(0, 3, (120, 3)), rng.permutation(y)
+    one, same, chance = (partition_agreement(P) for P in (y[:, None], alike, noise))
+    assert one.in_words() == "one partition: nothing to agree on"
+    assert same.in_words() == "all 3 partitions agree beyond chance" and same.all_same
     assert not partition_agreement(alike[:, :2]).all_same
-    rng = np.random.default_rng(0)
-    noise = rng.integers(0, 3, (120, 3))
-    found = partition_agreement(noise)
-    assert found.in_words().startswith("no two of the 3 partitions agree beyond chance, so all")
-    assert found.tied and not found.all_same
-    z = rng.permutation(y)
-    found = partition_agreement(np.column_stack([alike, z, z]))
-    words = "3 of 5 partitions agree; 2 dissent (3, 4): they agree with each other;"
-    assert found.in_words().startswith(words)
-    assert "with the 3 they agree no better than chance (z-score at most" in found.in_words()
-    assert f"at most {found.camp_scores[1]:.1f}, where 4 would be agreement" in found.in_words()
-    found = partition_agreement(np.column_stack([alike, z, z, noise[:, 0]]))
-    assert "3 dissent (3, 4, 5): at most 2 of them agree with each other;" in found.in_words()
-    found = partition_agreement(np.column_stack([alike, noise[:, :2]]))
-    assert "2 dissent (a, b): no two of them agree;" in found.in_words(["", "", "", "a", "b"])
-    found = partition_agreement(np.column_stack([alike, z]))
-    assert found.in_words() == "3 of 4 partitions agree; 1 dissents (3)"
+    assert chance.in_words().startswith("no two of the 3 partitions agree beyond chance, so all")
+    assert chance.tied and not chance.all_same
+    for others, words in (
+        ([z, z], "2 dissent (3, 4): they agree with each other;"),
+        ([z, z, noise[:, 0]], "3 dissent (3, 4, 5): at most 2 of them agree with each other;"),
+        ([noise[:, 0], noise[:, 1]], "2 dissent (3, 4): no two of them agree;"),
+        ([z], "1 dissents (3)"),
+    ):
+        found = partition_agreement(np.column_stack([alike, *others]))
+        start = f"3 of {3 + len(others)} partitions agree; {words}"
+        assert found.in_words().startswith(start)
+        # the score of the camp that is nearest to the largest
+        score = f"(z-score at most {found.camp_scores[1:].max():.1f}, where 4 would be agreement)"
+        assert (score in found.in_words()) == (len(others) > 1)
+    assert "1 dissents (d)" in found.in_words(list("abcd"))
 
 
 def test_camps_join_the_largest_while_they_agree_with_it():

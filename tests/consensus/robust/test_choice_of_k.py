@@ -66,10 +66,27 @@ def test_fine_partitions_follow_the_stability():
     assert choice.by_criterion["stability"] == 3
 
 
-def test_the_largest_of_equally_stable_numbers_wins():
-    """Two clusters that are unions of three stable ones do not hide these."""
-    best, why, is_weak = recommend(measures(stability=[1.0, 0.995, 0.5]), KS, np.full(8, 20))
-    assert best == 1 and "largest number" in why and not is_weak
+@pytest.mark.parametrize(
+    ("known", "n_labels", "k", "words"),
+    [
+        # two clusters that are unions of three stable ones do not hide these
+        ({"stability": [1.0, 0.995, 0.5]}, 20, 3, "largest number"),
+        # the most stable K decides only if it is much smaller than the K_v, else the product does
+        ({"stability": [0.2, 0.3, 1.0], "agreement": [0.5, 1.0, 0.5]}, 20, 4, ""),
+        ({"stability": [0.2, 0.3, 1.0], "agreement": [0.5, 1.0, 0.5]}, 6, 3, "relative eigengap"),
+        # a negative agreement never wins, and of equal products the first K does
+        (
+            {"relative_eigengap": [0.9, 0.5, 0.5], "agreement": [-0.5, 0.9, 0.9]},
+            *(3, 3, "4 clusters are almost as good"),
+        ),
+    ],
+)
+def test_stability_recommends_k_for_fine_partitions_and_the_product_for_others(
+    known, n_labels, k, words
+):
+    """Of equally stable numbers the largest wins, of equal products the smallest."""
+    best, why, _ = recommend(measures(**known), KS, np.full(8, n_labels))
+    assert KS[best] == k and words in why
 
 
 def test_a_single_number_has_no_rival():
@@ -78,25 +95,6 @@ def test_a_single_number_has_no_rival():
         one = {name: values[:1] for name, values in measures(**known).items()}
         _, why, is_weak = recommend(one, np.array([2]), np.full(8, 20))
         assert is_weak and "almost as good" not in why
-
-
-def test_stability_does_not_recommend_k_near_that_of_the_partitions():
-    """If the most stable K is not much smaller than the K_v, the product decides."""
-    known = measures(stability=[0.2, 0.3, 1.0], agreement=[0.5, 1.0, 0.5])
-    fine, coarse = np.full(8, 20), np.full(8, 6)
-    assert recommend(known, KS, fine)[0] == 2
-    best, why, _ = recommend(known, KS, coarse)
-    assert best == 1 and "relative eigengap" in why
-
-
-def test_the_smaller_k_wins_a_tie():
-    """Equal products recommend the first K, and a negative agreement never wins."""
-    known = measures(
-        relative_eigengap=[0.9, 0.5, 0.5], margin=[1.0, 0.8, 0.8], agreement=[-0.5, 0.9, 0.9]
-    )
-    best, reason, is_weak = recommend(known, KS, np.array([3]))
-    assert best == 1 and "0.50" in reason and "0.90" in reason
-    assert is_weak and "4 clusters are almost as good" in reason
 
 
 @pytest.mark.parametrize(
@@ -161,7 +159,13 @@ def copies(sizes, n_partitions, seed=0):
 @pytest.mark.parametrize("n_partitions", [4, 5, 8])
 def test_identical_partitions_are_stable(n_partitions):
     """All halves find their clusters, whatever the names of labels; so the stability is 1."""
-    assert stability_of(copies([50, 30, 20, 10], n_partitions), [4]) == pytest.approx([1.0])
+    P = copies([50, 30, 20, 10], n_partitions)
+    assert stability_of(P, [4]) == pytest.approx([1.0])
+    # two distinct tuples have at most two clusters
+    assert stability_of(copies([5, 5], n_partitions), [2, 9]) == pytest.approx([1.0, 1.0])
+    # halves are compared on the points that both label
+    P[::4, 1:] = -1
+    assert stability_of(P, [4]) == pytest.approx([1.0])
 
 
 def test_independent_partitions_are_not_stable():
@@ -197,18 +201,6 @@ def test_halves_need_four_partitions(n_partitions):
     """The stability of fewer partitions is unknown."""
     found = measure_each_k(votes_of(fine_partitions(n_partitions=n_partitions)[0]), KS, 0)
     assert np.isfinite(found["stability"]).all() == (n_partitions == 4)
-
-
-def test_halves_are_compared_on_the_points_that_both_label():
-    """Points with a label in a single partition do not lower the stability."""
-    P = copies([30, 20, 10], 6)
-    P[::4, 1:] = -1
-    assert stability_of(P, [3]) == pytest.approx([1.0])
-
-
-def test_numbers_above_the_number_of_tuples_count_as_it():
-    """Two distinct tuples have at most two clusters."""
-    assert stability_of(copies([5, 5], 4), [2, 9]) == pytest.approx([1.0, 1.0])
 
 
 def choice(**changes):
