@@ -78,7 +78,8 @@ def choose_k(
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None
         As in :class:`~coterie.RobustConsensus`.
     random_state : int, RandomState or None
-        Seed of the k-means that provides one start of the search.
+        Seed of the k-means that starts searches and cuts, of the halves of the partitions, and of
+        the samples of many tuples or points.
 
     Returns
     -------
