@@ -189,17 +189,6 @@ def test_forty_columns_of_ten_clusters_are_three_integers():
     assert keys["coterie_key_0"].to_pylist()[1] == sum(10 * 11**d for d in range(18))
 
 
-def test_equal_tuples_and_no_others_have_equal_keys():
-    """The number of distinct keys is the number of distinct rows."""
-    P = np.random.default_rng(1).integers(-1, 2, (500, 6))
-    P[(P < 0).all(axis=1), 0] = 0
-    layout, keys = packed({f"p{v}": P[:, v] for v in range(6)})
-    distinct = {tuple(row) for row in P.tolist()}
-    assert len(set(zip(*(keys[k].to_pylist() for k in layout.key_names), strict=True))) == len(
-        distinct
-    )
-
-
 def test_hashes_are_those_of_python_and_spread_evenly():
     """Hashes equal the formula in exact integers and are uniformly distributed."""
     P = np.random.default_rng(2).integers(0, 10, (5000, 40))
@@ -293,15 +282,6 @@ def test_lost_or_doubled_rows_are_refused(table):
     for rows in (table.rows.union(table.rows), table.rows.limit(19_999)):
         with pytest.raises(TableError, match=r"had 20,000 rows .* and (40,000|19,999) when"):
             replace(table, rows=rows).count_tuples(10_000)
-
-
-def test_batches_hold_every_row_once(table):
-    """The keys read in batches are those that the engine counts."""
-    keys = [
-        np.concatenate([batch[name] for batch in table.batches()]) for name in table.rows.columns
-    ]
-    _, counts = np.unique(np.column_stack(keys), axis=0, return_counts=True)
-    assert sorted(counts) == sorted(table.count_tuples(10_000).counts)
 
 
 def test_grouped_rows_are_the_tuples_with_their_counts():

@@ -67,14 +67,6 @@ def text(path, content: str):
     return path
 
 
-def test_a_hash_begins_no_comment(tmp_path):
-    """A row whose id begins with # is a row."""
-    path = text(tmp_path / "a.csv", "id,p,q\n" + "#1,a,x\n2,a,x\n#3,b,y\n4,b,y\n" * 25)
-    assert len(rows_of(path)) == 100
-    found = consensus_table(path, n_clusters=2, ids="id")
-    assert (found.n_rows, found.sizes.tolist()) == (100, [50, 50])
-
-
 def test_names_that_are_patterns_name_one_file(tmp_path):
     """Glob characters in the name of an existing file are not a pattern."""
     path = text(tmp_path / "a[1].csv", "id;p\n1;a\n2;b\n")

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -225,19 +224,6 @@ def test_a_rule_that_is_pickled_counts_the_same(case):
     assert np.array_equal(sums[-5:-2], expected.tables.size) and sums[-2] == N_ROWS
     assert sums[-1] == pytest.approx(expected.margin)
     assert list(_partial_sums(sent, [])) == []
-
-
-def test_labelled_rows_are_what_the_model_predicts(case, tmp_path):
-    """Carried columns, label and margin of every row are written."""
-    packed, fitted, rule, rows, _ = case
-    output = TableOutput(tmp_path / "out.parquet", is_folder=False)
-    with output.unfinished() as folder:
-        write_labels(packed, rule, output, folder)
-    out = pq.read_table(output.path).sort_by("id")
-    labels, margin = fitted._assign(*fitted._encode_rows(rows))
-    assert out.schema.names == ["id", "label", "margin"]
-    assert out["label"].to_pylist() == labels.tolist()
-    np.testing.assert_allclose(out["margin"].to_numpy(), margin)
 
 
 def test_a_table_that_changes_is_refused(case, tmp_path):

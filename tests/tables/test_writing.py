@@ -159,13 +159,6 @@ def test_npy_reads_back(names, data, tmp_path):
         assert read[name].tolist() == columns[name].tolist()
 
 
-def test_missing_float_is_nan_in_npy(tmp_path):
-    """A missing float is written as NaN."""
-    path = tmp_path / "t.npy"
-    write_table(path, {"x": np.ma.masked_array([1.5, 2], [False, True])})
-    np.testing.assert_array_equal(np.load(path)["x"], [1.5, np.nan])
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError, TableError
 from coterie.runtime.devices import available_memory
 from coterie.runtime.imports import require_extra
+from coterie.tables.columns import sql_name
 
 require_extra("tables", "engines need", "pyarrow")
 
@@ -95,8 +96,19 @@ def connect(
         raise InvalidParameterError(f"url must be a string, got {type(url).__name__}")
     scheme, colon, rest = url.partition("://")
     place, _, query = rest.partition("?")
-    _refuse_secrets(url, place, query)
-    settings = _settings(url, query)
+    user, at, _ = place.rpartition("@")
+    in_query = any(SECRET_NAME.search(part.partition("=")[0]) for part in re.split("[&;]", query))
+    if (at and ":" in user) or in_query:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: a URL must not hold a password, token or key; put credentials "
+            "into the environment, where the engine reads them"
+        )
+    try:
+        settings = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError as error:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: write settings after the question mark as name=value&name=value"
+        ) from error
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise InvalidParameterError(f"threads={threads!r}: it must be at least 1")
     given = {"memory_limit": memory_limit, "threads": threads}
@@ -118,25 +130,6 @@ def connect(
     raise InvalidParameterError(
         f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
     )
-
-
-def _refuse_secrets(url: str, place: str, query: str) -> None:
-    user, at, _ = place.rpartition("@")
-    in_query = any(SECRET_NAME.search(part.partition("=")[0]) for part in re.split("[&;]", query))
-    if (at and ":" in user) or in_query:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: a URL must not hold a password, token or key; put credentials "
-            "into the environment, where the engine reads them"
-        )
-
-
-def _settings(url: str, query: str) -> dict[str, str]:
-    try:
-        return dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
-    except ValueError as error:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: write settings after the question mark as name=value&name=value"
-        ) from error
 
 
 def _refuse_unknown(
@@ -234,7 +227,22 @@ def _pyspark(url: str, place: str, settings: Mapping[str, str], threads: int | N
     if session is None:
         session = _new_session(_master(url, place, threads), settings)
     else:
-        _reuse(session, place and _master(url, place, threads), settings)
+        master, running = (
+            place and _master(url, place, threads),
+            session.conf.get("spark.master", ""),
+        )
+        if master and running and master != running:
+            raise InvalidParameterError(
+                f"a Spark session on {running} is active: stop it before you start one on "
+                f"{master}, or connect to pyspark:// to use the active one"
+            )
+        for name, value in settings.items():
+            if not session.conf.isModifiable(name):
+                raise InvalidParameterError(
+                    f"{name} cannot change while a Spark session is active; set it when you create "
+                    "the session, or stop the session"
+                )
+            session.conf.set(name, value)
     import ibis
 
     # errors are raised as exceptions; this logger would print each a second time
@@ -259,23 +267,6 @@ def _active_session() -> SparkSession | None:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
-
-
-def _reuse(session: SparkSession, master: str, settings: Mapping[str, str]) -> None:
-    """Apply settings to the active session; refuse what it cannot change."""
-    running = session.conf.get("spark.master", "")
-    if master and running and master != running:
-        raise InvalidParameterError(
-            f"a Spark session on {running} is active: stop it before you start one on {master}, "
-            "or connect to pyspark:// to use the active one"
-        )
-    for name, value in settings.items():
-        if not session.conf.isModifiable(name):
-            raise InvalidParameterError(
-                f"{name} cannot change while a Spark session is active; set it when you create "
-                "the session, or stop the session"
-            )
-        session.conf.set(name, value)
 
 
 def _new_session(master: str, settings: Mapping[str, str]) -> SparkSession:
@@ -365,12 +356,12 @@ def _postgres(
         """Select the columns that Arrow has types for as they are, and others as text."""
         selected, casts = [], {}
         for column, kind in columns[table].items():
-            name = _quoted(column)
+            name = sql_name(column)
             if decimal := re.fullmatch(r"numeric(\(\d+,\d+\))?", kind):
                 casts[column] = f"DECIMAL{decimal[1]}" if decimal[1] else "DOUBLE"
             native = re.match(_NATIVE_TO_ARROW, kind) and not kind.endswith("[]")
             selected.append(name if native else f"{name}::text AS {name}")
-        return f"SELECT {', '.join(selected)} FROM {_quoted(schema)}.{_quoted(table)}", casts
+        return f"SELECT {', '.join(selected)} FROM {sql_name(schema)}.{sql_name(table)}", casts
 
     return _with_source(source, set(columns), query, for_duckdb)
 
@@ -394,7 +385,7 @@ def _sqlite(place: str, for_duckdb: Mapping[str, str]) -> BaseBackend:
         cursor.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         tables = {name for (name,) in cursor.fetchall()}
     return _with_source(
-        source, tables, lambda table: (f"SELECT * FROM {_quoted(table)}", {}), for_duckdb
+        source, tables, lambda table: (f"SELECT * FROM {sql_name(table)}", {}), for_duckdb
     )
 
 
@@ -418,14 +409,14 @@ def _with_source(
             cursor.execute(text)
             reader = cursor.fetch_record_batch()
             columns = (
-                f"CAST({_quoted(name)} AS {casts[name]}) AS {_quoted(name)}"
+                f"CAST({sql_name(name)} AS {casts[name]}) AS {sql_name(name)}"
                 if name in casts
-                else _quoted(name)
+                else sql_name(name)
                 for name in reader.schema.names
             )
             connection.con.register("coterie_source", reader)
             connection.con.execute(
-                f"CREATE TEMP TABLE {_quoted(table)} AS SELECT {', '.join(columns)} "
+                f"CREATE TEMP TABLE {sql_name(table)} AS SELECT {', '.join(columns)} "
                 "FROM coterie_source"
             )
             connection.con.unregister("coterie_source")
@@ -470,10 +461,6 @@ def computes(connection: Any) -> bool:
     return connection.name in {"duckdb", "pyspark"}
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 # ---- Queries
 
 
@@ -485,13 +472,20 @@ def fetch(expression: ir.Table) -> pa.Table:
     TableError
         If the engine cannot read or aggregate the tables.
     """
-    import ibis
-
     backend = expression.get_backend()
     with engine_errors(f"{backend.name} cannot read the table"):
         if backend.name == "pyspark":
-            return backend._session.sql(ibis.to_sql(expression)).toArrow()
+            return spark_frame(expression).toArrow()
         return expression.to_pyarrow()
+
+
+def spark_frame(expression: ir.Table) -> DataFrame:
+    """Return the Spark frame of an Ibis table."""
+    import ibis
+
+    backend: Any = expression.get_backend()
+    frame: DataFrame = backend._session.sql(ibis.to_sql(expression))
+    return frame
 
 
 def batches(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
@@ -587,8 +581,7 @@ class LocalTables:
                 if connection.name == "pyspark":
                     from pyspark import StorageLevel
 
-                    frame = connection._session.sql(ibis.to_sql(rows))
-                    frame = frame.persist(StorageLevel.DISK_ONLY)
+                    frame = spark_frame(rows).persist(StorageLevel.DISK_ONLY)
                     frame.createTempView(name)
                     kept = connection.table(name)
                 else:
@@ -632,7 +625,7 @@ def engine_errors(context: str, kind: type[CoterieError] = TableError) -> Iterat
         # DuckDB reports Ctrl-C as a RuntimeError
         if type(error) is RuntimeError and "interrupt" in str(error).lower():
             raise KeyboardInterrupt from error
-        if not is_engine_error(error):
+        if type(error).__module__.partition(".")[0] not in _ENGINE_PACKAGES:
             raise
         message = engine_message(error)
         if "out of memory" in message.lower():
@@ -651,11 +644,6 @@ def engine_errors(context: str, kind: type[CoterieError] = TableError) -> Iterat
                 f"python -c \"import duckdb; duckdb.sql('INSTALL {missing[1]}')\""
             )
         raise kind(f"{context}: {message}") from error
-
-
-def is_engine_error(error: Exception) -> bool:
-    """Return whether an engine, not this program, raised an exception."""
-    return type(error).__module__.partition(".")[0] in _ENGINE_PACKAGES
 
 
 def engine_message(error: Exception) -> str:

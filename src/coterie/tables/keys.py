@@ -36,11 +36,17 @@ from coterie.labels.kernels import unpack_keys
 from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.wording import short_repr
 from coterie.tables.columns import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
-from coterie.tables.engines import LocalTables, engine_errors, fetch, is_written_as, stream
+from coterie.tables.engines import (
+    LocalTables,
+    engine_errors,
+    fetch,
+    is_written_as,
+    spark_frame,
+    stream,
+)
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-    from pyspark.sql import DataFrame
 
 #: A prime; hashes of keys are below it.
 HASH_RANGE = 2**31 - 1
@@ -304,19 +310,9 @@ class KeyLayout:
     def key_hash(self, packed: ir.Table) -> ir.IntegerColumn:
         """Return a hash of the keys of each row in 0..HASH_RANGE − 1.
 
-        It is (Σ_j m_j ρ_j)⁵ mod p with p = HASH_RANGE. The ρ_j are the remainders of all keys by
-        three primes each, the m_j are powers of a primitive root of p. x ↦ x⁵ is a permutation
-        that breaks the linear structure of the sum.
+        See :func:`_hashed`.
         """
-        total: Any = None
-        for name, factors in self.hash_factors.items():
-            # all products are below 2⁵⁵
-            terms = [packed[name] % modulus * factor for modulus, factor in factors]
-            part = (terms[0] + terms[1] + terms[2]) % HASH_RANGE
-            total = part if total is None else total + part
-        mixed = total % HASH_RANGE
-        square = mixed * mixed % HASH_RANGE
-        return square * square % HASH_RANGE * mixed % HASH_RANGE
+        return _hashed({name: packed[name] for name in self.key_names}, self.hash_factors)
 
     def as_label_matrix(self, keys: Sequence[Ints]) -> LabelMatrix:
         """Return the label matrix of packed rows, with only the labels that occur in them."""
@@ -560,6 +556,23 @@ class PackedTable:
         return TupleCounts([column[order] for column in columns], counts[order])
 
 
+def _hashed(keys: Mapping[str, Any], factors: Mapping[str, Sequence[tuple[int, int]]]) -> Any:
+    """Return a hash of keys, which are columns of an engine or arrays.
+
+    It is (Σ_j m_j ρ_j)⁵ mod p with p = HASH_RANGE. The ρ_j are the remainders of all keys by three
+    primes each, the m_j are powers of a primitive root of p. x ↦ x⁵ is a permutation that breaks
+    the linear structure of the sum.
+    """
+    parts = []
+    for name, of_key in factors.items():
+        # all products are below 2⁵⁵
+        terms = (keys[name] % modulus * factor for modulus, factor in of_key)
+        parts.append(functools.reduce(operator.add, terms) % HASH_RANGE)
+    mixed = functools.reduce(operator.add, parts) % HASH_RANGE
+    square = mixed * mixed % HASH_RANGE
+    return square * square % HASH_RANGE * mixed % HASH_RANGE
+
+
 def _rows_of_low_hash(
     factors: Mapping[str, Sequence[tuple[int, int]]],
     below: int,
@@ -567,28 +580,13 @@ def _rows_of_low_hash(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows whose :meth:`KeyLayout.key_hash` is below a bound; runs on an executor."""
     for batch in batches:
-        total = np.zeros(batch.num_rows, dtype=np.int64)
-        for name, of_key in factors.items():
-            key = numbers(batch, name)
-            total += sum(key % modulus * factor for modulus, factor in of_key) % HASH_RANGE
-        mixed = total % HASH_RANGE
-        square = mixed * mixed % HASH_RANGE
-        hashed = square * square % HASH_RANGE * mixed % HASH_RANGE
+        hashed = _hashed({name: numbers(batch, name) for name in factors}, factors)
         yield batch.filter(pa.array(hashed < below))
 
 
 def numbers(batch: pa.RecordBatch, name: str) -> AnyArray:
     """Return a column of integers as an array."""
     return np.asarray(batch[name].to_numpy(zero_copy_only=False))
-
-
-def spark_frame(rows: ir.Table) -> DataFrame:
-    """Return the Spark frame of an Ibis table."""
-    import ibis
-
-    backend: Any = rows.get_backend()
-    frame: DataFrame = backend._session.sql(ibis.to_sql(rows))
-    return frame
 
 
 def _counted(keys: ir.Table) -> ir.Table:

@@ -27,6 +27,7 @@ from coterie.runtime.atomic_files import (
     rename_durably,
     unfinished_path,
 )
+from coterie.tables.columns import sql_text
 from coterie.tables.engines import engine_errors
 
 if TYPE_CHECKING:
@@ -78,9 +79,8 @@ class TableOutput:
             if self.is_folder:
                 place.mkdir()
                 place = place / "part-0.parquet"
-            quoted = str(place).replace("'", "''")
             query = connection.compile(rows)
-            connection.con.execute(f"COPY ({query}) TO '{quoted}' (FORMAT parquet)")
+            connection.con.execute(f"COPY ({query}) TO {sql_text(str(place))} (FORMAT parquet)")
 
     def size(self) -> int:
         """Return the number of bytes of the output."""
@@ -143,10 +143,25 @@ def plan_output(out: Any, engine: str, sources: Sequence[Path]) -> TableOutput:
             f"cannot write {path}: it is a device or a pipe; name a .parquet file or a folder"
         )
     is_folder = engine == "pyspark" or text.endswith(os.sep) or not path.suffix
-    _refuse_input(path, sources)
-    if is_folder:
-        _check_folder(path, engine)
-    elif path.suffix.lower() != ".parquet":
+    target = path.resolve()
+    for source in sources:
+        read = source.resolve()
+        if target == read or read in target.parents:
+            where = "the input" if target == read else f"in the input folder {source}"
+            raise OutputError(f"cannot write {path}: it is {where}; choose another place")
+    if is_folder and path.is_dir():
+        if any(path.iterdir()):
+            raise OutputError(
+                f"cannot write {path}: the folder is not empty; remove it or choose another"
+            )
+        # the rename replaces an empty folder, so only its parent must be writable
+        check_writable(path.parent / f".{uuid.uuid4().hex}")
+    elif is_folder and path.exists():
+        hint = " (Spark writes folders)" if engine == "pyspark" else ""
+        raise OutputError(
+            f"cannot write the folder {path}: it is a file{hint}; choose another name"
+        )
+    elif not is_folder and path.suffix.lower() != ".parquet":
         raise OutputError(
             f"cannot write {path}: engines write Parquet; end the name in .parquet, or in / for a "
             "folder of such files"
@@ -169,29 +184,3 @@ def check_carried(carried: Sequence[str], are_ids: bool) -> None:
                 f"{subject} is named {name!r}, like a column {like}; rename it in the input"
                 f"{'' if are_ids else ', or name ids'}"
             )
-
-
-def _refuse_input(path: Path, sources: Sequence[Path]) -> None:
-    target = path.resolve()
-    for source in sources:
-        read = source.resolve()
-        if target == read or read in target.parents:
-            where = "the input" if target == read else f"in the input folder {source}"
-            raise OutputError(f"cannot write {path}: it is {where}; choose another place")
-
-
-def _check_folder(path: Path, engine: str) -> None:
-    if path.is_dir():
-        if any(path.iterdir()):
-            raise OutputError(
-                f"cannot write {path}: the folder is not empty; remove it or choose another"
-            )
-        # the rename replaces an empty folder, so only its parent must be writable
-        check_writable(path.parent / f".{uuid.uuid4().hex}")
-        return
-    if path.exists():
-        hint = " (Spark writes folders)" if engine == "pyspark" else ""
-        raise OutputError(
-            f"cannot write the folder {path}: it is a file{hint}; choose another name"
-        )
-    check_writable(path)

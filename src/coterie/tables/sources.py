@@ -15,6 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -102,8 +103,8 @@ def refuse_durations(files: Sequence[Path], partitions: Sequence[str]) -> None:
 
     Arrow stores them in Parquet as integers with a note that engines ignore.
     """
-    inside = (path for file in files for path in ([file] if file.is_file() else file.rglob("*")))
-    parquet = (path for path in inside if path.suffix == ".parquet" and path.name[0] not in "._")
+    inside = ([one] if one.is_file() else files_in_folder(one, (".parquet",)) for one in files)
+    parquet = (path for path in chain(*inside) if path.suffix.lower() == ".parquet")
     types: dict[str, Any] = {}
     # a file that Arrow cannot read was not written by Arrow
     with contextlib.suppress(StopIteration, OSError, pa.ArrowException):
@@ -185,7 +186,20 @@ def _layouts(paths: list[str]) -> dict[TextLayout, list[str]]:
     """Group files by delimiter and order of columns; refuse different sets of columns."""
     groups: dict[TextLayout, list[str]] = {}
     for path in paths:
-        layout = _layout(path)
+        if is_remote(path):
+            raise TableError(f"{path} is remote and other files are not: name files of one place")
+        header = header_line(path)
+        delimiter = "\t" if is_tab_separated(path) else guess_delimiter(header)
+        fields = header_fields(header, delimiter)
+        names = [name or f"column{i}" for i, name in enumerate(fields)]
+        times = Counter(name.casefold() for name in names)
+        repeated = [name for name in names if times[name.casefold()] > 1]
+        if repeated:
+            raise TableError(
+                f"{path}: the header names {', '.join(map(repr, repeated))}, which are the same "
+                "column for an engine; rename one"
+            )
+        layout = TextLayout(delimiter, tuple(names))
         groups.setdefault(layout, []).append(path)
         first = next(iter(groups))
         if sorted(layout.columns) != sorted(first.columns):
@@ -195,22 +209,6 @@ def _layouts(paths: list[str]) -> dict[TextLayout, list[str]]:
                 "with the same columns, by a glob"
             )
     return groups
-
-
-def _layout(path: str) -> TextLayout:
-    if is_remote(path):
-        raise TableError(f"{path} is remote and other files are not: name files of one place")
-    header = header_line(path)
-    delimiter = "\t" if is_tab_separated(path) else guess_delimiter(header)
-    names = [name or f"column{i}" for i, name in enumerate(header_fields(header, delimiter))]
-    times = Counter(name.casefold() for name in names)
-    repeated = [name for name in names if times[name.casefold()] > 1]
-    if repeated:
-        raise TableError(
-            f"{path}: the header names {', '.join(map(repr, repeated))}, which are the same column "
-            "for an engine; rename one"
-        )
-    return TextLayout(delimiter, tuple(names))
 
 
 def _read_parquet(paths: list[str], local: LocalTables) -> ir.Table:

@@ -35,14 +35,13 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import InvalidParameterError, OutputError
 from coterie.labels.encode import MISSING
 from coterie.labels.tuples import LabelTuples
-from coterie.tables.engines import engine_errors
+from coterie.tables.engines import engine_errors, spark_frame
 from coterie.tables.keys import (
     COUNT_COLUMN,
     KeyLayout,
     PackedTable,
     TupleCounts,
     numbers,
-    spark_frame,
     unpack,
 )
 from coterie.tables.outputs import PartWriter, TableOutput
