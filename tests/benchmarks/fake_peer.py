@@ -1,7 +1,5 @@
 """A runner with methods that answer or fail in a known way; tests run it as a script."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -13,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "peers"))
 import runner
 
 
-def sleep_with_a_child(_: runner.Data) -> None:
+def sleep_with_a_child(_):
     """Start a process; both hold a pipe open, and write to it only if nobody ends them."""
     with Path(os.environ["PIPE"]).open("w") as pipe:
         os.fork()
@@ -21,12 +19,12 @@ def sleep_with_a_child(_: runner.Data) -> None:
         pipe.write("alive")
 
 
-def fail(_: runner.Data) -> None:
+def fail(_):
     """Raise an error with two lines."""
     raise ValueError("first line\nthe matrix is singular")
 
 
-def throw(_: runner.Data) -> None:
+def throw(_):
     """End as a C++ program without memory does."""
     os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
     os.abort()

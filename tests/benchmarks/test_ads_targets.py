@@ -1,7 +1,5 @@
 """Regret of choices of targets: a small run, and the truth it is measured against."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.ads_targets import _columns, _held_out, _truth

@@ -1,7 +1,5 @@
 """The suite of consensus cells: its halves, and what a draw of each family is."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmark of feature tables: its sets, its scores and the figures it reports."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The GPU benchmark: its result, its tensor code on the CPU, and a run if there is a GPU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -104,7 +104,7 @@ def test_the_environment_is_described_in_one_line():
     assert all(f"{name} {number}" in line for name, number in described["versions"].items())
 
 
-def fake_cell(*methods: str, clock: SimpleNamespace | None = None) -> tuple[Cell, list]:
+def fake_cell(*methods, clock=None):
     """Return a cell whose methods do what their names say, and a list of what was run.
 
     A slow method advances the clock, and an endless one is stopped by the signal of the timer.

@@ -1,7 +1,5 @@
 """The benchmark of killed commands: a small run, and faults that it would find."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.kills import _is_whole, _problems

@@ -1,7 +1,5 @@
 """What is counted of works and programs that are measured in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -87,7 +85,7 @@ def test_works_take_turns_until_they_took_enough_time(monkeypatch):
     assert found["slow"].runs == (40.0, 40.0) and found["quick"].runs == (1.0,) * 4
 
 
-def python(code: str) -> list[str]:
+def python(code):
     """Return the command that runs some Python."""
     return [sys.executable, "-S", "-c", code]
 

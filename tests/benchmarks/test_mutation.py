@@ -1,7 +1,5 @@
 """Mutants of the core: what is changed, what the tests say to it, and the scores."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The noise benchmark: its cells, its methods and the figures it reports."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

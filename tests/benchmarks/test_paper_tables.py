@@ -1,7 +1,5 @@
 """The paper's tables 2 and 3: cells, recipes, outcomes, kept draws and figures."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import MinMaxScaler, StandardScaler

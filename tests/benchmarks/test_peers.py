@@ -1,7 +1,5 @@
 """The comparison with other packages: isolation of trials, environments, tasks, results."""
 
-from __future__ import annotations
-
 import ast
 import os
 import sys
@@ -31,7 +29,7 @@ def attempt(tmp_path):
     material = Material(Y, {"P": P}, P)
     write_task(Task("t", "t", "labels", 50, 2, 5, lambda: material), tmp_path / "task")
 
-    def run(method: str, limits: Limits = LONG):
+    def run(method, limits=LONG):
         return run_trial(sys.executable, method, tmp_path / "task", material, limits, FAKE)
 
     return run

@@ -1,7 +1,5 @@
 """Experiments on real data: their pieces against oracles, and results from kept figures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -20,7 +20,7 @@ COLUMNS = ("robust", "l2", "cspa", "eac")
 ALL = ",".join(COLUMNS)
 
 
-def draw(shares: tuple[float, ...], seed: int) -> Drawn:
+def draw(shares, seed):
     """Return columns that are right for these shares of 20 points; odd seeds: one point less."""
     y = np.repeat([0, 1], 10)
     P = np.tile(y[:, None], (1, len(shares))).astype(np.int32)
@@ -40,7 +40,7 @@ CELLS = (
 
 
 @pytest.fixture
-def fitted(monkeypatch) -> list[tuple[str, int]]:
+def fitted(monkeypatch):
     """Replace suite and methods; return a list that receives (method, seed) of every fit."""
     calls: list[tuple[str, int]] = []
 

@@ -1,7 +1,5 @@
 """The program on growing tables: the tables, and trials that are scored, kept and limited."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -16,7 +14,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(scale, "CHUNK_ROWS", 4096)
 
 
-def all_rows(family: str, n: int, **settings) -> tuple[np.ndarray, np.ndarray]:
+def all_rows(family, n, **settings):
     """Return all labels (n, V) and the truth (n,)."""
     chunks = list(label_chunks(family, n, **settings))
     P = np.vstack([np.column_stack(columns) for _, columns in chunks])

@@ -1,14 +1,11 @@
 """The benchmark of the service: grown models, and checked answers."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 
 import numpy as np
 
 from benchmarks.serve.models import check_answers, draw_questions, fitted_market, grow
-from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
@@ -16,7 +13,7 @@ SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, se
 
 
 @cache
-def small_market() -> AdForecaster:
+def small_market():
     """Return a forecaster of fifty advertisers; shared, so not to be changed."""
     return fitted_market(SMALL)
 

@@ -1,7 +1,5 @@
 """The smallest run of each benchmark: its figures are finite, and kept trials are used again."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

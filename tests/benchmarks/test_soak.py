@@ -1,7 +1,5 @@
 """The soak of the service: the trend of memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

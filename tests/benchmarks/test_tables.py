@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +23,7 @@ N_ROWS = 12_000
 PRIME = 2**31 - 1
 
 
-def mixed(x: int) -> int:
+def mixed(x):
     """Return the hash of the recipe, in Python's integers."""
     return (x * 48271 + 11) ** 2 % PRIME * 1000003 % PRIME
 
@@ -57,7 +55,7 @@ def expected():
     return np.array([found[votes] for votes in tuples])[of_row], np.array(tuples)[of_row]
 
 
-def write(path: Path, labels, margin=0.5, ids=None) -> Path:
+def write(path, labels, margin=0.5, ids=None):
     """Write a table as the program does."""
     ids = np.arange(len(labels)) if ids is None else np.asarray(ids)
     margin = np.broadcast_to(np.asarray(margin, dtype=float), len(ids))

@@ -1,7 +1,5 @@
 """True win rates and price levels agree with the simulated auctions."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,11 +1,5 @@
 """Fixtures of the command-line tests: the program, and tables for it to read."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -15,19 +9,19 @@ from coterie.cli.program import app
 
 
 @pytest.fixture
-def run() -> Callable[..., Any]:
+def run():
     """Return a function that runs the program on arguments."""
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="session")
-def planted() -> tuple[np.ndarray, np.ndarray]:
+def planted():
     """Return ten partitions of 100 points, the last four wrong together, and the true labels."""
     return planted_partitions([60, 30, 10], 10, 4, 0.1, random_state=0)
 
 
 @pytest.fixture
-def labels_csv(tmp_path: Path, planted: tuple[np.ndarray, np.ndarray]) -> Path:
+def labels_csv(tmp_path, planted):
     """Write the planted partitions as text labels with blanks, and an id column ``name``."""
     P, _ = planted
     header = ["name", *(f"p{v}" for v in range(P.shape[1]))]
@@ -41,7 +35,7 @@ def labels_csv(tmp_path: Path, planted: tuple[np.ndarray, np.ndarray]) -> Path:
 
 
 @pytest.fixture
-def features_csv(tmp_path: Path) -> Path:
+def features_csv(tmp_path):
     """Write three separated blobs of 20 points in the plane, and an id column ``name``."""
     rng = np.random.default_rng(0)
     centres = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 20, axis=0)

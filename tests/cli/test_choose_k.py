@@ -1,7 +1,5 @@
 """Tests of ``coterie choose-k`` from labels and from features."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests of ``coterie cluster``, from features to labels."""
 
-from __future__ import annotations
-
 import io
 import json
 import typing
@@ -113,16 +111,6 @@ def test_columns_of_different_units_give_a_warning(run, features_csv):
     (note,) = json.loads(run("cluster", units, *arguments).stdout)["notes"]
     assert "column 'y' varies" in note and "as much as 'x'" in note and "--standardize" in note
     assert json.loads(run("cluster", features_csv, *arguments).stdout)["notes"] == []
-
-
-def test_a_report_is_written(run, features_csv):
-    """--report writes a page with the names of points, features and runs."""
-    page = features_csv.with_name("report.html")
-    arguments = ("--id", "name", "-k", 3, "--partitions", 4, "--report", page)
-    result = run("cluster", features_csv, *arguments)
-    assert result.exit_code == 0, result.stderr
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("<!") and "spectral 0" in text and str(page) in result.stdout
 
 
 def test_every_ensemble_of_the_library_can_be_chosen(run, features_csv):

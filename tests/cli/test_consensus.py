@@ -1,12 +1,8 @@
 """Tests of ``coterie consensus``, from table to table."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from answers import unwrapped
@@ -133,27 +129,6 @@ def test_number_of_clusters(run, tmp_path, engine):
     assert free["objective"] == pytest.approx(expected.objective_)
 
 
-def test_the_three_formats_agree(run, tmp_path, planted):
-    """The same labels as CSV, Parquet or NPY give the same labels as CSV, Parquet or NPY."""
-    P, _ = planted
-    names = [f"p{v}" for v in range(P.shape[1])]
-    (tmp_path / "in.csv").write_text(
-        "\n".join([",".join(names), *(",".join(map(str, row)) for row in P)]) + "\n"
-    )
-    pq.write_table(pa.table(list(P.T), names=names), tmp_path / "in.parquet")
-    np.save(tmp_path / "in.npy", P)
-    answers = []
-    for suffix in (".csv", ".parquet", ".npy"):
-        out = tmp_path / f"out{suffix}"
-        result = run("consensus", tmp_path / f"in{suffix}", "-k", 3, "-o", out)
-        assert result.exit_code == 0, result.stderr
-        columns = columns_of(out)
-        answers.append(
-            ([int(x) for x in columns["label"]], [float(x) for x in columns["confidence"]])
-        )
-    assert answers[0] == answers[1] == answers[2]
-
-
 def test_json_is_one_object(run, labels_csv):
     """--json prints one object with all facts; notes are also on the standard error stream."""
     out = labels_csv.with_name("out.csv")
@@ -208,21 +183,9 @@ def test_columns_plot_and_quiet(run, labels_csv):
     assert picture.read_bytes().startswith(b"\x89PNG\r\n")
 
 
-def test_bom_and_windows_lines_are_fine(run, tmp_path):
-    """A CSV file saved by a spreadsheet program is read."""
-    path = tmp_path / "labels.csv"
-    path.write_bytes(b"\xef\xbb\xbfid;a;b\r\n1;x;y\r\n2;x;y\r\n3;z;w\r\n4;z;w\r\n")
-    out = tmp_path / "out.csv"
-    result = run("consensus", path, "--id", "id", "-k", 2, "-o", out)
-    assert result.exit_code == 0, result.stderr
-    assert columns_of(out)["label"] == ["0", "0", "1", "1"]
-
-
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        (b"a,b\n1,2\n1\n", [], "line 3"),
-        (b"a,b\n1,caf\xe9\n", [], "UTF-8"),
         (b"", [], "labels.csv"),
         (b"a,b\n", [], "no rows"),
         (b"a,b\n1,2\n", ["--columns", "c"], "no column 'c'"),

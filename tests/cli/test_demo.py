@@ -1,7 +1,5 @@
 """Tests of ``coterie demo``: its files, its facts, its summary, and its folder."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

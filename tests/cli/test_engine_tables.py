@@ -1,11 +1,8 @@
 """Tests of ``coterie consensus`` on tables that stay in an engine."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +15,7 @@ from coterie.cli.consensus import _parquet_cells
 
 
 @pytest.fixture
-def labels_parquet(tmp_path: Path, planted) -> Path:
+def labels_parquet(tmp_path, planted):
     """The planted partitions as a Parquet table with an id column ``name``."""
     P, _ = planted
     columns = {"name": [f"{i:03}" for i in range(len(P))]}
@@ -27,7 +24,7 @@ def labels_parquet(tmp_path: Path, planted) -> Path:
     return path
 
 
-def rows_of(path: Path) -> dict[str, list]:
+def rows_of(path):
     """Return names and labels, ordered by name."""
     return pq.read_table(path, columns=["name", "label"]).sort_by("name").to_pydict()
 

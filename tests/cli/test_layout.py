@@ -1,7 +1,5 @@
 """Tests of the layout of answers: they fit the terminal, and names are never interpreted."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 

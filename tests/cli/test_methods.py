@@ -1,7 +1,5 @@
 """Tests of ``coterie methods``, and of methods chosen by key."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of column names on the command line."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """Tests of outputs: refused before the work, written after it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of ``coterie predict``: new rows are labelled by a saved model."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

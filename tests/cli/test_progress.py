@@ -1,7 +1,5 @@
 """Tests of stages on a terminal, and of notes made from warnings."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 

@@ -1,7 +1,5 @@
 """Tests of ``-``: tables through real pipes, one process for each program run."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import subprocess
@@ -18,7 +16,7 @@ MAIN = "from coterie.cli import main; main()"
 PROGRAM = [sys.executable, "-c", MAIN]
 
 
-def piped(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def piped(*arguments, stdin=b""):
     """Run the program in a process with pipes for all streams."""
     command = [*PROGRAM, *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, check=False)

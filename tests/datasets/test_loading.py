@@ -50,7 +50,7 @@ URL = "https://example.org/toy.data"
 class FakeResponse(io.BytesIO):
     """A response of urlopen: bytes to read, and headers."""
 
-    def __init__(self, content: bytes, announced: int | None = None) -> None:
+    def __init__(self, content, announced=None):
         super().__init__(content)
         self.headers = {} if announced is None else {"Content-Length": str(announced)}
 
@@ -103,7 +103,7 @@ def serve(monkeypatch, answers, asked=None):
     monkeypatch.setattr(loading, "urlopen", urlopen)
 
 
-def put(folder: Path, name: str, content: bytes = TABLE, dataset: str = "toy") -> Path:
+def put(folder, name, content=TABLE, dataset="toy"):
     """Write a file of a dataset into a folder of datasets."""
     (folder / dataset).mkdir(parents=True, exist_ok=True)
     (folder / dataset / name).write_bytes(content)
@@ -359,20 +359,12 @@ def read(format_, *paths):
     return READERS[format_](list(paths))
 
 
-def test_table(tmp_path):
-    """A CSV table has a header, numbers, and the class in the last column."""
+@pytest.mark.parametrize("header", ["a,b,class\n", ""])
+def test_table(tmp_path, header):
+    """A CSV table has numbers, and the class in the last column; those of UCI have no header."""
     path = tmp_path / "t.csv"
-    path.write_text("a,b,class\n1,0.5,x\n2,0,y\n3,-1,x\n")
-    (features,), labels = read("table", path)
-    assert_array_equal(features, X)
-    assert labels.tolist() == ["x", "y", "x"]
-
-
-def test_headless_table(tmp_path):
-    """Tables of UCI have no header; blank lines and trailing blanks are ignored."""
-    path = tmp_path / "t.data"
-    path.write_text("1,0.5,D1\n2,0,D2 \n3,-1,D1\n\n")
-    (features,), labels = read("headless table", path)
+    path.write_text(f"{header}1,0.5,D1\n2,0,D2 \n3,-1,D1\n\n")
+    (features,), labels = read("table" if header else "headless table", path)
     assert_array_equal(features, X)
     assert labels.tolist() == ["D1", "D2", "D1"]
 
@@ -386,11 +378,6 @@ def test_views(tmp_path):
     assert_array_equal(views[1], Z)
     assert [view.dtype for view in views] == [np.float64, np.float64]
     assert labels.tolist() == [3, 1, 3]
-
-
-def test_archived_class_names(tmp_path):
-    """If the archive names its classes, the labels are the names."""
-    path = tmp_path / "t.npz"
     np.savez(path, a=X, views=["a"], y=np.int16([1, 0, 1]), class_names=["cat", "dog"])
     assert read("views", path).labels.tolist() == ["dog", "cat", "dog"]
 

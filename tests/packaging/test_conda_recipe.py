@@ -1,11 +1,8 @@
 """The recipe for conda-forge needs what the package needs."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,18 +14,18 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def recipe() -> dict[str, Any]:
+def recipe():
     """The recipe."""
     return yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
-def pyproject() -> dict[str, Any]:
+def pyproject():
     """The settings of the package."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
-def needed(requirements: list[str]) -> dict[str, str]:
+def needed(requirements):
     """Return the bound of each name."""
     pairs = (re.fullmatch(r"([\w-]+)\s*(.*)", text) for text in requirements)
     return {pair[1]: pair[2] for pair in pairs if pair}

@@ -5,8 +5,6 @@ Set ``COTERIE_TEST_BASE`` to an image with Python that is on this machine, for e
 ``podman --runtime runc``. The build installs packages, and takes some minutes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -17,7 +15,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,16 +30,16 @@ TOKEN = "a-token-of-24-characters"
 IMAGE = "localhost/coterie-test"
 
 
-def _instruction(name: str) -> str:
+def _instruction(name):
     """Return the last instruction of a name in the Dockerfile."""
     return re.findall(rf"^{name}\s+(.*)$", DOCKERFILE, re.MULTILINE)[-1]
 
 
-def _health_check() -> list[str]:
+def _health_check():
     return json.loads(_instruction("HEALTHCHECK").partition(" CMD ")[2])
 
 
-def _healthy(port: int) -> bool:
+def _healthy(port):
     """Run the health check of the image on a port of this machine."""
     program, *arguments = _health_check()
     assert program == "/opt/coterie/bin/python"
@@ -52,7 +49,7 @@ def _healthy(port: int) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_health_check_follows_the_service(tmp_path: Path) -> None:
+def test_health_check_follows_the_service(tmp_path):
     """The check succeeds while the service is ready; not when it drains, nor without it."""
     assert not _healthy(free_port())
     with running_service(small_model(), tmp_path, "--drain-seconds", "3600") as service:
@@ -63,14 +60,14 @@ def test_health_check_follows_the_service(tmp_path: Path) -> None:
         service.process.kill()
 
 
-def test_image_runs_as_a_numeric_user() -> None:
+def test_image_runs_as_a_numeric_user():
     """The user is a number other than 0, so that a cluster can see that it is not root."""
     user, group = _instruction("USER").split(":")
     assert int(user) > 0
     assert int(group) > 0
 
 
-def test_only_what_is_copied_is_sent_to_the_build() -> None:
+def test_only_what_is_copied_is_sent_to_the_build():
     """.dockerignore allows exactly what the Dockerfile copies from the repository."""
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
@@ -79,7 +76,7 @@ def test_only_what_is_copied_is_sent_to_the_build() -> None:
 
 
 @pytest.fixture(scope="module")
-def podman() -> list[str]:
+def podman():
     """Return the beginning of commands; skip where containers cannot run."""
     base = os.environ.get("COTERIE_TEST_BASE")
     if not base:
@@ -95,7 +92,7 @@ def podman() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def container(podman: list[str]) -> Iterator[list[str]]:
+def container(podman):
     """Build the image and run it as the guide says; return the words after ``podman exec``."""
     base = os.environ["COTERIE_TEST_BASE"]
     # packages come from where this machine gets them
@@ -120,7 +117,7 @@ def container(podman: list[str]) -> Iterator[list[str]]:
             subprocess.run([*podman, "rm", "--force", name], check=True)
 
 
-def _bounds() -> list[str]:
+def _bounds():
     """Return limits that a process without privileges may set."""
     kinds = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
     hard = {name: resource.getrlimit(kind)[1] for name, kind in kinds.items()}
@@ -128,15 +125,15 @@ def _bounds() -> list[str]:
     return [f"--ulimit={name}={most}:{most}" for name, most in known.items()]
 
 
-def _said(*command: str) -> str:
+def _said(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def test_container_serves_and_stops(container: list[str]) -> None:
+def test_container_serves_and_stops(container):
     """It runs without privileges on a read-only root, and ends with code 0."""
     *podman, _, name = container
 
-    def is_ready() -> bool:
+    def is_ready():
         checked = [*container, *_health_check()]
         return subprocess.run(checked, capture_output=True, check=False).returncode == 0
 

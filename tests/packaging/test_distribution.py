@@ -1,15 +1,11 @@
 """The wheel has what a user needs."""
 
-from __future__ import annotations
-
 import email
 import os
 import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
-from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -20,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+def wheel(tmp_path_factory):
     """The wheel, built from this tree."""
     pytest.importorskip("mesonpy", reason="meson-python is not installed: no wheel was built")
     folder = tmp_path_factory.mktemp("wheel")
@@ -39,13 +35,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
 
 
 @pytest.fixture(scope="module")
-def metadata(wheel: zipfile.ZipFile) -> Message:
+def metadata(wheel):
     """The metadata of the wheel."""
     name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     return email.message_from_bytes(wheel.read(name))
 
 
-def test_the_wheel_is_the_package(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_is_the_package(wheel):
     """It has every file of the package and nothing else; type checkers find their marker."""
     tracked = subprocess.run(
         ["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -61,12 +57,12 @@ def test_the_wheel_is_the_package(wheel: zipfile.ZipFile) -> None:
             assert any(name.startswith(f"{kernels}.cpython") for name in packed)
 
 
-def test_the_version_is_that_of_the_source(metadata: Message) -> None:
+def test_the_version_is_that_of_the_source(metadata):
     """There is one place for it."""
     assert metadata["Version"] == coterie.__version__
 
 
-def test_addresses_are_those_of_the_project(metadata: Message) -> None:
+def test_addresses_are_those_of_the_project(metadata):
     """The labels are those that package indexes know."""
     urls = dict(entry.split(", ", 1) for entry in metadata.get_all("Project-URL", []))
     assert set(urls) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}

@@ -7,18 +7,14 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from coterie.ads import Client
 from coterie.errors import InvalidParameterError, ServiceError
 from fitted_models import HOSTILE_IDS, small_model
-from real_proxies import HOST, Proxy, make_certificate, running_proxy
-from running_service import RunningService, running_service, wait_until
+from real_proxies import HOST, make_certificate, running_proxy
+from running_service import running_service, wait_until
 from service_processes import worker_pids
 
 # one process runs all these tests, so that each service is started once
@@ -36,13 +32,13 @@ IMPATIENT = {
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def certificate(tmp_path_factory):
     """Make a certificate for the proxies."""
     return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+def service(tmp_path_factory):
     """Run a service of one process."""
     folder = tmp_path_factory.mktemp("service")
     variables = {"COTERIE_TOKEN": TOKEN}
@@ -51,12 +47,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def proxy(
-    request: pytest.FixtureRequest,
-    service: RunningService,
-    certificate: tuple[Path, Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Proxy]:
+def proxy(request, service, certificate, tmp_path_factory):
     """Run each proxy in front of the service."""
     folder = tmp_path_factory.mktemp(request.param)
     with running_proxy(
@@ -65,7 +56,7 @@ def proxy(
         yield found
 
 
-def test_client_works_through_the_proxy(proxy: Proxy) -> None:
+def test_client_works_through_the_proxy(proxy):
     """TLS, the token, many bids and ids with special characters pass unchanged."""
     model = small_model()
     with Client(f"https://{HOST}", token=TOKEN, transport=proxy.transport()) as client:
@@ -78,7 +69,7 @@ def test_client_works_through_the_proxy(proxy: Proxy) -> None:
             client.advertiser("..")
 
 
-def test_service_asks_for_the_token(proxy: Proxy) -> None:
+def test_service_asks_for_the_token(proxy):
     """Requests without the token are refused, except for the page and the signs of life."""
     with proxy.client() as client:
         refused = client.get("/v1/model")
@@ -91,7 +82,7 @@ def test_service_asks_for_the_token(proxy: Proxy) -> None:
         assert len(page.headers.get_list("Content-Security-Policy")) == 1
 
 
-def test_proxy_chooses_the_id_of_the_request(proxy: Proxy) -> None:
+def test_proxy_chooses_the_id_of_the_request(proxy):
     """The id that the proxy gave is in the answer; one of the client is not."""
     with proxy.client() as client:
         answer = client.get("/health/live", headers={"X-Request-Id": "forged"})
@@ -99,7 +90,7 @@ def test_proxy_chooses_the_id_of_the_request(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("size", [1_500_000, 3_000_000], ids=["above ours", "above both limits"])
-def test_too_large_body_is_refused(proxy: Proxy, size: int) -> None:
+def test_too_large_body_is_refused(proxy, size):
     """The problem of the service passes the proxy; far larger bodies are refused by either."""
     with proxy.client(headers=AUTHORIZED | JSON) as client:
         refused = client.post("/v1/forecast", content=b" " * size)
@@ -112,7 +103,7 @@ def test_too_large_body_is_refused(proxy: Proxy, size: int) -> None:
         assert refused.json()["type"] == "/problems/body-too-large"
 
 
-def test_compression_is_that_of_the_service(proxy: Proxy) -> None:
+def test_compression_is_that_of_the_service(proxy):
     """An answer is compressed once, by the service."""
     with proxy.client(headers=AUTHORIZED) as client:
         zipped = client.get("/v1/segments", headers={"Accept-Encoding": "gzip"})
@@ -122,7 +113,7 @@ def test_compression_is_that_of_the_service(proxy: Proxy) -> None:
     assert zipped.json() == plain.json()
 
 
-def test_clients_are_told_apart_by_their_addresses(proxy: Proxy, service: RunningService) -> None:
+def test_clients_are_told_apart_by_their_addresses(proxy, service):
     """The limit of work applies to each client of the proxy, whatever address it claims."""
     large = {
         "advertiser": "adv-00041",
@@ -132,12 +123,12 @@ def test_clients_are_told_apart_by_their_addresses(proxy: Proxy, service: Runnin
     small = {"advertiser": "adv-00042", "bid": [1, 2, 3, 4, 5], "days": 7}
     over = threading.Event()
 
-    def ask_without_end() -> None:
+    def ask_without_end():
         with proxy.client("127.0.0.2", headers=AUTHORIZED) as client:
             while not over.is_set():
                 client.post("/v1/forecast", json=large)
 
-    def asked_beside(client: httpx.Client, question: dict[str, Any]) -> int:
+    def asked_beside(client, question):
         return client.post("/v1/forecast", json=question).status_code
 
     greedy = threading.Thread(target=ask_without_end)
@@ -155,7 +146,7 @@ def test_clients_are_told_apart_by_their_addresses(proxy: Proxy, service: Runnin
         greedy.join()
 
 
-def test_slow_client_is_cut_off(proxy: Proxy, service: RunningService) -> None:
+def test_slow_client_is_cut_off(proxy, service):
     """A client that does not finish its headers is disconnected; the service never sees it."""
     before = service.logged
     with proxy.connect() as connection:
@@ -168,7 +159,7 @@ def test_slow_client_is_cut_off(proxy: Proxy, service: RunningService) -> None:
     assert service.logged == before
 
 
-def test_long_headers_are_refused(proxy: Proxy) -> None:
+def test_long_headers_are_refused(proxy):
     """Headers beyond the limit of the proxy are refused; the longest id is not."""
     with proxy.client(headers=AUTHORIZED) as client:
         refused = client.get("/v1/model", headers={"X-Long": "x" * 65_536})
@@ -178,7 +169,7 @@ def test_long_headers_are_refused(proxy: Proxy) -> None:
         assert answer.json()["type"] == "/problems/unknown-advertiser"
 
 
-def test_metrics_are_for_this_machine(proxy: Proxy) -> None:
+def test_metrics_are_for_this_machine(proxy):
     """The proxy refuses /metrics to other addresses, even with the token."""
     with (
         proxy.client("127.0.0.1", headers=AUTHORIZED) as here,
@@ -188,7 +179,7 @@ def test_metrics_are_for_this_machine(proxy: Proxy) -> None:
         assert elsewhere.get("/metrics").status_code == 403
 
 
-def test_plain_http_is_redirected(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_http_is_redirected(proxy, monkeypatch):
     """The proxy redirects http to https, and the client does not follow."""
     monkeypatch.delenv("COTERIE_TOKEN", raising=False)
     with (
@@ -198,9 +189,7 @@ def test_plain_http_is_redirected(proxy: Proxy, monkeypatch: pytest.MonkeyPatch)
         client.model()
 
 
-def test_nginx_limits_the_requests_of_one_address(
-    service: RunningService, certificate: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_nginx_limits_the_requests_of_one_address(service, certificate, tmp_path):
     """One address beyond its rate gets 429; others are answered."""
     changes = [("rate=500r/s", "rate=1r/m"), ("burst=1000 nodelay", "burst=2 nodelay")]
     with (
@@ -214,9 +203,7 @@ def test_nginx_limits_the_requests_of_one_address(
     assert "health" not in proxy.logged
 
 
-def test_nginx_limits_the_connections_of_one_address(
-    service: RunningService, certificate: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_nginx_limits_the_connections_of_one_address(service, certificate, tmp_path):
     """While two requests of an address are not complete, further ones get 429; others do not."""
     change = ("coterie_connections 200", "coterie_connections 2")
     unfinished = f"POST /v1/forecast HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 9\r\n\r\n"
@@ -234,7 +221,7 @@ def test_nginx_limits_the_connections_of_one_address(
 
 
 @pytest.fixture(scope="module")
-def service_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+def service_of_two(tmp_path_factory):
     """Run a service of two processes; one that ends is replaced."""
     options, variables = (*OPTIONS, "--workers", "2"), {"COTERIE_TOKEN": TOKEN}
     folder = tmp_path_factory.mktemp("service")
@@ -243,27 +230,20 @@ def service_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running
 
 
 @pytest.fixture(params=NAMES)
-def two_workers(
-    request: pytest.FixtureRequest,
-    service_of_two: RunningService,
-    certificate: tuple[Path, Path],
-    tmp_path: Path,
-) -> Iterator[tuple[Proxy, RunningService]]:
+def two_workers(request, service_of_two, certificate, tmp_path):
     """Run each proxy in front of two workers that answer."""
     wait_until(lambda: len(_answering(service_of_two)) == 2, "the answers of two workers")
     with running_proxy(request.param, service_of_two, tmp_path, certificate) as proxy:
         yield proxy, service_of_two
 
 
-def test_requests_do_not_notice_a_worker_that_stops(
-    two_workers: tuple[Proxy, RunningService],
-) -> None:
+def test_requests_do_not_notice_a_worker_that_stops(two_workers):
     """A worker that gets SIGTERM under load finishes what it took; the other takes the rest."""
     proxy, service = two_workers
     statuses: list[int] = []
     over = threading.Event()
 
-    def ask() -> None:
+    def ask():
         with proxy.client(headers=AUTHORIZED) as client:
             while not over.is_set():
                 statuses.append(client.get("/v1/advertisers?search=adv").status_code)
@@ -286,9 +266,7 @@ def test_requests_do_not_notice_a_worker_that_stops(
     assert set(statuses) == {200}
 
 
-def test_requests_are_answered_after_a_worker_was_killed(
-    two_workers: tuple[Proxy, RunningService],
-) -> None:
+def test_requests_are_answered_after_a_worker_was_killed(two_workers):
     """The proxy asks again if its open connection leads to a worker that is gone."""
     proxy, service = two_workers
     with contextlib.ExitStack() as stack:
@@ -304,12 +282,12 @@ def test_requests_are_answered_after_a_worker_was_killed(
             assert client.post("/v1/forecast", json=QUESTION).status_code == 200
 
 
-def _wait_for_more(statuses: list[int]) -> None:
+def _wait_for_more(statuses):
     before = len(statuses)
     wait_until(lambda: len(statuses) > before + 100, "more answers")
 
 
-def _answering(service: RunningService) -> set[str]:
+def _answering(service):
     """Return the workers that answer new connections, by the prefix of their request ids."""
     found = set()
     for _ in range(20):
@@ -319,9 +297,7 @@ def _answering(service: RunningService) -> set[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_logs_of_the_proxy_hold_no_ids(
-    name: str, certificate: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_logs_of_the_proxy_hold_no_ids(name, certificate, tmp_path):
     """Neither answers nor refusals nor a service that is gone bring an id or a token to a log."""
     variables = {"COTERIE_TOKEN": TOKEN}
     changes = [("lb_try_duration 5s", "lb_try_duration 1s")] if name == "caddy" else []

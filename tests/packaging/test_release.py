@@ -1,12 +1,9 @@
 """A release is refused while something is missing."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -16,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def release() -> ModuleType:
+def release():
     """The script."""
     spec = importlib.util.spec_from_file_location("release", ROOT / "packaging" / "release.py")
     assert spec is not None and spec.loader is not None
@@ -26,7 +23,7 @@ def release() -> ModuleType:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path):
     """A repository that is ready to release 1.2.0."""
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.0 (2030-01-31)\n")
     (tmp_path / "CITATION.cff").write_text("title: x\nversion: 1.2.0\n")

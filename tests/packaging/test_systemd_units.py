@@ -1,7 +1,5 @@
 """The units of systemd are valid, and the service does what they rely on."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -12,8 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -39,7 +35,7 @@ needs_activation = pytest.mark.skipif(
 
 
 @pytest.fixture
-def units(tmp_path: Path) -> list[str]:
+def units(tmp_path):
     """Copy the units, with a program that exists here."""
     for file in (SERVICE, SOCKET):
         text = file.read_text(encoding="utf-8").replace(PROGRAM, sys.executable)
@@ -48,7 +44,7 @@ def units(tmp_path: Path) -> list[str]:
 
 
 @needs_analyze
-def test_systemd_accepts_the_units(units: list[str]) -> None:
+def test_systemd_accepts_the_units(units):
     """systemd-analyze has no complaint, except of keys that an older systemd does not know."""
     checked = _analyzed("verify", "--man=no", *units)
     if "Failed to" in checked.stderr and "coterie" not in checked.stderr:
@@ -59,7 +55,7 @@ def test_systemd_accepts_the_units(units: list[str]) -> None:
 
 
 @needs_analyze
-def test_service_is_exposed_little(units: list[str]) -> None:
+def test_service_is_exposed_little(units):
     """systemd-analyze rates the exposure of the service below 2 of 10."""
     checked = _analyzed("security", "--offline=yes", "--no-pager", units[0])
     found = re.search(r"Overall exposure level for \S+: ([\d.]+)", checked.stdout)
@@ -68,7 +64,7 @@ def test_service_is_exposed_little(units: list[str]) -> None:
     assert float(found[1]) < 2
 
 
-def _analyzed(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _analyzed(*arguments):
     command = ["systemd-analyze", *arguments]
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
 
@@ -76,7 +72,7 @@ def _analyzed(*arguments: str) -> subprocess.CompletedProcess[str]:
 class Activated:
     """A service with the options of the unit, started as its socket is."""
 
-    def __init__(self, folder: Path, *options: str, host: str = "127.0.0.1") -> None:
+    def __init__(self, folder, *options, host="127.0.0.1"):
         self.port, self.log = free_port(), folder / "service.log"
         (folder / "tokens").write_text(f"first {TOKEN}\n", encoding="utf-8")
         save_model(small_model(), folder / "market.coterie")
@@ -93,7 +89,7 @@ class Activated:
         self._variables = variables
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[subprocess.Popen[bytes]]:
+    def running(self):
         """Listen, and start the service at the first connection."""
         with (
             self.states,
@@ -107,7 +103,7 @@ class Activated:
                 process.terminate()
                 process.wait(PATIENCE)
 
-    def client(self) -> httpx.Client:
+    def client(self):
         """Return a client, to be closed, that waits for the start of the service."""
         return httpx.Client(
             base_url=f"http://127.0.0.1:{self.port}",
@@ -117,7 +113,7 @@ class Activated:
         )
 
 
-def _options_of_the_unit(folder: Path, workers: int) -> list[str]:
+def _options_of_the_unit(folder, workers):
     """Return the options of the unit's service, with the folder of the credentials."""
     text = SERVICE.read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = re.findall(r"^ExecStart=(.+)$", text, re.MULTILINE)
@@ -132,7 +128,7 @@ def _options_of_the_unit(folder: Path, workers: int) -> list[str]:
 
 @needs_activation
 @pytest.mark.parametrize("workers", [1, 2])
-def test_request_waits_for_the_start(workers: int, tmp_path: Path) -> None:
+def test_request_waits_for_the_start(workers, tmp_path):
     """A request that starts the service is answered once the model is loaded.
 
     systemd learns that the service is ready, and that it stops.

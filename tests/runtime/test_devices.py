@@ -43,6 +43,12 @@ def test_a_wrong_number_of_threads_is_refused(wanted):
         devices.n_threads()
 
 
+def test_an_unknown_device_is_refused():
+    """The message lists the devices."""
+    with pytest.raises(InvalidParameterError, match="device='tpu' is unknown; use 'auto', 'cpu'"):
+        devices.check_device("tpu")
+
+
 @settings(deadline=None, max_examples=30)
 @given(n_rows=st.integers(0, 500), n=st.integers(1, 9), at_least=st.integers(1, 100))
 def test_row_blocks_cover_each_row_once(n_rows, n, at_least):

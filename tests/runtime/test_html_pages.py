@@ -1,7 +1,5 @@
 """Tests of self-contained pages: texts stay texts, and only known code may run."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Public names imported when first used; errors that say which extra to install."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.metadata

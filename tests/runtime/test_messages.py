@@ -87,7 +87,7 @@ def test_verbose_estimators_show_the_stages_of_a_method(capsys):
         verbose: bool
 
         @shows_stages
-        def fit(self, number: int) -> int:
+        def fit(self, number):
             """Fit."""
             LIBRARY.info("fitting")
             return number

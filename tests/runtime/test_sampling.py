@@ -7,6 +7,7 @@ from coterie.runtime.sampling import (
     draw_weighted_subsample,
     evenly_spaced_points,
     sample_multiplicities,
+    stratified_sample,
 )
 
 
@@ -52,3 +53,14 @@ def test_multiplicities_of_a_sample(scale):
     times = sample_multiplicities(weights, 500, 0)
     assert times.sum() == 500 and (times >= 0).all()
     np.testing.assert_array_equal(sample_multiplicities(weights, 10**12, 0), weights)
+
+
+@pytest.mark.parametrize("n", [3, 10, 50, 200])
+def test_a_stratified_sample_has_the_shares_of_the_clusters(n):
+    """Every cluster is drawn from, each within one point of its share; no point twice."""
+    labels = np.repeat([0, 1, 2], [60, 30, 10])
+    chosen = stratified_sample(labels, n, np.random.default_rng(0))
+    assert len(set(chosen.tolist())) == len(chosen) == min(n, 100)
+    sizes = np.bincount(labels[chosen], minlength=3)
+    assert sizes.min() > 0
+    assert np.abs(sizes - len(chosen) * np.array([0.6, 0.3, 0.1])).max() <= 1

@@ -26,7 +26,7 @@ from coterie.runtime.wording import short_repr
 NUMBERS = st.floats(0, 1e11)
 
 
-def value_of(text: str) -> float:
+def value_of(text):
     """Return the number in a text."""
     size = {"M": 1e6, "B": 1e9}.get(text[-1], 1.0)
     return float(text.rstrip("MB%").replace(",", "").replace("−", "-")) * size
@@ -34,7 +34,7 @@ def value_of(text: str) -> float:
 
 @settings(max_examples=40)
 @given(NUMBERS.filter(lambda n: n == 0 or n >= 0.01))
-def test_counts_are_close_to_the_number(number: float) -> None:
+def test_counts_are_close_to_the_number(number):
     """The error is at most half of the last digit: 5% below ten, less above."""
     assert value_of(words.format_count(number)) == pytest.approx(
         number, rel=0.051 if number < 20 else 0.03
@@ -43,14 +43,14 @@ def test_counts_are_close_to_the_number(number: float) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 999_999))
-def test_exact_counts_are_exact(number: int) -> None:
+def test_exact_counts_are_exact(number):
     """Below a million every digit is kept."""
     assert value_of(words.exact(number)) == number
 
 
 @settings(max_examples=40)
 @given(NUMBERS.filter(lambda n: n == 0 or n >= 0.0001))
-def test_money_is_close_to_the_amount(amount: float) -> None:
+def test_money_is_close_to_the_amount(amount):
     """An amount follows its symbol, within half a cent or 5% below ten cents."""
     text = words.money(amount, "$")
     assert text.startswith("$")
@@ -59,7 +59,7 @@ def test_money_is_close_to_the_amount(amount: float) -> None:
 
 @settings(max_examples=40)
 @given(st.floats(-5, 5).filter(lambda s: s == 0 or abs(s) >= 0.0001))
-def test_percent_is_close_to_the_share(share: float) -> None:
+def test_percent_is_close_to_the_share(share):
     """The error is at most half of the last digit; the minus sign is U+2212."""
     text = words.percent(share)
     assert value_of(text) / 100 == pytest.approx(share, rel=0.051)
@@ -111,14 +111,14 @@ def test_percent_is_close_to_the_share(share: float) -> None:
         (words.in_words(["one"]), "one"),
     ],
 )
-def test_special_cases(text: str, expected: str) -> None:
+def test_special_cases(text, expected):
     """Small values, signs, periods and enumerations."""
     assert text == expected
 
 
 @settings(max_examples=40)
 @given(st.text(st.characters(), max_size=30))
-def test_visible_text_can_be_encoded(text: str) -> None:
+def test_visible_text_can_be_encoded(text):
     """Any text becomes one that can be encoded, of the same length, without control characters."""
     shown = words.visible(text)
     shown.encode()

@@ -14,7 +14,7 @@ from coterie.cli.inputs import (
     factors_in,
     read_features,
     read_views,
-    tests_of_factors,
+    run_factor_tests,
     warn_of_units,
 )
 from coterie.cli.outputs import Outputs, input_name, refuse_json
@@ -182,7 +182,7 @@ def cluster(
             estimator.set_params(verbose=False)
         seconds = time.perf_counter() - started
         outputs.write_consensus(estimator, P, names, read.ids, described, kept)
-        tests = tests_of_factors(estimator.labels_, factor_values, seed, coded)
+        tests = run_factor_tests(estimator.labels_, factor_values, seed, coded)
     from coterie.consensus.facts import consensus_facts
 
     agreement = getattr(estimator, "view_agreement_", None)

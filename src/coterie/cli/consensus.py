@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coterie.cli import options
-from coterie.cli.inputs import factors_in, read_labels, tests_of_factors
+from coterie.cli.inputs import factors_in, read_labels, run_factor_tests
 from coterie.cli.outputs import Outputs, input_name, is_stream, refuse_json
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
@@ -159,7 +159,7 @@ def consensus(
                 consensus_facts(estimator, P.names, method=method, find_dissent=False),
                 seconds,
                 outputs.written,
-                factors=tests_of_factors(estimator.labels_, factor_values, seed, coded),
+                factors=run_factor_tests(estimator.labels_, factor_values, seed, coded),
             )
         else:
             result = _fit_in_engine(

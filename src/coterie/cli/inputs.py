@@ -358,14 +358,14 @@ def find_ids(
         # The name is quoted for the shell.
         quoted = f'"{name}"' if "," in name or not name else name
         option = f"--id {shlex.quote(quoted)}"
-        values = f"{different:,} different values in {n:,} rows"
-        what = (
-            f"column {name!r} has {'a different value in every row' if different == n else values}"
-        )
+        values = "a different value in every row"
+        if different < n:
+            values = f"{different:,} different values in {n:,} rows"
+        what = f"column {name!r} has {values}"
         is_only = len(candidates) == 1 and not ids and columns is None and len(used) > 1
         if is_only and (is_text(name) or _is_named_like_id(name)) and name not in RESULT_COLUMNS:
             other = f", or list it in --columns to use it as {role}"
-            if is_text(name) and use == "features":
+            if use == "features" and is_text(name):
                 other = ""  # text cannot be a feature
             note = f"{what} and is used as the id; write {option} to avoid this note{other}"
             warnings.warn(note, LabelWarning, stacklevel=2)
@@ -409,7 +409,7 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
     return replace(table, columns=rest), table.values(factors)
 
 
-def tests_of_factors(
+def run_factor_tests(
     labels: Any, factors: Mapping[str, Any], seed: int, categories: Sequence[str] | None = None
 ) -> FactorTests | None:
     """Return the tests of columns that may hold numbers as text; None without factors."""
