@@ -30,8 +30,6 @@ pytestmark = [
 
 
 X, _ = make_blobs(300, 8, centers=30, cluster_std=6, random_state=0)
-
-
 RUNS = {"n_clusters": 10, "n_partitions": 8, "random_state": 0}
 
 
@@ -132,29 +130,6 @@ def test_features_are_sent_once(client, monkeypatch):
     with joblib.parallel_config(backend="dask", client=client):
         make_partitions(X, 2, n_partitions=12, random_state=0)
     assert len(sent) == 1
-
-
-@pytest.fixture
-def plain_interrupts():
-    """Restore Python's handler of Ctrl-C, which tests with Spark replace."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_interrupts_are_raised(cluster, client, expected, plain_interrupts, tmp_path):
-    """Ctrl-C ends the ensemble, and the cluster can be used again."""
-    main, flag = threading.main_thread().ident, tmp_path / "go on"
-    with (
-        half_way(cluster, flag, lambda _: signal.pthread_kill(main, signal.SIGINT)),
-        pytest.raises(KeyboardInterrupt),
-        joblib.parallel_config(backend="dask"),
-    ):
-        make_partitions(X, ensemble=held_until(flag), **RUNS)
-        time.sleep(60)  # the interrupt comes here if the runs end first
-    with joblib.parallel_config(backend="dask"):
-        P = make_partitions(X, ensemble=KMeans(n_init=1), **RUNS)
-    np.testing.assert_array_equal(P, expected)
 
 
 def test_a_worker_may_die(cluster, client, expected, tmp_path):

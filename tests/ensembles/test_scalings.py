@@ -40,21 +40,18 @@ def test_scaling_selects_shifts_and_scales():
 
 
 def test_scalings_are_scikit_learns_scalers():
-    """The two scalings of a dense array are StandardScaler and MinMaxScaler."""
-    for scaling, scaler in zip(
-        standard_and_min_max(IRIS), (StandardScaler(), MinMaxScaler()), strict=True
-    ):
-        np.testing.assert_allclose(scaling.transform(IRIS), scaler.fit_transform(IRIS), atol=1e-12)
-
-
-def test_scalings_of_sparse_data_do_not_shift():
-    """The two scalings of a sparse matrix are division by deviation and by largest value."""
+    """The two scalings are by deviation and by range; those of sparse data do not shift."""
     X = sp.random(60, 5, density=0.4, random_state=0, format="csr")
-    scalers = (StandardScaler(with_mean=False), MaxAbsScaler())
-    for scaling, scaler in zip(standard_and_min_max(X), scalers, strict=True):
-        scaled = scaling.transform(X)
-        assert sp.issparse(scaled)
-        np.testing.assert_allclose(scaled.toarray(), scaler.fit_transform(X).toarray())
+    for rows, *scalers in (
+        (IRIS, StandardScaler(), MinMaxScaler()),
+        (X, StandardScaler(with_mean=False), MaxAbsScaler()),
+    ):
+        for scaling, scaler in zip(standard_and_min_max(rows), scalers, strict=True):
+            found, expected = scaling.transform(rows), scaler.fit_transform(rows)
+            assert sp.issparse(found) == sp.issparse(rows)
+            if sp.issparse(rows):
+                found, expected = found.toarray(), expected.toarray()
+            np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9])

@@ -127,19 +127,6 @@ READ = {
         ),
         MIXED_ROWS,
     ),
-    "pandas categories": (
-        pd.DataFrame({v: pd.Categorical(MIXED[v]) for v in range(4)}),
-        MIXED_ROWS,
-    ),
-    "pandas on arrow": (
-        pd.DataFrame(
-            {
-                "a": pd.array(MIXED[0], dtype=pd.ArrowDtype(pa.string())),
-                "b": pd.array(MIXED[1], dtype=pd.ArrowDtype(pa.int16())),
-            }
-        ),
-        [row[:2] for row in MIXED_ROWS],
-    ),
     "pandas, unused categories": (
         pd.DataFrame({"a": pd.Categorical([1, 2], categories=[-5, 2, 9, 1])}),
         [[1], [2]],
@@ -159,16 +146,6 @@ READ = {
         [["x", "u"], [None, "v"], ["y", "u"]],
     ),
     "arrow": (pa.table({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
-    "arrow dictionaries": (
-        pa.table(
-            {
-                "a": pa.chunked_array(
-                    [pa.array(part).dictionary_encode() for part in (["x"], ["y", "x"])]
-                )
-            }
-        ),
-        [["x"], ["y"], ["x"]],
-    ),
     "arrow half floats": (pa.table({"a": pa.array(np.array([1, 2], "f2"))}), [[1], [2]]),
 }
 
