@@ -86,15 +86,8 @@ def test_kinds_take_turns():
 def test_partitions_are_named_and_numbered_by_kind():
     """A name is the kind, and a number that counts within the kind."""
     plan = Plan(n_rows=9, n_features=1, sizes=(2,), kinds=check_ensemble(["mixed", KMeans()]))
-    assert plan.names(7) == (
-        "spectral 0",
-        "mixture 0",
-        "diagonal mixture 0",
-        "mixture 1",
-        "KMeans 0",
-        "spectral 1",
-        "mixture 2",
-    )
+    first = ("spectral 0", "mixture 0", "diagonal mixture 0", "mixture 1", "KMeans 0")
+    assert plan.names(7) == (*first, "spectral 1", "mixture 2")
 
 
 @pytest.mark.parametrize(("name", "share", "count"), [("subspaces", 0.5, 5), ("ward", 0.7, 7)])
@@ -169,13 +162,8 @@ def test_what_is_no_clusterer_is_refused(entry):
 )
 def test_shortcuts_count_the_rows_that_are_drawn(name, n_rows, subsample, shortcuts):
     """A sample that is fitted completely is no shortcut."""
-    plan = Plan(
-        n_rows=n_rows,
-        n_features=2,
-        sizes=(3,),
-        kinds=check_ensemble(name),
-        subsample=subsample,
-    )
+    kinds = check_ensemble(name)
+    plan = Plan(n_rows=n_rows, n_features=2, sizes=(3,), kinds=kinds, subsample=subsample)
     assert len(plan.shortcuts()) == len(shortcuts)
     for found, expected in zip(plan.shortcuts(), shortcuts, strict=True):
         assert found.startswith(expected)

@@ -260,20 +260,16 @@ REFUSED = {
     "not UTF-8": (np.array([[b"\xff"]]), "partition '0' has bytes .* not UTF-8"),
     "half a character": ([["\ud800"]], "partition '0' .* cannot be read"),
     **{
-        f"single precision: {kind}": (pd.DataFrame({"a": column}), "row 1, partition 'a' is too l")
-        for kind, column in {
-            "pandas": pd.Series(BEYOND_SINGLE, dtype="Float32"),
-            "pandas and arrow": pd.Series(BEYOND_SINGLE, dtype="float[pyarrow]"),
-        }.items()
+        f"single precision {i}": (table, "row 1, partition 'a' is too large")
+        for i, table in enumerate(
+            [
+                pd.DataFrame({"a": pd.Series(BEYOND_SINGLE, dtype="Float32")}),
+                pd.DataFrame({"a": pd.Series(BEYOND_SINGLE, dtype="float[pyarrow]")}),
+                pl.DataFrame({"a": BEYOND_SINGLE}, schema={"a": pl.Float32}),
+                pa.table({"a": pa.array(BEYOND_SINGLE, pa.float32())}),
+            ]
+        )
     },
-    "single precision: polars": (
-        pl.DataFrame({"a": pl.Series(BEYOND_SINGLE, dtype=pl.Float32)}),
-        "row 1, partition 'a' is too large",
-    ),
-    "single precision: arrow": (
-        pa.table({"a": pa.array(BEYOND_SINGLE, pa.float32())}),
-        "row 1, partition 'a' is too large",
-    ),
     "polars objects": (
         pl.DataFrame({"a": pl.Series([object()], dtype=pl.Object)}),
         "partition 'a' has labels of type",

@@ -26,7 +26,6 @@ LABELS = [0, 0, 1]
         {"a": pd.Series(LABELS), "b": pd.Series(LABELS, index=NAMES)},
         [pd.DataFrame(np.eye(3), index=NAMES), np.eye(3)],
     ],
-    ids=["frame", "series", "mapping", "list", "partly numbered", "memberships"],
 )
 def test_the_index_is_that_of_the_rows(table):
     """Tables, and lists and mappings of columns or matrices, have the index of their rows."""
@@ -44,7 +43,6 @@ def test_the_index_is_that_of_the_rows(table):
         pa.table({"a": LABELS}),
         [],
     ],
-    ids=["array", "rows", "mapping", "frame", "polars", "arrow", "nothing"],
 )
 def test_numbered_rows_have_no_index(table):
     """Arrays, lists, polars, arrow, and frames with the index 0, 1, 2, … have none."""

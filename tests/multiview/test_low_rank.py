@@ -185,21 +185,6 @@ def test_a_poor_end_is_reported(blobs, setting, value, message):
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("error_weight", 0.0),
-        ("cut_weight", -1.0),
-        ("tol", -1.0),
-        ("max_points", 0),
-    ],
-)
-def test_bad_settings_are_refused(blobs, setting, value):
-    """The message names the setting and its value."""
-    with pytest.raises(InvalidParameterError, match=f"{setting}={value}"):
-        LowRankConsensus(3, **{setting: value}).fit(blobs[0])
-
-
-@pytest.mark.parametrize(
     ("S", "weights", "message"),
     [
         (np.eye(3), None, r"S has shape \(3, 3\)"),

@@ -12,8 +12,14 @@ from coterie.consensus.registry import MULTIVIEW_METHODS, make_multiview
 from coterie.errors import InvalidParameterError, TooManyPointsError
 
 SIZES = (16, 12, 8)
-#: Methods linear in the points.
-WITHOUT_LIMIT = {"rcc-views", "mvkmeans"}
+#: Settings that each method refuses.
+REFUSED = [
+    *((key, {"n_clusters": 99}) for key in MULTIVIEW_METHODS),
+    *(("mvkmeans", setting) for setting in ({"gamma": 1.0}, {"max_iter": 0}, {"tol": -1.0})),
+    *(("lcc", setting) for setting in ({"error_weight": 0.0}, {"cut_weight": -1.0})),
+    *(("lcc", setting) for setting in ({"tol": -1.0}, {"max_points": 0})),
+    ("fc", {"n_neighbors": 0}),
+]
 #: Methods that can label new points.
 PREDICTING = {"rcc-views", "mvkmeans"}
 
@@ -102,17 +108,16 @@ def test_the_seed_fixes_the_answer(key):
     assert (a.fit(noise).labels_ == b.fit(noise).labels_).all()
 
 
-def test_too_many_points_are_refused(key, blobs):
-    """A method with a limit of points names it in its error."""
-    if "max_points" not in make(key).get_params():
-        assert key in WITHOUT_LIMIT
-        return
-    with pytest.raises(TooManyPointsError, match="max_points=4"):
-        make(key, max_points=4).fit(blobs[0])
+@pytest.mark.parametrize(("name", "setting"), REFUSED, ids=str)
+def test_bad_settings_are_refused(name, setting, blobs):
+    """The message names the setting and its value."""
+    ((parameter, value),) = setting.items()
+    with pytest.raises(InvalidParameterError, match=f"{parameter}={value}"):
+        make(name, **setting).fit(blobs[0])
 
 
-def test_bad_views_are_refused(key, blobs, fitted):
-    """Every method checks its views, and at prediction that they are those of the fit."""
+def test_bad_input_is_refused(key, blobs, fitted):
+    """Every method checks its views, their number of points, and at prediction who they are."""
     with pytest.raises(InvalidParameterError, match="the same number of rows"):
         make(key, 2).fit([np.ones((4, 2)), np.ones((5, 2))])
     if key in PREDICTING:
@@ -120,6 +125,9 @@ def test_bad_views_are_refused(key, blobs, fitted):
             make(key).predict(blobs[0])
         with pytest.raises(InvalidParameterError, match="those of the fit were"):
             fitted[key].predict({"plane": blobs[0]["plane"]})
+    else:  # the others have a limit of points
+        with pytest.raises(TooManyPointsError, match="max_points=4"):
+            make(key, max_points=4).fit(blobs[0])
 
 
 def test_a_fitted_method_can_be_saved(key, blobs, fitted, tmp_path):

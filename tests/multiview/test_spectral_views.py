@@ -93,12 +93,3 @@ def test_many_equal_points_have_a_scale():
     assert (self_tuning_affinity(np.zeros((9, 9))) == 1.0).all()
     labels = ConcatenatedSpectral(3, random_state=0).fit([X]).labels_
     assert len({tuple(labels[X[:, 0] == x]) for x in (0.0, 1.0, 4.0)}) == 3
-
-
-def test_settings_are_checked_in_fit():
-    """The message names the bad setting or the limit of points."""
-    X = np.arange(6.0)[:, None]
-    with pytest.raises(InvalidParameterError, match="n_neighbors=0"):
-        ConcatenatedSpectral(2, n_neighbors=0).fit([X])
-    with pytest.raises(InvalidParameterError, match="n_clusters=7 is more than"):
-        ConcatenatedSpectral(7).fit([X])
