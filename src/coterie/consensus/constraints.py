@@ -80,7 +80,13 @@ class Links:
 
     def _refuse_colours(self, members: Ints, edges: Ints, K: int, exact: bool) -> None:
         first = {int(g): int(self.points[np.argmax(self.groups == g)]) for g in members}
-        clique = _greedy_clique(edges, len(members))
+        # groups that are all neighbours of each other, those with many neighbours first
+        adjacent = np.zeros((len(members), len(members)), dtype=bool)
+        adjacent[edges[:, 0], edges[:, 1]] = adjacent[edges[:, 1], edges[:, 0]] = True
+        clique: list[int] = []
+        for g in np.argsort(-adjacent.sum(axis=1), kind="stable").tolist():
+            if adjacent[g, clique].all():
+                clique.append(g)
         if len(clique) > K:
             rows = ", ".join(str(first[int(members[g])]) for g in clique[: K + 1])
             problem = f"rows {rows} must all be apart"
@@ -115,7 +121,12 @@ def check_links(must_link: Any, cannot_link: Any, n: int) -> Links | None:
     inside = np.flatnonzero(groups[cannot[:, 0]] == groups[cannot[:, 1]])
     if len(inside):
         a, b = cannot[inside[0]]
-        chain = [f"{points[i]}–{points[j]}" for i, j in _path(graph, int(a), int(b))]
+        # the edges of a shortest path from a to b
+        before, end = breadth_first_order(graph, a, directed=False)[1], b
+        chain: list[str] = []
+        while end != a:
+            chain.insert(0, f"{points[before[end]]}–{points[end]}")
+            end = before[end]
         together = f"they must be together: {', '.join(chain)}" if chain else "it is one row"
         raise InvalidParameterError(
             f"cannot_link pair ({points[a]}, {points[b]}) contradicts must_link, because {together}"
@@ -178,16 +189,6 @@ def _components(edges: Ints, n: int) -> tuple[coo_array, Ints]:
     return graph, connected_components(graph, directed=False)[1].astype(np.int64)
 
 
-def _path(graph: Any, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the edges of a shortest path in an undirected graph."""
-    before = breadth_first_order(graph, start, directed=False)[1]
-    path: list[tuple[int, int]] = []
-    while end != start:
-        path.insert(0, (int(before[end]), end))
-        end = int(before[end])
-    return path
-
-
 def _colour(scores: Floats, edges: Ints) -> tuple[Ints | None, bool]:
     """Give neighbours different colours with the largest sum of scores (G, K).
 
@@ -231,14 +232,3 @@ def _colour(scores: Floats, edges: Ints) -> tuple[Ints | None, bool]:
             return best, True
         if nodes >= _MOST_NODES + G:
             return best, False
-
-
-def _greedy_clique(edges: Ints, n: int) -> list[int]:
-    """Return nodes that are all neighbours of each other, those with many neighbours first."""
-    adjacent = np.zeros((n, n), dtype=bool)
-    adjacent[edges[:, 0], edges[:, 1]] = adjacent[edges[:, 1], edges[:, 0]] = True
-    clique: list[int] = []
-    for g in np.argsort(-adjacent.sum(axis=1), kind="stable").tolist():
-        if adjacent[g, clique].all():
-            clique.append(g)
-    return clique

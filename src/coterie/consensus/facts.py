@@ -172,9 +172,12 @@ def consensus_facts(
     index = row_index(estimator)
     words = getattr(consensus, "label_names_", None)
 
-    dissent, camps = None, None
+    dissent, sentence, camps = None, None, None
     if find_dissent or hasattr(consensus, "dissent_"):
         dissent = dissent_of(consensus)
+        sentence = dissent.in_words(names)
+        if len(dissent.dissenters) and weights.all():
+            sentence += "; all of them vote"
         members = [np.flatnonzero(dissent.groups == camp) for camp in np.unique(dissent.groups)]
         camps = [
             CampFacts(
@@ -220,7 +223,7 @@ def consensus_facts(
         ],
         has_index=index is not None,
         votes=[VoteFacts(*vote) for vote in zip(names, *votes, strict=True)],
-        dissent=None if dissent is None else _dissent_in_words(dissent, names, weights),
+        dissent=sentence,
         camps_tied=None if dissent is None else bool(dissent.tied),
         camps=camps,
     )
@@ -280,11 +283,6 @@ def _method_in_words(consensus: Any, key: str | None, loss: float | None) -> str
         method = consensus_method(key)
         text = f"{method.title}{by}, {method.summary}"
     return text if loss is None else f"{text}; its own objective is {loss:,.6g}"
-
-
-def _dissent_in_words(dissent: Any, names: Sequence[str], weights: Any) -> str:
-    text: str = dissent.in_words(names)
-    return f"{text}; all of them vote" if len(dissent.dissenters) and weights.all() else text
 
 
 class Summary(str):

@@ -80,13 +80,8 @@ class FactorTests:
         ordered = sorted(self.rows, key=lambda row: (np.isnan(row.p_value), row.p_adjusted))
         cells = [
             (
-                row.factor,
-                row.test,
-                f"{row.n:,}",
-                row.effect,
-                _number(row.effect_size),
-                _number(row.p_value),
-                _number(row.p_adjusted),
+                *(row.factor, row.test, f"{row.n:,}", row.effect),
+                *map(_number, (row.effect_size, row.p_value, row.p_adjusted)),
             )
             for row in ordered
         ]

@@ -115,6 +115,9 @@ class PartitionAgreementDisplay(Display):
         size = (6.4 + 0.42 * height, height)
         (heat, bars), self.figure_ = panels(ax, size, 1, 2, widths=(1.3, 1), sharey=True)
         self.ax_, self.bars_ax_ = heat, bars
+        from matplotlib.patches import Patch
+        from matplotlib.transforms import offset_copy
+
         self.image_ = heat.imshow(self.agreement, cmap=cmap, vmin=0, vmax=1, aspect="auto")
         heat.set_xticks([])
         heat.tick_params(length=0)
@@ -136,9 +139,30 @@ class PartitionAgreementDisplay(Display):
         heat.set_yticks(np.arange(V)[::every], self.names[::every], fontsize=font)
         for label, decides in zip(heat.get_yticklabels(), self.decides[::every], strict=True):
             label.set_color("black" if decides else VERMILION)
-        self._draw_brackets()
+        # a bracket above each camp, and one above all camps of a single partition
+        across = heat.get_xaxis_transform()
+        above = offset_copy(across, self.figure_, y=5, units="points")
+        for name, members in self.blocks:
+            ends, middle = [members[0] - 0.4, members[-1] + 0.4], members.mean()
+            heat.plot(ends, [1, 1], "|-", color="black", ms=6, transform=above, clip_on=False)
+            if len(members) > 0.1 * V:
+                heat.annotate(name, (middle, 1), (0, 9), across, "offset points", ha="center")
         if not self.decides.all():
-            self._draw_legend()
+            # the names of the colours are above the bars, where the title leaves room
+            legend = bars.legend(
+                handles=[
+                    Patch(color=BLUE, label="decides"),
+                    Patch(color=VERMILION, label="dissents"),
+                ],
+                loc="lower left",
+                bbox_to_anchor=(0, 1),
+                ncols=2,
+                frameon=False,
+                borderpad=0.2,
+                columnspacing=1.2,
+                handlelength=1.2,
+            )
+            legend.set_in_layout(False)  # a wide legend must not narrow the panel
         return self
 
     @property
@@ -150,39 +174,6 @@ class PartitionAgreementDisplay(Display):
             (f"camp {kind}" if kind >= 0 else "alone", np.flatnonzero(kinds == kind))
             for kind in dict.fromkeys(kinds.tolist())
         ]
-
-    def _draw_brackets(self) -> None:
-        """Draw a bracket above each camp, and one above all camps of a single partition."""
-        from matplotlib.transforms import offset_copy
-
-        heat = self.ax_
-        across = heat.get_xaxis_transform()
-        above = offset_copy(across, self.figure_, y=5, units="points")
-        for name, members in self.blocks:
-            ends, middle = [members[0] - 0.4, members[-1] + 0.4], members.mean()
-            heat.plot(ends, [1, 1], "|-", color="black", ms=6, transform=above, clip_on=False)
-            if len(members) > 0.1 * len(self.names):
-                heat.annotate(name, (middle, 1), (0, 9), across, "offset points", ha="center")
-
-    def _draw_legend(self) -> None:
-        """Name the two colours above the bars, where no bar is."""
-        from matplotlib.patches import Patch
-
-        legend = self.bars_ax_.legend(
-            handles=[
-                Patch(color=BLUE, label="decides"),
-                Patch(color=VERMILION, label="dissents"),
-            ],
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=2,
-            frameon=False,
-            borderpad=0.2,
-            columnspacing=1.2,
-            handlelength=1.2,
-        )
-        # the title leaves the room; a wide legend must not narrow the panel
-        legend.set_in_layout(False)
 
 
 @dataclass(eq=False, repr=False)
