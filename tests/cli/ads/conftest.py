@@ -69,7 +69,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def fill() -> None:
         monkeypatch.setattr(Path, "write_text", full)
         monkeypatch.setattr(pq.ParquetWriter, "write_table", full_for_files)
-        monkeypatch.setattr("coterie.models._write_archive", full)
+        monkeypatch.setattr("zipfile.ZipFile.writestr", full)
 
     return fill
 
