@@ -21,6 +21,7 @@ from coterie.relaxation.least_squares import least_squares_spectrum
 pytestmark = pytest.mark.filterwarnings("ignore:all . partitions are the same")
 
 BY_RESAMPLES = ("pac", "cdf_area", "delta_area")
+TWO = [[0, 0], [1, 1]]
 
 
 @pytest.fixture(scope="module")
@@ -60,24 +61,16 @@ def test_planted_clusters_are_counted(sizes, n_bad):
     assert ct.choose_k(P, range(2, 9), random_state=0).best_k == len(sizes)
 
 
-def test_objective_falls_and_respects_the_bound(choice):
-    """The objective falls with K and is never below the bound."""
+def test_objective_falls_to_the_estimators_and_respects_the_bound(spoilt, choice):
+    """One pass over all K is as good as a fit for each K, and the free search is that of a fit."""
     assert np.all(np.diff(choice.objective) <= 1e-9)
     assert np.all(choice.objective >= choice.lower_bound)
     assert np.all(choice.n_clusters <= choice.ks)
     assert np.all(np.diff(choice.information) >= -1e-9)
-
-
-def test_objective_is_no_worse_than_the_estimators(spoilt, choice):
-    """One pass over all K is as good as a fit for each K."""
     for k, objective in zip(choice.ks[:4], choice.objective, strict=False):
         est = ct.RobustConsensus(int(k), refine="search", random_state=0).fit(spoilt)
         assert objective <= est.objective_ * (1 + 1e-9)
         assert choice.lower_bound == pytest.approx(est.lower_bound_)
-
-
-def test_the_free_search_is_the_estimators(spoilt, choice):
-    """K by the free search is what the estimator returns with n_clusters="free"."""
     est = ct.RobustConsensus("free", relaxation="l2", random_state=0).fit(spoilt)
     assert choice.by_criterion["free_search"] == est.n_clusters_
 
@@ -133,14 +126,17 @@ def test_weights_can_be_given_learned_or_equal(spoilt, choice):
         ct.choose_k(spoilt, partition_weights="mean")
 
 
-def test_without_resamples_there_is_no_pac(choice):
-    """PAC and CDF are nan for complete partitions, in a matrix and in a mapping."""
+def test_without_resamples_there_is_no_pac(choice, resampled):
+    """PAC and CDF are nan for complete partitions, and do not decide if some K have none."""
     for name in BY_RESAMPLES:
         assert np.isnan(getattr(choice, name)).all()
     assert choice.by_criterion["pac"] is choice.by_criterion["delta_area"] is None
     X, _ = make_blobs([30, 30, 20], 4, random_state=3)
     P = {k: ct.make_partitions(X, k, 12, ensemble="kmeans", random_state=0) for k in (2, 3, 4)}
     assert np.isnan(ct.choose_k(P, random_state=0).pac).all()
+    found = ct.choose_k(resampled, range(2, 8), random_state=0)
+    assert np.isfinite(found.pac).tolist() == [True] * 4 + [False] * 2
+    assert "samples of the points" not in found.reason
 
 
 def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(resampled):
@@ -187,13 +183,6 @@ def test_one_table_gives_pac_where_it_holds_enough_resamples():
     assert np.isnan(found.pac[2])
 
 
-def test_k_without_an_ensemble_have_no_pac(resampled):
-    """If some K have no ensemble, PAC does not decide."""
-    found = ct.choose_k(resampled, range(2, 8), random_state=0)
-    assert np.isfinite(found.pac).tolist() == [True] * 4 + [False] * 2
-    assert "samples of the points" not in found.reason
-
-
 def test_frames_and_few_points_are_fine():
     """P may be a frame of text with fewer distinct rows than K."""
     P = pd.DataFrame({"a": list("xxxyy"), "b": list("uuuvv"), "c": list("uuuvv")})
@@ -218,14 +207,19 @@ def test_named_partitions_are_compared_like_a_matrix(spoilt):
     np.testing.assert_array_equal(found.objective, expected.objective)
 
 
-def test_ensembles_of_different_points_are_refused():
-    """All ensembles of a mapping must label the same points; its keys must be K."""
-    with pytest.raises(InvalidLabelsError, match="k=3 has 3 points, that of k=2 has 2"):
-        ct.choose_k({2: [[0, 0], [1, 1]], 3: [[0, 0], [1, 1], [2, 2]]})
-    with pytest.raises(InvalidParameterError, match="'a'"):
-        ct.choose_k({2: [[0, 0], [1, 1]], "a": [[0, 0], [1, 1]]})
-    with pytest.raises(InvalidParameterError, match="empty"):
-        ct.choose_k({})
+@pytest.mark.parametrize(
+    ("P", "X", "error", "message"),
+    [
+        ({2: TWO, 3: [*TWO, [2, 2]]}, None, InvalidLabelsError, "k=3 has 3 points, that of k=2"),
+        ({2: TWO, "a": TWO}, None, InvalidParameterError, "'a'"),
+        ({}, None, InvalidParameterError, "empty"),
+        (TWO, np.eye(3), InvalidParameterError, "X has 3 rows for 2 points"),
+    ],
+)
+def test_unusable_ensembles_and_features_are_refused(P, X, error, message):
+    """Ensembles and X have the same points; the keys of a mapping are K."""
+    with pytest.raises(error, match=message):
+        ct.choose_k(P, X=X)
 
 
 def test_features_add_indices_and_change_nothing_else():
@@ -246,9 +240,3 @@ def test_features_add_indices_and_change_nothing_else():
     assert "silhouette" not in plain.to_frame()
     assert found.by_criterion["silhouette"] == found.ks[np.argmax(found.silhouette)]
     assert found.by_criterion["davies_bouldin"] == found.ks[np.argmin(found.davies_bouldin)]
-
-
-def test_features_of_other_points_are_refused(spoilt):
-    """X needs a row for each point."""
-    with pytest.raises(InvalidParameterError, match="X has 3 rows for 140 points"):
-        ct.choose_k(spoilt, [2, 3], X=np.eye(3))
