@@ -175,23 +175,40 @@ def parquet_columns(
     connection: duckdb.DuckDBPyConnection, files: Iterable[Path]
 ) -> dict[str, list[tuple[str, str]]]:
     """Return for each Parquet file the names of its columns and their types."""
-    columns = {}
-    for file in files:
-        rows = f"read_parquet({sql_text(file)}, hive_partitioning = false)"
-        with read_errors(file):
-            schema = f"SELECT name, num_children FROM parquet_schema({sql_text(file)})"
-            _, *fields = connection.execute(schema).fetchall()
-            described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    places = {str(file): sql_text(file) for file in files}
+    file_of = {place: file for file, place in places.items()}
+
+    def fields(listed: str) -> list[tuple[Any, ...]]:
+        shown = "file_name, name, num_children, type, converted_type, scale, precision"
+        query = f"SELECT {shown}, logical_type FROM parquet_schema([{listed}])"
+        return connection.execute(query).fetchall()
+
+    try:
+        found = fields(", ".join(file_of))
+    except duckdb.Error:
+        found = []
+        for place, file in file_of.items():  # one of them is refused by name
+            with read_errors(Path(file)):
+                found += fields(place)
+    schemas = [tuple(one[1:] for one in group) for _, group in groupby(found, itemgetter(0))]
+    schema_of = dict(zip(file_of, schemas, strict=True))
+    described: dict[Any, list[tuple[str, str]]] = {}
+    for place, schema in schema_of.items():
+        if schema in described:
+            continue
         names, n_inside = [], 0  # the schema also has what is inside a column
-        for name, n_children in fields:
+        for name, n_children, *_ in schema[1:]:
             if n_inside:
                 n_inside -= 1
             else:
                 names.append(name)
             n_inside += n_children or 0
+        with read_errors(Path(file_of[place])):
+            rows = f"read_parquet({place}, hive_partitioning = false)"
+            kinds = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
         # DuckDB describes them with other names if these differ by case only
-        columns[str(file)] = list(zip(names, (kind for _, kind, *_ in described), strict=True))
-    return columns
+        described[schema] = list(zip(names, (kind for _, kind, *_ in kinds), strict=True))
+    return {file: described[schema_of[place]] for file, place in places.items()}
 
 
 def refuse_different(
