@@ -1,13 +1,10 @@
-"""Random label matrices, and brute force over all pairs of points and all partitions of them."""
+"""Random label matrices, and brute force over all pairs of points."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-
-from all_partitions import all_partitions
 
 Array = np.ndarray[Any, Any]
 
@@ -34,20 +31,6 @@ def pair_votes(P: Array) -> tuple[Array, Array]:
     columns = P.T
     both = (columns[:, :, None] >= 0) & (columns[:, None, :] >= 0)
     return both & (columns[:, :, None] == columns[:, None, :]), both
-
-
-def least_objective(P: Array, weights: Array) -> float:
-    """Return the smallest J over all partitions of the points."""
-    together, both = (np.tensordot(weights / weights.sum(), x, axes=1) for x in pair_votes(P))
-    same_cluster = _every_same_cluster_matrix(len(P))
-    # pairs in one cluster cost the votes apart, the others the votes together
-    return float(together.sum() + np.tensordot(same_cluster, both - 2 * together, axes=2).min())
-
-
-@cache
-def _every_same_cluster_matrix(n: int) -> Array:
-    labels = np.array(list(all_partitions(n)))
-    return (labels[:, :, None] == labels[:, None, :]).astype(np.float64)
 
 
 def assert_same_tuples(a, b):
