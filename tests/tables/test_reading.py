@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import TableError
+from coterie.tables.columns import label_columns
 from coterie.tables.reading import guess_delimiter, header_difference, parse_table, read_table
 from coterie.tables.writing import csv_text, write_table
 from table_files import columns_of
@@ -324,6 +325,15 @@ def test_folder_of_parquet_is_one_table(tmp_path):
     (tmp_path / "_unfinished.parquet").write_bytes(b"not Parquet")
     (tmp_path / "_SUCCESS").touch()
     assert columns_of(tmp_path) == {"x": [1, 2, 3], "day": ["1", "1", "2"]}
+
+
+def test_row_groups_of_parquet_stay_in_order(tmp_path):
+    """Cells that are slow to interpret do not let one group overtake another."""
+    n = 200_000
+    columns = {"id": np.arange(n), "a": [f"it's {i % 5}" for i in range(n)]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=50_000)
+    ids, _, _ = label_columns(read_table(tmp_path / "t.parquet"), ["id"])
+    assert np.array_equal(ids["id"], np.arange(n))
 
 
 def test_keys_of_a_folder_may_be_missing(tmp_path):

@@ -134,7 +134,8 @@ def memory_connection() -> duckdb.DuckDBPyConnection:
     """Return a connection that uses the free memory and no disk."""
     return duckdb.connect(
         config={
-            "threads": n_threads(),
+            # with more, DuckDB 2.0 returns the row groups of Parquet files and arrays in any order
+            "threads": 1,
             "memory_limit": f"{available_memory() // 2**20 + 64}MiB",
             "temp_directory": "",
             "autoinstall_known_extensions": False,
@@ -373,6 +374,7 @@ def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
     if the name says ``.tsv``, otherwise it is guessed from the first 64 kB.
     """
     connection, text = memory_connection(), TextFile(path, path)
+    connection.execute(f"SET threads = {n_threads()}")
     if stream is not None or not path.is_file():
         copy = _Copy()
         with contextlib.nullcontext(stream) if stream else path.open("rb") as source:
