@@ -44,7 +44,7 @@ def run(
     """Measure ``environments``, such as ``"before=a/bin/python,after=b/bin/python"``.
 
     By default it is the one that runs this. ``model`` is a model file; with it the start of the
-    service is measured, too.
+    service is measured, too. ``{environment}`` in it stands for the name of the environment.
     """
     pythons = dict(one.split("=", 1) for one in environments.split(",") if "=" in one)
     if environments and len(pythons) != len(environments.split(",")):
@@ -54,20 +54,22 @@ def run(
     with tempfile.TemporaryDirectory(prefix="coterie-first-") as temporary:
         folder = Path(temporary)
         (folder / "labels.csv").write_text(_LABELS, encoding="utf-8")
-        steps: dict[str, Callable[[str], float]] = {
-            "import, and the first consensus": lambda python: _run(python, "-c", _FIT),
-            "`coterie consensus` on 20 rows": lambda python: _run(
+        steps: dict[str, Callable[[str, str], float]] = {
+            "import, and the first consensus": lambda _, python: _run(python, "-c", _FIT),
+            "`coterie consensus` on 20 rows": lambda _, python: _run(
                 *(python, "-m", "coterie", "consensus", str(folder / "labels.csv")),
                 *("--id", "id", "-k", "3", "-o", str(folder / "out.csv"), "--quiet"),
             ),
         }
         if model:
-            steps["`coterie ads serve` until it answers"] = lambda python: _serve(python, model)
+            steps["`coterie ads serve` until it answers"] = lambda name, python: _serve(
+                python, model.format(environment=name)
+            )
         for step, measure in steps.items():
-            seconds = {name: [measure(python)] for name, python in pythons.items()}
+            seconds = {name: [measure(name, python)] for name, python in pythons.items()}
             for _ in range(repeats):
                 for name, python in pythons.items():
-                    seconds[name].append(measure(python))
+                    seconds[name].append(measure(name, python))
             trials += [
                 {"step": step, "environment": name, "first": first, "later": median(later)}
                 for name, (first, *later) in seconds.items()
