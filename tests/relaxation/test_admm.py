@@ -1,6 +1,10 @@
 """The robust relaxation: loop, textbook form, steps on tiles, compressed tuples, kernels."""
 
+import importlib.util
 import logging
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -291,3 +295,41 @@ def test_gap_sums(shape, values):
     gap = counts / 8 - L
     expected = rows @ np.abs(gap) @ columns, rows @ gap**2 @ columns
     assert np.allclose(sums, expected, rtol=1e-13, atol=0)
+
+
+#: Loads both builds: under another name the module does not look for the wide one.
+BOTH_BUILDS = """
+import importlib.util
+import numpy as np
+place = importlib.util.find_spec("coterie.relaxation.kernels").origin
+spec = importlib.util.spec_from_file_location("generic.kernels", place)
+generic = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(generic)
+from coterie.relaxation import wide_kernels as wide
+assert wide.step_tile is not generic.step_tile
+rng = np.random.default_rng(0)
+for kind, n in (("f4", 37), ("f8", 256)):
+    state, low = rng.normal(size=(2, n, n)).astype(kind)
+    values, weights = rng.integers(0, 40, (n, n)).astype("u1"), rng.random(n).astype(kind)
+    doubles = low.astype("f8"), values, 0.025, weights.astype("f8"), weights.astype("f8")
+    found = []
+    for kernels in (generic, wide):
+        changed, sums, gaps = state.copy(), np.zeros(2), np.zeros(2)
+        kernels.step_tile(changed, low, values, 0.025, 0.9, 0.1, weights, weights, sums)
+        kernels.gap_sums(*doubles, gaps)
+        found.append((changed, sums, gaps))
+    for one, other in zip(*found):
+        assert np.array_equal(one, other)
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("coterie.relaxation.wide_kernels") is None,
+    reason="this build has no kernels for wide vectors",
+)
+def test_wide_vectors_give_the_same_bits():
+    """The build for AVX2 adds in the same order, and contracts no product with a sum."""
+    flags = Path("/proc/cpuinfo")
+    if flags.exists() and "avx2" not in flags.read_text():
+        pytest.skip("this processor has no AVX2: the wide kernels were not run")
+    subprocess.run([sys.executable, "-c", BOTH_BUILDS], check=True)

@@ -14,6 +14,8 @@ from cython cimport floating
 from libc.math cimport fabs, fabsf
 from libc.stdint cimport uint8_t, uint16_t
 
+from coterie.runtime.processor cimport is_wide
+
 ctypedef fused entry:
     uint8_t
     uint16_t
@@ -77,3 +79,11 @@ def gap_sums(
         for j in range(n_columns):
             sums[0] += column_weights[j] * sizes[j]
             sums[1] += column_weights[j] * squares[j]
+
+
+# The same functions, compiled for vectors of 256 bits, replace those above where they can run.
+if __name__ == "coterie.relaxation.kernels" and is_wide():
+    try:
+        from coterie.relaxation.wide_kernels import *
+    except ImportError:  # a compiler or a processor that has no such build
+        pass
