@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from coterie.ads.service.openapi import operations
 from coterie.errors import ServiceError
 from fuzz.contract import Target
-from service_calls import JSON, NDJSON, Service, served
+from service_calls import JSON, Service, served
 
 __all__ = ["make"]
 
 _PATHS = ("/v1/forecast", "/v1/bids", "/v1/budgets", "/v1/targets", "/v1/portfolios")
-_STREAM = "/v1/forecast/stream"
 _QUERIES = ("/v1/advertisers", "/v1/curves", "/v1/model", "/v1/segments")
 _EXPECTED = frozenset({200, 304, 400, 404, 405, 413, 415, 422})
 _FIELDS: dict[str, tuple[Any, ...]] = {
@@ -77,9 +76,6 @@ def make() -> Target:
         st.just(JSON),
         body | st.binary(max_size=40),
     )
-    streams = st.builds(
-        lambda lines: Asked("POST", _STREAM, NDJSON, b"\n".join(lines)), st.lists(body, max_size=4)
-    )
     gets = st.builds(_query, st.sampled_from(_QUERIES), st.binary(max_size=30) | _queries())
     ids = st.binary(max_size=20).map(
         lambda raw: Asked("GET", f"/v1/advertisers/{_quoted(raw)}", "", b"")
@@ -87,24 +83,21 @@ def make() -> Target:
     odd = st.builds(
         Asked,
         st.sampled_from(["GET", "PUT", "HEAD", "POST"]),
-        st.sampled_from([*_PATHS, _STREAM, *_QUERIES, "/", "/x", "/assets/x", "/problems/busy"]),
-        st.sampled_from(["", JSON, NDJSON, "text/plain", "application/json; charset=x"]),
+        st.sampled_from([*_PATHS, *_QUERIES, "/", "/x", "/assets/x", "/problems/busy"]),
+        st.sampled_from(["", JSON, "text/plain", "application/json; charset=x"]),
         st.binary(max_size=20),
     )
-    inputs = st.one_of(posts, posts, streams, gets, ids, odd)
+    inputs = st.one_of(posts, posts, gets, ids, odd)
     return Target("service", check, inputs, seeds, from_bytes, (ServiceError,), prepare=_service)
 
 
 def check(asked: Asked) -> str:
-    """Ask; the status is never that of a failure, and JSON is valid, line by line in a stream."""
+    """Ask; the status is never that of a failure, and JSON is valid."""
     headers = {"content-type": asked.media} if asked.media else {}
     reply = _service().ask(asked.method, asked.target, content=asked.body, headers=headers)
     assert reply.status in _EXPECTED, f"status {reply.status}: {reply.body[:300]!r}"
     if reply.status >= 400 and asked.method != "HEAD":
         assert reply.problem["detail"]
-    elif asked.target.startswith(_STREAM):
-        found = [json.loads(line, parse_constant=_refuse) for line in reply.body.splitlines()]
-        assert all(one.get("status", 400) < 500 for one in found)
     elif reply.headers.get("content-type") == JSON and reply.body and asked.method != "HEAD":
         json.loads(json.dumps(reply.json), parse_constant=_refuse)
     return f"status {reply.status}"
@@ -113,13 +106,10 @@ def check(asked: Asked) -> str:
 def from_bytes(data: bytes) -> Asked:
     """Return a request of the kind that the first byte names; the rest is its body or query."""
     kind, rest = data[0] if data else 0, data[1:]
-    ways = len(_PATHS) + 1 + len(_QUERIES)
-    kind %= ways
+    kind %= len(_PATHS) + len(_QUERIES)
     if kind < len(_PATHS):
         return Asked("POST", _PATHS[kind], JSON, rest)
-    if kind == len(_PATHS):
-        return Asked("POST", _STREAM, NDJSON, rest)
-    return _query(_QUERIES[kind - len(_PATHS) - 1], rest)
+    return _query(_QUERIES[kind - len(_PATHS)], rest)
 
 
 def seeds() -> Iterator[bytes]:
@@ -131,9 +121,8 @@ def seeds() -> Iterator[bytes]:
     yield b'\2{"advertiser":"adv-00023","budget":10,"bid":2,"days":2}'
     yield b'\3{"advertiser":"adv-00023","dimension":["device"],"by":"impressions"}'
     yield b'\4{"segment":0,"budget":100,"goal":"clicks","days":2}'
-    yield b'\5{"advertiser":"adv-00023","bid":1}\n{"advertiser":"adv-00001","bid":2}\n'
-    yield b"\6search=adv&page=1&page_size=5&sort=-spend&segment=0"
-    yield b"\7format=parquet&segment=0"
+    yield b"\5search=adv&page=1&page_size=5&sort=-spend&segment=0"
+    yield b"\6format=parquet&segment=0"
 
 
 _made: list[Service] = []

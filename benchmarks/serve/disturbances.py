@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serve.processes import RunningService, get, run_load, running_service, serve_command
-from coterie.ads.client.clients import Client
+from coterie.ads.client import Client
 from coterie.ads.service.served_model import file_version
 from coterie.errors import CoterieError
 

@@ -13,8 +13,7 @@ from numpy.random import Generator
 from coterie.ads.fitting.forecaster import AdForecaster
 
 _JSON = {"Content-Type": "application/json"}
-_NDJSON = {"Content-Type": "application/x-ndjson"}
-_BATCH, _LINES = 100, 50
+_BATCH = 100
 
 
 class Sent(NamedTuple):
@@ -85,11 +84,6 @@ def _got(kind: str, path: Callable[[MixedRequests], str] | str, status: int = 20
     )
 
 
-def _stream(mixed: MixedRequests) -> Sent:
-    lines = "\n".join(json.dumps(mixed.question()) for _ in range(_LINES))
-    return Sent("stream", "POST", "/v1/forecast/stream", lines.encode(), _NDJSON)
-
-
 def _bid_range(mixed: MixedRequests) -> dict[str, Any]:
     asked = {"from": 0.5, "to": 10.0, "step": 0.05}
     return {"advertiser": mixed.name(), "bid": asked, "days": 7}
@@ -123,7 +117,6 @@ def _good_questions() -> list[tuple[_Maker, float]]:
         (_asked("batch", "/v1/forecast", batch), 8),
         (_asked("bid range", "/v1/forecast", _bid_range), 5),
         (_asked("new advertiser", "/v1/forecast", _newcomer), 4),
-        (_stream, 4),
         (_asked("bids", "/v1/bids", lambda m: {"advertiser": m.name(), "impressions": 50}), 4),
         (_asked("budgets", "/v1/budgets", lambda m: {"advertiser": m.name(), "budget": 5}), 4),
         (_asked("targets", "/v1/targets", lambda m: {"advertiser": m.name()}), 4),

@@ -15,7 +15,6 @@ GOOD = {"advertiser": "adv-00023", "bid": 2.5}
 GOOD_BODY = json.dumps(GOOD).encode()
 JSON = "application/json"
 ASK = "/v1/forecast"
-STREAM = "/v1/forecast/stream"
 
 
 class BadRequest(NamedTuple):
@@ -157,7 +156,7 @@ def invalid_questions() -> Iterator[tuple[str, Any]]:
 
 
 PATHS = {
-    **dict.fromkeys([ASK, STREAM], "POST"),
+    ASK: "POST",
     **dict.fromkeys(["/v1/curves", "/v1/model", "/v1/segments", "/v1/advertisers"], "GET"),
     **dict.fromkeys(["/v1/advertisers/adv-00023", "/health/live", "/health/ready"], "GET"),
     **dict.fromkeys(["/metrics", "/openapi.json", "/", "/assets/page.css"], "GET"),
@@ -198,7 +197,15 @@ _NOWHERE = [
     "/docs",
     "/redoc",
 ]
-_NOWHERE += ["/v1/forecast/", "/v1/forecast/x", "/health", "/health/", "/metrics/", "/openapi.yaml"]
+_NOWHERE += [
+    "/v1/forecast/",
+    "/v1/forecast/stream",
+    "/v1/forecast/x",
+    "/health",
+    "/health/",
+    "/metrics/",
+    "/openapi.yaml",
+]
 _NOWHERE += ["/assets/", "/assets/..%2Fpages.py", "/assets/no.js", "/assets/a/b", "/problems/none"]
 _NOWHERE += [
     "/problems/",
@@ -331,8 +338,6 @@ def bad_requests() -> Iterator[BadRequest]:
     for kind in _TYPES:
         name, sent = f"type {kind}", ask(GOOD, Content_Type=kind)
         yield BadRequest(name, sent, 415, "unsupported-media-type")
-        sent = ask(GOOD, STREAM, Content_Type=None if kind == "application/x-ndjson" else kind)
-        yield BadRequest(f"stream {name}", sent, 415, "unsupported-media-type")
     yield from _bad_targets()
     yield from _bad_access()
     yield from _odd_bodies()
@@ -349,8 +354,7 @@ def _bad_targets() -> Iterator[BadRequest]:
         for query in queries:
             sent = request(f"{path}?{query}")
             yield BadRequest(f"query {path}?{query:.30}", sent, 422, "invalid-query")
-    for path in (ASK, STREAM):
-        yield BadRequest(f"query of {path}", ask(GOOD, f"{path}?x=1"), 422, "invalid-query")
+    yield BadRequest("query of a question", ask(GOOD, f"{ASK}?x=1"), 422, "invalid-query")
     for path in _NOWHERE:
         yield BadRequest(f"path {path:.40}", request(path), 404, "not-found")
     for one in _NOBODY:

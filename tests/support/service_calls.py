@@ -21,7 +21,7 @@ from coterie.ads.service.routes import Routes
 from coterie.ads.service.served_model import ServedModel
 from target_markets import targets_model
 
-JSON, NDJSON = "application/json", "application/x-ndjson"
+JSON = "application/json"
 Then = Literal["ends", "leaves", "stalls"]
 
 
@@ -89,11 +89,6 @@ class Service:
         """Answer questions, as JSON or as an object."""
         content = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
         return self.ask("POST", "/v1/forecast", content=content, headers={"content-type": JSON})
-
-    def stream(self, *parts: bytes, then: Then = "ends") -> Reply:
-        """Answer lines that arrive in parts."""
-        headers = {"content-type": NDJSON}
-        return self.ask("POST", "/v1/forecast/stream", content=parts, headers=headers, then=then)
 
     async def asked(
         self,

@@ -16,7 +16,7 @@ comparison   :func:`compare_models`, :func:`compare_periods`
 export       :func:`export_model`
 evaluation   :func:`evaluate`
 report       :func:`report_payload`, :func:`write_report`
-service      :class:`Client` and :class:`AsyncClient`, which ask what ``coterie ads serve`` answers
+service      :class:`Client`, which asks what ``coterie ads serve`` answers
 ===========  ===================================================================================
 
 A fitted :class:`AdForecaster` is kept and brought back by :func:`coterie.save_model` and
@@ -31,8 +31,7 @@ from coterie.runtime.imports import lazy_names
 
 # Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.ads.client.async_client import AsyncClient as AsyncClient
-    from coterie.ads.client.clients import Client as Client
+    from coterie.ads.client import Client as Client
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves
     from coterie.ads.decisions.budgets import plan_budget as plan_budget

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.ads.protocol import Answer, Answers, Limits
-from coterie.ads.service.answering import answer_lines, answer_slices, quick_answer
+from coterie.ads.service.answering import answer_slices, quick_answer
 from coterie.ads.service.problems import MOST_FAULTS, Problem
 from coterie.ads.service.request_reading import Batch, make_batch, read_questions
 from coterie.ads.service.served_model import ServedModel
@@ -191,28 +191,6 @@ def test_large_answers_are_compressed_on_demand():
     assert zipped and gzip.decompress(body) == plain
     (small, zipped), _ = finished(answer_slices(read(KNOWN), LIMITS, compress=True))
     assert not zipped and small.startswith(b"{")
-
-
-def test_lines_are_answered_one_by_one():
-    """A faulty line gives a problem in its place; all others are answered as if alone."""
-    lines = [b'{"advertiser":"adv-00023","bid":2}', b"{", b"[]", b'{"text":"x","bid":1}', b"[1"]
-    (found, *numbers), _ = finished(answer_lines(served(), [*lines, lines[0]], LIMITS))
-    assert numbers == [2, 6]
-    first, *faulty, last, end = found.split(b"\n")
-    assert end == b""
-    (alone, _), _ = finished(answer_slices(read(lines[0]), LIMITS))
-    assert first == last == alone
-    types = [msgspec.json.decode(one)["type"].removeprefix("/problems/") for one in faulty]
-    assert types == ["malformed-body", *["invalid-question"] * 3]
-
-
-def test_few_lines_are_answered_at_a_time_if_they_have_many_bids():
-    """Lines have together no more bids than a request, but for a single one."""
-    line = msgspec.json.encode({**KNOWN, "bid": [1.0] * 30})
-    (found, *numbers), _ = finished(
-        answer_lines(served(), [line, b"{", *[line] * 8], Limits(bids=70))
-    )
-    assert numbers == [60, 3] and found.count(b"\n") == 3
 
 
 def faults(asked, limits=LIMITS):

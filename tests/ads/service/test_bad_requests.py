@@ -8,8 +8,7 @@ import socket
 
 import pytest
 
-from bad_requests import ASK, GOOD, GOOD_BODY, MALFORMED, STREAM, TOKEN, ask, bad_requests, request
-from bad_requests import invalid_questions as all_invalid
+from bad_requests import ASK, GOOD, TOKEN, ask, bad_requests, request
 from coterie.ads.service.problems import KINDS
 from running_service import PATIENCE, running_service, wait_until
 
@@ -76,22 +75,6 @@ def test_bad_request_is_refused(service, bad):
         assert bool(told.get("errors")) == (status == 422)
     status, _, body = parsed(answers(service, ask(GOOD)))
     assert (status, json.loads(body)["known"]) == (200, True)
-
-
-def test_bad_lines_of_a_stream(service):
-    """Each bad body is refused as a line, too, and good lines around it are answered."""
-    kinds = {one: "malformed-body" for one in MALFORMED if one.strip() and b"\n" not in one}
-    for _, body in all_invalid():
-        kinds[body if isinstance(body, bytes) else json.dumps(body).encode()] = "invalid-question"
-    lines = [line for line in kinds if len(line) < 2_000]
-    sent = b"\n".join(one for line in lines for one in (line, GOOD_BODY))
-    headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/x-ndjson"}
-    with service.client(headers=headers) as client:
-        reply = client.post(STREAM, content=sent)
-    bad, good = (reply.text.splitlines()[first::2] for first in (0, 1))
-    assert [json.loads(one)["type"] for one in bad] == [f"/problems/{kinds[one]}" for one in lines]
-    assert len(set(good)) == 1 and len(good) == len(lines) > 200
-    assert json.loads(good[0])["forecasts"]
 
 
 def test_requests_sent_ahead_are_answered_in_order(service):

@@ -68,13 +68,6 @@ def test_slow_body_is_refused(length):
     assert (reply.status, reply.problem["type"]) == (408, "/problems/slow-body")
 
 
-def test_slow_stream_ends_with_a_problem():
-    """Lines that came are answered; then the client is told that the next one took too long."""
-    reply = service().stream(LINE + b"\n", LINE[:9], then="stalls")
-    first, last = map(json.loads, reply.body.splitlines())
-    assert first["forecasts"] and last["type"] == "/problems/slow-body"
-
-
 def test_client_that_leaves_is_noted():
     """A client that goes away with half a body is counted as 499, not as a failure."""
     fresh = Service(served())

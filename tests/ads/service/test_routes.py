@@ -20,7 +20,7 @@ from coterie.ads.service.fair_queue import in_one_slice
 from coterie.ads.service.served_model import ServedModel
 from fitted_models import HOSTILE_IDS
 from running_service import wait_until
-from service_calls import JSON, NDJSON, Service, advertiser_path, served, service
+from service_calls import JSON, Service, advertiser_path, served, service
 
 KNOWN = {"advertiser": "adv-00023", "bid": 2.5}
 LINE = json.dumps(KNOWN).encode()
@@ -182,8 +182,7 @@ class TestForecast:
         fresh = Service(served())
         for bid, status in (([1, 2], 200), ([1.0] * 40, 200), ([0], 422)):
             assert fresh.forecast({**KNOWN, "bid": bid}).status == status
-        fresh.stream(LINE + b"\n{}\n" + json.dumps({**KNOWN, "bid": [1, 2]}).encode())
-        assert one_line(fresh) == 45
+        assert one_line(fresh) == 42
 
     def test_time_is_limited(self):
         """An answer that takes too long becomes 503, and its work is given up."""
@@ -204,59 +203,6 @@ class TestForecast:
         assert (reply.status, reply.problem["type"]) == (503, "/problems/timed-out")
         wait_until(lambda: fresh.queue._waiting == {}, "the end of the work")
         fresh.queue.close()
-
-
-class TestStream:
-    def lines(self, *parts, **how):
-        """Return the answers to a stream, parsed."""
-        reply = service().stream(*parts, **how)
-        assert (reply.status, reply.headers["content-type"]) == (200, NDJSON)
-        assert reply.body.endswith(b"\n") or not reply.body
-        return [json.loads(line) for line in reply.body.splitlines()]
-
-    def test_each_line_is_answered_in_order(self):
-        """A faulty line gives a problem in its place; blank lines give nothing."""
-        asked = [dict(KNOWN, bid=1 + n / 8) for n in range(450)]
-        lines = [json.dumps(one).encode() for one in asked]
-        lines[7:8] = [b"{", b"", b" \r", b"[]"]
-        found = self.lines(b"\n".join(lines))
-        kinds = [one.pop("type") for one in found[7:9]]
-        assert kinds == ["/problems/malformed-body", "/problems/invalid-question"]
-        del found[7:9], asked[7]
-        assert [one["forecasts"][0]["bid"] for one in found] == [one["bid"] for one in asked]
-        assert found[0] == service().forecast(asked[0]).json
-
-    @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
-    def test_lines_may_be_cut_anywhere(self, size):
-        """However the body is divided, and with or without a last newline, all is answered."""
-        body = b"\r\n".join([LINE] * 9)
-        for whole in (body, body + b"\n"):
-            parts = [whole[at : at + size] for at in range(0, len(whole), size)]
-            assert self.lines(*parts) == [service().forecast(KNOWN).json] * 9
-
-    def test_lists_are_not_lines(self):
-        """A line is one question: a list in it is a fault."""
-        [told] = self.lines(b"[" + LINE + b"]")
-        assert told["errors"] == [{"at": "", "what": "a line of a stream is one question"}]
-
-    def test_long_line_ends_the_stream(self):
-        """A line beyond the limit gives a problem, and nothing after it is read."""
-        small = Service(served(), body_bytes=100)
-        reply = small.stream(LINE + b"\n", b"x" * 60, b"x" * 60, b"\n" + LINE)
-        first, last = map(json.loads, reply.body.splitlines())
-        assert first["forecasts"]
-        assert (last["type"], last["status"]) == ("/problems/body-too-large", 413)
-
-    def test_empty_stream(self):
-        """No line, no answer."""
-        assert self.lines(b"") == self.lines(b"\n\n  \n") == []
-
-    def test_client_that_leaves_ends_the_stream(self):
-        """When the client goes away nothing fails and nothing waits any longer."""
-        assert self.lines(LINE + b"\n", LINE[:9], then="leaves")[:1] == [
-            service().forecast(KNOWN).json
-        ]
-        wait_until(lambda: service().queue._total == 0, "the end of the work")
 
 
 class TestCurves:

@@ -41,7 +41,6 @@ SECRET = "hush"
 UNKNOWN = f"{SECRET}-advertiser"
 TEXT = f"{SECRET} flights and hotels"
 JSON = {"Content-Type": "application/json"}
-NDJSON = {"Content-Type": "application/x-ndjson"}
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -155,11 +154,6 @@ def test_spans_hold_nothing_personal(
             ("POST", "/v1/forecast", {"content": f'"{SECRET}', "headers": JSON}),
             ("POST", "/v1/forecast", {"content": b" " * 2_000_000, "headers": JSON}),
             ("POST", "/v1/forecast", {"json": [], "headers": {"Content-Type": SECRET}}),
-            (
-                "POST",
-                "/v1/forecast/stream",
-                {"content": json.dumps(question) + f"\n{SECRET}\n", "headers": NDJSON},
-            ),
             ("GET", f"/{UNKNOWN}", {}),
             ("GET", f"/assets/{UNKNOWN}", {}),
             ("GET", f"/problems/{UNKNOWN}", {}),
@@ -198,7 +192,6 @@ def test_spans_hold_nothing_personal(
         "/v1/advertisers",
         "/v1/model",
         "/v1/forecast",
-        "/v1/forecast/stream",
         "/assets/{name}",
         "/problems/{name}",
         "/(unknown)",

@@ -45,7 +45,7 @@ class Limits:
     text counts for.
     """
 
-    body_bytes: int = 1_048_576  # of one request's body; of one line of a stream
+    body_bytes: int = 1_048_576  # of one request's body
     questions: int = 1_000  # in one request
     bids: int = 10_000  # of all questions of one request
     texts: int = 100  # of unknown advertisers in one request

@@ -26,7 +26,6 @@ __all__ = [
     "address_of",
     "bound_socket",
     "check_access",
-    "inherited_socket",
     "policy_of",
     "read_tokens",
 ]
@@ -36,7 +35,6 @@ _LEAST_CHARS = 16
 _MAKE_ONE = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(:\d{0,5})?")
-_SYSTEMD_DESCRIPTOR = 3
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.(?!-)[a-z0-9_-]{1,63})*")
 _TOKEN_LINE = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,64})[ \t]+)?(?P<token>\S+)")
 
@@ -199,38 +197,9 @@ def bound_socket(host: str, port: int, *, shared: bool = False) -> socket.socket
     return bound
 
 
-def inherited_socket() -> socket.socket | None:
-    """Return the socket that systemd opened for this process; None if it did not.
-
-    Raises
-    ------
-    ServiceError
-        If there are several sockets, or it is none for connections.
-    """
-    number = os.environ.get("LISTEN_FDS", "")
-    if os.environ.get("LISTEN_PID") != str(os.getpid()) or not number:
-        return None
-    for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
-        os.environ.pop(name, None)  # not for the workers
-    if number != "1":
-        raise ServiceError(f"systemd passed {number} sockets; write one ListenStream= in the unit")
-    try:
-        given = socket.socket(fileno=_SYSTEMD_DESCRIPTOR)
-    except OSError as error:
-        raise ServiceError(f"systemd passed no socket: {error.strerror}") from error
-    if given.type != socket.SOCK_STREAM:
-        given.detach()
-        raise ServiceError("systemd passed a socket for datagrams; write ListenStream= in the unit")
-    given.set_inheritable(False)
-    return given
-
-
 def address_of(bound: socket.socket) -> str:
     """Return the address of a socket, as a browser takes it."""
-    name = bound.getsockname()
-    if isinstance(name, str | bytes):
-        return os.fsdecode(name)
-    host, port = name[:2]
+    host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

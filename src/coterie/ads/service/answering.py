@@ -15,13 +15,12 @@ import numpy as np
 from msgspec import UNSET
 
 from coterie.ads.forecasts.plan_forecasts import DayTable
-from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question, answer_of
+from coterie.ads.protocol import Answer, Figures, Limits, Question, answer_of
 from coterie.ads.service.fair_queue import Slices
-from coterie.ads.service.problems import Problem, invalid
-from coterie.ads.service.request_reading import Batch, make_batch, read_questions
+from coterie.ads.service.request_reading import Batch
 from coterie.ads.service.served_model import ServedModel
 
-__all__ = ["answer_lines", "answer_slices", "compressed", "quick_answer"]
+__all__ = ["answer_slices", "compressed", "quick_answer"]
 
 _ENCODE = msgspec.json.Encoder().encode
 #: Smaller answers are not compressed.
@@ -64,40 +63,6 @@ def answer_slices(
         yield 1
         return compressed(body), True
     return body, False
-
-
-def answer_lines(
-    served: ServedModel, lines: Sequence[bytes], limits: Limits
-) -> Slices[tuple[bytes, int, int]]:
-    """Answer lines of a stream, one question each, by lines: an answer, or a problem.
-
-    Return the answers, the number of forecasts in them, and how many lines were answered: the first
-    ones, with as many bids as a request may have.
-    """
-    encoded: list[bytes | None] = []  # None for lines that the batch answers
-    questions: list[Question] = []
-    n_bids = 0
-    for line in lines:
-        try:
-            question = read_questions(line)
-            if isinstance(question, list):
-                raise invalid("invalid-question", [Fault("", "a line of a stream is one question")])
-            make_batch(served, question, limits)
-        except Problem as problem:
-            encoded.append(_ENCODE(problem.document()))
-        else:
-            if questions and n_bids + question.n_bids > limits.bids:
-                break
-            n_bids += question.n_bids
-            encoded.append(None)
-            questions.append(question)
-    yield len(encoded)
-    answers: Iterator[bytes] = iter(())
-    if questions:
-        batch = Batch(served, questions, many=True)
-        answers = iter((yield from _encoded_answers(batch, limits)))
-    body = b"".join([(next(answers) if one is None else one) + b"\n" for one in encoded])
-    return body, n_bids, len(encoded)
 
 
 def compressed(body: bytes) -> bytes:

@@ -17,7 +17,7 @@ import coterie
 from coterie.ads import protocol
 from coterie.ads.service.deciding import CURVE_MEDIA, DECISIONS
 from coterie.ads.service.problems import KINDS, PROBLEM_TYPE
-from coterie.ads.service.routes import JSON, NDJSON, Routes
+from coterie.ads.service.routes import JSON, Routes
 
 __all__ = ["Operation", "openapi_document", "operations"]
 
@@ -71,7 +71,6 @@ class Operation:
     answers: Sequence[Any] = ()  # types of the JSON
     media: Sequence[str] = (JSON,)
     body: Any = None
-    body_media: str = JSON
     query: type[msgspec.Struct] = protocol.NoQuery
     problems: Sequence[str] = ()
     needs_token: bool = True
@@ -148,14 +147,6 @@ def _forecast_operations(routes: Routes) -> list[Operation]:
             answers=(protocol.Answer, protocol.Answers),
             body=protocol.Question | protocol.Questions,
             problems=_QUESTION_ROUTE,
-        ),
-        operation(
-            "POST",
-            "/v1/forecast/stream",
-            routes.forecast_stream,
-            media=[NDJSON],
-            body_media=NDJSON,
-            problems=["unsupported-media-type"],
         ),
         operation(
             "GET",
@@ -253,11 +244,10 @@ def _operation(
     if parameters := [*_path_parameters(operation.path), *_query_parameters(query)]:
         described["parameters"] = parameters
     if operation.method == "POST":
-        content: dict[str, Any] = {"schema": schemas.get(operation.body, {"type": "string"})}
-        if operation.body is not None:
-            examples = _EXAMPLES[operation.operation_id]
-            content["examples"] = {name: {"value": one} for name, one in examples.items()}
-        described["requestBody"] = {"required": True, "content": {operation.body_media: content}}
+        content: dict[str, Any] = {"schema": schemas[operation.body]}
+        examples = _EXAMPLES[operation.operation_id]
+        content["examples"] = {name: {"value": one} for name, one in examples.items()}
+        described["requestBody"] = {"required": True, "content": {JSON: content}}
     return described
 
 
@@ -265,7 +255,7 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     binary = {"type": "string", "format": "binary"}
     answers = [schemas[answer] for answer in operation.answers] or [binary]
     answer = answers[0] if len(answers) == 1 else {"anyOf": answers}
-    if operation.media == ["text/plain"] or "ndjson" in operation.media[0]:
+    if operation.media == ["text/plain"]:
         answer = {"type": "string"}
     responses: dict[str, Any] = {
         "200": {

@@ -42,7 +42,7 @@ KINDS = {
     ),
     "slow-body": Kind(408, "The body arrived too slowly", "Send the request again."),
     "body-too-large": Kind(
-        413, "The body is too large", "Send fewer questions, or use /v1/forecast/stream."
+        413, "The body is too large", "Send fewer questions at a time, or use coterie ads export."
     ),
     "unsupported-media-type": Kind(
         415, "The media type is not supported", "Send the Content-Type that the route accepts."

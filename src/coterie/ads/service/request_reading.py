@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -116,21 +116,8 @@ class BodyReader:
         finally:
             self._due.pop(task, None)
 
-    async def parts(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the parts of a body as they arrive; a Problem if the next one is too slow."""
-        each = aiter(request.stream())
-        try:
-            while True:
-                async with asyncio.timeout(self._seconds):
-                    part = await anext(each)
-                yield part
-        except (StopAsyncIteration, ClientDisconnect):
-            return
-        except TimeoutError:
-            raise self.too_slow() from None
-
     def too_large(self) -> Problem:
-        """Return the problem of a body, or of a line, that is too large."""
+        """Return the problem of a body that is too large."""
         most = f"{self._most:,}"
         return Problem("body-too-large", f"there are more than {most} bytes; send less at a time")
 

@@ -13,13 +13,11 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from coterie.ads import protocol
 from coterie.ads.page.served_files import page_files
 from coterie.ads.protocol import Limits
 from coterie.ads.service.answering import (
-    answer_lines,
     answer_slices,
     compressed,
     quick_answer,
@@ -43,10 +41,9 @@ from coterie.ads.service.served_model import ServedModel
 __all__ = ["Routes"]
 
 T = TypeVar("T")
-JSON, NDJSON = "application/json", "application/x-ndjson"
+JSON = "application/json"
 #: Larger bodies are read by the queue's thread, not by the event loop.
 _SMALL_BODY = 8_192
-_LINES_TOGETHER = 200
 #: What a search and the details of an advertiser count for, in bids times days.
 _LOOK_UP = 50
 
@@ -170,15 +167,6 @@ class Routes:
         """Divide a budget between advertisers by marginal cost."""
         return await self._decided(request)
 
-    async def forecast_stream(self, request: Request) -> Response:
-        """Answer any number of questions, one a line, while they arrive (NDJSON).
-
-        Each line of the answer is an answer or a problem, in the order asked.
-        """
-        read_query(request, protocol.NoQuery)
-        check_media(request, NDJSON)
-        return _ReadingStream(self._lines(request), media_type=NDJSON)
-
     async def curves(self, request: Request) -> Response:
         """Return the curves of all advertisers as one table, for bulk use.
 
@@ -241,47 +229,10 @@ class Routes:
         body = await self._look_up(request, lambda: _encoded(find()))
         return Response(body, media_type=JSON, headers=headers)
 
-    async def _lines(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the answers to the lines of a body while it arrives."""
-        rest = b""
-        try:
-            async for part in self._bodies.parts(request):
-                *lines, rest = (rest + part).split(b"\n")
-                async for answers in self._answered(request, lines):
-                    yield answers
-                if len(rest) > self._limits.body_bytes:
-                    raise self._bodies.too_large()
-            async for answers in self._answered(request, [rest]):
-                yield answers
-        except Problem as problem:
-            # the answer has begun, so that its status cannot say it
-            yield _encoded(problem.document()) + b"\n"
-
-    async def _answered(self, request: Request, lines: list[bytes]) -> AsyncIterator[bytes]:
-        """Yield the answers to some lines, some at a time."""
-        questions, first = [line for line in lines if line.strip()], 0
-        while some := questions[first : first + _LINES_TOGETHER]:
-            slices = answer_lines(self._holder.current, some, self._limits)
-            cost = sum(map(len, some)) // 64 + 65
-            answers, n_bids, n_lines = await self._queued(request, cost, slices, waits=True)
-            self._metrics.forecasts.inc(n_bids)
-            first += n_lines
-            yield answers
-
     async def _parts(self, request: Request, slices: CurveParts) -> AsyncIterator[bytes]:
         """Yield the parts of a large answer, each made in the client's turn."""
         for cost, make in slices:
             yield await self._queued(request, cost, in_one_slice(make, cost), waits=True)
-
-
-class _ReadingStream(StreamingResponse):
-    """An answer that reads the body meanwhile.
-
-    The base class reads it too, to notice a client that leaves, and would throw parts away.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        await self.stream_response(send)
 
 
 _NO_STORE = {"Cache-Control": "no-store"}

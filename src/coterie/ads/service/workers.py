@@ -11,15 +11,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 from coterie.ads.service.access import (
     ServiceSettings,
     address_of,
     bound_socket,
-    inherited_socket,
     policy_of,
 )
 from coterie.ads.service.server import (
@@ -50,36 +47,27 @@ def serve(settings: ServiceSettings) -> None:
         If the service cannot start. Nothing listens then.
     """
     check_can_serve()
-    given = inherited_socket()
-    if given is not None:
-        settings = _listening_on(given, settings)
     policy_of(settings)
     with _logging(settings):
         if settings.workers == 1:
-            bound = given or bound_socket(settings.host, settings.port)
-            with contextlib.closing(bound):
+            with contextlib.closing(bound_socket(settings.host, settings.port)) as bound:
                 ServiceProcess(settings, announce, announce_end).run(bound)
         else:
             from coterie.ads.service.monitoring import shared_metrics
 
             # without sharing, so that another service on the port is an error
-            bound = given or _reserved(settings)
-            with contextlib.closing(bound), shared_metrics():
-                _Supervisor(settings, bound, share=given is not None).run()
-
-
-def _listening_on(given: socket.socket, settings: ServiceSettings) -> ServiceSettings:
-    """Return settings with the address of a socket: it decides whether a token is needed."""
-    name = given.getsockname()
-    if isinstance(name, str | bytes):
-        return settings
-    return replace(settings, host=name[0], port=name[1])
+            with contextlib.closing(bound_socket(settings.host, settings.port)) as free:
+                port = free.getsockname()[1]
+            # keeps the port for the workers
+            reserved = bound_socket(settings.host, port, shared=True)
+            with contextlib.closing(reserved), shared_metrics():
+                _Supervisor(settings, reserved).run()
 
 
 class _Worker:
     """A worker process, and the pipe by which it reports; its end tells the worker to stop."""
 
-    def __init__(self, settings: ServiceSettings, port: Any) -> None:
+    def __init__(self, settings: ServiceSettings, port: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.reports, theirs = context.Pipe()
         self.started_at = time.monotonic()
@@ -93,13 +81,13 @@ class _Supervisor:
     """Keeps a number of workers running, and passes signals on to them.
 
     Each worker binds the port by itself (``SO_REUSEPORT``), so that the system spreads connections
-    evenly; a socket from systemd is shared.
+    evenly.
     """
 
-    def __init__(self, settings: ServiceSettings, bound: socket.socket, *, share: bool) -> None:
+    def __init__(self, settings: ServiceSettings, reserved: socket.socket) -> None:
         self._settings = settings
-        self._address = address_of(bound)
-        self._port: Any = bound if share else bound.getsockname()[1]
+        self._address = address_of(reserved)
+        self._port: int = reserved.getsockname()[1]
         self._workers: dict[int, _Worker] = {}
         self._pause = 0.1
         self._stopping = False
@@ -190,7 +178,7 @@ class _Supervisor:
         self._start(number)
 
 
-def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
+def _work(settings: ServiceSettings, port: int, reports: Connection) -> None:
     """Run one worker; it ends with its supervisor."""
 
     def end_with_supervisor() -> None:
@@ -205,18 +193,10 @@ def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
     threading.Thread(target=end_with_supervisor, daemon=True).start()
     with _logging(settings):
         try:
-            if not isinstance(port, socket.socket):
-                port = bound_socket(settings.host, port, shared=True)
-            ServiceProcess(settings, lambda _: report("")).run(port)
+            bound = bound_socket(settings.host, port, shared=True)
+            ServiceProcess(settings, lambda _: report("")).run(bound)
         except CoterieError as error:
             report(str(error))
-
-
-def _reserved(settings: ServiceSettings) -> socket.socket:
-    """Return a socket that keeps the port for the workers; an error if the port is in use."""
-    with contextlib.closing(bound_socket(settings.host, settings.port)) as free:
-        port = free.getsockname()[1]
-    return bound_socket(settings.host, port, shared=True)
 
 
 @contextlib.contextmanager

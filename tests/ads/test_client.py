@@ -1,8 +1,7 @@
-"""The clients against the real service: their answers are those of AdForecaster."""
+"""The client against the real service: its answers are those of AdForecaster."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import operator
 import socket
@@ -15,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coterie.ads
-from coterie.ads import AsyncClient, Client
+from coterie.ads import Client
 from coterie.errors import CoterieWarning, InvalidParameterError, ServiceError
 from fitted_models import HOSTILE_IDS, first_price_model, small_model
 from running_service import running_service, wait_until
@@ -106,15 +105,9 @@ DECISIONS = [
 
 @pytest.mark.parametrize(("name", "question"), DECISIONS)
 def test_decisions_are_those_of_python(client, name, question):
-    """Goals, budgets and portfolios, from clients that block or wait."""
+    """Goals, budgets and portfolios."""
     expected = getattr(coterie.ads, name)(small_model(), **question)
     assert getattr(client, name)(**question) == expected
-
-    async def ask():
-        async with AsyncClient(client.base_url, token=TOKEN) as other:
-            return await getattr(other, name)(**question)
-
-    assert asyncio.run(ask()) == expected
 
 
 @pytest.mark.parametrize(
@@ -130,31 +123,6 @@ def test_invalid_decisions_are_refused(client, name, question):
     """As Python refuses them, by the client or by the service."""
     with pytest.raises(InvalidParameterError):
         getattr(client, name)(**question)
-
-
-def test_the_asynchronous_client_returns_the_same(service, client):
-    """Each method, also many at the same time."""
-    questions = [{"advertiser": name, "bid": [1.0, 2.5]} for name in KNOWN]
-
-    async def ask():
-        async with AsyncClient(service.address, token=TOKEN) as other:
-            assert (
-                await other.forecast_many(questions * 200) == client.forecast_many(questions) * 200
-            )
-            found = await asyncio.gather(*(other.forecast(**one) for one in questions))
-            assert found == [of_model(small_model(), one) for one in questions]
-            assert await other.forecast("adv-00041", 2) == client.forecast("adv-00041", 2)
-            assert [one async for one in other.advertisers("4")] == list(client.advertisers("4"))
-            assert await other.advertiser("adv-00041") == client.advertiser("adv-00041")
-            assert await other.model() == client.model()
-            assert await other.segments() == client.segments()
-            assert (await other.curves(0)).equals(client.curves(0))
-            assert await other.is_ready()
-            assert "# TYPE" in await other.metrics()
-            with pytest.raises(InvalidParameterError, match=r"questions\[1\]\.supply"):
-                await other.forecast_many([questions[0], {"advertiser": "new", "bid": 1}])
-
-    asyncio.run(ask())
 
 
 def test_any_number_of_questions_may_be_asked(client):
@@ -309,12 +277,6 @@ def test_this_machine_is_never_asked_through_a_proxy(service, silent_address, mo
         monkeypatch.setenv(name.upper(), silent_address)
     with Client(service.address, token=TOKEN, retries=0) as client:
         assert client.model().advertisers == 60
-
-    async def ask():
-        async with AsyncClient(service.address, token=TOKEN, retries=0) as client:
-            return await client.is_ready()
-
-    assert asyncio.run(ask())
 
 
 def test_where_nobody_listens_the_error_says_what_to_start(silent_address):

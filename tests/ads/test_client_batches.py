@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.client import question_batches
-from coterie.ads.client.question_batches import Batch, batches_of
+from coterie.ads import client as module
+from coterie.ads.client import _Batch, _batches_of
 from coterie.ads.protocol import BidRange, Limits, Question
 from coterie.errors import InvalidParameterError
 
@@ -42,8 +42,8 @@ def test_all_questions_arrive_in_order_within_the_limits(questions):
     """Each request is within every limit, unless one question alone is not."""
     most = (4, 7, 3, 50, 500, 300)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(question_batches, "_MOST", most)
-        batches = list(batches_of(questions))
+        patch.setattr(module, "_MOST", most)
+        batches = list(_batches_of(questions))
     arrived = []
     for batch in batches:
         asked = sent(batch)
@@ -65,8 +65,8 @@ def test_all_questions_arrive_in_order_within_the_limits(questions):
 def test_few_requests_are_made():
     """A thousand plain questions go together."""
     plain = [{"advertiser": "a", "bid": 1}] * 2_500
-    assert [len(batch.questions) for batch in batches_of(plain)] == [1_000, 1_000, 500]
-    assert list(batches_of([])) == []
+    assert [len(batch.questions) for batch in _batches_of(plain)] == [1_000, 1_000, 500]
+    assert list(_batches_of([])) == []
 
 
 def test_the_service_accepts_the_largest_request():
@@ -74,11 +74,11 @@ def test_the_service_accepts_the_largest_request():
     most = Limits()
     text = "a" * most.text_chars
     long = [{"text": text, "bid": 1, "supply": 1}] * 45
-    assert [len(batch.questions) for batch in batches_of(long)] == [20, 20, 5]
+    assert [len(batch.questions) for batch in _batches_of(long)] == [20, 20, 5]
     short = [{"text": str(i), "bid": 1, "supply": 1} for i in range(150)]
-    assert [len(batch.questions) for batch in batches_of(short)] == [99, 51]
+    assert [len(batch.questions) for batch in _batches_of(short)] == [99, 51]
     years = [{"advertiser": "a", "bid": [1, 2], "days": 366}] * 150
-    assert [len(batch.questions) for batch in batches_of(years)] == [136, 14]
+    assert [len(batch.questions) for batch in _batches_of(years)] == [136, 14]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_service_accepts_the_largest_request():
 def test_bids_may_be_any_numbers(bid, read):
     """Of Python or of NumPy; questions may be mappings or of the type of the protocol."""
     for question in ({"advertiser": "a", "bid": bid}, Question(advertiser="a", bid=bid)):
-        (batch,) = batches_of([question])
+        (batch,) = _batches_of([question])
         assert sent(batch) == [Question(advertiser="a", bid=read)]
 
 
@@ -101,7 +101,7 @@ def test_ids_may_be_numbers_and_days_dates():
     """As AdForecaster takes them."""
     for day in ("2026-03-09", date(2026, 3, 9), np.datetime64("2026-03-09")):
         question = {"advertiser": 7, "bid": 1, "day": day, "days": np.int64(2), "level": 0.5}
-        (batch,) = batches_of([question])
+        (batch,) = _batches_of([question])
         expected = Question(advertiser="7", bid=1.0, day=date(2026, 3, 9), days=2, level=0.5)
         assert sent(batch) == [expected]
 
@@ -137,14 +137,14 @@ GOOD = {"advertiser": "a", "bid": 1}
 def test_faults_are_found_before_anything_is_sent(question, message):
     """With the place in what the caller gave."""
     with pytest.raises(InvalidParameterError, match=message):
-        list(batches_of([GOOD, question]))
+        list(_batches_of([GOOD, question]))
 
 
 def test_a_single_question_has_no_number():
     """Neither in local faults nor in those of the service."""
     with pytest.raises(InvalidParameterError, match=r"^bid: "):
-        list(batches_of([{"advertiser": "a", "bid": 0}], many=False))
-    (batch,) = batches_of([GOOD], many=False)
+        list(_batches_of([{"advertiser": "a", "bid": 0}], many=False))
+    (batch,) = _batches_of([GOOD], many=False)
     assert batch.body == b'{"bid":1.0,"advertiser":"a"}'
     assert batch.placed("supply") == "supply"
 
@@ -152,4 +152,4 @@ def test_a_single_question_has_no_number():
 @given(st.text() | st.from_regex(r"\[\d+\].*"))
 def test_no_place_breaks_the_client(place):
     """Whatever a service calls a place, some place is reported."""
-    assert isinstance(Batch(first=1_000).placed(place), str)
+    assert isinstance(_Batch(first=1_000).placed(place), str)

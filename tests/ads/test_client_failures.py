@@ -1,8 +1,7 @@
-"""What both clients do when things fail: what is asked again, when, how long, what errors say."""
+"""What the client does when things fail: what is asked again, when, how long, what errors say."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
 import json
@@ -15,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coterie
-from coterie.ads.client import async_client, clients, connection
-from coterie.ads.client.async_client import AsyncClient
-from coterie.ads.client.clients import Client
+from coterie.ads import client as module
+from coterie.ads.client import Client
 from coterie.errors import InvalidParameterError, MissingExtraError, ServiceError
 
 TOKEN = "correct-horse-battery"
@@ -49,8 +47,8 @@ FAILURES = [
 class Scene:
     """A service that does as it is told, and a clock that moves only by waiting and answering."""
 
-    def __init__(self, kind, seconds_each=0.0):
-        self.kind, self.seconds_each = kind, seconds_each
+    def __init__(self, seconds_each=0.0):
+        self.seconds_each = seconds_each
         self.outcomes, self.requests, self.pauses = iter(()), [], []
         self.now = 0.0
 
@@ -68,35 +66,29 @@ class Scene:
         self.pauses.append(seconds)
         self.now += seconds
 
-    async def sleep_async(self, seconds):
-        """Move the clock."""
-        self.sleep(seconds)
-
     @contextlib.contextmanager
     def clock(self):
         """Replace the clock, waiting and chance."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(connection, "monotonic", lambda: self.now)
-            patch.setattr(connection, "random", lambda: 1.0)
-            patch.setattr(clients.time, "sleep", self.sleep)
-            patch.setattr(async_client.asyncio, "sleep", self.sleep_async)
+            patch.setattr(module, "monotonic", lambda: self.now)
+            patch.setattr(module, "random", lambda: 1.0)
+            patch.setattr(module.time, "sleep", self.sleep)
             yield
 
     def ask(self, outcomes, *call, base_url="http://127.0.0.1:8400", **settings):
         """Make a client, and return what a method of it returns."""
         self.outcomes = iter(outcomes)
         name, *arguments = call or ("model",)
-        client = self.kind(base_url, transport=httpx.MockTransport(self.answer), **settings)
+        client = Client(base_url, transport=httpx.MockTransport(self.answer), **settings)
         with self.clock():
-            found = getattr(client, name)(*arguments)
-            return asyncio.run(found) if self.kind is AsyncClient else found
+            return getattr(client, name)(*arguments)
 
 
-@pytest.fixture(params=[Client, AsyncClient])
-def scene(request, monkeypatch):
-    """A scene for each kind of client."""
+@pytest.fixture
+def scene(monkeypatch):
+    """A scene without a token."""
     monkeypatch.delenv("COTERIE_TOKEN", raising=False)
-    return Scene(request.param)
+    return Scene()
 
 
 def fine():
@@ -150,7 +142,7 @@ def test_pauses_are_random_and_bounded(scene):
     scene.pauses.clear()
     with scene.clock(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(scene, "clock", contextlib.nullcontext)
-        patch.setattr(connection, "random", lambda: 0.0)
+        patch.setattr(module, "random", lambda: 0.0)
         scene.ask([problem(503), fine()])
     assert scene.pauses == [0.05]
 
@@ -186,15 +178,14 @@ def test_nobody_waits_beyond_the_deadline(scene):
 
 
 @given(
-    kind=st.sampled_from([Client, AsyncClient]),
     timeout=st.floats(0.01, 50),
     deadline=st.floats(0.01, 100),
     each=st.floats(0, 60),
     outcomes=st.lists(st.sampled_from([408, 429, 503, FAILURES[0], FAILURES[2]]), max_size=20),
 )
-def test_a_call_ends_by_its_deadline(kind, timeout, deadline, each, outcomes):
+def test_a_call_ends_by_its_deadline(timeout, deadline, each, outcomes):
     """However often and late it fails; no attempt gets more time than is left."""
-    scene = Scene(kind, seconds_each=each)
+    scene = Scene(seconds_each=each)
     answers = [problem(one) if isinstance(one, int) else one for one in outcomes]
     with contextlib.suppress(ServiceError):
         scene.ask([*answers, fine()], timeout=timeout, retries=50, deadline=deadline)
@@ -203,7 +194,7 @@ def test_a_call_ends_by_its_deadline(kind, timeout, deadline, each, outcomes):
         assert request.extensions["timeout"]["connect"] <= max(min(timeout, deadline), 0.001)
 
 
-class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
+class Endless(httpx.SyncByteStream):
     """A body without end."""
 
     def __init__(self, tick, part):
@@ -213,10 +204,6 @@ class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
         while True:
             self.tick(1.0)
             yield self.part
-
-    async def __aiter__(self):
-        for part in self:
-            yield part
 
 
 def test_an_answer_that_trickles_is_given_up_at_the_deadline(scene):
@@ -228,7 +215,7 @@ def test_an_answer_that_trickles_is_given_up_at_the_deadline(scene):
 
 def test_an_answer_without_end_is_given_up(scene, monkeypatch):
     """No service fills the memory of those who ask it."""
-    monkeypatch.setattr(connection, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
     with pytest.raises(ServiceError, match="more than 1 MiB"):
         scene.ask([httpx.Response(200, stream=Endless(lambda _: None, b" " * 99_999))])
 
@@ -327,14 +314,6 @@ def test_a_closed_client_says_so():
     with pytest.raises(ServiceError, match="closed"):
         client.model()
 
-    async def ask():
-        async with AsyncClient() as other:
-            pass
-        await other.model()
-
-    with pytest.raises(ServiceError, match="closed"):
-        asyncio.run(ask())
-
 
 def test_threads_share_a_client():
     """Each gets the answer to its own question."""
@@ -346,8 +325,8 @@ def test_threads_share_a_client():
     client, found = Client(transport=httpx.MockTransport(echo)), {}
 
     def ask(number):
-        calls = [client._get(f"/{number}-{i}", type(client.model())) for i in range(50)]
-        found[number] = [client._run(call).name for call in calls]
+        kind = type(client.model())
+        found[number] = [client._get(f"/{number}-{i}", kind).name for i in range(50)]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -360,10 +339,9 @@ def test_threads_share_a_client():
 @pytest.mark.parametrize("missing", ["httpx", "msgspec"])
 def test_without_the_extra_it_is_named(monkeypatch, missing):
     """httpx and msgspec are optional packages."""
-    package = sys.modules["coterie.ads.client"]
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[client\]'"):
-        importlib.reload(package)
+        importlib.reload(module)
 
 
 @pytest.mark.parametrize(
