@@ -13,7 +13,7 @@ from answers import assert_one_line
 from coterie import ConsensusClusterer, load_model
 from coterie.cli.cluster import cluster
 from coterie.cli.inputs import read_features
-from coterie.ensembles.plans import ENSEMBLES
+from coterie.ensembles.runs import ENSEMBLES
 from coterie.errors import WeakEvidenceWarning
 from table_files import columns_of
 

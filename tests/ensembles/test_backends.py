@@ -14,7 +14,7 @@ from sklearn.datasets import make_blobs
 
 from coterie import make_partitions
 from coterie.ensembles.generate import fit_ensemble
-from coterie.ensembles.plans import KINDS
+from coterie.ensembles.runs import KINDS
 from coterie.errors import CoterieError
 
 distributed = pytest.importorskip(

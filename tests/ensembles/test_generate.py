@@ -21,7 +21,7 @@ from sklearn.datasets import load_iris, make_blobs
 from threadpoolctl import threadpool_info
 
 from coterie.ensembles.generate import fit_ensemble, make_partitions, planted_partitions
-from coterie.ensembles.plans import KINDS
+from coterie.ensembles.runs import KINDS
 from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 

@@ -1,4 +1,4 @@
-"""Members: k-means, Ward's linkage and given clusterers, and what members share in a block."""
+"""Members of every kind, each with an oracle, and what members share in a block."""
 
 import numpy as np
 import pytest
@@ -8,24 +8,30 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, KMeans, MeanShift
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris, make_circles, make_moons
+from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from coterie.ensembles.execution import fit_run
+from coterie.ensembles import members
 from coterie.ensembles.members import (
     CentroidMember,
     EstimatorMember,
     NearestRowMember,
     RowBlock,
+    _embedding,
+    _leading_axes,
+    _links,
     fit_centroids,
+    fit_mixture,
     fit_ward,
+    principal_axes,
     run_parameters,
     takes_weights,
 )
-from coterie.ensembles.plans import Run
+from coterie.ensembles.runs import Run, fit_run
 from coterie.ensembles.scalings import Scaling, centring
 from coterie.errors import InvalidParameterError
 
@@ -284,3 +290,163 @@ def test_failing_clusterers_are_reported(clusterer, message):
     """The message names the clusterer and K, or says which shape the labels have."""
     with pytest.raises(InvalidParameterError, match=message):
         fit_run(FLOWERS, clusterer_run(clusterer))
+
+
+DIGITS = load_digits().data[:400]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_labels_are_those_of_scikit_learns_mixture(covariance):
+    """Predict equals GaussianMixture.predict on the principal coordinates, also of new rows."""
+    Z = DIGITS - DIGITS.mean(axis=0)
+    fitted, new = Z[::2], Z[1::2]
+    axes = principal_axes(fitted, 0)
+    Y = fitted @ axes
+    member = fit_mixture(fitted, 6, 3, Scaling(), axes, covariance)
+    oracle = GaussianMixture(
+        6,
+        covariance_type=covariance,
+        reg_covar=0.01 * Y.var(axis=0).mean(),
+        max_iter=50,
+        random_state=3,
+    ).fit(Y)
+    np.testing.assert_array_equal(member.predict(fitted), oracle.predict(Y))
+    np.testing.assert_array_equal(member.predict(new), oracle.predict(new @ axes))
+
+
+@pytest.mark.parametrize(("n", "q", "r"), [(200, 64, 10), (20, 64, 5), (200, 3, 3), (3, 9, 1)])
+def test_axes_are_the_leading_principal_axes(n, q, r):
+    """There are min(10, q, n/4) axes, at least one; they span those of PCA."""
+    Z = np.random.default_rng(0).normal(size=(n, q)) * np.linspace(9, 1, q)
+    axes = principal_axes(Z, 0)
+    assert axes.shape == (q, r)
+    oracle = PCA(r, svd_solver="full").fit(Z).components_.T
+    np.testing.assert_allclose(axes @ axes.T, oracle @ oracle.T, atol=1e-6)
+
+
+def test_axes_of_sparse_rows_are_singular_vectors():
+    """A sparse matrix is not centred; if it has few columns, they are the axes."""
+    Z = sp.random(100, 30, density=0.2, random_state=0, format="csr")
+    axes = principal_axes(Z, 0)
+    assert axes.shape == (30, 10)
+    singular = np.linalg.svd(Z.toarray(), full_matrices=False)[1]
+    kept = np.linalg.norm(Z @ axes)
+    assert 0.98 * np.linalg.norm(singular[:10]) <= kept <= np.linalg.norm(singular[:10]) + 1e-9
+    np.testing.assert_array_equal(principal_axes(Z[:, :8], 0), np.eye(8))
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_the_origin_does_not_matter(covariance):
+    """Features far from 0 have the same labels: sparse ones, and others with an outlier."""
+    far = np.round(FLOWERS * 10) + np.array([0.0, 2.0**30, 0.0, -(2.0**30)])
+    near = fit_mixture(np.round(FLOWERS * 10), 3, 0, Scaling(), np.eye(4), covariance)
+    shift = np.zeros(4)  # an outlier that was not fitted can be the cause of a useless shift
+    for make, scaling in (
+        (np.asarray, Scaling()),
+        (sp.csr_array, Scaling()),
+        (np.asarray, Scaling(shift=shift)),
+    ):
+        shifted = fit_mixture(make(far), 3, 0, scaling, np.eye(4), covariance)
+        np.testing.assert_allclose(shifted.factors, near.factors, rtol=1e-5, atol=1e-9)
+        labels = near.predict(np.round(FLOWERS * 10))
+        np.testing.assert_array_equal(shifted.predict(make(far)), labels)
+
+
+def test_clusters_of_different_spread_are_found():
+    """A wide and a narrow cluster with the same mean are separated, unlike by k-means."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(300, 2)) * 0.2, rng.normal(size=(300, 2)) * 5])
+    run = Run(kind="mixture", n_clusters=2, scaling=centring(X), drawn=None, seed=0)
+    labels = fit_run(X, run)[1]
+    assert (labels[:300] == labels[0]).mean() > 0.97
+    assert (labels[300:] != labels[0]).mean() > 0.9
+
+
+def spectral_run(X, n_clusters, seed=0):
+    """Return member and labels of a spectral run."""
+    scaling = centring(X)
+    run = Run(kind="spectral", n_clusters=n_clusters, scaling=scaling, drawn=None, seed=seed)
+    return fit_run(X, run)
+
+
+@pytest.mark.parametrize("n_axes", [2, 5])
+def test_the_embedding_is_that_of_the_dense_normalised_cut(n_axes):
+    """If every row is a landmark, the embedding equals that of the graph B R⁻¹ Bᵀ of the rows.
+
+    That graph has row sums D, with R and D the column and row sums in the module. Its normalised
+    cut embeds row i by row i of D^−½ V, for the leading eigenvectors V of D^−½ B R⁻¹ Bᵀ D^−½. The
+    inner products of unit rows do not depend on the basis.
+    """
+    X = np.unique(FLOWERS[::2], axis=0)
+    links, _ = _links(X, X, 5)
+    B = links.toarray()
+    D, R = B.sum(axis=1), B.sum(axis=0)
+    values, V = np.linalg.eigh(B @ np.diag(1 / R) @ B.T / np.sqrt(np.outer(D, D)))
+    V, gap = V[:, ::-1][:, :n_axes], values[-n_axes] - values[-n_axes - 1]
+    assert gap > 1e-6  # the space of the leading eigenvectors is unique
+    # the landmark form scales axis r by the root of its eigenvalue
+    rows = V / np.sqrt(D)[:, None] * np.sqrt(values[::-1][:n_axes])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    found = _embedding(links, _leading_axes(links, n_axes))
+    np.testing.assert_allclose(found @ found.T, rows @ rows.T, atol=1e-7)
+
+
+def test_links_fall_with_the_squared_distance():
+    """Each row is linked to its nearest landmarks, relative to the nearest by the Gaussian."""
+    landmarks, rows = np.array([[0.0], [1.0], [5.0]]), np.array([[0.25], [4.0]])
+    links, width = _links(rows, landmarks, 2)
+    assert width == pytest.approx(np.mean([0.25, 0.75, 1.0, 3.0]))
+    squares = np.array([[0.25**2, 0.75**2, np.inf], [np.inf, 9.0, 1.0]])
+    expected = np.exp(-(squares - squares.min(axis=1, keepdims=True)) / (2 * width**2))
+    np.testing.assert_allclose(links.toarray(), expected)
+
+
+@pytest.mark.parametrize("make", [make_moons, make_circles])
+def test_curved_clusters_are_not_mixed(make):
+    """The clusters of a fine run of two moons or rings are pure, for rows and for new rows."""
+    options = {"factor": 0.4} if make is make_circles else {}
+    X, y = make(1500, noise=0.04, random_state=0, **options)
+    member, labels = spectral_run(X[::2], 15)
+    table = np.zeros((labels.max() + 1, 2), dtype=int)
+    np.add.at(table, (labels, y[::2]), 1)
+    assert (table.min(axis=1) == 0).all()
+    np.testing.assert_array_equal(table.argmax(axis=1)[member.predict(X[1::2])], y[1::2])
+
+
+def test_sparse_rows_are_landmarks_themselves(monkeypatch):
+    """Landmarks of sparse rows are some of them, so that they stay sparse."""
+    monkeypatch.setattr(members, "_LANDMARKS", 20)
+    X = sp.random(90, 30, density=0.2, random_state=0, format="csr")
+    member, _ = spectral_run(X, 4)
+    assert sp.issparse(member.landmarks)
+    assert member.landmarks.shape[0] <= 20
+    rows = {tuple(row) for row in X.toarray()}
+    assert {tuple(row) for row in member.landmarks.toarray()} <= rows
+
+
+@pytest.mark.parametrize("p", [3, 20])
+def test_few_distinct_rows_are_separated(p):
+    """Repeated rows give one cluster for each distinct row, in any batch and order."""
+    rng = np.random.default_rng(0)
+    distinct = rng.normal(size=(4, p))
+    which = rng.integers(4, size=200)
+    member, labels = spectral_run(distinct[which], 10)
+    assert len(np.unique(labels)) == 4
+    assert len(set(zip(labels.tolist(), which.tolist(), strict=True))) == 4
+    np.testing.assert_array_equal(member.predict(distinct)[which], labels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [np.asarray, np.float32, sp.csr_array])
+def test_ties_between_landmarks_do_not_depend_on_the_batch(make):
+    """Rows of zeros and ones are equally far from many landmarks; one rule chooses among them."""
+    dense = (np.random.default_rng(0).random((400, 20)) < 0.2).astype(float)
+    X = make(dense)
+    member, labels = spectral_run(X, 20)
+    order = np.random.default_rng(1).permutation(400)
+    np.testing.assert_array_equal(member.predict(X[order]), labels[order])
+    alone = [member.predict(X[i : i + 1])[0] for i in order[:40]]
+    np.testing.assert_array_equal(alone, labels[order[:40]])
+    np.testing.assert_array_equal(member.predict(dense), labels)
+    np.testing.assert_array_equal(member.predict(sp.csr_array(dense)), labels)

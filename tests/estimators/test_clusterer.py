@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances, silhouette_
 from sklearn.preprocessing import StandardScaler
 
 import coterie as ct
-from coterie.ensembles.plans import ENSEMBLES
+from coterie.ensembles.runs import ENSEMBLES
 from coterie.errors import InvalidParameterError
 
 

@@ -9,7 +9,7 @@ from sklearn.cluster import DBSCAN, KMeans
 from sklearn.datasets import make_blobs
 
 from coterie import make_partitions
-from coterie.ensembles import plans
+from coterie.ensembles import runs
 from coterie.ensembles.spark_backend import SparkBackend
 from coterie.errors import InvalidParameterError
 
@@ -26,7 +26,7 @@ def test_executors_make_the_same_partitions(monkeypatch):
     """Labels equal those of one local job, also if the runs are fitted to samples."""
     settings = {"n_partitions": 4, "random_state": 0}
     for most in (1_000, 150):
-        monkeypatch.setitem(plans.MOST_FITTED, "mixture", most)
+        monkeypatch.setitem(runs.MOST_FITTED, "mixture", most)
         here = make_partitions(X, 5, n_jobs=1, **settings)
         with joblib.parallel_config(backend=SparkBackend()):
             there = make_partitions(X, 5, **settings)

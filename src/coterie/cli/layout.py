@@ -135,29 +135,17 @@ def facts_grid(facts: Mapping[str, str | None]) -> Table:
 
 
 def counted(number: float, name: str) -> str:
-    """Return a number with the name of what is counted.
-
-    >>> counted(1, "day"), counted(1268, "advertiser")
-    ('1 day', '1,268 advertisers')
-    """
+    """Return a number with the name of what is counted."""
     return f"{number:,.0f} {name}{'' if number == 1 else 's'}"
 
 
 def sentence(reason: str) -> str:
-    """Return a reason as a sentence on one line.
-
-    >>> sentence("its 7 bids")
-    'Its 7 bids.'
-    """
+    """Return a reason as a sentence on one line."""
     return f"{capitalised(one_line(reason))}."
 
 
 def one_line(text: object) -> str:
-    r"""Return the text on one line, with control characters made visible.
-
-    >>> one_line("a\x1b[2Jb\nc")
-    'a␛[2Jb␊c'
-    """
+    r"""Return the text on one line, with control characters made visible."""
     return visible(str(text)).translate(_BREAKS)
 
 

@@ -34,10 +34,6 @@ def method_facts(method: Method) -> dict[str, Any]:
     """Return the registry entry of a method, ready for JSON.
 
     ``missing`` are preferred packages that are not installed; the method works without them.
-
-    >>> from coterie.consensus.registry import consensus_method
-    >>> method_facts(consensus_method("l2"))["class"]
-    'L2Consensus'
     """
     return {
         "key": method.key,

@@ -170,11 +170,7 @@ Quiet = Annotated[
 
 
 def clusters_in(text: str | None) -> int | Literal["free"] | None:
-    """Return the number of clusters in ``-k``: a whole number, or ``free``.
-
-    >>> clusters_in("3"), clusters_in("free"), clusters_in(None)
-    (3, 'free', None)
-    """
+    """Return the number of clusters in ``-k``: a whole number, or ``free``."""
     if text is None or text == "free":
         return text  # type: ignore[return-value]
     if not text.isdecimal() or int(text) < 1:
@@ -186,11 +182,7 @@ def clusters_in(text: str | None) -> int | Literal["free"] | None:
 
 
 def ids_in(texts: Sequence[str] | None) -> list[str]:
-    """Return the id columns of options that each name one, or several as ``a,b,c``.
-
-    >>> ids_in(["site", "user,day"])
-    ['site', 'user', 'day']
-    """
+    """Return the id columns of options that each name one, or several as ``a,b,c``."""
     return [name for text in texts or [] for name in names_in(text, "--id") or []]
 
 
@@ -198,9 +190,6 @@ def names_in(text: str | None, option: str = "--columns") -> list[str] | None:
     """Return the column names in ``a,b,c``, with quotes as in a CSV file.
 
     Quotes are needed for a name with a comma, and for the empty name, which pandas gives the index.
-
-    >>> names_in('a, "b,c", ""')
-    ['a', 'b,c', '']
     """
     if text is None:
         return None

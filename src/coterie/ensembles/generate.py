@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +13,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from coterie.arrays import AnyArray
-from coterie.ensembles.execution import draw_rows, execute_runs, is_sampled
-from coterie.ensembles.gaussian_mixtures import principal_axes
 from coterie.ensembles.input_checks import (
     check_features,
     check_number,
@@ -21,10 +20,17 @@ from coterie.ensembles.input_checks import (
     check_row_weights,
     check_whole,
 )
-from coterie.ensembles.landmark_spectral import share_graph
-from coterie.ensembles.members import Member, label_rows
-from coterie.ensembles.plans import MOST_FITTED, Plan, check_ensemble, check_sizes
-from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
+from coterie.ensembles.members import Member, label_rows, principal_axes, share_graph
+from coterie.ensembles.runs import (
+    MOST_FINE,
+    MOST_FITTED,
+    Plan,
+    check_ensemble,
+    check_sizes,
+    draw_rows,
+    execute_runs,
+)
+from coterie.ensembles.scalings import centring, standard_and_min_max
 from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
@@ -153,20 +159,7 @@ def make_partitions(
     >>> P.shape, bool((P[0] == P[1]).all())
     ((4, 5), True)
     """
-    return fit_ensemble(
-        X,
-        n_clusters,
-        n_partitions,
-        ensemble=ensemble,
-        subsample=subsample,
-        subspace=subspace,
-        subsample_weight=subsample_weight,
-        subspace_weight=subspace_weight,
-        sample_weight=sample_weight,
-        n_jobs=n_jobs,
-        verbose=verbose,
-        random_state=random_state,
-    ).labels
+    return fit_ensemble(**locals()).labels
 
 
 def fit_ensemble(
@@ -229,6 +222,7 @@ def fit_ensemble(
     >>> ensemble.names[:2], ensemble.labels.shape
     (('scalings 0', 'scalings 1'), (4, 6))
     """
+    # what was given
     X = check_features(X, "X")
     check_whole("n_partitions", n_partitions)
     weights = check_row_weights(sample_weight, X.shape[0])
@@ -240,34 +234,56 @@ def fit_ensemble(
     if weights is not None and used is not None:
         X, weights = X[used], weights[used]
         row_odds = None if row_odds is None else row_odds[used]
-    shares = {
-        name: None if share is None else check_number(name, share, 0.0, most=1.0)
-        for name, share in (("subsample", subsample), ("subspace", subspace))
-    }
+    for name, share in (("subsample", subsample), ("subspace", subspace)):
+        if share is not None:
+            check_number(name, share, 0.0, most=1.0)
     plan = Plan(
         n_rows=X.shape[0],
         n_features=X.shape[1],
         sizes=check_sizes(n_clusters, X.shape[0]),
         kinds=check_ensemble(ensemble),
-        subsample=shares["subsample"],
-        subspace=shares["subspace"],
+        subsample=subsample,
+        subspace=subspace,
         row_odds=row_odds,
         column_odds=check_odds("subspace_weight", subspace_weight, X.shape[1], "column"),
     )
     plan.check_draws(n_partitions)
     seeds = _spawn_seeds(random_state, n_partitions)
+
+    # what runs share: scalings, and principal axes and landmarks of a sample of the rows
     scalings = []
     if any(kind.method != "clusterer" for kind in plan.kinds):
         scalings.append(centring(X))
         if any(kind.scalings for kind in plan.kinds):
             scalings += standard_and_min_max(X)
-    plan = _with_shared_parts(X, plan, scalings, weights, seeds[0])
+    methods = {kind.method for kind in plan.kinds if plan.subspace is None}
+    has_mixtures = bool(methods & {"mixture", "diagonal mixture"})
+    shares_graph = "spectral" in methods and X.shape[0] > MOST_FITTED["spectral"]
+    if has_mixtures or shares_graph:
+        random = np.random.default_rng(seeds[0])
+        rows = draw_rows(X.shape[0], MOST_FITTED["spectral"], weights, random)
+        Z = scalings[0].transform(X if rows is None else X[rows])
+        number = int(random.integers(2**31 - 1))
+        most_clusters = max(MOST_FINE, *(size or 1 for size in plan.sizes))
+        with on_one_thread(), ignore_duplicate_points_warning():
+            plan = replace(
+                plan,
+                axes=principal_axes(Z, number) if has_mixtures else None,
+                graph=share_graph(Z, most_clusters, number) if shares_graph else None,
+            )
     shortcuts = plan.shortcuts()
     for shortcut in shortcuts:
         _log.info("%s", shortcut)
+
+    # the runs
     runs = plan.runs(scalings, seeds)
     labels, members = execute_runs(X, runs, n_partitions, weights, n_jobs, verbose)
-    names = plan.names(n_partitions)
+    counts = Counter[str]()
+    names = []
+    for turn in range(n_partitions):
+        kind = plan.kinds[turn % len(plan.kinds)].name
+        names.append(f"{kind} {counts[kind]}")
+        counts[kind] += 1
     empty = np.flatnonzero((labels < 0).all(axis=0))
     if empty.size:
         warn_user(
@@ -275,34 +291,13 @@ def fit_ensemble(
             "classified every row as noise; change its parameters",
             LabelWarning,
         )
-    fitted = Ensemble(labels, members, X.shape[1], names, shortcuts)
+    fitted = Ensemble(labels, members, X.shape[1], tuple(names), shortcuts)
     if used is None:
         return fitted
     # rows of weight 0 are labelled like new rows
     of_all = np.empty((every_row.shape[0], n_partitions), dtype=labels.dtype)
     of_all[used], of_all[~used] = labels, fitted.predict(every_row[~used])
     return replace(fitted, labels=of_all)
-
-
-def _with_shared_parts(
-    X: Any, plan: Plan, scalings: Sequence[Scaling], weights: Any, seed: np.random.SeedSequence
-) -> Plan:
-    """Add what runs share, computed from a sample of the rows: principal axes, and landmarks."""
-    methods = {kind.method for kind in plan.kinds if plan.subspace is None}
-    has_mixtures = bool(methods & {"mixture", "diagonal mixture"})
-    shares_graph = "spectral" in methods and is_sampled("spectral", X.shape[0])
-    if not (has_mixtures or shares_graph):
-        return plan
-    random = np.random.default_rng(seed)
-    rows = draw_rows(X.shape[0], MOST_FITTED["spectral"], weights, random)
-    Z = scalings[0].transform(X if rows is None else X[rows])
-    number = int(random.integers(2**31 - 1))
-    with on_one_thread(), ignore_duplicate_points_warning():
-        return replace(
-            plan,
-            axes=principal_axes(Z, number) if has_mixtures else None,
-            graph=share_graph(Z, plan.most_clusters, number) if shares_graph else None,
-        )
 
 
 def _spawn_seeds(random_state: RandomState, count: int) -> list[np.random.SeedSequence]:

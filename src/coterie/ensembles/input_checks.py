@@ -22,11 +22,7 @@ _NEGLIGIBLE_WEIGHT = 1e-12
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """Return a parameter as an int, or raise an error unless ``least`` ≤ value ≤ ``most``.
-
-    >>> check_whole("n_init", 10)
-    10
-    """
+    """Return a parameter as an int, or raise an error unless ``least`` ≤ value ≤ ``most``."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or int(value) < least or (most is not None and int(value) > most):
         bounds = f"≥ {least}" if most is None else f"from {least} to {most}"
@@ -40,9 +36,6 @@ def check_number(
     """Return a parameter as a float, or raise an error unless ``above`` < value ≤ ``most``.
 
     With ``or_equal``, the value ``above`` is allowed. Infinity and NaN are refused.
-
-    >>> check_number("tol", 0, above=0.0, or_equal=True)
-    0.0
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     x = float(value) if is_number else np.nan
@@ -55,11 +48,7 @@ def check_number(
 
 
 def check_features(X: Any, name: str) -> Any:
-    """Return ``X`` as a finite C-ordered float array, or CSR matrix without duplicate entries.
-
-    >>> check_features([[1, 2]], "X")
-    array([[1., 2.]])
-    """
+    """Return ``X`` as a finite C-ordered float array, or CSR matrix without duplicate entries."""
     try:
         X = check_array(
             X,
@@ -81,13 +70,7 @@ def check_features(X: Any, name: str) -> Any:
 
 
 def refuse_text(X: Any, table: str = "") -> None:
-    """Raise an error that names the first column of X with text, if there is one.
-
-    >>> refuse_text([[1.0, "Rome"]])
-    Traceback (most recent call last):
-        ...
-    coterie.errors.InvalidParameterError: column 1 holds text ('Rome' in row 0): leave it out or ...
-    """
+    """Raise an error that names the first column of X with text, if there is one."""
     cells, names = np.asarray(X, dtype=object), getattr(X, "columns", None)
     for column, values in enumerate(cells.T if cells.ndim == 2 else ()):
         for row, value in enumerate(values):
@@ -108,13 +91,7 @@ def _is_number(text: str) -> bool:
 
 
 def check_finite(X: Any, name: str, columns: Sequence[str] | None = None) -> None:
-    """Refuse a dense or sparse table with NaN or infinity; ``columns`` are names of its columns.
-
-    >>> check_finite(np.array([[1.0, np.nan]]), "X", ["age", "income"])
-    Traceback (most recent call last):
-        ...
-    coterie.errors.InvalidParameterError: X has NaN at row 0, column 'income' (1 such cell in ...
-    """
+    """Refuse a dense or sparse table with NaN or infinity; ``columns`` are names of its columns."""
     values = X.data if sp.issparse(X) else X.ravel()
     # the sum of finite numbers may overflow, but is fast and needs no memory
     with np.errstate(over="ignore", invalid="ignore"):
@@ -142,9 +119,6 @@ def check_odds(
     """Return finite numbers ≥ 0, one for each row or column, as floats; None stays None.
 
     They may be relative frequencies or weights. With ``positive``, 0 is refused.
-
-    >>> check_odds("subspace_weight", [1, 0, 3], 3, "column")
-    array([1., 0., 3.])
     """
     if odds is None:
         return None
@@ -169,9 +143,6 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> Floats | None:
     """Return row weights as floats, not negative and not all zero; None stays None.
 
     Weights that are not whole numbers are scaled to a mean of 1.
-
-    >>> check_row_weights([1, 3, 0], 3), check_row_weights([0.1, 0.3], 2)
-    (array([1., 3., 0.]), array([0.5, 1.5]))
     """
     weights = check_odds("sample_weight", sample_weight, n_rows, "row")
     if weights is None:

@@ -1,26 +1,31 @@
-"""Members of an ensemble: fitted clusterings that label blocks of rows.
+"""Members of an ensemble: clusterings that are fitted to rows, and label blocks of rows.
 
-What several members compute from a block is computed only once. The members of k-means, of Ward's
-linkage and of clusterers that the user gives are here; the other kinds have modules of their own.
+They are runs of k-means, of Ward's linkage, of Gaussian mixtures, of landmark-spectral clustering
+and of clusterers that the user gives. What several members compute from a block is computed once.
 """
 
 from __future__ import annotations
 
 import inspect
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans, MiniBatchKMeans
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from coterie.arrays import AnyArray
+from coterie.arrays import AnyArray, Floats
 from coterie.ensembles.scalings import Scaling, largest_coordinate, row_blocks
 from coterie.errors import InvalidParameterError
 
@@ -29,15 +34,27 @@ _MOST_KEPT = 6
 #: Up to this number of rows k-means uses all of them in every step, above it batches of rows.
 MOST_LLOYD = 50_000
 _BATCH_ROWS = 4_096
+_MOST_AXES = 10
+#: Added to all variances, as a share of the mean variance of the principal components.
+_LEAST_VARIANCE = 0.01
+# The runs differ on purpose, so they need not converge.
+_STEPS = 50
+#: In smallest standard deviations: squares of this number of them lose 6 of 16 digits.
+_FAR = 1e3
+_TINY = float(np.finfo(np.float64).tiny) ** 0.5
+_LANDMARKS = 300
+#: Number of landmarks that the runs on large data share.
+SHARED_LANDMARKS = 1_000
+_NEIGHBOURS = 5
+# The landmarks need not be optimal centres: few steps on a sample are enough.
+_ROWS_PER_LANDMARK = 10
+_LANDMARK_STEPS = 5
+# δ as a share of the mean squared length of landmarks: far above rounding errors
+_DISTINCT = 1e-11
 
 
 class RowBlock:
-    """Some rows of the features X, with a memory of what was computed from them.
-
-    >>> block = RowBlock(np.ones((2, 3)))
-    >>> float(block.once(lambda X, times: X.sum() * times, block.X, 2.0))
-    12.0
-    """
+    """Some rows of the features X, with a memory of what was computed from them."""
 
     def __init__(self, X: Any) -> None:
         self.X = X
@@ -62,6 +79,8 @@ class RowBlock:
 class Member(Scaling):
     """A fitted clustering, with the scaling that is applied before it."""
 
+    _BY_CLUSTER: ClassVar[tuple[str, ...]] = ()  # fields with an entry for each cluster
+
     def predict(self, X: Any) -> AnyArray:
         """Return labels of the rows of ``X``, from 0 to K_v − 1; −1 is noise."""
         return label_rows([self], X)[:, 0]
@@ -69,6 +88,10 @@ class Member(Scaling):
     @abstractmethod
     def labels_of(self, block: RowBlock) -> AnyArray:
         """Return labels of the rows of a block, as :meth:`predict` does."""
+
+    def with_clusters(self, kept: AnyArray) -> Self:
+        """Return the same run with some of its clusters only."""
+        return replace(self, **{name: getattr(self, name)[kept] for name in self._BY_CLUSTER})
 
     def coordinates(self, block: RowBlock, dtype: Any) -> Any:
         """Return Z of a block in a float type; refuse rows whose squared distances overflow."""
@@ -130,14 +153,11 @@ class CentroidMember(Member):
 
     centres: AnyArray
 
+    _BY_CLUSTER = ("centres",)
+
     def labels_of(self, block: RowBlock) -> AnyArray:
-        """Return the index of the nearest centre of each row."""
         Z = self.coordinates(block, self.centres.dtype)
         return pairwise_distances_argmin(Z, self.centres).astype(np.int32)
-
-    def with_clusters(self, kept: AnyArray) -> Self:
-        """Return the same run with some of its clusters only."""
-        return replace(self, centres=self.centres[kept])
 
 
 def fit_centroids(
@@ -170,7 +190,6 @@ class NearestRowMember(Member):
     row_labels: AnyArray
 
     def labels_of(self, block: RowBlock) -> AnyArray:
-        """Return the label of the nearest fitted row of each row; −1 if that is noise."""
         Z = self.coordinates(block, self.rows.dtype)
         return self.row_labels[pairwise_distances_argmin(Z, self.rows)]
 
@@ -187,13 +206,250 @@ def fit_ward(Z: Any, n_clusters: int, scaling: Scaling) -> NearestRowMember:
 
 
 def renumber(labels: AnyArray, clusters: AnyArray) -> AnyArray:
-    """Return the index of each label in ``clusters`` (increasing), or −1 if it is not there.
-
-    >>> renumber(np.array([7, 2, -1, 7]), np.array([2, 7]))
-    array([ 1,  0, -1,  1], dtype=int32)
-    """
+    """Return the index of each label in ``clusters`` (increasing), or −1 if it is not there."""
     index = np.searchsorted(clusters, labels).astype(np.int32)
     return np.where(np.isin(labels, clusters), index, np.int32(-1))
+
+
+# ---- Gaussian mixtures: clusters that differ in size and direction
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MixtureMember(Member):
+    """A fitted mixture of K_v Gaussians of y = axesᵀ z, for axes (q, r).
+
+    The label of a row is the component k with the largest log π_k + log N(y; μ_k, Σ_k). ``means``
+    (K_v, r) are the μ_k, ``factors`` (K_v, r, r) have Σ_k^−1 = F_k F_kᵀ, and ``offsets`` (K_v,)
+    are log π_k + log |F_k|.
+    """
+
+    axes: Floats
+    means: Floats
+    factors: Floats
+    offsets: Floats
+
+    _BY_CLUSTER = ("means", "factors", "offsets")
+
+    def labels_of(self, block: RowBlock) -> AnyArray:
+        # The scores are quadratic in y: one product of the matrix of all y_a and y_a y_b, which
+        # mixtures with the same axes share, and the coefficients.
+        Z = self.coordinates(block, self.axes.dtype)
+        # 0, which mixtures share, or the mean of means that are far from 0, where the digits of
+        # squares would cancel: features without a shift can be far from 0, and an outlier that
+        # was not fitted can shift all others
+        centre = self.means.mean(axis=0)
+        if np.abs(centre).max() * np.abs(self.factors).max() <= _FAR:
+            centre = np.zeros_like(centre)
+        powers = block.once(_powers, Z, self.axes, centre)
+        precisions = self.factors @ self.factors.transpose(0, 2, 1)
+        means = self.means - centre
+        slopes = np.einsum("kab,kb->ka", precisions, means)
+        first, second = np.triu_indices(len(centre))
+        # the entries off the diagonal count twice in yᵀ Σ⁻¹ y
+        squares = np.where(first == second, -0.5, -1.0) * precisions[:, first, second]
+        scores = powers.T @ np.hstack([slopes, squares]).T
+        scores += self.offsets - 0.5 * np.einsum("ka,ka->k", means, slopes)
+        return scores.argmax(axis=1).astype(np.int32)
+
+
+def principal_axes(Z: Any, seed: int) -> Floats:
+    """Return the leading principal axes of Z (n, q), (q, r) with r = min(10, q, n/4).
+
+    For sparse rows they are the leading right singular vectors, because centring makes rows dense.
+    """
+    n, q = Z.shape
+    r = max(1, min(_MOST_AXES, q, n // 4))
+    with np.errstate(divide="ignore", invalid="ignore"):  # shares of a variance of 0
+        if sp.issparse(Z):
+            # the solver needs more columns than axes
+            if q <= r + 1:
+                return np.eye(q)
+            return TruncatedSVD(r, random_state=seed).fit(Z).components_.T
+        return PCA(r, random_state=seed).fit(Z).components_.T
+
+
+def fit_mixture(
+    Z: Any, n_clusters: int, seed: int, scaling: Scaling, axes: Floats, covariance: str = "full"
+) -> MixtureMember:
+    """Fit a mixture of K Gaussians to the rows of Z (n, q); ``covariance`` is "full" or "diag"."""
+    Y = np.asarray(Z @ axes, dtype=np.float64)
+    # sparse rows are not centred: far from 0 the digits of the variances would cancel
+    centre = Y.mean(axis=0)
+    Y = Y - centre
+    rounding = (np.finfo(np.float64).eps * float(np.abs(centre).max())) ** 2
+    model = GaussianMixture(
+        n_clusters,
+        covariance_type=covariance,
+        reg_covar=max(_LEAST_VARIANCE * float(Y.var(axis=0).mean()), rounding, _TINY),
+        max_iter=_STEPS,
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(Y)
+    factors = model.precisions_cholesky_
+    if covariance == "diag":
+        factors = factors[:, :, None] * np.eye(Y.shape[1])
+    logs = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    return MixtureMember(
+        axes=axes,
+        means=model.means_ + centre,
+        factors=factors,
+        offsets=np.log(model.weights_) + logs,
+        **vars(scaling),
+    )
+
+
+def _powers(Z: Any, axes: Floats, centre: Floats) -> Floats:
+    """Return all y_a, then all y_a y_b with a ≤ b, for y = axesᵀ z − centre; one column a row."""
+    r = len(centre)
+    first, second = np.triu_indices(r)
+    powers = np.empty((r + len(first), Z.shape[0]))
+    np.subtract((Z @ axes).T, centre[:, None], out=powers[:r])
+    np.multiply(powers[first], powers[second], out=powers[r:])
+    return powers
+
+
+# ---- Landmark-spectral runs: clusters of any shape
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SpectralMember(Member):
+    """A fitted landmark-spectral run, for landmarks (p, q), axes (p, r) and centres (K_v, r).
+
+    It is the normalised cut of a graph that links rows to landmarks (U-SPEC), in time linear in n.
+    The p landmarks are centres of a coarse k-means. Row i is linked to its k nearest landmarks j by
+
+        B_ij = exp(−d_ij² / 2s²),   s the mean distance of rows to these landmarks.
+
+    With D = diag(B 1), the landmarks have the similarity W = Bᵀ D⁻¹ B (p, p), and R = diag(W 1).
+    The leading eigenvectors U of R^−½ W R^−½ embed a row as B R^−½ U, scaled to unit length.
+    k-means on these rows gives the clusters. ``width`` is s, ``n_neighbors`` is k, and ``axes`` are
+    the rows of R^−½ U.
+
+    References
+    ----------
+    D. Huang, C.-D. Wang, J.-S. Wu, J.-H. Lai and C.-K. Kwoh, "Ultra-scalable spectral clustering
+    and ensemble clustering", IEEE Transactions on Knowledge and Data Engineering 32(6), 2020.
+    """
+
+    landmarks: Any
+    width: float
+    n_neighbors: int
+    axes: Floats
+    centres: Floats
+
+    _BY_CLUSTER = ("centres",)
+
+    def labels_of(self, block: RowBlock) -> AnyArray:
+        Z = self.coordinates(block, self.landmarks.dtype)
+        links, _ = block.once(_links, Z, self.landmarks, self.n_neighbors, self.width)
+        return pairwise_distances_argmin(_embedding(links, self.axes), self.centres).astype(
+            np.int32
+        )
+
+
+class LandmarkGraph(NamedTuple):
+    """Landmarks (p, q), s, k, and the leading axes (p, r) of :class:`SpectralMember`."""
+
+    landmarks: Any
+    width: float
+    n_neighbors: int
+    axes: Floats
+
+
+def share_graph(Z: Any, n_axes: int, seed: int) -> LandmarkGraph:
+    """Return a graph of the rows Z (n, q) with up to ``n_axes`` axes, for runs to share."""
+    return _link_to_landmarks(Z, n_axes, np.random.RandomState(seed), SHARED_LANDMARKS)[0]
+
+
+def _link_to_landmarks(
+    Z: Any, n_axes: int, rng: np.random.RandomState, n_landmarks: int
+) -> tuple[LandmarkGraph, sp.csr_array]:
+    """Choose landmarks of the rows Z (n, q); return their graph, and the links of the rows."""
+    n = Z.shape[0]
+    p = max(min(n_landmarks, n // 2), min(n_axes + 2, n))
+    if sp.issparse(Z) or p >= n:  # centres of sparse rows would be dense
+        landmarks = Z[rng.permutation(n)[:p]]
+    else:
+        candidates = Z[rng.permutation(n)[: _ROWS_PER_LANDMARK * p]]
+        model = KMeans(p, init="random", n_init=1, max_iter=_LANDMARK_STEPS, random_state=rng)
+        landmarks = model.fit(candidates).cluster_centers_
+    n_neighbors = min(_NEIGHBOURS, max(1, p // 2))
+    links, width = _links(Z, landmarks, n_neighbors)
+    used = np.flatnonzero(links.sum(axis=0))
+    links = links[:, used]
+    axes = _leading_axes(links, n_axes)
+    return LandmarkGraph(landmarks[used], width, min(n_neighbors, len(used)), axes), links
+
+
+def fit_landmark_spectral(
+    Z: Any, n_clusters: int, seed: int, scaling: Scaling, graph: LandmarkGraph | None = None
+) -> SpectralMember:
+    """Cluster the rows of Z (n, q), dense or sparse, into at most K clusters.
+
+    Runs that share a ``graph`` differ in K and in the random start of k-means.
+    """
+    rng = np.random.RandomState(seed)
+    if graph is None:
+        graph, links = _link_to_landmarks(Z, n_clusters, rng, _LANDMARKS)
+    else:
+        links = _links(Z, graph.landmarks, graph.n_neighbors, graph.width)[0]
+        graph = graph._replace(axes=graph.axes[:, :n_clusters])
+    rows = _embedding(links, graph.axes)
+    model = KMeans(min(n_clusters, len(rows)), n_init=1, random_state=rng).fit(rows)
+    return SpectralMember(centres=model.cluster_centers_, **graph._asdict(), **vars(scaling))
+
+
+def _links(
+    Z: Any, landmarks: Any, n_neighbors: int, width: float | None = None
+) -> tuple[sp.csr_array, float]:
+    """Return B (n, p) with its rows scaled, and s, which is computed if it is not given.
+
+    The nearest landmark of each row has link 1, so that no row is without links. The scale of a
+    row does not matter: D⁻¹ and the unit length of the embedding remove it.
+    """
+    # A column that adds j δ to the squared distances to landmark j, for a tiny δ: rows of few
+    # different values, such as 0 and 1, are equally far from many landmarks. Without δ, rounding
+    # would choose between them, and it depends on the other rows of the batch.
+    p = landmarks.shape[0]
+    squares = landmarks.multiply(landmarks) if sp.issparse(landmarks) else landmarks**2
+    step = _DISTINCT * float(squares.sum()) / p
+    added = np.sqrt(step * np.arange(p, dtype=np.float64)).astype(landmarks.dtype)[:, None]
+    near = NearestNeighbors(n_neighbors=n_neighbors).fit(_appended(landmarks, added))
+    zeros = np.zeros((Z.shape[0], 1), dtype=Z.dtype)
+    distances, columns = near.kneighbors(_appended(Z, zeros))
+    if width is None:
+        width = float(distances.mean()) or 1.0
+    squares = distances**2
+    strength = np.exp((squares[:, :1] - squares) / (2 * width**2))
+    starts = np.arange(0, strength.size + 1, n_neighbors)
+    links = sp.csr_array((strength.ravel(), columns.ravel(), starts), shape=(Z.shape[0], p))
+    return links, width
+
+
+def _appended(Z: Any, column: Floats) -> Any:
+    if sp.issparse(Z):
+        return sp.hstack([Z, sp.csr_array(column)], format="csr")
+    return np.hstack([Z, column])
+
+
+def _leading_axes(links: sp.csr_array, n_axes: int) -> Floats:
+    """Return the columns of R^−½ U for the largest eigenvalues, (p, r)."""
+    scaled = sp.diags_array(1.0 / np.sqrt(links.sum(axis=1))) @ links
+    W = (scaled.T @ scaled).toarray()
+    root = 1.0 / np.sqrt(W.sum(axis=1))
+    vectors = np.linalg.eigh(W * root[:, None] * root)[1]
+    axes: Floats = vectors[:, ::-1][:, :n_axes] * root[:, None]
+    return axes
+
+
+def _embedding(links: sp.csr_array, axes: Floats) -> Floats:
+    rows: Floats = links @ axes
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+
+# ---- Clusterers of the user
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -214,7 +470,6 @@ class EstimatorMember(Member):
     clusters: AnyArray
 
     def labels_of(self, block: RowBlock) -> AnyArray:
-        """Return the labels that the estimator predicts; −1 for clusters that no fitted row has."""
         return renumber(np.asarray(self.estimator.predict(self.transform(block.X))), self.clusters)
 
 
@@ -268,10 +523,6 @@ def run_parameters(clusterer: Any, n_clusters: int | None, seed: int) -> dict[st
 
     That is ``n_clusters`` or, for mixtures, ``n_components``; in a pipeline, of the last step. It
     is set only if it has its default value: another number was chosen by the user.
-
-    >>> from sklearn.mixture import GaussianMixture
-    >>> run_parameters(GaussianMixture(), 3, 7), run_parameters(GaussianMixture(5), 3, 7)
-    ({'random_state': 7, 'n_components': 3}, {'random_state': 7})
     """
     values = clusterer.get_params()
     settings = {
@@ -294,10 +545,6 @@ def takes_weights(clusterer: Any) -> bool:
     """Return whether the clusterer has weights of rows.
 
     ``fit_predict`` of scikit-learn's ClusterMixin passes all keywords on to ``fit``.
-
-    >>> from sklearn.cluster import DBSCAN, Birch
-    >>> takes_weights(DBSCAN()), takes_weights(Birch())
-    (True, False)
     """
     keywords = inspect.signature(clusterer.fit_predict).parameters.values()
     passes_on = any(keyword.kind is keyword.VAR_KEYWORD for keyword in keywords)

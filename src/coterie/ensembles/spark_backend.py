@@ -10,17 +10,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from joblib.parallel import ThreadingBackend
 
 from coterie.errors import InvalidParameterError
 from coterie.runtime.imports import require_extra
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
-__all__ = ["SparkBackend"]
 
 
 class SparkBackend(ThreadingBackend):
@@ -35,7 +30,16 @@ class SparkBackend(ThreadingBackend):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._context = _active_context()
+        require_extra("spark", "SparkBackend needs", "pyspark")
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is None:
+            raise InvalidParameterError(
+                "there is no active Spark session; start one with "
+                "SparkSession.builder.getOrCreate()"
+            )
+        self._context = session.sparkContext
         self._group = f"coterie-{uuid.uuid4()}"
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
@@ -68,15 +72,3 @@ def _outcome(func: Callable[[], Any]) -> tuple[Any, Exception | None]:
         return func(), None
     except Exception as error:
         return None, error
-
-
-def _active_context() -> SparkContext:
-    require_extra("spark", "SparkBackend needs", "pyspark")
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is None:
-        raise InvalidParameterError(
-            "there is no active Spark session; start one with SparkSession.builder.getOrCreate()"
-        )
-    return session.sparkContext

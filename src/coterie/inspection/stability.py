@@ -157,9 +157,6 @@ def area_growth(area: Floats) -> Floats:
 
     The growth is relative to that largest area; the first value is the area itself. nan areas are
     left out.
-
-    >>> area_growth(np.array([0.5, np.nan, 0.75, 0.6])).round(2)
-    array([ 0.5,  nan,  0.5, -0.2])
     """
     reached = np.fmax.accumulate(np.append(0.0, area[:-1]))
     return np.divide(area - reached, reached, out=area.copy(), where=reached > 0)
@@ -175,11 +172,7 @@ def stable_ks(ks: Ints, pac: Floats, cdf_area: Floats) -> Ints:
 
 
 def check_ks(ks: Any, n_points: int | None = None) -> Ints:
-    """Return the distinct K in rising order; refuse K below 2 or above the number of points.
-
-    >>> check_ks([3, 2, 3])
-    array([2, 3])
-    """
+    """Return the distinct K in rising order; refuse K below 2 or above the number of points."""
     given = list(ks) if isinstance(ks, Iterable) else [ks]
     if not given:
         raise InvalidParameterError("ks is empty; give the numbers of clusters to compare")

@@ -84,9 +84,6 @@ def named_views(views: Any) -> dict[str, Any]:
     """Check views and return them by name, as float arrays or CSR matrices (n, p_v).
 
     The views of a list are named "view 0", "view 1", ….
-
-    >>> list(named_views([[[0.0], [1.0]], [[2.0, 3.0], [4.0, 5.0]]]))
-    ['view 0', 'view 1']
     """
     if isinstance(views, Mapping):
         names = [str(name) for name in views]
@@ -131,10 +128,6 @@ def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
     Columns get mean 0 and variance 1/p, where p is the number of columns that vary; constant
     columns become 0. Without ``standardize``, columns are only shifted to mean 0, which changes no
     distance. Sparse views are not shifted, so that they stay sparse.
-
-    >>> X = np.array([[1.0, 7.0, 0.0], [3.0, 7.0, 4.0]])
-    >>> float(view_scaling(X, True).transform(X).var(axis=0).sum().round(12))
-    1.0
     """
     try:
         scaling = standard_and_min_max(X)[0] if standardize else centring(X)

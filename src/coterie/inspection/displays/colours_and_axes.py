@@ -64,11 +64,7 @@ class Display:
 
 @cache
 def cluster_colours(n: int) -> tuple[str, ...]:
-    """Return the colours of clusters 0, 1, …, n − 1; more clusters keep the colours of fewer.
-
-    >>> cluster_colours(3)
-    ('#0072B2', '#E69F00', '#009E73')
-    """
+    """Return the colours of clusters 0, 1, …, n − 1; more clusters keep the colours of fewer."""
     if n <= len(_OKABE_ITO):
         return _OKABE_ITO[:n]
     levels = np.linspace(0, 255, _STEPS).round()

@@ -466,9 +466,6 @@ def carry_colours(rows: Sequence[AnyArray]) -> Ints:
     The clusters of the first row are numbered by falling size. Those of the next row take the
     numbers of the clusters above, so that as many points as possible keep theirs. A cluster that is
     left over takes the smallest number that neither row uses.
-
-    >>> carry_colours([np.array([5, 5, 5, 2, 2]), np.array([0, 1, 1, 2, 2])]).tolist()
-    [[0, 0, 0, 1, 1], [2, 0, 0, 1, 1]]
     """
     tracks: list[Ints] = []
     for row in rows:

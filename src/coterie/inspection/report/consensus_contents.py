@@ -201,11 +201,6 @@ def cluster_words(estimator: Any, names: Sequence[str]) -> list[list[tuple[str, 
 
     A partition without a label in the cluster is left out. The lists are empty if all labels are
     numbers, which say nothing, or if partitions are soft.
-
-    >>> from coterie import EvidenceAccumulation
-    >>> est = EvidenceAccumulation(2).fit([["red", 1], ["red", 1], ["red", 1], ["blue", 2]])
-    >>> cluster_words(est, ["anna", "ben"])
-    [[('anna', 'red'), ('ben', '1')], [('anna', 'blue'), ('ben', '2')]]
     """
     consensus = fitted_consensus(estimator)
     vocabulary, table = consensus._vocabulary, consensus._tables.table

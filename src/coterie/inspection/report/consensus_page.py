@@ -151,11 +151,7 @@ def _decimals(number: float | None) -> str:
 
 
 def _figure(number: float | None) -> str:
-    """Return a number with four significant digits; large ones in full.
-
-    >>> _figure(12345.6), _figure(-0.012345), _figure(2e12)
-    ('12,346', '−0.01235', '2e+12')
-    """
+    """Return a number with four significant digits; large ones in full."""
     if number is None:
         return UNKNOWN
     in_full = 1e4 <= abs(number) < 1e9
@@ -163,11 +159,7 @@ def _figure(number: float | None) -> str:
 
 
 def _camps_in_words(camps: Sequence[int]) -> str:
-    """Return the sizes of the camps in words.
-
-    >>> _camps_in_words([6, 3, 1, 1]), _camps_in_words([4, 1])
-    ('6 and 3 partitions, and 2 partitions alone', '4 partitions, and 1 partition alone')
-    """
+    """Return the sizes of the camps in words."""
     together = [f"{size:,}" for size in camps if size > 1]
     alone = len(camps) - len(together)
     parts = [f"{in_words(together)} partitions"] if together else []
