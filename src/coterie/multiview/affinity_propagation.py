@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -126,12 +126,33 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         check_size(n, self.max_points, "max_points", type(self).__name__)
         max_fits = check_whole("max_fits", self.max_fits)
         max_iter = check_whole("max_iter", self.max_iter)
-        S = summed_similarity(list(views.values()))
+        S = summed_similarity(views.values())
         # Equal points prevent each other from becoming exemplars. One point whose similarities are
         # multiplied by the size of the group gives the same sum.
         distinct, member = np.unique((S == 0).argmax(axis=1), return_inverse=True)
         T = np.bincount(member)[:, None] * S[np.ix_(distinct, distinct)]
-        fits = _fits(T, n_clusters, max_fits, max_iter, int(rng.randint(2**31 - 1)))
+        u, seed = len(T), int(rng.randint(2**31 - 1))
+        fits: list[_Fit] = []
+        if n_clusters == 1 < u:  # the medoid; K ≥ u needs no search either
+            medoid, z = np.array([T.sum(axis=0).argmax()]), np.zeros(u, dtype=np.int64)
+            fits = [_Fit(math.nan, medoid, z, _loss(T, medoid, z))]
+        elif n_clusters >= u:
+            fits = [
+                _Fit(math.nan, np.arange(u), np.arange(u), _loss(T, np.arange(u), np.arange(u)))
+            ]
+        else:  # bisection of log f, for the preferences f·median(T)
+            median = float(np.median(T[~np.eye(u, dtype=np.bool_)]))
+            low, high = (math.log(f) for f in _FACTORS)
+            while len(fits) < max_fits and not (fits and fits[-1].count == n_clusters):
+                _log.info(
+                    "affinity propagation: preference %d of at most %d", len(fits) + 1, max_fits
+                )
+                middle = (low + high) / 2
+                fits.append(_propagate(T, median * math.exp(middle), max_iter, seed))
+                if fits[-1].count > n_clusters:  # a more negative preference gives fewer exemplars
+                    low = middle
+                else:
+                    high = middle
         # The count nearest to K, the larger one on ties; a single cluster only if all have one.
         best = min(fits, key=lambda fit: (fit.count < 2, abs(fit.count - n_clusters), -fit.count))
         if best.count == 0:
@@ -139,25 +160,24 @@ class MultiViewAffinityPropagation(MultiViewMethod):
                 f"max_iter={max_iter}: no point became an exemplar in any of {len(fits)} fits; "
                 "raise max_iter"
             )
+        problem = ""
         if best.count != n_clusters and math.isfinite(best.preference):
-            warn_user(
+            problem = (
                 f"none of {len(fits)} preferences gave n_clusters={n_clusters} exemplars, the "
-                f"nearest number is {best.count}; raise max_fits, or use another number of "
-                "clusters",
-                ConvergenceWarning,
+                f"nearest number is {best.count}; raise max_fits, or use another number of clusters"
             )
         elif best.count != n_clusters:
-            warn_user(
+            problem = (
                 f"only {best.count} points are distinct, fewer than n_clusters={n_clusters}: "
-                f"there are {best.count} clusters",
-                ConvergenceWarning,
+                f"there are {best.count} clusters"
             )
         elif not best.converged:
-            warn_user(
+            problem = (
                 f"the messages did not converge in {best.n_iter} rounds; raise max_iter, or use "
-                "another method",
-                ConvergenceWarning,
+                "another method"
             )
+        if problem:
+            warn_user(problem, ConvergenceWarning)
         self.preference_, self.loss_, self.n_iter_ = best.preference, best.loss, best.n_iter
         self.history_ = {
             "preference": [fit.preference for fit in fits],
@@ -172,20 +192,17 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         return labels
 
 
-def summed_similarity(views: Sequence[Any]) -> Floats:
+def summed_similarity(views: Iterable[Any]) -> Floats:
     """Compute S_ij = −Σ_v d_v(i, j)² / mean(d_v²), the mean over all pairs.
 
     A constant view adds nothing.
     """
-    n = views[0].shape[0]
-    S = np.zeros((n, n))
+    S: Any = 0.0
     for X in views:
         D2 = squared_distances([X])
-        mean = D2.mean()
-        if mean > 0:
-            D2 /= mean
-            S -= D2
-    return S
+        D2 /= D2.mean() or 1.0
+        S = np.subtract(S, D2, out=D2)
+    return np.asarray(S)
 
 
 @dataclass(frozen=True)
@@ -204,37 +221,12 @@ class _Fit:
         return len(self.exemplars)
 
 
-def _fits(S: Floats, n_clusters: int, max_fits: int, max_iter: int, seed: int) -> list[_Fit]:
-    """Fit at preferences f·median(S), with log f found by bisection, until there are K exemplars.
-
-    If K = 1 or K ≥ u, the number of distinct points, no search is needed.
-    """
-    u = len(S)
-    if n_clusters == 1 < u:
-        medoid = np.array([S.sum(axis=0).argmax()], dtype=np.int64)
-        z = np.zeros(u, dtype=np.int64)
-        return [_Fit(math.nan, medoid, z, _loss(S, medoid, z))]
-    if n_clusters >= u:
-        return [_Fit(math.nan, np.arange(u), np.arange(u), _loss(S, np.arange(u), np.arange(u)))]
-    median = float(np.median(S[~np.eye(u, dtype=np.bool_)]))
-    low, high = (math.log(f) for f in _FACTORS)
-    fits: list[_Fit] = []
-    while len(fits) < max_fits:
-        _log.info("affinity propagation: preference %d of at most %d", len(fits) + 1, max_fits)
-        middle = (low + high) / 2
-        fits.append(_propagate(S, median * math.exp(middle), max_iter, seed))
-        if fits[-1].count == n_clusters:
-            break
-        if fits[-1].count > n_clusters:  # a more negative preference gives fewer exemplars
-            low = middle
-        else:
-            high = middle
-    return fits
-
-
 def _propagate(S: Floats, preference: float, max_iter: int, seed: int) -> _Fit:
     """Run affinity propagation at one preference, with more damping if it does not converge."""
+    converged = False
     for damping in _DAMPINGS:
+        if converged:
+            break
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found, z, n_iter = affinity_propagation(
@@ -247,8 +239,6 @@ def _propagate(S: Floats, preference: float, max_iter: int, seed: int) -> _Fit:
                 random_state=seed,
             )
         converged = not any(issubclass(item.category, ConvergenceWarning) for item in caught)
-        if converged:
-            break
     exemplars, labels = np.asarray(found, dtype=np.int64), np.asarray(z, dtype=np.int64)
     exemplars, labels = improved_exemplars(S, exemplars, labels)
     loss = _loss(S, exemplars, labels)

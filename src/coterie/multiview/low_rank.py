@@ -220,7 +220,19 @@ def low_rank_consensus(
     >>> bool(np.allclose(split.shared, block, atol=1e-3)), split.rank
     (True, 2)
     """
-    S = _check_similarities(S)
+    try:
+        S = np.asarray(S, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError("S cannot be read as V matrices of one size") from None
+    if S.ndim != 3 or S.shape[1] != S.shape[2] or 0 in S.shape:
+        raise InvalidParameterError(
+            f"S has shape {S.shape}; give V square similarities, shape (V, u, u)"
+        )
+    for v, S_v in enumerate(S):
+        if not np.isfinite(S_v).all() or S_v.min() < 0:
+            raise InvalidParameterError(f"S[{v}] has entries that are negative or not finite")
+        if not np.allclose(S_v, S_v.T, rtol=1e-8, atol=1e-8 * float(S_v.max())):
+            raise InvalidParameterError(f"S[{v}] is not symmetric; use (S + S.T) / 2")
     V, u = S.shape[:2]
     omega = np.ones(u) if weights is None else np.asarray(weights, dtype=np.float64)
     if omega.shape != (u,) or not np.isfinite(omega).all() or omega.min() <= 0:
@@ -299,20 +311,3 @@ def low_rank_consensus(
 def _soft(A: Floats, threshold: float) -> Floats:
     """Soft-threshold the entries."""
     return A - np.clip(A, -threshold, threshold)
-
-
-def _check_similarities(S: Any) -> Floats:
-    try:
-        array = np.asarray(S, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameterError("S cannot be read as V matrices of one size") from None
-    if array.ndim != 3 or array.shape[1] != array.shape[2] or 0 in array.shape:
-        raise InvalidParameterError(
-            f"S has shape {array.shape}; give V square similarities, shape (V, u, u)"
-        )
-    for v, S_v in enumerate(array):
-        if not np.isfinite(S_v).all() or S_v.min() < 0:
-            raise InvalidParameterError(f"S[{v}] has entries that are negative or not finite")
-        if not np.allclose(S_v, S_v.T, rtol=1e-8, atol=1e-8 * float(S_v.max())):
-            raise InvalidParameterError(f"S[{v}] is not symmetric; use (S + S.T) / 2")
-    return array

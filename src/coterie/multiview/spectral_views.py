@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -187,11 +186,10 @@ def squared_distances(views: Iterable[Any]) -> Floats:
 
     Distances within rounding errors are set to zero, so that equal rows have distance 0.
     """
-
-    def of_view(X: Any) -> Floats:
-        D2: Floats = euclidean_distances(X, squared=True)
+    total: Any = 0.0
+    for X in views:
+        D2 = euclidean_distances(X, squared=True)
         norms = row_norms(X, squared=True)
         D2[D2 <= _ROUNDING * X.shape[1] * np.maximum(norms[:, None], norms)] = 0.0
-        return D2
-
-    return functools.reduce(lambda total, D2: np.add(total, D2, out=total), map(of_view, views))
+        total = np.add(total, D2, out=D2)
+    return np.asarray(total)
