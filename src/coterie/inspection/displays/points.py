@@ -170,7 +170,7 @@ class PointsDisplay(Display):
 
 
 def sample_points(labels: AnyArray, max_points: int, random_state: Any) -> Ints:
-    """Return all points, or a share of each cluster and at least one point of it, in rising order."""
+    """Return all points, or a share of each cluster and at least one point of it, sorted."""
     check_whole("max_points", max_points)
     codes = np.unique(labels, return_inverse=True)[1]
     return np.sort(stratified_sample(codes, max_points, np.random.default_rng(random_state)))
