@@ -240,7 +240,7 @@ def _curves(model: AdForecaster, names: list[str]) -> tuple[Floats, Floats]:
     edges = np.append(0.0, model.edges_ / _MICROS)
     parts = np.arange(1, _BETWEEN + 1) / _BETWEEN
     bids = (edges[:-1, None] + np.diff(edges)[:, None] * parts).ravel()
-    figures = np.array([model.outlook(name, days=PLANNED).figures(bids) for name in names])
+    figures = np.array([model.prepare_forecast(name, days=PLANNED).figures(bids) for name in names])
     return figures[:, :, COLUMNS["spend"]], figures[:, :, COLUMNS["impressions"]]
 
 

@@ -41,8 +41,7 @@ from coterie.ads.curves.landscapes import PER_UNIT, own_curves
 from coterie.ads.evaluation.error_measures import measure
 from coterie.ads.fitting.forecaster import load_forecaster
 from coterie.ads.forecasts.forecast_tables import tables_of
-from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import Plans, outcome_of, plans_of
+from coterie.ads.forecasts.plans import Plans, forecast_by_curves, outcome_of, plans_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index
@@ -212,7 +211,9 @@ def _forecasts(model: AdForecaster, batch: BidHistograms) -> Iterator[tuple[str,
     yield "truth", np.stack([truth.impressions, truth.spend])
     in_model = Plans(rows[plans.rows], *list(vars(plans).values())[1:])
     found = np.zeros((2, len(rows)))
-    found[:, plans.rows] = tables_of(model).of_plans(in_model, given=True, level=0.9)[:, [2, 5]].T
+    tables = tables_of(model)
+    figures = tables.of_plans(in_model, tables.interval_factors(0.9), given=True)
+    found[:, plans.rows] = figures[:, [2, 5]].T
     yield "model", found
     evidence = model.evidence(rows)
     yield "own curve", np.stack(forecast_by_curves(own_curves(evidence), evidence, plans))

@@ -22,8 +22,7 @@ from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.evaluation.error_measures import measure, strata_of
 from coterie.ads.fitting.market_fit import fit_market
 from coterie.ads.fitting.source_choice import training_on
-from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import outcome_of, plans_of
+from coterie.ads.forecasts.plans import forecast_by_curves, outcome_of, plans_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.forecasts.profiles import Profiles
 from coterie.runtime import wording as words
 from fitted_models import HOSTILE_IDS
 from service_pages import PATIENCE, choose, drawn, exact, link, set_bid, settle, shows
@@ -109,7 +109,7 @@ def test_charts_are_the_forecasts(address, market, open_address):
     page = open_address(link(address, advertiser=ONE, bid=4.5)).page
     for chart in ("impressions", "spend"):
         points = drawn(page, chart, "main")
-        assert len(points) >= len(ProfileBook(market).grid)
+        assert len(points) >= len(Profiles(market).grid)
         expected = [getattr(one, chart) for one in market.forecast(ONE, [b for b, _ in points])]
         np.testing.assert_allclose([v for _, v in points], expected, atol=0.01 * max(expected))
         chosen = getattr(market.forecast(ONE, 4.5), chart)
@@ -122,7 +122,7 @@ def test_own_and_segment_curves_stand_apart(address, market, open_address):
     """Own, segment's and pooled curve are three lines, each named and dashed in its own way."""
     page = open_address(link(address, advertiser=ONE)).page
     row = market.advertisers_.tolist().index(ONE)
-    detail = ProfileBook(market).advertiser(row)
+    detail = Profiles(market).advertiser(row)
     grid, supply = detail["curves"]["grid"], detail["supply"]
     for kind in ("own", "segment"):
         points = drawn(page, "impressions", kind)
@@ -271,7 +271,7 @@ def test_bids_never_seen_are_said(address, market, open_address):
 def test_the_segment_of_the_advertiser_comes_first(address, market, open_address):
     """Its card leads and is marked, all are read at the chosen bid; a phone shows it alone."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
-    own = ProfileBook(market).advertiser(market.advertisers_.tolist().index(ONE))["segment"]
+    own = Profiles(market).advertiser(market.advertisers_.tolist().index(ONE))["segment"]
     assert page.locator(".card").first.get_attribute("id") == f"segment-{own}"
     assert page.locator(".card.own .mine:visible").count() == 1
     assert page.inner_text("#segment-bid") == "$3.00"
@@ -284,7 +284,7 @@ def test_the_segment_of_the_advertiser_comes_first(address, market, open_address
 def test_what_is_known_of_an_advertiser(address, market, open_address):
     """Segment, confidence, shares, views and neighbours are those of the model; neighbours lead."""
     page = open_address(link(address, advertiser=ONE)).page
-    detail = ProfileBook(market).advertiser(market.advertisers_.tolist().index(ONE))
+    detail = Profiles(market).advertiser(market.advertisers_.tolist().index(ONE))
     assert exact(page, "#facts")[:2] == [detail["confidence"], detail["observations"]]
     assert page.inner_text("#facts a") == detail["segment_name"]
     assert exact(page, "#shares") == [one["share"] for one in detail["shares"]]
@@ -330,7 +330,7 @@ def test_bids_stand_beside_those_of_the_segment(address, market, open_address, w
     """The c.d.f.s of wins and cost are drawn with their distance; a new advertiser has none."""
     page = open_address(link(address, advertiser=ONE), width=width).page
     row = market.advertisers_.tolist().index(ONE)
-    shares = ProfileBook(market).advertiser(row)["bid_shares"]
+    shares = Profiles(market).advertiser(row)["bid_shares"]
     for name in ("wins", "cost"):
         assert f"{shares[name]['distance']:.3f} for {name}" in page.inner_text("#bid-shares")
         assert page.locator(f"#{name}-below path.line").count() == 2

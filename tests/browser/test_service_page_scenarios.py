@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.forecasts.profiles import Profiles
 from coterie.runtime import wording as words
 from service_pages import PATIENCE, exact, link, set_bid, settle
 
@@ -19,7 +19,7 @@ ONE = "adv-00021"
 
 def marginal(market, bid, **asked):
     """The slope of spend over impressions from a bid of the curve to the next that wins more."""
-    curve = market.forecast(ONE, [float(one) for one in ProfileBook(market).grid], **asked)
+    curve = market.forecast(ONE, [float(one) for one in Profiles(market).grid], **asked)
     low = max((one for one in curve if one.bid <= bid), key=lambda one: one.bid)
     least = low.impressions + 1e-4 * curve[-1].impressions
     high = next(one for one in curve if one.bid > low.bid and one.impressions > least)

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.forecasts.profiles import Profiles
 from coterie.cli.ads.forecast import _columns
 from fitted_models import HOSTILE_IDS
 from service_pages import PATIENCE, choose, exact, link, set_bid, settle, shows
@@ -241,7 +241,7 @@ def test_csv_is_what_the_service_says(address, market, open_address, tmp_path):
     rows = list(csv.DictReader(io.StringIO((tmp_path / "saved.csv").read_text("utf-8"))))
     bids = [float(row["bid"]) for row in rows]
     assert bids == sorted(set(bids))
-    assert {2.5, *exact(page, "#bid-table th"), *ProfileBook(market).grid} <= {0.0, *bids}
+    assert {2.5, *exact(page, "#bid-table th"), *Profiles(market).grid} <= {0.0, *bids}
     columns = list(_columns(market.forecast('"quoted"', bids, supply=333)))
     assert list(rows[0]) == [
         *columns,

@@ -144,9 +144,9 @@ def test_equal_questions_have_equal_answers():
 def test_draws_have_the_mean_of_the_forecast():
     """Impressions and spend of all days together."""
     model = small_model()
-    outlook = model.outlook("adv-00041", days=7)
-    draws = draw_days(model, outlook, 2.5)
-    [forecast] = outlook.forecasts(2.5)
+    prepared = model.prepare_forecast("adv-00041", days=7)
+    draws = draw_days(model, prepared, 2.5)
+    [forecast] = prepared.forecasts(2.5)
     assert draws.impressions.sum(axis=1).mean() == pytest.approx(forecast.impressions)
     assert draws.spend.sum(axis=1).mean() == pytest.approx(forecast.spend)
     assert draws.spend.shape[1] == 7 and (draws.spend >= 0).all()

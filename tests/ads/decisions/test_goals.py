@@ -106,13 +106,13 @@ def test_a_new_advertiser_is_placed_by_its_text():
 def test_marginal_cost_is_the_slope_of_the_forecasts():
     """It is the cost of further impressions; in a first-price auction it exceeds the bid."""
     for model in (small_model(), first_price_model()):
-        outlook = model.outlook("adv-00020", days=7)
+        prepared = model.prepare_forecast("adv-00020", days=7)
         bid = float(model.bid_[20]) / 1e6
         low, high = model.forecast("adv-00020", [bid, 1.01 * bid], days=7)
         slope = 1000 * (high.spend - low.spend) / (high.impressions - low.impressions)
-        assert marginal_cost(outlook, bid) == pytest.approx(slope, rel=1e-6)
-    assert marginal_cost(outlook, bid) > bid
-    assert marginal_cost(outlook, outlook.tables.highest) is None
+        assert marginal_cost(prepared, bid) == pytest.approx(slope, rel=1e-6)
+    assert marginal_cost(prepared, bid) > bid
+    assert marginal_cost(prepared, prepared.tables.highest) is None
 
 
 def test_curves_have_marginal_costs():

@@ -19,8 +19,8 @@ from coterie.ads.fitting.backtest import (
 from coterie.ads.fitting.market_fit import fit_market
 from coterie.ads.fitting.source_choice import trials_on
 from coterie.ads.forecasts.calibration import normal_calibration
-from coterie.ads.forecasts.plan_forecasts import PlanForecasts, pays_of
-from coterie.ads.forecasts.plans import outcome_of, plans_of
+from coterie.ads.forecasts.forecast_tables import MarketTables
+from coterie.ads.forecasts.plans import outcome_of, pays_of, plans_of
 from coterie.ads.segments.text_view import description_vectors
 from markets import EASY, QUICK, log_of, market
 
@@ -60,7 +60,7 @@ def test_the_strength_with_the_least_error_is_chosen(usual):
     errors = {}
     for strength in STRENGTHS:
         market_of = evidence.edges, evidence.price, pays_of(evidence)
-        forecasts = PlanForecasts(*market_of, *fit.curves(strength), events, fit.levels, supply)
+        forecasts = MarketTables(*market_of, *fit.curves(strength), events, fit.levels, supply)
         found = forecasts.of_plans(plans, ONE_SD, given=True)
         gaps = [
             np.abs(found[:, column] - actual[plans.rows]).sum() / actual[plans.rows].sum()

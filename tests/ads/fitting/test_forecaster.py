@@ -22,7 +22,7 @@ from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.model_checks import check_model
-from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.forecasts.profiles import Profiles
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import unpack_days
 from coterie.ads.logs.simulation.simulated_traits import PRICE_BY_WEEKDAY, draw_traits
@@ -536,7 +536,7 @@ def test_models_of_odd_markets_can_be_served(name):
             assert np.isfinite(figures[:, :8]).all() and (figures[:, :8] >= 0).all()
             assert (figures[:, 4] <= 1000 * (1 + 1e-9)).all()
             assert np.isfinite(figures[:, 8:11]).all() == (model.click_rate_ is not None)
-    book = ProfileBook(model)
+    book = Profiles(model)
     known = book.advertiser(0)
     shown = [known, book.segments(), book.summary()]
     assert json.loads(json.dumps(shown, allow_nan=False)) == shown

@@ -20,8 +20,7 @@ from coterie.ads.fitting.source_choice import (
     training_on,
     trials_on,
 )
-from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import outcome_of, plans_of
+from coterie.ads.forecasts.plans import forecast_by_curves, outcome_of, plans_of
 from coterie.ads.segments.memberships import hard_memberships
 from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import description_vectors

@@ -118,7 +118,7 @@ def test_rungs_are_what_the_kernels_need():
     found = calibrated(2 * QUANTILES)
     assert isinstance(found, Calibration)
     for i, level in enumerate(LEVELS):
-        factors, tail, normal = found.rungs(level)
+        factors, tail, normal = found.interval_factors(level)
         np.testing.assert_array_equal(factors, found.factors[i])
         assert factors.flags.c_contiguous and factors.flags.writeable
         assert factors.dtype == np.float64

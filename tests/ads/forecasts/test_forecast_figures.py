@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from datetime import date
 
@@ -13,21 +12,15 @@ from hypothesis import strategies as st
 
 from coterie.ads.curves.day_levels import fit_levels
 from coterie.ads.forecasts.forecast_figures import (
-    FIELDS,
-    Forecast,
     bids_between,
     checked_bids,
     checked_day,
     checked_supply,
     describe_days,
-    forecast_of,
     number_between,
 )
-from coterie.ads.forecasts.placement import Placement
 from coterie.errors import InvalidParameterError
 from markets import FIRST_DAY
-
-PLACE = Placement("a", 0, np.ones(1), np.ones(1), "s", "pooled", "because")
 
 
 @pytest.mark.parametrize(
@@ -52,39 +45,6 @@ def test_bids_are_an_array():
     """One, or several, of any kind of number."""
     assert checked_bids(2).tolist() == [2.0]
     assert checked_bids((1, np.float32(2.5))).tolist() == [1.0, 2.5]
-
-
-@given(st.lists(st.floats(0, 1e9), min_size=14, max_size=14))
-def test_every_figure_has_its_place(figures):
-    """What stands in the column of a field is found under its name."""
-    one = forecast_of(PLACE, 2.0, 10.0, figures, "because", 0.8, "EUR")
-    assert (one.level, one.currency) == (0.8, "EUR")
-    named = dict(zip(FIELDS, figures, strict=True))
-    for name in ("win_rate", "cost", "impressions", "spend", "clicks", "conversions"):
-        assert getattr(one, name) == named[name]
-    for name in ("impressions", "spend", "clicks", "conversions"):
-        ends = getattr(one, f"{name}_interval")
-        assert ends == (named[f"{name}_low"], named[f"{name}_high"])
-    assert (one.advertiser, one.segment, one.curve, one.why) == ("a", "s", "pooled", "because")
-    assert (one.bid, one.supply, one.level) == (2.0, 10.0, 0.8)
-
-
-def test_what_the_log_does_not_have_is_none():
-    """Clicks and conversions that are not numbers, each for itself, and their intervals."""
-    nan = float("nan")
-    silent = forecast_of(PLACE, 2.0, 10.0, [1.0] * 8 + [nan] * 6, "", 0.9, "EUR")
-    assert silent.clicks is silent.clicks_interval is silent.conversions is None
-    assert silent.conversions_interval is None
-    clicked = forecast_of(PLACE, 2.0, 10.0, [1.0] * 11 + [nan] * 3, "", 0.9, "EUR")
-    assert clicked.clicks == 1.0 and clicked.clicks_interval == (1.0, 1.0)
-    assert clicked.conversions is clicked.conversions_interval is None
-
-
-def test_a_forecast_is_ready_for_json():
-    """All of it."""
-    forecast = forecast_of(PLACE, 2.0, 10.0, [float(i) for i in range(14)], "because", 0.9, "EUR")
-    assert isinstance(forecast, Forecast)
-    assert json.loads(json.dumps(forecast.as_dict(), allow_nan=False))["advertiser"] == "a"
 
 
 @given(st.floats(0.01, 10), st.floats(0, 10), st.floats(1e-3, 20), st.integers(0, 2_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import pickle
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
-from coterie.ads.forecasts.placement import rate_and_doubt
+from coterie.ads.forecasts.placement import rate_and_sd
 from coterie.ads.forecasts.plans import plans_of
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, minimum_model, small_model, textless_model
@@ -128,7 +129,7 @@ def test_new_advertisers_have_the_curves_of_their_segments(model):
     at = np.array([[bid * 1e6 * np.exp(-table.shifts[0])]])
     win = curve_at(model.segment_win_, model.edges_, at)[:, 0]
     assert found[0] == pytest.approx(shares @ win, rel=1e-5)
-    rate, _ = rate_and_doubt(place.weights, model.click_rate_, model.click_worth_)
+    rate, _ = rate_and_sd(place.weights, model.click_rate_, model.click_worth_)
     assert found[8] == pytest.approx(rate * found[2])
     [sure] = tables.at_placed(tables.placer.in_segment(0), np.array([bid]), n, table)
     assert sure[0] == pytest.approx(win[0], rel=1e-5)
@@ -187,7 +188,10 @@ def test_nothing_asked_nothing_answered():
         assert tables.at_placed(place, none, 1.0, tables.days()).shape == (0, len(FIELDS))
     log = log_of(bid=[5, 6], won=True, price=3, advertiser=[0, 1], day=[0, 1], edges=[10])
     plans = plans_of(log, [0]).of_rows(np.zeros(2, bool))
-    assert tables.of_plans(plans, given=True).shape == (0, len(FIELDS))
+    assert tables.of_plans(plans, tables.interval_factors(0.9), given=True).shape == (
+        0,
+        len(FIELDS),
+    )
 
 
 def test_clicks_are_nan_where_the_log_has_none():
@@ -198,6 +202,10 @@ def test_clicks_are_nan_where_the_log_has_none():
     figures = dict(zip(FIELDS, tables.one(1, 1e-5, 10.0, tables.days(), True), strict=True))
     silent = {name for name, value in figures.items() if np.isnan(value)}
     assert silent == {name for name in FIELDS if name.startswith(("clicks", "conversions"))}
+    forecast = model.forecast("a001", 1e-5, supply=10)
+    nothing = {name for name, value in forecast.as_dict().items() if value is None}
+    assert nothing == {"clicks", "clicks_interval", "conversions", "conversions_interval"}
+    assert json.loads(json.dumps(forecast.as_dict(), allow_nan=False))["advertiser"] == "a001"
 
 
 def test_grounds_supply_and_remarks_are_those_of_the_forecast():

@@ -49,7 +49,16 @@ class Market:
         )
 
     def figures(
-        self, bids, counts, shifts=0.0, *, row=0, level=0.0, supply=0.0, given=True, rungs=ONE_SD
+        self,
+        bids,
+        counts,
+        shifts=0.0,
+        *,
+        row=0,
+        level=0.0,
+        supply=0.0,
+        given=True,
+        factors=ONE_SD,
     ):
         """The figures of one plan of several bids."""
         bids, counts, shifts = np.broadcast_arrays(
@@ -60,9 +69,9 @@ class Market:
             np.array([0, len(bids)]),
             *(np.ascontiguousarray(p) for p in (bids, counts, shifts)),
         )
-        doubts = np.array([[level, supply, 1.0 if given else 0.0]])
+        uncertainty = np.array([[level, supply, 1.0 if given else 0.0]])
         return figures_of_plans(
-            plans, doubts, self.market, self.curves, self.events, self.pays, rungs
+            plans, uncertainty, self.market, self.curves, self.events, self.pays, factors
         )[0]
 
     def item(self, bid, shift, row=0):
@@ -102,7 +111,7 @@ plans = st.lists(
 @settings(max_examples=60)
 @given(plans, st.sampled_from([PRICE, OWN_BID, BID]), st.integers(0, 500), st.booleans())
 def test_means_and_deviations_are_those_of_the_formulas(items, pays, seed, given):
-    """Sums over the bids of a plan; chance adds up, and doubts of the curve before the square."""
+    """Sums over the bids of a plan; chance adds up, deviations of the curve before the square."""
     drawn = Market(pays, seed)
     bids, counts, shifts = np.array(items).T
     found = drawn.figures(bids, counts, shifts, supply=0.2, given=given)
@@ -134,9 +143,9 @@ def test_clicks_follow_impressions(items, seed):
     bids, counts, shifts = np.array(items).T
     found = drawn.figures(bids, counts, shifts)
     w, sd, *_ = np.array([drawn.item(bid, s) for bid, s in zip(bids, shifts, strict=True)]).T
-    rate, doubt = drawn.events[0, :2]
+    rate, rate_sd = drawn.events[0, :2]
     mean = counts @ w * rate
-    variance = mean + (rate * (counts @ sd)) ** 2 + (counts @ w * doubt) ** 2
+    variance = mean + (rate * (counts @ sd)) ** 2 + (counts @ w * rate_sd) ** 2
     assert found[8] == pytest.approx(mean, rel=1e-6, abs=1e-9)
     high = min(mean + np.sqrt(variance), max(found[4], mean))
     assert found[10] == pytest.approx(high, rel=1e-5, abs=1e-6)
@@ -176,9 +185,16 @@ def test_the_level_part_is_a_derivative(pays):
 )
 def test_one_is_many_to_the_last_bit(pays, bid, count, shift, level, supply, given, share):
     """A plan of one bid has the same figures alone."""
-    drawn, rungs = Market(pays), normal_calibration().rungs(share)
+    drawn, factors = Market(pays), normal_calibration().interval_factors(share)
     together = drawn.figures(
-        bid, count, shift, row=1, level=level, supply=supply, given=given, rungs=rungs
+        bid,
+        count,
+        shift,
+        row=1,
+        level=level,
+        supply=supply,
+        given=given,
+        factors=factors,
     )
     alone = figures_of_one(
         1,
@@ -190,7 +206,7 @@ def test_one_is_many_to_the_last_bit(pays, bid, count, shift, level, supply, giv
         drawn.curves,
         drawn.events,
         drawn.pays,
-        rungs,
+        factors,
     )
     assert together.shape == (FIGURES,)
     np.testing.assert_array_equal(together, alone)
@@ -201,10 +217,10 @@ def test_plans_do_not_affect_each_other():
     drawn, rng = Market(PRICE), np.random.default_rng(0)
     rows, starts = np.array([2, 0, 1, 2]), np.array([0, 3, 4, 8, 9])
     bids, counts, shifts = rng.uniform(0.2, 5, 9), rng.uniform(0, 99, 9), rng.normal(0, 0.1, 9)
-    doubts = np.column_stack([rng.random((4, 2)), [1.0, 0.0, 1.0, 0.0]])
+    uncertainty = np.column_stack([rng.random((4, 2)), [1.0, 0.0, 1.0, 0.0]])
     found = figures_of_plans(
         (rows, starts, bids, counts, shifts),
-        doubts,
+        uncertainty,
         drawn.market,
         drawn.curves,
         drawn.events,
@@ -213,7 +229,7 @@ def test_plans_do_not_affect_each_other():
     )
     for q, row in enumerate(rows):
         part = slice(starts[q], starts[q + 1])
-        level, supply, given = doubts[q]
+        level, supply, given = uncertainty[q]
         alone = drawn.figures(
             bids[part],
             counts[part],
@@ -293,7 +309,7 @@ def test_intervals_contain_the_mean_and_each_other(items, pays, level, supply, g
                 level=level,
                 supply=supply,
                 given=given,
-                rungs=calibration.rungs(share),
+                factors=calibration.interval_factors(share),
             )
             for share in LEVELS
         ]
@@ -334,7 +350,9 @@ def test_the_ends_of_a_small_forecast_are_these_quantiles():
     w, sd, *_ = drawn.item(1.2, 0.0)
     n = 8 / w
     for share in LEVELS:
-        found = drawn.figures(1.2, n, supply=0.6, given=False, rungs=calibration.rungs(share))
+        found = drawn.figures(
+            1.2, n, supply=0.6, given=False, factors=calibration.interval_factors(share)
+        )
         variance = n * w + (n * sd) ** 2 + (0.6 * n * w) ** 2
         low, high = ends(n * w, variance, (1 - share) / 2)
         assert found[3:5].tolist() == [min(low, found[2]), max(high, found[2])]
@@ -344,8 +362,8 @@ def test_the_ends_of_a_small_forecast_are_these_quantiles():
 @pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
 def test_nothing_to_win_is_nothing_won(pays, given):
     """Without auctions everything is 0 but for the rates; without a chance to win, rates too."""
-    drawn, rungs = Market(pays), normal_calibration().rungs(0.9)
-    how = {"level": 0.2, "supply": 0.3, "given": given, "rungs": rungs}
+    drawn, factors = Market(pays), normal_calibration().interval_factors(0.9)
+    how = {"level": 0.2, "supply": 0.3, "given": given, "factors": factors}
     found, some = drawn.figures(1.2, 0, **how), drawn.figures(1.2, 5, **how)
     np.testing.assert_allclose(found[:2], some[:2])
     assert not found[2:11].any()

@@ -18,7 +18,7 @@ from sklearn.cluster import KMeans
 from coterie import save_model
 from coterie.ads.forecasts.fitted_market import load_market
 from coterie.ads.forecasts.model_checks import MOST_ID_CHARS, check_model
-from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.forecasts.profiles import Profiles
 from coterie.ads.protocol import Limits
 from coterie.errors import ModelFileError
 from fitted_models import first_price_model, minimum_model, small_model, textless_model
@@ -336,7 +336,7 @@ def test_hostile_models_are_refused_or_answer_in_numbers(model):
             figures += forecast[f"{target}_interval"] or []
         assert all(0 <= figure < math.inf for figure in figures), forecast
     # what is not a number would be written as null
-    book = ProfileBook(model)
+    book = Profiles(model)
     for row in range(0, len(ids), 9):
         _assert_finite(book.advertiser(row))
     _assert_finite(book.summary())

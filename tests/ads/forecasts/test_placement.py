@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.forecasts.placement import Placer, rate_and_doubt
+from coterie.ads.forecasts.placement import Placer, rate_and_sd
 from coterie.errors import InvalidParameterError
 from fitted_models import HOSTILE_IDS, small_model, textless_model
 
@@ -125,9 +125,9 @@ def test_the_doubt_of_a_rate_has_two_parts(drawn):
     """What is not known of each, and how far they differ: by the law of total variance."""
     weights, rates, worth = np.array(drawn).T
     weights = weights / weights.sum()
-    mean, doubt = rate_and_doubt(weights, rates, worth)
+    mean, sd = rate_and_sd(weights, rates, worth)
     assert mean == pytest.approx(weights @ rates)
     within = weights @ (rates * (1 - rates) / (worth + 1))
     between = weights @ rates**2 - mean**2
-    assert doubt**2 == pytest.approx(within + between, abs=1e-9)
-    assert rate_and_doubt(weights, None, None) == (None, 0.0)
+    assert sd**2 == pytest.approx(within + between, abs=1e-9)
+    assert rate_and_sd(weights, None, None) == (None, 0.0)

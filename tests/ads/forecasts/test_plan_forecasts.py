@@ -11,14 +11,15 @@ from scipy.special import ndtr
 from coterie.ads.curves.day_levels import fit_levels, weekday_of
 from coterie.ads.curves.landscapes import Evidence, evidence_of, own_curves, spend_curves
 from coterie.ads.curves.supply import Supply
-from coterie.ads.forecasts.plan_forecasts import (
-    PlanForecasts,
+from coterie.ads.forecasts.forecast_tables import MarketTables, known_events
+from coterie.ads.forecasts.plans import (
+    Plans,
+    contiguous,
     forecast_by_curves,
-    known_rates,
+    outcome_of,
     pays_of,
-    plain,
+    plans_of,
 )
-from coterie.ads.forecasts.plans import Plans, outcome_of, plans_of
 from coterie.ads.histograms.price_grid import price_grid
 from markets import EASY, FIRST_DAY, log_of, market
 
@@ -48,9 +49,7 @@ def two_advertisers(spread=0.0, pays="price", events=None):
     )
     events = np.full((2, 4), np.nan) if events is None else events
     price = EDGES * (1.0 if pays == "own bid" else 0.99)
-    return PlanForecasts(
-        EDGES, price, pays, win, np.full(win.shape, spread), events, levels, supply
-    )
+    return MarketTables(EDGES, price, pays, win, np.full(win.shape, spread), events, levels, supply)
 
 
 def plan_of(rows, bids, counts, days, dates):
@@ -97,7 +96,7 @@ def test_several_days_average_out_what_is_independent():
     share = week.factors / week.factors.sum()
     assert week.daily_share == pytest.approx((share**2).sum())
     assert week.level_sd < day.level_sd
-    assert core.supply_doubt(0, week) < core.supply_doubt(0, day)
+    assert core.supply_sd(0, week) < core.supply_sd(0, day)
 
 
 def test_the_same_days_are_made_once():
@@ -112,10 +111,10 @@ def test_supply_is_the_level_times_the_factors_of_the_days():
     days = core.days(date(2026, 3, 21), 2)  # a Saturday and a Sunday
     assert days.weekdays.tolist() == [5, 6]
     expected = [100 * days.factors.sum(), 2000 * (0.5 * days.factors[0] + days.factors[1])]
-    np.testing.assert_allclose(core.supply(np.array([0, 1]), days), expected)
-    np.testing.assert_allclose([core.supply(row, days) for row in (0, 1)], expected)
+    np.testing.assert_allclose(core.auctions(np.array([0, 1]), days), expected)
+    np.testing.assert_allclose([core.auctions(row, days) for row in (0, 1)], expected)
     usual = core.days()
-    np.testing.assert_allclose(core.supply(1, usual), 2000 * usual.factors[0])
+    np.testing.assert_allclose(core.auctions(1, usual), 2000 * usual.factors[0])
 
 
 def test_the_doubt_of_a_supply_has_three_parts():
@@ -123,7 +122,7 @@ def test_the_doubt_of_a_supply_has_three_parts():
     core = two_advertisers()
     days = core.days(date(2026, 3, 21), 2)
     expected = np.sqrt(0.01 + 0.05 * days.daily_share + days.factor_sd**2)
-    assert core.supply_doubt(0, days) == pytest.approx(expected)
+    assert core.supply_sd(0, days) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("pays", ["price", "own bid", "bid"])
@@ -154,7 +153,7 @@ def test_forecast_supply_only_takes_the_shares_of_a_plan():
     )
     np.testing.assert_allclose(small, large, rtol=1e-9)
     days = core._together(dates)
-    expected = core.supply(np.array([0, 1]), days)
+    expected = core.auctions(np.array([0, 1]), days)
     given = core.of_plans(
         plan_of([0], 1.5, expected[0] * np.array([1, 2]) / 3, [0, 1], dates), ONE_SD, given=True
     )
@@ -172,22 +171,6 @@ def test_a_common_level_does_not_average_out():
     )
     relative = [(found[4] - found[2]) / found[2] for found in (one, three)]
     assert 0.5 * relative[0] < relative[1] < relative[0]
-
-
-def test_curves_of_other_advertisers_in_the_same_market():
-    """With the same levels, supply and prices; the first forecasts stay as they are."""
-    core = two_advertisers()
-    dates = ["2026-03-16"]
-    before = core.of_plans(plan_of([0], 1.5, 10, [0], dates), ONE_SD, given=True)
-    other = core.with_curves(
-        core.curves[0][[1]], core.curves[1][[1]], np.array([[0.1, 0.0, np.nan, np.nan]])
-    )
-    found = other.of_plans(plan_of([0], 1.5, 10, [0], dates), ONE_SD, given=True)
-    same = core.of_plans(plan_of([1], 1.5, 10, [0], dates), ONE_SD, given=True)
-    np.testing.assert_array_equal(found[:, :8], same[:, :8])
-    assert found[0, 8] == pytest.approx(0.1 * found[0, 2])
-    again = core.of_plans(plan_of([0], 1.5, 10, [0], dates), ONE_SD, given=True)
-    np.testing.assert_array_equal(before, again)
 
 
 @pytest.mark.parametrize("kind", [{}, {"auction": "first"}])
@@ -268,18 +251,15 @@ def test_what_a_winner_pays_is_known_by_the_log(kind, pays):
 
 def test_rates_of_events_have_deviations():
     """√(p(1 − p)/(M + 1)); NaN where the log has no such events."""
-    rates, doubts = known_rates(2, np.array([0.1, 0.5]), np.array([99.0, 24.0]))
-    np.testing.assert_allclose(doubts, [0.03, 0.1])
-    assert rates.tolist() == [0.1, 0.5]
-    assert np.isnan(known_rates(2, None, None)).all()
+    events = known_events(2, (np.array([0.1, 0.5]), np.array([99.0, 24.0])), (None, None))
+    np.testing.assert_allclose(events[:, :2], [[0.1, 0.03], [0.5, 0.1]])
+    assert np.isnan(events[:, 2:]).all()
 
 
-def test_arrays_are_made_as_the_loops_take_them():
-    """Contiguous and writeable; copied only if they must be."""
+def test_arrays_are_made_as_the_kernels_take_them():
+    """Contiguous; copied only if they must be."""
     array = np.arange(6.0).reshape(2, 3)
-    assert plain(array) is array
-    frozen = np.asfortranarray(array)
-    frozen.flags.writeable = False
-    made = plain(frozen, np.float32)
-    assert made.flags.c_contiguous and made.flags.writeable and made.dtype == np.float32
+    assert contiguous(array) is array
+    made = contiguous(np.asfortranarray(array), np.float32)
+    assert made.flags.c_contiguous and made.dtype == np.float32
     np.testing.assert_array_equal(made, array)

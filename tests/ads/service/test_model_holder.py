@@ -21,7 +21,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from coterie import save_model
-from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.forecasts.profiles import Profiles
 from coterie.ads.protocol import ModelVersion
 from coterie.ads.service import model_holder
 from coterie.ads.service.model_holder import ModelHolder
@@ -148,7 +148,7 @@ class TestRealModels:
     def test_model_that_cannot_answer_is_refused(self, real, monkeypatch):
         """A model gives some answers before it replaces another."""
         save_model(textless_model(), real.path)
-        monkeypatch.setattr(ProfileBook, "summary", lambda _: {"rows": object()})
+        monkeypatch.setattr(Profiles, "summary", lambda _: {"rows": object()})
         assert not real.reload()
         assert "cannot answer (TypeError)" in real.last_refusal.reason
 

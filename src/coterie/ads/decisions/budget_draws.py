@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import FIELDS
-from coterie.ads.forecasts.outlook import Outlook
+from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 
 __all__ = ["Draws", "draw_days", "expected_auctions", "period_of"]
 
@@ -48,54 +48,56 @@ class Draws:
     spend: Floats
 
 
-def draw_days(model: FittedMarket, outlook: Outlook, bid: float) -> Draws:
+def draw_days(model: FittedMarket, prepared: PreparedForecast, bid: float) -> Draws:
     """Draw impressions and spend of each day at a bid, as if money were unlimited.
 
     Equal questions give equal draws.
     """
-    rng, outlook = np.random.default_rng(_SEED), replace(outlook, level=_LEVEL)
-    n_draws = min(max(_DAYS_DRAWN // len(outlook.days.shifts), _FEWEST_DRAWS), _MOST_DRAWS)
-    dates = period_of(model, outlook)
+    rng, prepared = np.random.default_rng(_SEED), replace(prepared, level=_LEVEL)
+    n_draws = min(max(_DAYS_DRAWN // len(prepared.days.shifts), _FEWEST_DRAWS), _MOST_DRAWS)
+    dates = period_of(model, prepared)
     shifts = _levels(model.price_levels_, dates, n_draws, rng)
-    auctions = _auctions(model, outlook, dates, n_draws, rng)
-    found = outlook.tables.chances(outlook.placement, bid, shifts.ravel())
-    rate, doubt, cost, square, cost_doubt = found.reshape(*shifts.shape, 5).transpose(2, 0, 1)
+    auctions = _auctions(model, prepared, dates, n_draws, rng)
+    found = prepared.tables.chances(prepared.placement, bid, shifts.ravel())
+    rate, sd, cost, square, cost_sd = found.reshape(*shifts.shape, 5).transpose(2, 0, 1)
     z = rng.standard_normal((n_draws, 1))
-    moved = np.clip(rate + z * doubt, 0.0, 1.0)
+    moved = np.clip(rate + z * sd, 0.0, 1.0)
     price = np.divide(cost, rate, out=np.zeros_like(cost), where=rate > 0)
     # beyond what the change of the win rate explains, the curve changes the mean price
     price = np.divide(
-        np.maximum(cost + z * cost_doubt, 0.0), moved, out=price, where=(moved > 0) & (rate > 0)
+        np.maximum(cost + z * cost_sd, 0.0), moved, out=price, where=(moved > 0) & (rate > 0)
     )
     variance = np.divide(square, rate, out=np.zeros_like(cost), where=rate > 0)
     variance = np.maximum(variance - price**2, 0.0)
-    if outlook.given:
+    if prepared.given:
         won = rng.binomial(np.rint(auctions).astype(np.int64), moved).astype(np.float64)
     else:
         won = rng.poisson(auctions * moved).astype(np.float64)
     paid = _sums_of_prices(won, price, variance, rng)
-    [figures] = outlook.figures(bid)
-    impressions = _stretched(won, *_ends(figures, "impressions"), outlook.level)
+    [figures] = prepared.figures(bid)
+    impressions = _stretched(won, *_ends(figures, "impressions"), prepared.level)
     # the mean of few draws can be above the auctions of a day
-    means = _daily_means(impressions.mean(axis=0).sum(), expected_auctions(outlook), moved)
+    means = _daily_means(impressions.mean(axis=0).sum(), expected_auctions(prepared), moved)
     impressions *= means / np.maximum(impressions.mean(axis=0), _TINY)
-    return Draws(impressions, _stretched(paid, *_ends(figures, "spend"), outlook.level))
+    return Draws(impressions, _stretched(paid, *_ends(figures, "spend"), prepared.level))
 
 
-def period_of(model: FittedMarket, outlook: Outlook) -> NDArray[np.datetime64] | None:
-    """Return the days of an outlook, (H,); None for an average day."""
-    n_days = len(outlook.days.shifts)
-    if outlook.first is None and n_days == 1:
+def period_of(model: FittedMarket, prepared: PreparedForecast) -> NDArray[np.datetime64] | None:
+    """Return the days of a prepared forecast, (H,); None for an average day."""
+    n_days = len(prepared.days.shifts)
+    if prepared.first is None and n_days == 1:
         return None
     first = model.price_levels_.days[-1] + np.timedelta64(1, "D")
-    if outlook.first is not None:
-        first = np.datetime64(outlook.first)
+    if prepared.first is not None:
+        first = np.datetime64(prepared.first)
     return first + np.arange(n_days, dtype="timedelta64[D]")
 
 
-def expected_auctions(outlook: Outlook) -> Floats:
-    """Return the expected auctions of each day of an outlook, (H,)."""
-    return np.asarray(outlook.supply * outlook.tables.day_shares(outlook.placement, outlook.days))
+def expected_auctions(prepared: PreparedForecast) -> Floats:
+    """Return the expected auctions of each day of a prepared forecast, (H,)."""
+    return np.asarray(
+        prepared.supply * prepared.tables.day_shares(prepared.placement, prepared.days)
+    )
 
 
 def _levels(levels: Any, dates: Any, n: int, rng: np.random.Generator) -> Floats:
@@ -110,13 +112,13 @@ def _levels(levels: Any, dates: Any, n: int, rng: np.random.Generator) -> Floats
 
 
 def _auctions(
-    model: FittedMarket, outlook: Outlook, dates: Any, n: int, rng: np.random.Generator
+    model: FittedMarket, prepared: PreparedForecast, dates: Any, n: int, rng: np.random.Generator
 ) -> Floats:
     """Draw the auctions of each day, (n, H)."""
-    mean = expected_auctions(outlook)
-    if outlook.given or outlook.placement.row is None:
+    mean = expected_auctions(prepared)
+    if prepared.given or prepared.placement.row is None:
         return np.broadcast_to(mean, (n, len(mean)))
-    supply, row = model.supply_, outlook.placement.row
+    supply, row = model.supply_, prepared.placement.row
     common = _levels(supply.factors, dates, n, rng)
     # factors have the mean 1 for every variance
     common = np.exp(common - common.mean(axis=0))

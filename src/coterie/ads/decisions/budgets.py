@@ -23,7 +23,7 @@ from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, interv
 from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bid
-from coterie.ads.forecasts.outlook import Outlook
+from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import money
 
@@ -66,25 +66,25 @@ def plan_budget(
     requested = None if bid is None else checked_bid(bid)
     if details.get("where"):
         raise InvalidParameterError("where: a budget is planned for all auctions, not for targets")
-    outlook = model.outlook(advertiser, days=days, **details)
-    using = least_bid(outlook, COLUMNS["spend"], amount)
-    at = next(one for one in (requested, using, outlook.tables.highest) if one is not None)
-    [unlimited] = outlook.forecasts(at)
-    draws = draw_days(model, outlook, at)
+    prepared = model.prepare_forecast(advertiser, days=days, **details)
+    using = least_bid(prepared, COLUMNS["spend"], amount)
+    at = next(one for one in (requested, using, prepared.tables.highest) if one is not None)
+    [unlimited] = prepared.forecasts(at)
+    draws = draw_days(model, prepared, at)
     capped, emptied = _under(draws, amount)
     return BudgetPlan(
         budget=amount,
         using_bid=using,
         bid=at,
         days=int(days),
-        level=outlook.level,
-        **_bought(outlook, capped),
+        level=prepared.level,
+        **_bought(prepared, capped),
         lasts=float(np.mean(np.isinf(emptied))),
-        **_emptied(emptied, outlook.level),
-        marginal_cost=marginal_cost(outlook, at),
-        by_day=_by_day(model, outlook, capped),
+        **_emptied(emptied, prepared.level),
+        marginal_cost=marginal_cost(prepared, at),
+        by_day=_by_day(model, prepared, capped),
         unlimited=unlimited,
-        why=_unspendable(outlook, amount) if using is None else "",
+        why=_unspendable(prepared, amount) if using is None else "",
     )
 
 
@@ -104,23 +104,23 @@ def _under(draws: Draws, budget: float) -> tuple[Draws, Floats]:
     return Draws(draws.impressions * share, draws.spend * share), emptied
 
 
-def _bought(outlook: Outlook, capped: Draws) -> dict[str, Any]:
+def _bought(prepared: PreparedForecast, capped: Draws) -> dict[str, Any]:
     """Return means and intervals of what is bought."""
     rng = np.random.default_rng(len(capped.spend))
     won = capped.impressions.sum(axis=1)
-    found = _summary("impressions", won, outlook.level)
-    found |= _summary("spend", capped.spend.sum(axis=1), outlook.level)
+    found = _summary("impressions", won, prepared.level)
+    found |= _summary("spend", capped.spend.sum(axis=1), prepared.level)
     names = ("clicks", "conversions")
-    for name, known in zip(names, outlook.tables.event_rates(outlook.placement), strict=True):
+    for name, known in zip(names, prepared.tables.event_rates(prepared.placement), strict=True):
         if known is None:
             found |= {name: None, f"{name}_interval": None}
             continue
-        rate, doubt = known
+        rate, sd = known
         # a gamma rate of this mean and deviation; the number of events is a Poisson one
-        shape = (rate / doubt) ** 2 if doubt > 0 else np.inf
+        shape = (rate / sd) ** 2 if sd > 0 else np.inf
         rates = rng.gamma(shape, rate / shape, len(won)) if 0 < shape < np.inf else rate
         found |= _summary(
-            name, rng.poisson(won * rates), outlook.level, mean=float(won.mean() * rate)
+            name, rng.poisson(won * rates), prepared.level, mean=float(won.mean() * rate)
         )
     return found
 
@@ -140,10 +140,10 @@ def _emptied(emptied: Floats, level: float) -> dict[str, Any]:
     }
 
 
-def _by_day(model: FittedMarket, outlook: Outlook, capped: Draws) -> list[BudgetDay]:
-    dates = period_of(model, outlook)
+def _by_day(model: FittedMarket, prepared: PreparedForecast, capped: Draws) -> list[BudgetDay]:
+    dates = period_of(model, prepared)
     names = [""] if dates is None else dates.astype(str).tolist()
-    auctions = expected_auctions(outlook)
+    auctions = expected_auctions(prepared)
     spent = np.cumsum(capped.spend, axis=1)
     return [
         BudgetDay(
@@ -152,16 +152,16 @@ def _by_day(model: FittedMarket, outlook: Outlook, capped: Draws) -> list[Budget
             float(capped.impressions[:, d].mean()),
             float(capped.spend[:, d].mean()),
             float(spent[:, d].mean()),
-            interval_of(spent[:, d], outlook.level),
+            interval_of(spent[:, d], prepared.level),
         )
         for d, name in enumerate(names)
     ]
 
 
-def _unspendable(outlook: Outlook, budget: float) -> str:
-    most = float(outlook.figures(outlook.tables.highest)[0, COLUMNS["spend"]])
-    wanted, spent = (f"{money(value, '')} {outlook.currency}".rstrip() for value in (budget, most))
-    highest = f"{outlook.tables.highest:.4g} {outlook.currency}".rstrip()
+def _unspendable(prepared: PreparedForecast, budget: float) -> str:
+    most = float(prepared.figures(prepared.tables.highest)[0, COLUMNS["spend"]])
+    wanted, spent = (f"{money(value, '')} {prepared.currency}".rstrip() for value in (budget, most))
+    highest = f"{prepared.tables.highest:.4g} {prepared.currency}".rstrip()
     return (
         f"no bid in the log is expected to spend {wanted}: the highest, {highest}, spends {spent}; "
         "plan for more days, or with less money"

@@ -19,8 +19,7 @@ from coterie.ads.curves.landscapes import PER_UNIT, own_curves
 from coterie.ads.curves.marginal_costs import marginal_costs
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import FIELDS, checked_bids, checked_day
-from coterie.ads.forecasts.forecast_tables import tables_of
-from coterie.ads.forecasts.plan_forecasts import DayTable
+from coterie.ads.forecasts.forecast_tables import PeriodLevels, tables_of
 from coterie.errors import InvalidParameterError
 
 __all__ = ["BulkTable", "advertiser_table", "curve_table", "forecast_table", "segment_table"]
@@ -163,7 +162,7 @@ def forecast_table(
     :meth:`~coterie.ads.forecasts.fitted_market.FittedMarket.forecast`.
     """
     tables, names = tables_of(model), _names(model)
-    tables.rungs(level)
+    tables.interval_factors(level)
     lengths, dates, periods = _periods(model, days, day)
     steps = np.array(list(dict.fromkeys(checked_bids(factors if bids is None else bids).tolist())))
     first_days = np.array(dates, dtype="datetime64[D]")
@@ -242,7 +241,7 @@ def segment_table(model: FittedMarket, metadata: Mapping[str, str] | None = None
 
 def _periods(
     model: FittedMarket, days: Sequence[int], day: str | None
-) -> tuple[list[int], list[date | None], list[DayTable]]:
+) -> tuple[list[int], list[date | None], list[PeriodLevels]]:
     """Return the number, the first and what is expected of the days of each period, each once."""
     if not len(days):
         raise InvalidParameterError("days is empty; give at least one number of days")

@@ -16,7 +16,7 @@ from coterie.ads.curves.marginal_costs import marginal_costs
 from coterie.ads.decisions.decision_answers import Goal, GoalBid
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, Forecast
-from coterie.ads.forecasts.outlook import Outlook
+from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import format_count, money
 
@@ -70,36 +70,38 @@ def bid_for(
         raise InvalidParameterError(f"give one goal, and only one: {', '.join(GOALS)}")
     [(name, amount)] = requested.items()
     goal = cast("Goal", name)
-    return goal_bid(model.outlook(advertiser, **details), goal, checked_amount(amount, goal))
+    return goal_bid(
+        model.prepare_forecast(advertiser, **details), goal, checked_amount(amount, goal)
+    )
 
 
-def goal_bid(outlook: Outlook, goal: Goal, amount: float) -> GoalBid:
-    """Return the bid for a goal in an outlook."""
-    column = _column(outlook, goal)
-    bid = least_bid(outlook, column, amount)
-    at = outlook.tables.highest if bid is None else bid
-    [forecast] = outlook.forecasts(at)
+def goal_bid(prepared: PreparedForecast, goal: Goal, amount: float) -> GoalBid:
+    """Return the bid for a goal in a prepared forecast."""
+    column = _column(prepared, goal)
+    bid = least_bid(prepared, column, amount)
+    at = prepared.tables.highest if bid is None else bid
+    [forecast] = prepared.forecasts(at)
     return GoalBid(
         goal,
         amount,
         bid is not None,
         bid,
-        None if bid is None else least_bid(outlook, column + 1, amount),
-        marginal_cost(outlook, at),
+        None if bid is None else least_bid(prepared, column + 1, amount),
+        marginal_cost(prepared, at),
         forecast,
-        _unreachable(outlook, goal, amount, forecast) if bid is None else "",
+        _unreachable(prepared, goal, amount, forecast) if bid is None else "",
     )
 
 
-def least_bid(outlook: Outlook, column: int, amount: float) -> float | None:
+def least_bid(prepared: PreparedForecast, column: int, amount: float) -> float | None:
     """Return the least bid from which on a figure is at least an amount; None if there is none.
 
     ``column`` is that of the figure in ``forecast_figures.FIELDS``. Means grow with the bid; the
     ends of intervals may fall again. Bids up to the highest one in the log are looked at.
     """
-    bids = np.append(0.0, outlook.tables.bid_edges)
+    bids = np.append(0.0, prepared.tables.bid_edges)
     for _ in range(_ROUNDS + 1):
-        figure = outlook.figures(bids[1:])[:, column]
+        figure = prepared.figures(bids[1:])[:, column]
         if figure[-1] < amount:
             return None
         below = np.flatnonzero(figure < amount)
@@ -111,9 +113,9 @@ def least_bid(outlook: Outlook, column: int, amount: float) -> float | None:
     return float(high)
 
 
-def marginal_cost(outlook: Outlook, bid: float) -> float | None:
+def marginal_cost(prepared: PreparedForecast, bid: float) -> float | None:
     """Return what a further thousand impressions cost at a bid; None if it wins no more."""
-    figures = outlook.figures([bid, min(RAISE * bid, outlook.tables.highest)])
+    figures = prepared.figures([bid, min(RAISE * bid, prepared.tables.highest)])
     found = float(
         marginal_costs(figures[:, COLUMNS["spend"]], figures[:, COLUMNS["impressions"]])[1]
     )
@@ -132,27 +134,27 @@ def checked_amount(amount: Any, name: str) -> float:
     raise InvalidParameterError(f"{name}={amount!r}: it must be a number above 0")
 
 
-def _column(outlook: Outlook, goal: Goal) -> int:
+def _column(prepared: PreparedForecast, goal: Goal) -> int:
     if goal not in GOALS:
         raise InvalidParameterError(f"goal={goal!r}: it must be one of {', '.join(GOALS)}")
     column = COLUMNS[goal]
-    if np.isnan(outlook.figures(outlook.tables.highest)[0, column]):
+    if np.isnan(prepared.figures(prepared.tables.highest)[0, column]):
         raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
     return column
 
 
-def _unreachable(outlook: Outlook, goal: Goal, amount: float, forecast: Forecast) -> str:
-    if outlook.supply <= 0:
+def _unreachable(prepared: PreparedForecast, goal: Goal, amount: float, forecast: Forecast) -> str:
+    if prepared.supply <= 0:
         return "no auctions are expected on these days, so no bid reaches the goal"
 
     def worded(value: float) -> str:
         if goal == "spend":
-            return f"{money(value, '')} {outlook.currency}".rstrip() + " of spend"
+            return f"{money(value, '')} {prepared.currency}".rstrip() + " of spend"
         return f"{format_count(value)} {goal}"
 
-    highest = f"{outlook.tables.highest:.4g} {outlook.currency}".rstrip()
+    highest = f"{prepared.tables.highest:.4g} {prepared.currency}".rstrip()
     return (
         f"no bid in the log reaches {worded(amount)}: the highest, {highest}, is expected to give "
-        f"{worded(getattr(forecast, goal))} in {format_count(outlook.supply)} auctions; "
+        f"{worded(getattr(forecast, goal))} in {format_count(prepared.supply)} auctions; "
         "ask for more days or auctions, or for less"
     )

@@ -23,9 +23,8 @@ from coterie.ads.decisions.goals import RAISE, checked_amount
 from coterie.ads.decisions.marginal_allocation import allocate
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import checked_day
-from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
+from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, tables_of
 from coterie.ads.forecasts.placement import quoted
-from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.errors import InvalidParameterError
 
 __all__ = ["split_budget", "split_in_steps"]
@@ -148,7 +147,7 @@ class _Market(NamedTuple):
 
     tables: ForecastTables
     rows: Indices  # (A,)
-    days: DayTable
+    days: PeriodLevels
     rates: Floats  # (A, 2), of the goal for one impression, and its deviation
 
     @property
@@ -273,7 +272,7 @@ def _rates(tables: ForecastTables, rows: Indices, goal: str) -> Floats:
     place = _RATES[goal]
     if place is None:
         return np.column_stack([np.ones(len(rows)), np.zeros(len(rows))])
-    rates = tables.events(rows)[:, place : place + 2]
+    rates = tables.events[rows][:, place : place + 2]
     if np.isnan(rates).any():
         raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
     return rates
@@ -288,15 +287,15 @@ def _interval(market: _Market, bids: Floats, goal: str, level: float) -> Interva
     sums = market.tables.sums(market.rows, np.maximum(bids, 1e-12), market.days)
     sums = sums * (bids > 0)[:, None]
     won, chance, curve, by_level = sums[:, :4].T
-    _, doubt = market.tables.supplies(market.rows, market.days)
-    own = np.maximum(doubt**2 - market.days.factor_sd**2, 0.0)
+    _, sd = market.tables.supplies(market.rows, market.days)
+    own = np.maximum(sd**2 - market.days.factor_sd**2, 0.0)
     rate, of_rate = market.rates.T
     mean = won * rate
     luck = chance if goal == "impressions" else mean + (won * of_rate) ** 2
     variance = float((luck + rate**2 * (curve**2 + own * won**2)).sum())
     variance += (market.days.level_sd * float((rate * by_level).sum())) ** 2
     variance += (market.days.factor_sd * float(mean.sum())) ** 2
-    low, high = market.tables.rungs(level)[0][1, _TARGETS[goal], :, -1].tolist()
+    low, high = market.tables.interval_factors(level)[0][1, _TARGETS[goal], :, -1].tolist()
     total, deviation = float(mean.sum()), float(np.sqrt(variance))
     return max(total - low * deviation, 0.0), total + high * deviation
 

@@ -1,8 +1,8 @@
 """Target ranking: which devices, countries or other values to aim at, for one advertiser and bid.
 
 The figures of a value are those of a forecast with it
-(:mod:`coterie.ads.forecasts.target_forecasts`). Costs per action and the probability to be the best
-come from draws of the posterior of the effects: shares, shifts of prices, factors of rates.
+(:mod:`coterie.ads.forecasts.prepared_forecast`). Costs per action and the probability to be the
+best come from draws of the posterior of the effects: shares, shifts of prices, factors of rates.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from coterie.ads.decisions.decision_answers import (
 )
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, NO_BID, checked_bids
-from coterie.ads.forecasts.outlook import Outlook
-from coterie.ads.forecasts.target_forecasts import DimensionForecasts, chosen_figures
+from coterie.ads.forecasts.prepared_forecast import (
+    DimensionForecasts,
+    PreparedForecast,
+    chosen_figures,
+)
 from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
 from coterie.ads.targets.target_effects import EffectsOfOne
 from coterie.errors import InvalidParameterError
@@ -75,28 +78,28 @@ def rank_targets(
     """
     if details.get("where"):
         raise InvalidParameterError("where: targets are ranked over all auctions")
-    outlook = model.outlook(advertiser, **details)
-    effects, targets = model.target_effects(outlook.placement), model.targets_
+    prepared = model.prepare_forecast(advertiser, **details)
+    effects, targets = model.target_effects(prepared.placement), model.targets_
     assert targets is not None
     chosen = _ranked_by(model, by)
-    at = _checked_bid(model, outlook, bid)
-    before = targets.of_new(outlook.placement.shares)
+    at = _checked_bid(model, prepared, bid)
+    before = targets.of_new(prepared.placement.shares)
     found: list[RankedTarget] = []
     for name in _requested_dimensions(dimension) or targets.dimensions:
         columns = targets.columns(name)
         values = [str(value) for value in targets.values[columns]]
         own, prior = effects.of(columns), before.of(columns)
-        found += _ranked(outlook, at, name, values, own, prior, chosen)
+        found += _ranked(prepared, at, name, values, own, prior, chosen)
     return TargetRanking(
-        advertiser=outlook.placement.name,
+        advertiser=prepared.placement.name,
         bid=at,
         by=chosen,
-        supply=outlook.supply,
+        supply=prepared.supply,
         days=int(details.get("days", 1)),
-        level=outlook.level,
-        segment=outlook.placement.segment,
-        why=outlook.grounds + outlook.tables.remark(at),
-        currency=outlook.currency,
+        level=prepared.level,
+        segment=prepared.placement.segment,
+        why=prepared.grounds + prepared.tables.remark(at),
+        currency=prepared.currency,
         targets=found,
     )
 
@@ -122,20 +125,20 @@ def _requested_dimensions(dimension: Any) -> list[str]:
     return list(dimension) if is_several else [dimension]
 
 
-def _checked_bid(model: FittedMarket, outlook: Outlook, bid: float | None) -> float:
+def _checked_bid(model: FittedMarket, prepared: PreparedForecast, bid: float | None) -> float:
     if bid is not None:
         found = checked_bids(bid)
         if len(found) > 1:
             raise InvalidParameterError(f"bid={bid!r}: targets are ranked at one bid; give one")
         return float(found[0])
-    row = outlook.placement.row
+    row = prepared.placement.row
     if row is None or model.bid_[row] <= 0:
         raise InvalidParameterError(NO_BID)
     return float(model.bid_[row]) / _MICROS
 
 
 def _ranked(
-    outlook: Outlook,
+    prepared: PreparedForecast,
     bid: float,
     dimension: str,
     values: list[str],
@@ -147,10 +150,10 @@ def _ranked(
 
     The effects are those of the advertiser, and those that its segments alone give.
     """
-    part = DimensionForecasts(outlook.asked(np.array([bid])), own)
-    rungs = outlook.tables.rungs(outlook.level)
+    part = DimensionForecasts(prepared.asked(np.array([bid])), own)
+    interval_factors = prepared.tables.interval_factors(prepared.level)
     figures = np.vstack(
-        [chosen_figures(part.asked, rungs, [part], [v]) for v in range(len(values))]
+        [chosen_figures(part.asked, interval_factors, [part], [v]) for v in range(len(values))]
     )
     draws = _draws(part, np.random.default_rng(0))
     can_choose = np.array([value not in (OTHER_VALUES, NO_VALUE) for value in values])
@@ -166,7 +169,7 @@ def _ranked(
             chance_best=float(best[v]) if can_choose[v] else None,
             **_means_and_costs(
                 figures[v].tolist(),
-                {name: interval_of(draw[:, v], outlook.level) for name, draw in draws.items()},
+                {name: interval_of(draw[:, v], prepared.level) for name, draw in draws.items()},
             ),
         )
         for v, value in enumerate(values)
@@ -191,21 +194,21 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floa
 
     share = effects.share[0] * factors(effects.share)
     share /= share.sum(axis=1, keepdims=True)
-    level = part.asked.doubts[0, 0] * rng.standard_normal((_DRAWS, 1))
+    level = part.asked.uncertainty[0, 0] * rng.standard_normal((_DRAWS, 1))
     moved = level + effects.shift[1] * rng.standard_normal((_DRAWS, V))
     impressions, spend = part.sums(share[:, :, None] * counts, shifts + moved[:, :, None])
-    # doubts about the curve are common to all values
-    doubt = part.asked.price_doubt
-    spend = spend * np.exp(doubt * rng.standard_normal((_DRAWS, 1)))
+    # errors of the curve are common to all values
+    sd = part.asked.price_sd
+    spend = spend * np.exp(sd * rng.standard_normal((_DRAWS, 1)))
     # a price never exceeds the bid; where nothing is won, the next impression would cost it
     bid = part.asked.plans[2][0]
     cost = np.where(impressions > 0, np.minimum(1000 * _over(spend, impressions), bid), bid)
     found = {"impressions": impressions, "cost": cost}
     for event, name in enumerate(("click", "conversion")):
-        rate, doubt = part.asked.events[2 * event : 2 * event + 2]
+        rate, sd = part.asked.rates[2 * event : 2 * event + 2]
         if isnan(rate):
             continue
-        relative = doubt / max(rate, 1e-300)
+        relative = sd / max(rate, 1e-300)
         common = np.exp(relative * rng.standard_normal((_DRAWS, 1)) - relative**2 / 2)
         rates = rate * common * part.rate_factors(event)[0] * factors(getattr(effects, name))
         found[f"{name}s"] = impressions * np.minimum(rates, 1.0)

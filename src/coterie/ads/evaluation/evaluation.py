@@ -41,8 +41,7 @@ from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
 from coterie.ads.forecasts.kernels import FIGURES
-from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of
+from coterie.ads.forecasts.plans import Outcome, Plans, forecast_by_curves, outcome_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.segments.settings import SegmentSettings
@@ -304,7 +303,9 @@ def _of_model(model: AdForecaster, held_out: HeldOutPlans) -> tuple[Floats, list
         for level in LEVELS:
             figures = np.zeros((held_out.n, FIGURES))
             given = supply == "given"
-            figures[known] = tables.of_plans(held_out.known_plans, given=given, level=level)
+            figures[known] = tables.of_plans(
+                held_out.known_plans, tables.interval_factors(level), given=given
+            )
             # nothing is known of the supply of a new advertiser
             figures[held_out.new_plans.rows] = of_new[level]
             low, high = (

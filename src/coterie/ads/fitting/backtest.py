@@ -21,8 +21,8 @@ from coterie.ads.fitting.source_choice import SourceTrial, choose_sources
 from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate, normal_calibration
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
-from coterie.ads.forecasts.plan_forecasts import PlanForecasts, known_rates, pays_of
-from coterie.ads.forecasts.plans import outcome_of
+from coterie.ads.forecasts.forecast_tables import MarketTables, known_events
+from coterie.ads.forecasts.plans import outcome_of, pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import Memberships, hard_memberships
 from coterie.ads.segments.settings import SegmentSettings
@@ -39,7 +39,7 @@ _USUAL_STRENGTH = 100.0
 #: A setting other than the usual must be better by this share of the error.
 _LEAST_GAIN = 0.002
 _TINY_FACTOR = 1e-6
-_TINY_RUNGS = np.full((2, 4, 2, 3), _TINY_FACTOR), 0.0, 1.0
+_TINY_FACTORS = np.full((2, 4, 2, 3), _TINY_FACTOR), 0.0, 1.0
 
 _LOG = logging.getLogger("coterie")
 
@@ -94,7 +94,7 @@ class _Origin:
     def figures(self, strength: float, *, given: bool = True) -> Floats:
         evidence = self.trial.evidence
         win, spread = self.fit.curves(strength)
-        forecasts = PlanForecasts(
+        forecasts = MarketTables(
             evidence.edges,
             evidence.price,
             pays_of(evidence),
@@ -104,7 +104,7 @@ class _Origin:
             self.fit.levels,
             self.supply,
         )
-        return forecasts.of_plans(self.trial.plans, _TINY_RUNGS, given=given)
+        return forecasts.of_plans(self.trial.plans, _TINY_FACTORS, given=given)
 
     def truth(self, target: str) -> Floats:
         return np.asarray(getattr(self.trial.truth, target)[self.trial.plans.rows])
@@ -122,7 +122,7 @@ def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) 
         trial,
         fit_market(histograms, trial.before, memberships.labels, shares.shape[1] - 1),
         fit_supply(histograms, trial.before),
-        np.column_stack([part for pair in rates for part in known_rates(n, *pair)]),
+        known_events(n, *rates),
     )
 
 

@@ -38,7 +38,7 @@ from coterie.ads.fitting.source_choice import (
 )
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
-from coterie.ads.forecasts.plan_forecasts import pays_of
+from coterie.ads.forecasts.plans import pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days

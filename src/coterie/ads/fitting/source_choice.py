@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.curves.pooling import pooled_curves
-from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
-from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of, plans_of
+from coterie.ads.forecasts.plans import Outcome, Plans, forecast_by_curves, outcome_of, plans_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import SOURCES, Candidate, candidates

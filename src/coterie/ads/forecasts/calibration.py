@@ -12,16 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from coterie.ads.forecasts.kernels import SIZES
+from coterie.arrays import Floats
 
-__all__ = ["LEVELS", "TARGETS", "Calibration", "Rungs", "calibrate", "normal_calibration"]
-
-Floats = NDArray[np.float64]
 #: Factors z, the probability beyond each end, and its normal quantile.
-Rungs = tuple[Floats, float, float]
+IntervalFactors = tuple[Floats, float, float]
 
 #: The levels of intervals that are offered.
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -42,9 +39,9 @@ class Calibration:
     factors: Floats
     forecasts: int  # number of forecasts that were compared
 
-    def rungs(self, level: float) -> Rungs:
+    def interval_factors(self, level: float) -> IntervalFactors:
         """Return what the kernels need for intervals of one level; its factors are (2, 4, 2, 3)."""
-        factors = np.require(self.factors[LEVELS.index(level)], np.float64, ["C", "W"])
+        factors = np.ascontiguousarray(self.factors[LEVELS.index(level)])
         tail = (1.0 - level) / 2
         return factors, tail, float(-ndtri(tail))
 
@@ -79,7 +76,7 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
 
     >>> wide = 3 * ndtri((np.arange(4000) + 0.5) / 4000)
     >>> found = calibrate([(np.full(4000, 30.0), wide)] * 8)
-    >>> found.rungs(0.9)[0][0, 0, 1, 1].round(1), found.is_suspicious
+    >>> found.interval_factors(0.9)[0][0, 0, 1, 1].round(1), found.is_suspicious
     (np.float64(4.9), True)
     """
     factors = np.empty((len(LEVELS), 2, len(TARGETS), 2, len(SIZES)))

@@ -29,11 +29,9 @@ from coterie.ads.forecasts.forecast_figures import (
     checked_supply,
     describe_days,
 )
-from coterie.ads.forecasts.forecast_tables import tables_of
-from coterie.ads.forecasts.outlook import Outlook
+from coterie.ads.forecasts.forecast_tables import PeriodLevels, tables_of
 from coterie.ads.forecasts.placement import Placement, quoted
-from coterie.ads.forecasts.plan_forecasts import DayTable
-from coterie.ads.forecasts.target_forecasts import Target, target_of
+from coterie.ads.forecasts.prepared_forecast import PreparedForecast, Target
 from coterie.ads.histograms.stored_days import StoredDays
 from coterie.ads.targets.target_effects import EffectsOfOne, TargetEffects
 from coterie.errors import InvalidParameterError, ModelFileError
@@ -216,13 +214,13 @@ class FittedMarket:
         if bid is None:
             raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
-        outlook = self.outlook(
+        prepared = self.prepare_forecast(
             advertiser, supply=supply, day=day, days=days, text=text, level=level, where=where
         )
-        forecasts = outlook.forecasts(bids)
+        forecasts = prepared.forecasts(bids)
         return forecasts if np.ndim(bid) else forecasts[0]
 
-    def outlook(
+    def prepare_forecast(
         self,
         advertiser: str | None = None,
         *,
@@ -232,8 +230,8 @@ class FittedMarket:
         text: str | None = None,
         level: float = 0.9,
         where: Mapping[str, str] | None = None,
-    ) -> Outlook:
-        """Return the outlook of one advertiser on some days, which answers questions about it.
+    ) -> PreparedForecast:
+        """Return a forecast of one advertiser on some days, to be asked for figures at any bid.
 
         Parameters
         ----------
@@ -256,7 +254,7 @@ class FittedMarket:
         given = supply is not None
         target = self._target(placement, where) if where else None
         why = placement.why + describe_days(self.price_levels_, first, int(days), not given)
-        return Outlook(
+        return PreparedForecast(
             tables,
             placement,
             self._auctions(placement, supply, table) * (target.share if target else 1.0),
@@ -300,7 +298,7 @@ class FittedMarket:
         return self._known_targets().chosen(where)
 
     def _target(self, placement: Placement, where: Mapping[str, str]) -> Target:
-        return target_of(self._known_targets(), self.target_effects(placement), where)
+        return Target.of(self._known_targets(), self.target_effects(placement), where)
 
     def _known_targets(self) -> TargetEffects:
         if self.targets_ is None:
@@ -314,7 +312,7 @@ class FittedMarket:
         # comparing more names takes too long for an error
         return self.advertisers_.tolist() if len(self.advertisers_) <= _MOST_COMPARED else []
 
-    def _auctions(self, placement: Placement, supply: float | None, days: DayTable) -> float:
+    def _auctions(self, placement: Placement, supply: float | None, days: PeriodLevels) -> float:
         if supply is not None:
             return checked_supply(supply)
         if placement.row is None:

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from math import isnan
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from coterie.ads.curves.day_levels import DayLevels, weekday_of
-from coterie.ads.forecasts.placement import Placement
+from coterie.arrays import Floats
 from coterie.errors import InvalidParameterError
-
-__all__ = [
-    "Forecast",
-    "bids_between",
-    "checked_bid",
-    "checked_bids",
-    "checked_day",
-    "checked_supply",
-    "describe_days",
-    "number_between",
-]
-
-Floats = NDArray[np.float64]
 
 #: What is said if both are given.
 SUPPLY_OR_DAY = "give the supply or the day, not both"
@@ -141,40 +126,6 @@ def number_between(start: float, stop: float, step: float, most: int) -> int:
     # the last one counts also if it is missed by a rounding error
     steps = (stop - start) / step + 1e-9
     return int(steps) + 1 if steps < most else 0
-
-
-def forecast_of(
-    placement: Placement,
-    bid: float,
-    supply: float,
-    figures: Sequence[float],
-    why: str,
-    level: float,
-    currency: str,
-) -> Forecast:
-    """Return a forecast from figures in the order of :data:`FIELDS`; NaN is what no log has."""
-    win, cost, impressions, low, high, spend, least, most, *events = figures
-    clicks, conversions = events[:3], events[3:]
-    return Forecast(
-        advertiser=placement.name,
-        bid=bid,
-        supply=supply,
-        win_rate=win,
-        cost=cost,
-        impressions=impressions,
-        impressions_interval=(low, high),
-        spend=spend,
-        spend_interval=(least, most),
-        clicks=None if isnan(clicks[0]) else clicks[0],
-        clicks_interval=None if isnan(clicks[0]) else (clicks[1], clicks[2]),
-        conversions=None if isnan(conversions[0]) else conversions[0],
-        conversions_interval=(None if isnan(conversions[0]) else (conversions[1], conversions[2])),
-        level=level,
-        segment=placement.segment,
-        curve=placement.curve,
-        why=why,
-        currency=currency,
-    )
 
 
 def checked_bids(bid: ArrayLike) -> Floats:

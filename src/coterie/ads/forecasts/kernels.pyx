@@ -36,7 +36,7 @@ Arguments come in groups:
 ``pays``
     0: ``price`` is by bin of the price; 1: the winner pays its bid; 2: ``price`` is by bin of the
     bid.
-``rungs``
+``interval_factors``
     ``ladder``, (2, 4, 2, 3) float64: z by mode (supply given, or forecast), target (impressions,
     spend, clicks, conversions), side and size; ``tail``, the probability beyond each end, or 0 for
     normal intervals only; and the normal quantile of the tail.
@@ -73,10 +73,10 @@ cdef struct Market:
 cdef struct Costs:  # of one auction, in currency units
     double mean  # C
     double square  # E[price²·won]
-    double doubt  # sd(C)
+    double sd  # sd(C)
     double level  # dC/ds
 
-cdef struct Rungs:
+cdef struct IntervalFactors:
     const double* ladder
     double tail
     double normal
@@ -87,19 +87,19 @@ cdef Market market_of(tuple market, int pays) except *:
     return Market(&edges[0], &log_edges[0], &price[0], edges.shape[0], pays)
 
 
-cdef Rungs rungs_of(tuple rungs) except *:
-    cdef const double[:, :, :, ::1] ladder = rungs[0]
-    return Rungs(&ladder[0, 0, 0, 0], rungs[1], rungs[2])
+cdef IntervalFactors factors_of(tuple interval_factors) except *:
+    cdef const double[:, :, :, ::1] ladder = interval_factors[0]
+    return IntervalFactors(&ladder[0, 0, 0, 0], interval_factors[1], interval_factors[2])
 
 
 def figures_of_plans(
-    tuple plans, const double[:, ::1] doubts, tuple market, tuple curves,
-    const double[:, ::1] events, int pays, tuple rungs,
+    tuple plans, const double[:, ::1] uncertainty, tuple market, tuple curves,
+    const double[:, ::1] events, int pays, tuple interval_factors,
 ):
     """Return the figures of Q plans, (Q, 14).
 
     ``plans`` are ``rows`` (Q,) and ``starts`` (Q + 1,), int64, and of all items together ``bids``
-    in currency units, ``counts`` and ``shifts``, float64. ``doubts`` (Q, 3) are the standard
+    in currency units, ``counts`` and ``shifts``, float64. ``uncertainty`` (Q, 3) are the standard
     deviation of the level, the relative one of the supply, and the share of the given supply that
     is asked about: 1 for all of it, 0 if the supply is forecast.
     """
@@ -107,7 +107,7 @@ def figures_of_plans(
     cdef const double[::1] bids = plans[2], counts = plans[3], shifts = plans[4]
     cdef const float[:, ::1] win = curves[0], spread = curves[1]
     cdef Market m = market_of(market, pays)
-    cdef Rungs r = rungs_of(rungs)
+    cdef IntervalFactors r = factors_of(interval_factors)
     figures = np.empty((rows.shape[0], N_FIGURES))
     cdef double[:, ::1] out = figures
     cdef double[N_PARTS] parts
@@ -117,28 +117,28 @@ def figures_of_plans(
             clear(parts)
             for i in range(starts[q], starts[q + 1]):
                 add_item(
-                    bids[i], counts[i], shifts[i], doubts[q, 2] > 0, &m, &win[rows[q], 0],
+                    bids[i], counts[i], shifts[i], uncertainty[q, 2] > 0, &m, &win[rows[q], 0],
                     &spread[rows[q], 0], parts,
                 )
-            fill_figures(parts, &doubts[q, 0], &events[rows[q], 0], &r, &out[q, 0])
+            fill_figures(parts, &uncertainty[q, 0], &events[rows[q], 0], &r, &out[q, 0])
     return figures
 
 
 def figures_of_one(
-    Py_ssize_t row, double bid, double count, double shift, tuple doubts, tuple market,
-    tuple curves, const double[:, ::1] events, int pays, tuple rungs,
+    Py_ssize_t row, double bid, double count, double shift, tuple uncertainty, tuple market,
+    tuple curves, const double[:, ::1] events, int pays, tuple interval_factors,
 ):
     """Return the figures of a plan of one bid, 14 numbers, as :func:`figures_of_plans` does."""
     cdef const float[:, ::1] win = curves[0], spread = curves[1]
     cdef Market m = market_of(market, pays)
-    cdef Rungs r = rungs_of(rungs)
+    cdef IntervalFactors r = factors_of(interval_factors)
     cdef double[N_FIGURES] figures
     cdef double[N_PARTS] parts
-    cdef double[3] own_doubts
-    own_doubts[0], own_doubts[1], own_doubts[2] = doubts
+    cdef double[3] own_uncertainty
+    own_uncertainty[0], own_uncertainty[1], own_uncertainty[2] = uncertainty
     clear(parts)
-    add_item(bid, count, shift, own_doubts[2] > 0, &m, &win[row, 0], &spread[row, 0], parts)
-    fill_figures(parts, own_doubts, &events[row, 0], &r, figures)
+    add_item(bid, count, shift, own_uncertainty[2] > 0, &m, &win[row, 0], &spread[row, 0], parts)
+    fill_figures(parts, own_uncertainty, &events[row, 0], &r, figures)
     return <list>figures
 
 
@@ -168,25 +168,6 @@ def sums_of_plans(tuple plans, bint given, tuple market, tuple curves, int pays)
     return sums
 
 
-def chances_at(
-    double bid, const double[::1] shifts, Py_ssize_t row, tuple market, tuple curves, int pays
-):
-    """Return W, sd(W), C, E[price²·won] and sd(C) of one auction at n price levels, (n, 5)."""
-    cdef const float[:, ::1] win = curves[0], spread = curves[1]
-    cdef Market m = market_of(market, pays)
-    found = np.empty((shifts.shape[0], 5))
-    cdef double[:, ::1] out = found
-    cdef double[N_PARTS] parts
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(shifts.shape[0]):
-            clear(parts)
-            add_item(bid, 1.0, shifts[i], False, &m, &win[row, 0], &spread[row, 0], parts)
-            out[i, 0], out[i, 1] = parts[0], parts[2]
-            out[i, 2], out[i, 3], out[i, 4] = parts[4], parts[5], parts[6]
-    return found
-
-
 cdef inline void clear(double* parts) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(N_PARTS):
@@ -205,7 +186,7 @@ cdef void add_item(
     cdef double below = win[g - 1] if g > 0 else 0.0
     cdef double rate = below + part * (win[g] - below)
     cdef double before = spread[g - 1] if g > 0 else 0.0
-    cdef double doubt = before + part * (spread[g] - before)
+    cdef double sd = before + part * (spread[g] - before)
     cdef Py_ssize_t first = max(g - SLOPE_BINS, 0), last = min(g + SLOPE_BINS - 1, m.G - 1)
     cdef double slope = 0.0, weight
     cdef Costs costs
@@ -215,14 +196,14 @@ cdef void add_item(
         slope *= part  # a straight line from 0 to the first edge
     elif amount > m.edges[m.G - 1]:
         slope = 0.0  # all auctions that can be won are won
-    costs = costs_at(bid, scale, g, part, rate, doubt, slope, m, win, spread)
+    costs = costs_at(bid, scale, g, part, rate, sd, slope, m, win, spread)
     parts[0] += count * rate
     parts[1] += count * (rate * (1.0 - rate) if given else rate)
-    parts[2] += count * doubt
+    parts[2] += count * sd
     parts[3] -= count * slope
     parts[4] += count * costs.mean
     parts[5] += count * max(costs.square - costs.mean * costs.mean if given else costs.square, 0.0)
-    parts[6] += count * costs.doubt
+    parts[6] += count * costs.sd
     parts[7] += count * costs.level
     parts[8] += count
     # rates are known even where there are no auctions
@@ -247,24 +228,24 @@ cdef inline Py_ssize_t first_not_below(
 
 
 cdef inline Costs costs_at(
-    double bid, double scale, Py_ssize_t g, double part, double rate, double doubt, double slope,
+    double bid, double scale, Py_ssize_t g, double part, double rate, double sd, double slope,
     const Market* m, const float* win, const float* spread,
 ) noexcept nogil:
     """Return the costs at a bid in bin g."""
     cdef double each, low, lower, last, risen, unit = scale / 1e9
-    cdef double total = 0.0, squares = 0.0, doubts = 0.0, below = 0.0, before = 0.0
+    cdef double total = 0.0, squares = 0.0, deviation = 0.0, below = 0.0, before = 0.0
     cdef Py_ssize_t h
     if m.pays != 0:
         each = bid / 1000.0
         if m.pays == 2:
             low = m.price[g - 1] if g > 0 else 0.0
             each = min((low + part * (m.price[g] - low)) * scale / 1e9, each)
-        return Costs(each * rate, each * each * rate, each * doubt, -each * slope)
+        return Costs(each * rate, each * each * rate, each * sd, -each * slope)
     for h in range(g):
         risen = win[h] - below
         total += m.price[h] * risen
         squares += m.price[h] * m.price[h] * risen
-        doubts += m.price[h] * (spread[h] - before)
+        deviation += m.price[h] * (spread[h] - before)
         below, before = win[h], spread[h]
     # in its own bin only prices up to the bid are paid
     lower = m.edges[g - 1] if g > 0 else 0.0
@@ -272,48 +253,48 @@ cdef inline Costs costs_at(
     last = min(last, bid * MICROS / scale)
     total += last * (rate - below)
     squares += last * last * (rate - below)
-    doubts += last * (doubt - before)
+    deviation += last * (sd - before)
     total *= unit
     # rises and falls of the deviation cancel in the sum, though curves differ in both ways
-    doubts = max(fabs(doubts) * unit, total / rate * doubt if rate > 0 else 0.0)
-    return Costs(total, squares * unit * unit, doubts, total - bid / 1000.0 * slope)
+    deviation = max(fabs(deviation) * unit, total / rate * sd if rate > 0 else 0.0)
+    return Costs(total, squares * unit * unit, deviation, total - bid / 1000.0 * slope)
 
 
 cdef void fill_figures(
-    const double* parts, const double* doubts, const double* events, const Rungs* rungs,
+    const double* parts, const double* uncertainty, const double* events, const IntervalFactors* z,
     double* figures,
 ) noexcept nogil:
     """Turn sums into win rate, eCPM, and mean and interval of the four targets."""
-    cdef double level = doubts[0], supply = doubts[1]
-    cdef bint given = doubts[2] > 0
+    cdef double level = uncertainty[0], supply = uncertainty[1]
+    cdef bint given = uncertainty[2] > 0
     cdef double impressions = parts[0], spend = parts[4]
     cdef double common = parts[2] ** 2 + (level * parts[3]) ** 2 + (supply * impressions) ** 2
     cdef double of_spend = parts[6] ** 2 + (level * parts[7]) ** 2 + (supply * spend) ** 2
-    cdef double size = log10(max(impressions, 1e-9)), variance, rate, doubt, mean
+    cdef double size = log10(max(impressions, 1e-9)), variance, rate, sd, mean
     # the ladder is (modes, targets, sides, sizes)
-    cdef const double* factors = rungs.ladder + (0 if given else 4 * 6)
+    cdef const double* factors = z.ladder + (0 if given else 4 * 6)
     cdef int event
     figures[0] = parts[9] / parts[11]
     figures[1] = 1000.0 * parts[10] / parts[9] if parts[9] > 0 else 0.0
     variance = common + parts[1]
-    fill_interval(impressions, variance, size, factors, rungs, True, figures + 2)
+    fill_interval(impressions, variance, size, factors, z, True, figures + 2)
     if given:
-        figures[4] = min(figures[4], parts[8] / doubts[2])
-    fill_interval(spend, of_spend + parts[5], size, factors + 6, rungs, False, figures + 5)
+        figures[4] = min(figures[4], parts[8] / uncertainty[2])
+    fill_interval(spend, of_spend + parts[5], size, factors + 6, z, False, figures + 5)
     for event in range(2):
-        rate, doubt = events[2 * event], events[2 * event + 1]
+        rate, sd = events[2 * event], events[2 * event + 1]
         mean = impressions * rate
-        variance = rate * rate * common + mean + (impressions * doubt) ** 2
+        variance = rate * rate * common + mean + (impressions * sd) ** 2
         # events are rarer: their own mean decides how discrete they are
         size = log10(max(mean, 1e-9))
         fill_interval(
-            mean, variance, size, factors + 6 * (2 + event), rungs, True, figures + 8 + 3 * event
+            mean, variance, size, factors + 6 * (2 + event), z, True, figures + 8 + 3 * event
         )
         figures[10 + 3 * event] = min(figures[10 + 3 * event], max(figures[4], mean))
 
 
 cdef void fill_interval(
-    double mean, double variance, double size, const double* factors, const Rungs* rungs,
+    double mean, double variance, double size, const double* factors, const IntervalFactors* z,
     bint counts, double* target,
 ) noexcept nogil:
     """Write mean, lower and upper end; NaN where the mean is NaN. ``factors`` are (2, 3)."""
@@ -327,12 +308,12 @@ cdef void fill_interval(
     part = place - step
     low = factors[step] + part * (factors[step + 1] - factors[step])
     high = factors[3 + step] + part * (factors[4 + step] - factors[3 + step])
-    if counts and rungs.tail > 0 and mean < SMALL_MEAN and variance > mean:
-        wide = (low + high) / 2 / rungs.normal
+    if counts and z.tail > 0 and mean < SMALL_MEAN and variance > mean:
+        wide = (low + high) / 2 / z.normal
         variance = variance * wide * wide
         # the mean of a rare event is no whole number; it is always shown inside
-        target[1] = min(quantile(mean, variance, rungs.tail, True), mean)
-        target[2] = max(quantile(mean, variance, 1.0 - rungs.tail, False), mean)
+        target[1] = min(quantile(mean, variance, z.tail, True), mean)
+        target[2] = max(quantile(mean, variance, 1.0 - z.tail, False), mean)
     else:
         deviation = sqrt(max(variance, 0.0))
         target[1] = max(mean - low * deviation, 0.0)
@@ -376,7 +357,7 @@ def most_alike(
 ):
     """Return rows and likenesses of at most n others, most alike first; of equals the first.
 
-    The likeness is that of :mod:`coterie.ads.forecasts.neighbours`: ``shares`` (A, S) are π,
+    The likeness is that of :mod:`coterie.ads.forecasts.profiles`: ``shares`` (A, S) are π,
     ``wins`` (A, B) the win curves at some bids, ``texts`` (A, d) vectors of length 1.
     """
     others, values = np.empty(n, np.int64), np.zeros(n)

@@ -17,7 +17,7 @@ from coterie.errors import InvalidParameterError
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
 
-__all__ = ["Placement", "Placer", "quoted", "rate_and_doubt"]
+__all__ = ["Placement", "Placer", "quoted", "rate_and_sd"]
 
 Floats = NDArray[np.float64]
 
@@ -185,7 +185,7 @@ class Placer:
             yield self._like_some(rows[nearest], exact[nearest]) if len(nearest) else None
 
 
-def rate_and_doubt(
+def rate_and_sd(
     weights: Floats, rates: Floats | None, worth: Floats | None
 ) -> tuple[float | None, float]:
     """Return the rate of an advertiser, or of several weighted, and its standard deviation.
@@ -193,7 +193,7 @@ def rate_and_doubt(
     A rate worth M impressions has the variance p(1 − p)/(M + 1); that between the advertisers
     a new one is likened to is added.
 
-    >>> rate_and_doubt(np.array([0.0, 1.0]), np.array([0.1, 0.5]), np.array([9.0, 24.0]))
+    >>> rate_and_sd(np.array([0.0, 1.0]), np.array([0.1, 0.5]), np.array([9.0, 24.0]))
     (0.5, 0.1)
     """
     if rates is None or worth is None:

@@ -1,42 +1,40 @@
-"""Profiles of advertisers, segments and the model as a whole, as plain values for JSON."""
+"""Profiles of advertisers, segments and the model as a whole, as plain values for JSON.
+
+The likeness of two advertisers a and b is a number from 0 to 1, the same both ways:
+
+    likeness = Σ_s min(π_as, π_bs) · (1 − max_g |W_a(g) − W_b(g)|) · (1 + max(cos(t_a, t_b), 0)) / 2
+
+that is, how much of their shares π in the segments they have in common; how near their pooled
+win curves are, by the Kolmogorov–Smirnov distance, at so many bids spread over the grid; and how
+near their texts are. Pooled curves hold an advertiser's own evidence as far as there is any.
+Where one of the two has no text the cosine is 0; where the model has no texts at all, the last
+factor is left out.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.ads.curves.bid_shares import BidShares
 from coterie.ads.curves.landscapes import PER_UNIT, curve_at, own_curves, spend_curves
 from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
-from coterie.ads.forecasts.neighbours import Neighbours
+from coterie.ads.forecasts.kernels import most_alike
+from coterie.arrays import Floats, Ints
 from coterie.runtime.wording import currency_symbol
-
-__all__ = [
-    "ProfileBook",
-    "bid_shares",
-    "dissenting_views",
-    "own_on_grid",
-    "segments_on_grid",
-    "shown_grid",
-    "supply_by_weekday",
-    "typical_members",
-]
-
-Floats = NDArray[np.float64]
-Grid = NDArray[np.int64]
 
 _MICROS = 1_000_000
 _POINTS = 64
 _MOST_MEMBERS = 12
 _LEAST_SHARE = 0.01
+_COMPARED_BIDS = 32
 _EVERYONE = "all advertisers"
 
 
-class ProfileBook:
+class Profiles:
     """Profiles of a fitted model, by row.
 
     Nothing changes after construction: any number of threads may read. ``grid`` has the bids of
@@ -46,7 +44,13 @@ class ProfileBook:
     def __init__(self, model: FittedMarket) -> None:
         self._model = model
         self._tables = tables_of(model)
-        self._neighbours = Neighbours(model, self._tables)
+        n_bins = len(model.edges_)
+        bins = np.linspace(0, n_bins - 1, min(_COMPARED_BIDS, n_bins)).round().astype(np.int64)
+        self._shares32 = np.ascontiguousarray(model.shares_, dtype=np.float32)
+        self._wins = np.ascontiguousarray(self._tables.curves[0][:, np.unique(bins)])
+        vectors = np.zeros((len(self._wins), 0)) if model.vectors_ is None else model.vectors_
+        self._texts = np.ascontiguousarray(vectors, dtype=np.float64)
+        self._has_text = self._texts.any(axis=1).view(np.uint8)
         self._on = shown_grid(model.edges_)
         self.grid: list[float] = (self._on / _MICROS).tolist()
         self._segment_curves = segments_on_grid(self._tables, len(model.segments_), self._on)
@@ -92,7 +96,9 @@ class ProfileBook:
             "wins": float(model.wins_[row]),
             "spend": float(model.cost_[row]) / PER_UNIT,
             "supply": self._tables.supply(row),
-            "supply_by_weekday": supply_by_weekday(model, row),
+            "supply_by_weekday": [
+                self._tables.supply(row, days) for days in self._tables.weekdays()
+            ],
             "click_rate": _rate(model.click_rate_, row),
             "conversion_rate": _rate(model.conversion_rate_, row),
             "outlier": row in self._outliers,
@@ -100,13 +106,21 @@ class ProfileBook:
             "views": self._views(row),
             "neighbours": [
                 {**self._named_segment(other), "likeness": likeness}
-                for other, likeness in self._neighbours.of(row)
+                for other, likeness in self.neighbours(row)
             ],
             "curve": "pooled",
             "why": self._tables.why(row),
             "curves": self._curves(row),
             "bid_shares": self._bid_shares(row),
         }
+
+    def neighbours(self, row: int, n: int = 8) -> list[tuple[int, float]]:
+        """Return rows and likenesses of at most n others, most alike first; of equals the first.
+
+        Advertisers that have nothing in common with it are left out.
+        """
+        rows, likeness = most_alike(row, n, self._shares32, self._wins, self._texts, self._has_text)
+        return list(zip(rows.tolist(), likeness.tolist(), strict=True))
 
     def _place(self, row: int) -> dict[str, Any]:
         return {
@@ -200,7 +214,7 @@ class ProfileBook:
         }
 
 
-def shown_grid(edges: Grid) -> Grid:
+def shown_grid(edges: Ints) -> Ints:
     """Return at most 64 bids of the grid, spread evenly over it, with the first and the last.
 
     A log with one amount alone has a grid of one; a curve needs a second point, which is 0.
@@ -218,7 +232,7 @@ def shown_grid(edges: Grid) -> Grid:
     return edges[np.union1d(evenly, np.minimum(np.searchsorted(edges, apart), len(edges) - 1))]
 
 
-def own_on_grid(model: FittedMarket, row: int, grid: Grid) -> dict[str, list[float]]:
+def own_on_grid(model: FittedMarket, row: int, grid: Ints) -> dict[str, list[float]]:
     """Return ``win`` and ``cost`` of an advertiser by its own auctions alone, at P bids."""
     evidence = model.evidence(row)
     win = own_curves(evidence)
@@ -228,7 +242,7 @@ def own_on_grid(model: FittedMarket, row: int, grid: Grid) -> dict[str, list[flo
     return {name: curve_at(curve, model.edges_, grid)[0].tolist() for name, curve in both.items()}
 
 
-def segments_on_grid(tables: ForecastTables, n_segments: int, grid: Grid) -> dict[str, Floats]:
+def segments_on_grid(tables: ForecastTables, n_segments: int, grid: Ints) -> dict[str, Floats]:
     """Return curves of a new advertiser of each segment and of any, (K + 1, P).
 
     ``win``, ``win_low``, ``win_high``, ``cost``.
@@ -239,16 +253,10 @@ def segments_on_grid(tables: ForecastTables, n_segments: int, grid: Grid) -> dic
     return {name: np.stack([one[key] for one in found]) for name, key in names.items()}
 
 
-def bid_shares(model: FittedMarket, grid: Grid) -> BidShares | None:
+def bid_shares(model: FittedMarket, grid: Ints) -> BidShares | None:
     """Return the c.d.f.s of wins and cost by bid; None if the model does not keep its days."""
     stored = model.stored_days_
     return None if stored is None else BidShares(stored, model.labels_, grid)
-
-
-def supply_by_weekday(model: FittedMarket, row: int) -> list[float]:
-    """Return the auctions to expect on each weekday from Monday, in the week after the log."""
-    factors = np.exp(model.supply_.factors.by_weekday())
-    return (model.supply_.level[row] * model.supply_.weekday[row] * factors).tolist()
 
 
 def typical_members(model: FittedMarket, s: int) -> list[int]:

@@ -174,7 +174,7 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
             raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
 
     def details(self) -> dict[str, Any]:
-        """Return the advertiser and the days, as arguments of an outlook of a model."""
+        """Return the advertiser and the days, as arguments of AdForecaster.prepare_forecast."""
         return given_members(self, Subject.__struct_fields__)
 
     @property

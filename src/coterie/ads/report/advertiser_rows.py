@@ -93,7 +93,7 @@ def advertiser_rows(
     tables = tables_of(model)
     supply = np.array([tables.supply(row) for row in rows.tolist()])
     on_grid = _forecasts_on_grid(tables, rows, supply, grid, level)
-    by_weekday = np.exp(model.supply_.factors.by_weekday())
+    weekdays = tables.weekdays()
     has_bids = model.observations_ > 0
     outliers = frozenset(model.outliers_.tolist())
     shares = bid_shares(model, grid)
@@ -107,7 +107,7 @@ def advertiser_rows(
             own=own_on_grid(model, a, grid)["win"] if has_bids[a] else None,
             bid=float(model.bid_[a]) / _MICROS,
             supply=float(supply[place]),
-            supply_by_weekday=(model.supply_.level[a] * by_weekday).tolist(),
+            supply_by_weekday=[tables.supply(a, days) for days in weekdays],
             click_rate=None if model.click_rate_ is None else float(model.click_rate_[a]),
             outlier=a in outliers,
             dissent=dissenting_views(model, a),

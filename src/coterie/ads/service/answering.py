@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from coterie.ads.forecasts.plan_forecasts import DayTable
+from coterie.ads.forecasts.forecast_tables import PeriodLevels
 from coterie.ads.protocol import Answer, Figures, Limits, Question, answer_of
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.request_reading import Batch
@@ -140,7 +140,7 @@ def _answer(batch: Batch, number: int, bids: list[float]) -> Answer:
     return _known(batch, [number], [bids])[0]
 
 
-def _opening(served: ServedModel, question: Question, row: int) -> tuple[Answer, DayTable]:
+def _opening(served: ServedModel, question: Question, row: int) -> tuple[Answer, PeriodLevels]:
     """Return an answer about an advertiser of the model, without forecasts; and its days."""
     # most questions are about an average day
     is_average = question.day is UNSET and question.days == 1
@@ -185,7 +185,7 @@ def _known(
     return answers
 
 
-def _fill(served: ServedModel, entries: list[Any], table: DayTable, level: float) -> None:
+def _fill(served: ServedModel, entries: list[Any], table: PeriodLevels, level: float) -> None:
     """Compute the figures of answers with the same days and level, all at once."""
     numbers = [len(bids) for *_, bids in entries]
     bids = [bid for *_, some in entries for bid in some]
@@ -228,7 +228,7 @@ def _unknown(batch: Batch, number: int, bids: list[float]) -> Answer:
 def _of_target(batch: Batch, number: int, bids: list[float]) -> Answer:
     """Return the answer about auctions with some values of dimensions."""
     served, question = batch.served, batch.questions[number]
-    forecasts = served.model.outlook(**question.details()).forecasts(bids)
+    forecasts = served.model.prepare_forecast(**question.details()).forecasts(bids)
     known = batch.rows[number] is not None
     return answer_of(forecasts, known=known, days=question.days, version=served.version.version)
 

@@ -26,11 +26,10 @@ from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
-from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
+from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, tables_of
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.forecasts.placement import Placement, Placer
-from coterie.ads.forecasts.plan_forecasts import DayTable
-from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.forecasts.profiles import Profiles
 from coterie.ads.protocol import (
     Advertiser,
     AdvertiserItem,
@@ -60,7 +59,7 @@ Rows = NDArray[np.int64]
 class Period(NamedTuple):
     """Days that are forecast together, and how the explanation of a forecast for them ends."""
 
-    table: DayTable
+    table: PeriodLevels
     expected: str  # if the supply is that of the days
     given: str  # if the supply was given
 
@@ -87,7 +86,7 @@ class ServedModel:
         self.has_clicks = model.click_rate_ is not None
         self.has_conversions = model.conversion_rate_ is not None
         beside = ThreadPoolExecutor(2, "details")
-        self._book = beside.submit(ProfileBook, model)
+        self._book = beside.submit(Profiles, model)
         self._search = beside.submit(_make_search, model)
         beside.shutdown(wait=False)
         # what makes them does not refer to this object: a cycle would keep it in memory
@@ -107,7 +106,7 @@ class ServedModel:
         return self
 
     @property
-    def book(self) -> ProfileBook:
+    def book(self) -> Profiles:
         """What is known of advertisers and segments."""
         return self._book.result()
 
