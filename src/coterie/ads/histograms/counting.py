@@ -101,7 +101,7 @@ def counted_parts(logs: BidLogs) -> list[str]:
 
 def counted_rows(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
     """Return the counted rows with the amount to bin; keys may be missing."""
-    table = logs.table
+    table = logs.rows
     if logs.kind == "histograms":
         conditions, amount = [table.bin_micros.between(1, MOST_MICROS)], table.bin_micros
     else:

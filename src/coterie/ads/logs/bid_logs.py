@@ -19,6 +19,7 @@ from coterie.ads.logs.log_mapping import LogMapping, mapping_of
 from coterie.ads.logs.mapped_columns import reading_of
 from coterie.ads.logs.notice_joins import JoinedBids
 from coterie.ads.logs.raw_logs import Source, is_table, open_raw
+from coterie.ads.logs.stored_rows import StoredRows
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.wording import short_repr
 from coterie.tables.engines import fetch
@@ -82,6 +83,8 @@ class BidLogs:
         Tables of the lines that are not rows; see :meth:`ragged_lines`.
     notes : tuple of str
         What a reader of the check should know about how the log was read.
+    store : StoredRows
+        Where ``rows`` come from; a changed log shares it.
     """
 
     table: ir.Table = field(repr=False)
@@ -97,8 +100,17 @@ class BidLogs:
     notices: JoinedBids | None = None
     rejects: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    store: StoredRows = field(default_factory=StoredRows, repr=False)
 
     __repr__ = short_repr
+
+    @property
+    def rows(self) -> ir.Table:
+        """The columns of ``table``, and the original values of those that cannot be read.
+
+        It is what checks and histograms query: text is converted once, when it is first used.
+        """
+        return self.store.of(self.table, self.reading.is_json)
 
     @property
     def engine(self) -> str:
@@ -133,7 +145,7 @@ class BidLogs:
     @cached_property
     def logs_minimum(self) -> bool:
         """Whether every bid has its minimum to win."""
-        table = self.table
+        table = self.rows
         if "min_to_win_micros" not in table.columns:
             return False
         known = (table.min_to_win_micros >= 0).fill_null(False)
@@ -154,8 +166,8 @@ class BidLogs:
         if types:
             return AUCTIONS[types[0]], "column"
         if self.kind == "bids":
-            priced, equal = priced_wins(self.table)
-            found = fetch(self.table.aggregate(priced=priced.sum(), equal=equal.sum()))
+            priced, equal = priced_wins(self.rows)
+            found = fetch(self.rows.aggregate(priced=priced.sum(), equal=equal.sum()))
             if winners_pay_bids(*(int(found[name][0].as_py() or 0) for name in found.column_names)):
                 return "first", "prices"
         return "second", "default"
@@ -187,7 +199,7 @@ class BidLogs:
         """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""
         if name not in self.table.columns:
             return []
-        found = fetch(self.table.select(name).distinct().limit(_MOST_DISTINCT))
+        found = fetch(self.rows.select(name).distinct().limit(_MOST_DISTINCT))
         return sorted(set(found[name].to_pylist()) - {None, ""})
 
 

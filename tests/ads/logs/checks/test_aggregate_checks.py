@@ -24,7 +24,7 @@ from bad_logs import (
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks import check_queries
 from coterie.ads.logs.checks.aggregate_checks import LogSums, aggregate_faults, median_amount
-from coterie.ads.logs.checks.check_queries import checked_rows, read_amounts
+from coterie.ads.logs.checks.check_queries import read_amounts
 from coterie.ads.logs.checks.check_rules import row_rules
 from coterie.ads.logs.checks.log_checks import check_logs
 
@@ -85,7 +85,7 @@ def weighted_bids(names, amounts, weights):
         "weight": [float(w) for w in weights],
     }
     logs = open_logs(ibis.memtable(pa.table(log)))
-    table = checked_rows(logs)
+    table = logs.rows
     return logs, table, row_rules(table, logs)
 
 

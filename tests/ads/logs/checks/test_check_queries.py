@@ -23,7 +23,6 @@ from coterie.ads.logs.checks import check_queries, log_checks
 from coterie.ads.logs.checks.check_queries import (
     amounts_query,
     cells_query,
-    checked_rows,
     examples_query,
     repeats_query,
 )
@@ -112,7 +111,7 @@ def test_queries_compile_for_spark():
     ibis.pyspark  # noqa: B018 — the backend brings the settings its compiler reads
     for rows in (good_rows(), everywhere(weight="1.5", bid_micros="12"), good_cells()):
         logs = BadLog(rows, 0).open()
-        table = checked_rows(logs)
+        table = logs.rows
         rules = row_rules(table, logs)
         queries = [cells_query(table, rules, logs), examples_query(table, dict(enumerate(rules)))]
         queries += [amounts_query(table, rules, logs, name) for name in (None, "ash")]

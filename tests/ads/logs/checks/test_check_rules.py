@@ -21,9 +21,6 @@ from bad_logs import (
 )
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks import check_queries
-from coterie.ads.logs.checks.check_queries import (
-    checked_rows,
-)
 from coterie.ads.logs.checks.check_rules import row_rules
 
 BIG = 2**63 - 1
@@ -71,7 +68,7 @@ TYPES = pa.schema(
 def test_rules_count_what_plain_python_counts(rows):
     """Values are null, negative, small or the largest integers."""
     logs = open_logs(ibis.memtable(pa.Table.from_pylist(rows, schema=TYPES)))
-    table = checked_rows(logs)
+    table = logs.rows
     rules = row_rules(table, logs)
     cells = check_queries.read_cells(table, rules, logs)
     counts = {

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from coterie.ads.logs.amount_codes import MOST_MICROS, by_bisection
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs, priced_wins
-from coterie.ads.logs.checks.check_rules import WRITTEN, RowRule
+from coterie.ads.logs.checks.check_rules import RowRule
 from coterie.ads.logs.checks.faults import LONGEST_EXAMPLE
 from coterie.tables.engines import fetch
 
@@ -33,7 +33,6 @@ __all__ = [
     "RowCells",
     "amounts_query",
     "cells_query",
-    "checked_rows",
     "examples_query",
     "person_columns",
     "raw_table",
@@ -119,21 +118,6 @@ def raw_table(logs: BidLogs) -> ir.Table:
         named = _parent(node.parent.to_expr())
         return raw if named is None else named
     return raw
-
-
-def checked_rows(logs: BidLogs) -> ir.Table:
-    """Return the canonical columns, and ``written_X`` for each X that may be unreadable."""
-    raw = _parent(logs.table)
-    if raw is None:
-        return logs.table
-    values = {name: value.to_expr() for name, value in logs.table.op().values.items()}
-    written = {
-        WRITTEN + name: raw[source]
-        for name, value in values.items()
-        for source in _fields(value, raw)
-        if _may_be_unreadable(raw[source].type(), value.type(), logs.reading.is_json)
-    }
-    return raw.select(**values, **written)
 
 
 def amounts_query(
@@ -280,13 +264,6 @@ def _parent(table: ir.Table) -> ir.Table | None:
     return node.parent.to_expr() if isinstance(node, Project) else None
 
 
-def _fields(value: Any, raw: ir.Table) -> set[str]:
-    """Return the columns of a table that an expression reads."""
-    from ibis.expr.operations import Field
-
-    return {field.name for field in value.op().find(Field) if field.rel == raw.op()}
-
-
 def _numbered(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
     """Return the sorted distinct names and the index of each row's name, −1 if null.
 
@@ -300,18 +277,6 @@ def _numbered(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
     rank = np.full(len(names) + 1, -1)
     rank[order] = np.arange(len(names))
     return [names[i] for i in order], rank[encoded.indices.fill_null(-1).to_numpy()]
-
-
-def _may_be_unreadable(original: Any, canonical: Any, is_json: bool) -> bool:
-    if canonical.is_date():
-        return not original.is_temporal()
-    if canonical.is_floating():
-        return not original.is_numeric()
-    if canonical.is_integer():
-        return not original.is_integer()
-    if canonical.is_string():
-        return is_json and original.is_string()  # a list is not a text
-    return not (canonical.is_boolean() and original.is_boolean())
 
 
 def _values(rows: ir.Table, logs: BidLogs) -> dict[str, Any]:

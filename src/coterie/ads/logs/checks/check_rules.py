@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Any
 from coterie.ads.logs.amount_codes import MOST_MICROS
 from coterie.ads.logs.bid_logs import AUCTIONS, SLACK, BidLogs, priced_wins
 from coterie.ads.logs.log_columns import MISSING_TEXTS, SUMS
+from coterie.ads.logs.stored_rows import WRITTEN
 from coterie.tables.engines import is_written_as
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["FIRST_DAY", "LAST_DAY", "WRITTEN", "RowRule", "row_rules"]
+__all__ = ["FIRST_DAY", "LAST_DAY", "RowRule", "row_rules"]
 
 #: Days outside this range are implausible.
 FIRST_DAY = datetime.date(2000, 1, 1)
 LAST_DAY = datetime.date(2100, 12, 31)
-
-#: Prefix of the columns with the original values of the log.
-WRITTEN = "written_"
 
 #: Weighted counts are sums of floats.
 _ROUNDING = 1e-9

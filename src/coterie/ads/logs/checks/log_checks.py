@@ -21,7 +21,6 @@ from coterie.ads.logs.checks.aggregate_checks import (
 )
 from coterie.ads.logs.checks.check_queries import (
     EXAMPLES,
-    checked_rows,
     examples_query,
     person_columns,
     raw_table,
@@ -29,9 +28,10 @@ from coterie.ads.logs.checks.check_queries import (
     read_cells,
     repeats_query,
 )
-from coterie.ads.logs.checks.check_rules import WRITTEN, RowRule, row_rules
+from coterie.ads.logs.checks.check_rules import RowRule, row_rules
 from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, fault_of
 from coterie.ads.logs.checks.reading_checks import reading_faults
+from coterie.ads.logs.stored_rows import WRITTEN
 from coterie.errors import TableError
 from coterie.runtime.wording import number_of
 from coterie.tables.engines import fetch
@@ -150,7 +150,7 @@ def check_logs(logs: BidLogs) -> LogCheck:
     >>> check.ok, check.overview.counted_rows
     (False, 2)
     """
-    rows = checked_rows(logs)
+    rows = logs.rows
     rules = row_rules(rows, logs)
     log.info("Checking every row")
     amounts = read_amounts(rows, rules, logs)
