@@ -26,15 +26,14 @@ from benchmarks.results import (
     lane_heights,
     seconds_text,
 )
-from coterie.consensus.robust.votes import Votes
+from coterie.consensus.robust import Votes
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.generate import make_partitions, planted_partitions
 from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.divided import divided_factor, l1_distance
-from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.relaxation.spectral import least_squares_factor, round_by_kmeans, round_by_pivoted_qr
 from coterie.search.median_search import Start, median_search
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from coterie.inspection.scores import clustering_accuracy
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.relaxation.admm import minimise, robust_factor
 from coterie.relaxation.gpu import GpuSolver, gpu_robust_factor, required_gpu_bytes
-from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.rounding import round_by_pivoted_qr
+from coterie.relaxation.spectral import least_squares_factor, round_by_pivoted_qr
 from coterie.runtime.devices import gpu_memory, gpu_obstacle, readable_bytes
 
 if TYPE_CHECKING:

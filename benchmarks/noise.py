@@ -30,7 +30,7 @@ from benchmarks.results import (
     short_text,
 )
 from coterie.consensus import OneHotKMeans
-from coterie.consensus.robust.robust_consensus import RobustConsensus
+from coterie.consensus.robust import RobustConsensus
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.generate import planted_partitions
 from coterie.errors import CoterieError

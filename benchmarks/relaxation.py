@@ -22,7 +22,7 @@ from coterie.counts.coassociation import TupleCoassociation, tuple_coassociation
 from coterie.ensembles.generate import planted_partitions
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.admm import required_bytes, robust_factor
-from coterie.relaxation.least_squares import least_squares_factor
+from coterie.relaxation.spectral import least_squares_factor
 from coterie.runtime.devices import map_row_blocks, on_one_thread, readable_bytes
 
 SIZES = (2_000, 5_000, 10_000, 20_000, 40_000)

@@ -253,7 +253,7 @@ def _load_relaxation(path: Path, n_clusters: int) -> tuple[Any, NDArray[np.float
     """Return the co-association M of u tuples and the start (u, K)."""
     from coterie.counts.coassociation import tuple_coassociation
     from coterie.labels.tuples import as_label_tuples
-    from coterie.relaxation.least_squares import least_squares_factor
+    from coterie.relaxation.spectral import least_squares_factor
 
     tuples = as_label_tuples(load_labels(path)[0])
     equal = np.ones(tuples.n_partitions)

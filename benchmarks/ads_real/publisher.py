@@ -32,7 +32,7 @@ from coterie.ads.histograms.ipinyou import PublicData, files_of, read_columns
 from coterie.ads.segments.graph_clusters import normalised_cuts
 from coterie.ads.segments.similarity import ks_graph
 from coterie.ads.segments.text_view import text_clusters
-from coterie.consensus.robust.robust_consensus import RobustConsensus
+from coterie.consensus.robust import RobustConsensus
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import ignore_label_warnings
 

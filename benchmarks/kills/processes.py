@@ -26,7 +26,7 @@ _CONTEXT.set_forkserver_preload(
         "coterie.ads.report.contents",
         "coterie.ads.report.rendering",
         "coterie.cli.program",
-        "coterie.consensus.robust.robust_consensus",
+        "coterie.consensus.robust",
         "coterie.estimators.clusterer",
         "coterie.inspection.report.consensus_page",
         "ibis.backends.duckdb",

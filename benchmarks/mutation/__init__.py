@@ -27,7 +27,7 @@ MODULES = [
         for folder in ("labels", "counts", "search")
         for path in sorted((SOURCES / folder).glob("[a-z]*.py"))
     ),
-    "consensus/robust/camps.py",
+    "consensus/camps.py",
 ]
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 _SHOWN = ("module", "line", "kind", "before", "after")

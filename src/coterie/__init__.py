@@ -62,13 +62,13 @@ if TYPE_CHECKING:
     from coterie.consensus import OneHotKMeans as OneHotKMeans
     from coterie.consensus import PropagatedConsensus as PropagatedConsensus
     from coterie.consensus import WeightedConsensus as WeightedConsensus
-    from coterie.consensus.diagnostics import cluster_consensus as cluster_consensus
-    from coterie.consensus.diagnostics import item_consensus as item_consensus
-    from coterie.consensus.diagnostics import partition_report as partition_report
-    from coterie.consensus.diagnostics import point_report as point_report
-    from coterie.consensus.facts import summary as summary
     from coterie.consensus.hierarchies import consensus_linkage as consensus_linkage
-    from coterie.consensus.robust.robust_consensus import RobustConsensus as RobustConsensus
+    from coterie.consensus.results import cluster_consensus as cluster_consensus
+    from coterie.consensus.results import item_consensus as item_consensus
+    from coterie.consensus.results import partition_report as partition_report
+    from coterie.consensus.results import point_report as point_report
+    from coterie.consensus.results import summary as summary
+    from coterie.consensus.robust import RobustConsensus as RobustConsensus
     from coterie.counts.coassociation import coassociation as coassociation
     from coterie.datasets.loading import load_dataset as load_dataset
     from coterie.datasets.loading import load_views as load_views

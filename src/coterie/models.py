@@ -46,7 +46,7 @@ from coterie.runtime.atomic_files import atomic_file
 #: The types that a model file may hold: the stable name in files, and where the class is now.
 #: Classes and modules may move and change names; the names on the left never change.
 STORABLE_TYPES = {
-    "RobustConsensus": "coterie.consensus.robust.robust_consensus:RobustConsensus",
+    "RobustConsensus": "coterie.consensus.robust:RobustConsensus",
     "L2Consensus": "coterie.consensus:L2Consensus",
     "OneHotKMeans": "coterie.consensus:OneHotKMeans",
     "KMeansConsensus": "coterie.consensus:KMeansConsensus",
@@ -80,8 +80,8 @@ STORABLE_TYPES = {
     "Memberships": "coterie.labels.soft:Memberships",
     "LabelTuples": "coterie.labels.tuples:LabelTuples",
     "ClusterTables": "coterie.counts.cluster_tables:ClusterTables",
-    "KChoice": "coterie.consensus.robust.choice_of_k:KChoice",
-    "Dissent": "coterie.consensus.robust.camps:Dissent",
+    "KChoice": "coterie.consensus.choice_of_k:KChoice",
+    "Dissent": "coterie.consensus.camps:Dissent",
     "AdForecaster": "coterie.ads.fitting.forecaster:AdForecaster",
     "Choice": "coterie.ads.forecasts.fitted_market:Choice",
     "Calibration": "coterie.ads.forecasts.calibration:Calibration",

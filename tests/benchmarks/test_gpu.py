@@ -6,7 +6,7 @@ import pytest
 from benchmarks import gpu
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.relaxation.admm import minimise, robust_factor
-from coterie.relaxation.least_squares import least_squares_factor
+from coterie.relaxation.spectral import least_squares_factor
 
 
 @pytest.mark.filterwarnings("ignore:.*stopped after:UserWarning")

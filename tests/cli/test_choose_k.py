@@ -8,7 +8,7 @@ import pytest
 from answers import assert_one_line
 from coterie import choose_k
 from coterie.cli.inputs import read_features, read_labels
-from coterie.consensus.facts import k_facts
+from coterie.consensus.results import k_facts
 from coterie.inspection.stability import resampled_ensembles
 
 

@@ -1,7 +1,5 @@
 """Must-link and cannot-link: every pair holds, the votes are the most possible, refusals."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

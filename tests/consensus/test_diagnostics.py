@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 import coterie as ct
-from coterie.consensus.diagnostics import fitted_rows
+from coterie.consensus.results import fitted_rows
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import mirkin_distance
 from label_matrices import label_matrices, pair_votes, weights_for

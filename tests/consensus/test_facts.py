@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 import coterie as ct
 from consensus_pages import read_page
 from coterie.cli.summary import Run, print_summary
-from coterie.consensus.facts import (
+from coterie.consensus.results import (
     CampFacts,
     Summary,
     VoteFacts,

@@ -1,7 +1,5 @@
 """The consensus of hierarchies: identities, random trees, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

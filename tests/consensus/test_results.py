@@ -12,8 +12,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import NotFittedError
 
 import coterie as ct
-from coterie.consensus.diagnostics import PartitionRow
-from coterie.consensus.results import ConsensusResults
+from coterie.consensus.results import ConsensusResults, PartitionRow
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 
 COLUMNS = [f"run {v}" for v in range(10)]

@@ -16,7 +16,7 @@ from coterie.inspection.stability import (
     resampled_ensembles,
 )
 from coterie.labels.tuples import as_label_tuples
-from coterie.relaxation.least_squares import least_squares_spectrum
+from coterie.relaxation.spectral import least_squares_spectrum
 
 pytestmark = pytest.mark.filterwarnings("ignore:all . partitions are the same")
 

@@ -22,7 +22,7 @@ from coterie.relaxation.admm import (
     required_bytes,
     robust_factor,
 )
-from coterie.relaxation.least_squares import least_squares_factor
+from coterie.relaxation.spectral import least_squares_factor
 
 
 def problem(P, K, compressed=True):

@@ -13,7 +13,7 @@ from coterie.labels.tuples import as_label_tuples, compress_labels
 from coterie.relaxation import divided
 from coterie.relaxation.admm import least_squares_result, robust_factor
 from coterie.relaxation.divided import divided_factor
-from coterie.relaxation.least_squares import least_squares_factor
+from coterie.relaxation.spectral import least_squares_factor
 
 
 def problem(P, K, weights=None):

@@ -14,8 +14,7 @@ from coterie.relaxation.gpu import (
     required_gpu_bytes,
     strip_table,
 )
-from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.rounding import round_by_pivoted_qr
+from coterie.relaxation.spectral import least_squares_factor, round_by_pivoted_qr
 from coterie.runtime.devices import gpu_memory, gpu_obstacle
 
 on_gpu = pytest.mark.skipif(bool(gpu_obstacle()), reason=f"no GPU to test on: {gpu_obstacle()}")

@@ -1,4 +1,4 @@
-"""Normalised cuts with multiplicities: of a weighted graph, and of a bipartite one."""
+"""Eigenpairs, least squares, normalised cuts, and rounding."""
 
 import numpy as np
 import pytest
@@ -8,17 +8,29 @@ from scipy.sparse import block_diag, csr_array
 from scipy.sparse.linalg import ArpackNoConvergence
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import normalize
 
 import coterie as ct
+from coterie import coassociation, planted_partitions
+from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation import spectral
 from coterie.relaxation.spectral import (
+    dense_eigenpairs,
+    krylov_eigenpairs,
+    lanczos_eigenpairs,
+    least_squares_factor,
+    least_squares_spectrum,
     normalized_cut_rows,
+    refined_eigenpairs,
+    round_by_kmeans,
+    round_by_pivoted_qr,
     spectral_labels,
     transfer_cut,
     transfer_embedding,
 )
+from soft_memberships import soft_partitions
 
 
 def blobs(n=90, seed=0):
@@ -184,3 +196,191 @@ def test_lanczos_and_lapack_agree(monkeypatch, shape, fails):
     for seed in range(3):
         found = rows(seed)
         np.testing.assert_allclose(found @ found.T, dense @ dense.T, atol=1e-6)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_factor_is_the_best_approximation_of_m(monkeypatch, dense, weighted):
+    """F Fᵀ equals the K leading eigenpairs of M, by either eigensolver, for any weights."""
+    if not dense:
+        monkeypatch.setattr(spectral, "_DENSE_TABLES_UP_TO", 0)
+    P, _ = planted_partitions([50, 30, 20], 9, 3, 0.3, random_state=0)
+    weights = np.arange(1.0, 10.0) if weighted else np.ones(9)
+    tuples = as_label_tuples(P)
+    F = tuples.expand(least_squares_factor(tuples, weights[tuples.partition_order], 3))
+    values, vectors = np.linalg.eigh(coassociation(P, weights))
+    best = (vectors[:, -3:] * values[-3:]) @ vectors[:, -3:].T
+    assert np.abs(F @ F.T - best).max() < 1e-8
+
+
+def test_spectrum_is_that_of_m():
+    """The eigenvalues of the small matrix are the leading eigenvalues of M."""
+    P, _ = planted_partitions([50, 30], 7, 2, 0.2, random_state=1)
+    tuples = as_label_tuples(P)
+    _, values = least_squares_spectrum(tuples, np.ones(7), 6)
+    assert np.allclose(values, np.linalg.eigvalsh(coassociation(P))[::-1][:6])
+
+
+def test_partitions_of_weight_zero_are_ignored():
+    """A weight of zero equals removing the partition."""
+    P, _ = planted_partitions([50, 30], 7, 2, 0.2, random_state=1)
+    weights = np.array([1.0, 1, 1, 1, 1, 0, 0])
+    all_seven, five = as_label_tuples(P), as_label_tuples(P[:, :5])
+    F = all_seven.expand(least_squares_factor(all_seven, weights[all_seven.partition_order], 2))
+    G = five.expand(least_squares_factor(five, np.ones(5), 2))
+    assert np.allclose(F @ F.T, G @ G.T)
+
+
+def test_rank_below_k_gives_zero_columns():
+    """More columns than M has rank are zero, not noise."""
+    tuples = as_label_tuples([[0, 0], [0, 0], [1, 1], [1, 1]])
+    F = least_squares_factor(tuples, np.ones(2), 2)
+    assert np.allclose(F @ F.T, np.eye(2))
+    wide = least_squares_factor(as_label_tuples([[0, 0], [1, 1]]), np.ones(2), 4)
+    assert np.abs(wide[:, 2:]).max() == 0
+
+
+@given(P=soft_partitions(missing=False))
+@settings(max_examples=20, deadline=None)
+def test_factor_of_soft_partitions_gives_m(P):
+    """F Fᵀ of full rank is M if no mass is missing."""
+    tuples = as_label_tuples(P)
+    F = least_squares_factor(tuples, np.ones(len(P)), tuples.n_columns)
+    F = tuples.expand(F)
+    assert F @ F.T == pytest.approx(coassociation(P), abs=1e-9)
+
+
+@pytest.fixture(params=[5_000, 100], ids=["all rows", "sample"])
+def factor(request, monkeypatch):
+    """A rotated, noisy indicator of three clusters, below or above the sample size."""
+    monkeypatch.setattr(spectral, "_SAMPLE", request.param)
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, 600, p=[0.6, 0.3, 0.1])
+    H = np.eye(3)[y] / np.sqrt(np.bincount(y))[None]
+    rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    return (H + rng.normal(0, 0.05 * H.max(), H.shape) * H.max(axis=1, keepdims=True)) @ rotation, y
+
+
+def test_both_find_the_clusters(factor):
+    """Pivoted QR and k-means find the clusters, even above the sample size."""
+    F, y = factor
+    weights = np.ones(len(F))
+    assert adjusted_rand_score(y, round_by_pivoted_qr(F, weights)) > 0.98
+    assert adjusted_rand_score(y, round_by_kmeans(F * 100, weights, 3, 0)) > 0.9
+
+
+def test_fewer_distinct_rows_than_clusters_give_fewer_labels():
+    """Two distinct rows give two clusters, without a warning."""
+    F = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5, axis=0)
+    assert set(round_by_kmeans(F, np.ones(10), 4, 0)) == {0, 1}
+
+
+def test_samples_respect_weights(monkeypatch):
+    """With very unequal weights, k-means on a sample is near k-means on all rows."""
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(4000, 3)), rng.pareto(0.8, 4000) + 1e-3
+
+    def inertia(labels):
+        total = 0.0
+        for cluster in range(labels.max() + 1):
+            own = labels == cluster
+            centre = np.average(rows[own], axis=0, weights=weights[own])
+            total += weights[own] @ ((rows[own] - centre) ** 2).sum(axis=1)
+        return total
+
+    whole = inertia(round_by_kmeans(rows, weights, 5, 0))
+    monkeypatch.setattr(spectral, "_SAMPLE", 1000)
+    assert inertia(round_by_kmeans(rows, weights, 5, 0)) < 1.1 * whole
+
+
+def test_weights_equal_repetition():
+    """A row of weight 3 counts as three rows."""
+    rng = np.random.default_rng(1)
+    F, weights = rng.normal(size=(60, 2)), rng.integers(1, 4, 60)
+    repeated = np.repeat(F, weights, axis=0)
+    inertia = []
+    for rows, w, z in (
+        (repeated, np.ones(len(repeated)), round_by_kmeans(repeated, np.ones(len(repeated)), 3, 0)),
+        (F, weights, round_by_kmeans(F, weights.astype(float), 3, 0)),
+    ):
+        centres = [np.average(rows[z == k], axis=0, weights=w[z == k]) for k in range(3)]
+        inertia.append((w * ((rows - np.array(centres)[z]) ** 2).sum(axis=1)).sum())
+    assert inertia[0] == pytest.approx(inertia[1], rel=1e-6)
+
+
+@pytest.fixture
+def matrix():
+    """A symmetric matrix with three large eigenvalues and large negative ones."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.normal(size=(80, 80)))[0]
+    values = np.concatenate([[9.0, 7.0, 5.0], rng.uniform(-1, 1, 75), [-4.0, -6.0]])
+    return (Q * values) @ Q.T
+
+
+def check(matrix, vectors, values, tolerance):
+    """Compare with the three largest pairs of the matrix."""
+    assert np.allclose(values, [9, 7, 5], atol=tolerance)
+    assert np.abs(matrix @ vectors - vectors * values).max() < tolerance
+    assert np.allclose(vectors.T @ vectors, np.eye(3), atol=tolerance)
+
+
+def test_dense_and_lanczos_find_the_algebraically_largest(matrix):
+    """Both solvers give the three largest pairs in falling order, not the negative ones."""
+    check(matrix, *dense_eigenpairs(matrix, 3), 1e-10)
+    check(matrix, *lanczos_eigenpairs(lambda x: matrix @ x, 80, 3, np.ones(80)), 1e-8)
+
+
+def test_lanczos_can_start_from_an_eigenvector():
+    """A start that is an eigenvector, as a constant vector often is, does not stop it."""
+    A = np.ones((30, 30)) + 5 * np.diag(np.arange(30) % 2)
+    values = lanczos_eigenpairs(lambda x: A @ x, 30, 2, np.ones(30))[1]
+    assert np.allclose(values, np.linalg.eigvalsh(A)[::-1][:2])
+
+
+def test_refinement_converges_from_a_rough_block(matrix):
+    """Power steps with Rayleigh–Ritz reach the tolerance."""
+    rng = np.random.default_rng(1)
+    exact = dense_eigenpairs(matrix, 3)[0]
+    rough = np.column_stack([exact + 0.1 * rng.normal(size=exact.shape), rng.normal(size=(80, 5))])
+    block, values, _, met = refined_eigenpairs(
+        matrix @ rough, lambda x: matrix @ x, 3, 1e-9, max_steps=200
+    )
+    assert met
+    check(matrix, block[:, :3], values[:3], 1e-6)
+    assert not refined_eigenpairs(rough, lambda x: matrix @ x, 3, 1e-12, max_steps=1)[3]
+
+
+def test_krylov_converges_from_any_start(matrix):
+    """The block stays orthonormal; vectors within the tolerance need no further product."""
+    guess = np.linalg.qr(np.random.default_rng(1).normal(size=(80, 8)))[0]
+    block, values, met = krylov_eigenpairs(
+        guess, matrix @ guess, lambda x: matrix @ x, 3, 1e-10, max_products=9
+    )
+    assert met
+    check(matrix, block[:, :3], values[:3], 1e-8)
+    assert np.allclose(block.T @ block, np.eye(8), atol=1e-12)
+    block, values, met = krylov_eigenpairs(block, matrix @ block, pytest.fail, 3, 1e-8, 2)
+    assert met
+    check(matrix, block[:, :3], values[:3], 1e-8)
+
+
+def test_krylov_is_exact_in_the_full_space(matrix):
+    """If the spans fill the space, the pairs are exact and no column is added."""
+    A = matrix[:10, :10]
+    X = np.linalg.qr(np.random.default_rng(3).normal(size=(10, 4)))[0]
+    block, values, _ = krylov_eigenpairs(X, A @ X, lambda x: A @ x, 3, 0.0, max_products=6)
+    assert np.allclose(values[:3], np.linalg.eigvalsh(A)[::-1][:3], atol=1e-12)
+    assert np.abs(A @ block[:, :3] - block[:, :3] * values[:3]).max() < 1e-12
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_dense_finds_all_pairs_if_lapack_misses_some(matrix, monkeypatch, fails):
+    """If LAPACK fails, or returns too few pairs of a subset, the full spectrum is computed."""
+
+    def short(A, subset_by_index):
+        if fails:
+            raise np.linalg.LinAlgError("Internal Error")
+        return np.empty(0), np.empty((len(A), 0))
+
+    monkeypatch.setattr("coterie.relaxation.spectral.eigh", short)
+    check(matrix, *dense_eigenpairs(matrix, 3), 1e-10)

@@ -89,8 +89,8 @@ def choose_k(
     outputs = Outputs(picture=plot)
     ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(source)
-    from coterie.consensus.facts import k_facts
-    from coterie.consensus.robust.choice_of_k import default_ks
+    from coterie.consensus.choice_of_k import default_ks
+    from coterie.consensus.results import k_facts
     from coterie.inspection.choose_k import choose_k as choose
     from coterie.inspection.stability import resampled_ensembles
 

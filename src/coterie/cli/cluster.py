@@ -183,7 +183,7 @@ def cluster(
         seconds = time.perf_counter() - started
         outputs.write_consensus(estimator, P, names, read.ids, described, kept)
         tests = run_factor_tests(estimator.labels_, factor_values, seed, coded)
-    from coterie.consensus.facts import consensus_facts
+    from coterie.consensus.results import consensus_facts
 
     agreement = getattr(estimator, "view_agreement_", None)
     run = Run(

@@ -145,7 +145,7 @@ def consensus(
         raise typer.BadParameter(
             "factors are tested in memory; add --engine none", param_hint="'--factors'"
         )
-    from coterie.consensus.facts import consensus_facts, table_facts
+    from coterie.consensus.results import consensus_facts, table_facts
 
     with shown_notes() as notes, progress_unless(quiet):
         started = time.perf_counter()

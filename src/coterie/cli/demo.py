@@ -57,7 +57,7 @@ def demo(
     """
     import numpy as np
 
-    from coterie.consensus.facts import consensus_facts
+    from coterie.consensus.results import consensus_facts
     from coterie.estimators.clusterer import ConsensusClusterer
     from coterie.inspection.scores import adjusted_rand_index
 

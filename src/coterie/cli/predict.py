@@ -48,7 +48,7 @@ def predict(
     """
     import numpy as np
 
-    from coterie.consensus.diagnostics import partition_names
+    from coterie.consensus.results import partition_names
     from coterie.models import load_model
 
     outputs = Outputs(output)

@@ -13,7 +13,7 @@ from coterie.cli.layout import counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coterie.consensus.facts import CampFacts, ConsensusFacts
+    from coterie.consensus.results import CampFacts, ConsensusFacts
     from coterie.inspection.factor_tests import FactorTests
 
 # The summary lists at most this many; JSON has all.
@@ -79,7 +79,7 @@ def print_summary(run: Run) -> None:
     """Print a run for people on the standard output stream."""
     from rich.text import Text
 
-    from coterie.consensus.facts import heading, summary_lines
+    from coterie.consensus.results import heading, summary_lines
 
     console, facts = layout.stdout_console(), run.facts
     console.print(Text.assemble((run.input, "bold"), f": {heading(facts)}"), soft_wrap=True)

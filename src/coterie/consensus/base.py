@@ -12,7 +12,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,26 +25,34 @@ from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.consensus.constraints import Links, check_links, enforce_links
 from coterie.consensus.parameters import check_n_clusters
 from coterie.consensus.results import ConsensusResults
-from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.labels.append import append_partitions
 from coterie.labels.encode import (
     LabelMatrix,
     are_memberships,
     as_label_matrix,
     encode_like,
+    refuse_other_rows,
     renumber_by_size,
+    row_index_of,
     warn_if_transposed,
     warn_of_ids,
 )
-from coterie.labels.row_index import refuse_other_rows, row_index_of
 from coterie.labels.soft import Memberships, as_memberships, memberships_like
-from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships, known_tuples
+from coterie.labels.tuples import (
+    LabelTuples,
+    append_partitions,
+    compress_labels,
+    compress_memberships,
+    known_tuples,
+)
 from coterie.runtime.messages import shows_stages
 from coterie.runtime.wording import short_repr
+
+if TYPE_CHECKING:
+    from coterie.consensus.robust import Votes
 
 _log = logging.getLogger(__name__)
 
@@ -368,12 +376,13 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         """Return K, checked; if it is None, the number that the weighted partitions recommend."""
         if self.n_clusters is not None:
             return check_n_clusters(self.n_clusters, tuples)
+        from coterie.consensus.robust import Votes  # it builds on this module
+
         return self._choose_n_clusters(Votes.from_tuples(tuples, partition_weights))
 
     def _choose_n_clusters(self, votes: Votes) -> int:
         """Return the recommended number of clusters; keep the comparison in ``k_choice_``."""
-        # it builds on this module
-        from coterie.consensus.robust.choice_of_k import choose_n_clusters, warn_if_weak
+        from coterie.consensus.choice_of_k import choose_n_clusters, warn_if_weak
 
         if votes.tuples.n_points < 2:
             return 1

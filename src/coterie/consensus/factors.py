@@ -34,7 +34,7 @@ from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.encode import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.least_squares import least_squares_factor
+from coterie.relaxation.spectral import least_squares_factor
 from coterie.runtime.devices import map_row_blocks, on_one_thread
 from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
 from coterie.runtime.wording import short_repr

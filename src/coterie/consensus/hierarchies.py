@@ -11,9 +11,8 @@ from scipy.cluster.hierarchy import cophenet, is_monotonic, is_valid_linkage, li
 from scipy.spatial.distance import squareform
 
 from coterie.arrays import Floats, Ints
+from coterie.consensus.camps import Dissent, GroupMoments, divide_into_camps, warn_of_dissent
 from coterie.consensus.parameters import check_size
-from coterie.consensus.robust.camps import Dissent, GroupMoments, divide_into_camps
-from coterie.consensus.robust.votes import check_weighting, warn_of_dissent
 from coterie.counts.coassociation import check_partition_weights
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import short_repr
@@ -33,7 +32,7 @@ class LinkageConsensus:
         leaves, of the ranks at which they are joined.
     weights : (T,)
         The weight of each hierarchy in the tree.
-    dissent : :class:`~coterie.consensus.robust.camps.Dissent`
+    dissent : :class:`~coterie.consensus.camps.Dissent`
         Correlation of every pair of hierarchies, and the camps of those that agree beyond chance.
     """
 
@@ -128,10 +127,11 @@ def consensus_linkage(
     trees = _check_linkages(linkages, max_points)
     ranks = np.stack([cophenet(rank_heights(tree)) for tree in trees])
     dissent = replace(_camps_of_hierarchies(1.0 - ranks, len(trees[0]) + 1), names=names)
-    check_weighting(weights)
     if isinstance(weights, str):
         if weights != "agreement":
-            raise InvalidParameterError("weights='learned' is for partitions; give 'agreement'")
+            raise InvalidParameterError(
+                f"weights={weights!r}: give 'agreement', None, or one number for each hierarchy"
+            )
         warn_of_dissent(dissent)
         used = dissent.weights
     else:

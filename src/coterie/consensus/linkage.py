@@ -26,8 +26,7 @@ from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.encode import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.rounding import round_by_kmeans
-from coterie.relaxation.spectral import transfer_embedding
+from coterie.relaxation.spectral import round_by_kmeans, transfer_embedding
 from coterie.runtime.devices import map_row_blocks
 
 Linkage = Literal["average", "single", "complete"]

@@ -20,10 +20,12 @@ from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.eigenpairs import dense_eigenpairs
-from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.rounding import round_by_kmeans
-from coterie.relaxation.spectral import spectral_labels
+from coterie.relaxation.spectral import (
+    dense_eigenpairs,
+    least_squares_factor,
+    round_by_kmeans,
+    spectral_labels,
+)
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import ignore_duplicate_points_warning
 from coterie.runtime.wording import short_repr

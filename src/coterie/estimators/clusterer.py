@@ -14,12 +14,11 @@ from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.arrays import AnyArray, Floats
-from coterie.consensus.diagnostics import partition_names
+from coterie.consensus.choice_of_k import FeatureSample
 from coterie.consensus.parameters import check_choice
 from coterie.consensus.registry import make_consensus
-from coterie.consensus.results import ConsensusResults
-from coterie.consensus.robust.feature_indices import FeatureSample
-from coterie.consensus.robust.robust_consensus import RobustConsensus
+from coterie.consensus.results import ConsensusResults, partition_names
+from coterie.consensus.robust import RobustConsensus
 from coterie.ensembles.generate import Ensemble, fit_ensemble
 from coterie.ensembles.input_checks import check_finite, check_row_weights, refuse_text
 from coterie.ensembles.scalings import (
@@ -30,8 +29,7 @@ from coterie.ensembles.scalings import (
     unequal_spread,
 )
 from coterie.errors import InvalidParameterError
-from coterie.labels.encode import as_label_matrix
-from coterie.labels.row_index import row_index_of
+from coterie.labels.encode import as_label_matrix, row_index_of
 from coterie.runtime.messages import ignore_label_warnings, shows_stages
 
 _log = logging.getLogger(__name__)
@@ -202,7 +200,7 @@ class ConsensusClusterer(RunsClusterer):
     confidence_ : (n,) in [0, 1]
         Estimated probability that the label is right: that of the cluster in
         :meth:`predict_proba`. 0 for points without a label.
-    k_choice_ : :class:`~coterie.consensus.robust.choice_of_k.KChoice`
+    k_choice_ : :class:`~coterie.consensus.choice_of_k.KChoice`
         The comparison of numbers of clusters, if ``n_clusters`` is None.
     constraints_ : dict
         If ``fit`` had constraints: the numbers of ``must_link`` and ``cannot_link`` pairs, the rows

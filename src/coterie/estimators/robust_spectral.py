@@ -17,8 +17,7 @@ from coterie.counts.coassociation import TupleCoassociation
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.relaxation.admm import robust_factor
-from coterie.relaxation.eigenpairs import dense_eigenpairs
-from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.relaxation.spectral import dense_eigenpairs, round_by_kmeans, round_by_pivoted_qr
 from coterie.runtime.messages import shows_stages, warn_user
 
 _CLIPPED_FROM = 0.99  # quantile of |S|

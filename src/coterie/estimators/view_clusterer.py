@@ -11,13 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import AnyArray
-from coterie.consensus.robust.robust_consensus import RobustConsensus
+from coterie.consensus.robust import RobustConsensus
 from coterie.ensembles.generate import Ensemble
 from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
 from coterie.estimators.clusterer import RunsClusterer, notes_on_units, rows_with_weight
-from coterie.labels.row_index import row_index_of
+from coterie.labels.encode import row_index_of
 from coterie.multiview.view_input import check_same_views, named_views, view_scaling
 from coterie.runtime.messages import shows_stages
 

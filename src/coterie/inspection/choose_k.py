@@ -1,6 +1,6 @@
 """The public :func:`choose_k`: labels in any form, and criteria that need resampled points.
 
-The criteria of the votes, and the rule, are in :mod:`coterie.consensus.robust.choice_of_k`; those
+The criteria of the votes, and the rule, are in :mod:`coterie.consensus.choice_of_k`; those
 of resampled points, one ensemble for each K, in :mod:`coterie.inspection.stability`.
 """
 
@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from coterie.consensus.robust.choice_of_k import KChoice, choose_n_clusters, default_ks
-from coterie.consensus.robust.feature_indices import FeatureSample
-from coterie.consensus.robust.votes import Votes
+from coterie.consensus.choice_of_k import FeatureSample, KChoice, choose_n_clusters, default_ks
+from coterie.consensus.robust import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.ensembles.input_checks import check_features
 from coterie.errors import InvalidLabelsError, InvalidParameterError

@@ -18,8 +18,7 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import compress_labels
 from coterie.multiview.view_input import MultiViewMethod
-from coterie.relaxation.eigenpairs import dense_eigenpairs
-from coterie.relaxation.spectral import spectral_labels
+from coterie.relaxation.spectral import dense_eigenpairs, spectral_labels
 from coterie.runtime.messages import warn_user
 from coterie.runtime.wording import short_repr
 

@@ -42,8 +42,8 @@ import numpy as np
 
 from coterie.arrays import AnyArray, Floats
 from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes
-from coterie.relaxation.eigenpairs import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.relaxation.kernels import gap_sums, step_tile
+from coterie.relaxation.spectral import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.runtime.devices import map_in_threads, n_threads, on_one_thread, readable_bytes
 from coterie.runtime.wording import short_repr
 

@@ -182,7 +182,7 @@ def divided_factor(
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> from coterie.ensembles.generate import planted_partitions
-    >>> from coterie.relaxation.least_squares import least_squares_factor
+    >>> from coterie.relaxation.spectral import least_squares_factor
     >>> P, _ = planted_partitions([60, 40], 8, n_bad=0, noise=0.5, random_state=0)
     >>> tuples, equal = as_label_tuples(P), np.ones(8)
     >>> start = least_squares_factor(tuples, equal, 2)

@@ -27,7 +27,7 @@ from coterie.relaxation.admm import (
     RobustRelaxation,
     minimise,
 )
-from coterie.relaxation.eigenpairs import symmetric_part
+from coterie.relaxation.spectral import symmetric_part
 from coterie.runtime.devices import readable_bytes
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class GpuSolver:
     def _eigenpairs(self) -> tuple[Any, Any]:
         """Return the K largest eigenpairs of S B S in the block Krylov space of the last ones.
 
-        As :func:`~.eigenpairs.krylov_eigenpairs`; the small problem is solved on the host.
+        As :func:`~.spectral.krylov_eigenpairs`; the small problem is solved on the host.
         """
         torch, k, q = self.torch, self.k, self.block.shape[1]
         basis, image = self.block, self._gathered()

@@ -177,7 +177,7 @@ def test_older_scipy(monkeypatch):
         return eigsh(A, k=k, which=which, v0=v0, tol=tol, maxiter=maxiter)
 
     monkeypatch.setattr(graph_clusters, "eigsh", older)
-    monkeypatch.setattr("coterie.relaxation.eigenpairs.eigsh", older)
+    monkeypatch.setattr("coterie.relaxation.spectral.eigsh", older)
     graph, y = blocks(200, 150)
     assert_array_equal(normalised_cut(graph, 2), y)
 

@@ -18,7 +18,7 @@ from coterie.ads.segments.sources import (
 from coterie.ads.segments.text_view import description_vectors
 from coterie.ads.segments.views import View
 from coterie.consensus import L2Consensus
-from coterie.consensus.robust.robust_consensus import RobustConsensus
+from coterie.consensus.robust import RobustConsensus
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index
 from markets import EASY, QUICK, market

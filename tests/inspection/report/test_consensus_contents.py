@@ -8,7 +8,7 @@ import pytest
 
 import coterie as ct
 from consensus_pages import clustered_features, fitted
-from coterie.consensus.diagnostics import runner_up_clusters
+from coterie.consensus.results import runner_up_clusters
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.report import consensus_contents as module
 from coterie.inspection.report.consensus_contents import (

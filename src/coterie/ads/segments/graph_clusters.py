@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from coterie.ads.segments.text_vectors import scale_rows
 from coterie.errors import InvalidParameterError
 from coterie.labels.encode import renumber_by_appearance
-from coterie.relaxation.eigenpairs import (
+from coterie.relaxation.spectral import (
     dense_eigenpairs,
     eigsh_rng_option,
     refined_eigenpairs,

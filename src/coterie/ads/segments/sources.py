@@ -138,7 +138,7 @@ def consensus_function(consensus: Any, n_segments: int, random_state: int = 0) -
 
     The default uses the least-squares relaxation, because ADMM takes several times as long.
     """
-    from coterie.consensus.robust.robust_consensus import RobustConsensus
+    from coterie.consensus.robust import RobustConsensus
 
     if consensus is None:
         return RobustConsensus(n_segments, relaxation="l2", random_state=random_state)

@@ -11,13 +11,13 @@ from scipy.spatial.distance import squareform
 
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.base import label_probabilities
-from coterie.consensus.diagnostics import (
+from coterie.consensus.linkage import weighted_linkage
+from coterie.consensus.results import (
     cluster_consensus,
     fitted_consensus,
     fitted_rows,
     item_consensus,
 )
-from coterie.consensus.linkage import weighted_linkage
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.errors import InvalidLabelsError

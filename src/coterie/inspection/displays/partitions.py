@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import Bools, Floats, Ints
-from coterie.consensus.diagnostics import dissent_of, fitted_consensus, partition_names
+from coterie.consensus.results import dissent_of, fitted_consensus, partition_names
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.colours_and_axes import (
     BLUE,

@@ -16,10 +16,13 @@ import numpy as np
 
 import coterie
 from coterie.arrays import AnyArray, Floats
-from coterie.consensus.diagnostics import (
+from coterie.consensus.results import (
     ClusterRow,
+    ConsensusFacts,
     PartitionRow,
+    UncertainPoint,
     cluster_report,
+    consensus_facts,
     fitted_consensus,
     least_certain,
     partition_names,
@@ -27,13 +30,11 @@ from coterie.consensus.diagnostics import (
     row_index,
     runner_up_clusters,
 )
-from coterie.consensus.facts import ConsensusFacts, UncertainPoint, consensus_facts
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.coassociation import CoassociationDisplay
 from coterie.inspection.displays.partitions import PartitionAgreementDisplay
 from coterie.inspection.report.features import FeaturesPart, features_part
-from coterie.labels.encode import LabelMatrix
-from coterie.labels.row_index import refuse_other_rows, row_index_of
+from coterie.labels.encode import LabelMatrix, refuse_other_rows, row_index_of
 from coterie.runtime.wording import short_repr, visible
 
 #: The most points of the co-association, partitions of the agreement, and doubtful points.

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.consensus.facts import KFacts, bound_in_words, sizes_in_words
-from coterie.consensus.robust.feature_indices import indices_in_words
+from coterie.consensus.results import KFacts, bound_in_words, indices_in_words, sizes_in_words
 from coterie.inspection.displays.colours_and_axes import NO_LABEL, cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import CRITERIA
 from coterie.inspection.report.consensus_contents import (

@@ -295,7 +295,7 @@ def segment_settings(segments: str, consensus: str, seed: int) -> SegmentSetting
     """Return the settings for the options --segments, --consensus and --seed."""
     from coterie.ads.segments.settings import SegmentSettings
     from coterie.consensus import L2Consensus, OneHotKMeans
-    from coterie.consensus.robust.robust_consensus import RobustConsensus
+    from coterie.consensus.robust import RobustConsensus
 
     functions: dict[str, Any] = {
         "robust": None,  # the default of SegmentSettings, with the fast relaxation

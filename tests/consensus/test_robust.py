@@ -1,4 +1,6 @@
-"""RobustConsensus: the estimator, the answers it compares, and the one it returns."""
+"""RobustConsensus: the votes, the answers it compares, and the one it returns."""
+
+import warnings
 
 import numpy as np
 import pytest
@@ -8,9 +10,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import coterie as ct
-from coterie.consensus.robust import robust_consensus, votes
-from coterie.consensus.robust.robust_consensus import choose_answer
-from coterie.consensus.robust.votes import Sample, Votes, mean_agreement
+from coterie.consensus import robust
+from coterie.consensus.robust import (
+    Sample,
+    Votes,
+    choose_answer,
+    mean_agreement,
+    weighted_rand_index,
+)
+from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import (
     DissentWarning,
     LabelWarning,
@@ -112,7 +120,7 @@ def test_any_labels_give_a_valid_partition(seed, missing, K):
 
 def test_bound_from_distances_takes_over_when_tuples_are_many(spoiled, fitted, monkeypatch):
     """Above the limit the bound from distances is used, which is weaker."""
-    monkeypatch.setattr(votes, "_MOST_BOUNDED_PAIRWISE", 0)
+    monkeypatch.setattr(robust, "_MOST_BOUNDED_PAIRWISE", 0)
     linear = ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
     assert 0 < linear.lower_bound_ <= fitted.lower_bound_ + 1e-9
 
@@ -338,7 +346,7 @@ def test_answers_are_those_of_the_methods(planted, monkeypatch):
     P = planted[0]
     seen = {}
     monkeypatch.setattr(
-        robust_consensus,
+        robust,
         "mean_agreement",
         lambda found, w: seen.update(found) or mean_agreement(found, w),
     )
@@ -413,7 +421,7 @@ def test_many_tuples_are_sampled():
 
 def test_many_base_clusters_leave_the_cubic_methods_out(planted, monkeypatch):
     """Above the limit of base clusters only methods without their eigenvectors take part."""
-    monkeypatch.setattr(robust_consensus, "_MOST_COLUMNS", 10)
+    monkeypatch.setattr(robust, "_MOST_COLUMNS", 10)
     found = choose_answer(sample_of(planted[0]), 4, {}, np.random.RandomState(0))
     assert set(found.compared) == {"local cut", "local linkage"}
 
@@ -437,3 +445,100 @@ def test_sizes_and_stability_choose_between_search_and_linkage(sizes, n_partitio
     est = ct.RobustConsensus(3, refine="sizes", partition_weights=None, random_state=0).fit(P)
     assert est.selected_["method"] == method and reason in est.selected_["reason"]
     assert y is None or ct.clustering_accuracy(y, est.labels_) > 0.97
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Ten partitions, of which the last four are wrong in the same way."""
+    return ct.planted_partitions([60, 40, 20], 10, 4, 0.1, random_state=0)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Labels of all cluster tables that the votes count."""
+    counted = []
+
+    class CountingTables:
+        @staticmethod
+        def of(tuples, labels, weights):
+            counted.append(labels.tobytes())
+            return ClusterTables.of(tuples, labels, weights)
+
+    monkeypatch.setattr(robust, "ClusterTables", CountingTables)
+    return counted
+
+
+def test_only_partitions_of_positive_weight_are_kept(mixed):
+    """Tuples, tables and weights are those of the deciding partitions alone."""
+    tuples = as_label_tuples(mixed[0])
+    votes = Votes.from_tuples(tuples, "agreement")
+    alone = as_label_tuples(mixed[0][:, :6])
+    assert tuples.in_given_order(votes.all_weights).tolist() == [1.0] * 6 + [0.0] * 4
+    assert votes.tuples.n_tuples == alone.n_tuples < tuples.n_tuples
+    assert np.sort(votes.contingencies.diagonal()).tolist() == sorted(
+        np.concatenate([np.bincount(column) for column in mixed[0][:, :6].T]).tolist()
+    )
+
+
+@pytest.mark.parametrize("share_missing", [0.0, 0.2])
+@pytest.mark.parametrize("refine", ["auto", "search", "relaxation"])
+def test_the_tables_of_a_labelling_are_counted_once(mixed, counted, refine, share_missing):
+    """A fit counts the cluster tables of each candidate labelling once, for all its measures."""
+    P = np.where(np.random.default_rng(0).random(mixed[0].shape) < share_missing, -1, mixed[0])
+    P[:, 0] = mixed[0][:, 0]
+    ct.RobustConsensus(3, refine=refine, random_state=0).fit(P)
+    assert 0 < len(counted) == len(set(counted))
+
+
+def test_answers_are_among_the_starts(mixed):
+    """A search that starts from an answer too ends no worse than it."""
+    votes = Votes.from_tuples(as_label_tuples(mixed[0]), None)
+    first = votes.search(3)
+    again = votes.search(3, {"known": first.labels})
+    assert again.n_starts == first.n_starts + 1
+    assert again.tables.objective() <= first.tables.objective() + 1e-9
+
+
+def test_given_weights_keep_their_partitions(mixed):
+    """Weights are in the order of the given partitions, not of the columns of the tuples."""
+    weights = np.arange(10.0)
+    tuples = as_label_tuples(mixed[0])
+    votes = Votes.from_tuples(tuples, weights)
+    assert tuples.in_given_order(votes.all_weights).tolist() == weights.tolist()
+    assert votes.weights.min() > 0 and len(votes.weights) == 9
+
+
+def test_doubtful_decisions_give_a_warning():
+    """Equal camps, no agreement at all, and a close second camp give a warning."""
+    equal, _ = ct.planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
+    noise = np.random.default_rng(0).integers(0, 3, (200, 3))
+    close, _ = ct.planted_partitions([120, 80], 9, 4, 0.1, random_state=0)
+    with pytest.warns(DissentWarning, match="2 camps of 4"):
+        Votes.from_tuples(as_label_tuples(equal), "agreement")
+    with pytest.warns(DissentWarning, match="no two of the 3 partitions agree"):
+        votes = Votes.from_tuples(as_label_tuples(noise), "agreement")
+    assert votes.all_weights.tolist() == [1.0] * 3
+    with pytest.warns(DissentWarning, match=r"5 of 9 .* dissent \(5, 6, 7, 8\).*with each other"):
+        Votes.from_tuples(as_label_tuples(close), "agreement")
+
+
+def test_the_rand_index_is_over_the_points_that_both_label():
+    """It equals scikit-learn's on repeated points; −1 in either is left out, 0 if none is left."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-1, 3, (2, 60))
+    weights = rng.integers(1, 4, 60)
+    both = (a >= 0) & (b >= 0)
+    expected = adjusted_rand_score(*(np.repeat(x[both], weights[both]) for x in (a, b)))
+    assert weighted_rand_index(a, b, weights.astype(float)) == pytest.approx(expected)
+    assert weighted_rand_index(np.array([0, -1]), np.array([-1, 0]), np.ones(2)) == 0
+
+
+@pytest.mark.parametrize(("sizes", "is_close"), [((6, 4), False), ((9, 6), False), ((10, 7), True)])
+def test_a_decision_is_close_if_the_second_camp_has_more_than_two_thirds(sizes, is_close):
+    """Only then there is a warning."""
+    P, _ = ct.planted_partitions([120, 80], sum(sizes), sizes[1], 0.1, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        votes = Votes.from_tuples(as_label_tuples(P), "agreement")
+    assert np.bincount(votes.dissent.groups).tolist() == list(sizes)
+    assert [("the decision is close" in str(one.message)) for one in caught] == [True] * is_close

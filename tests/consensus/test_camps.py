@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import coterie as ct
-from coterie.consensus.robust.camps import (
+from coterie.consensus.camps import (
     CUT,
     GroupMoments,
     _joined_to_largest,

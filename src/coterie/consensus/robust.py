@@ -1,9 +1,13 @@
-"""RobustConsensus, the default method: from the votes to the answer that is returned.
+"""RobustConsensus, the default method: from the distinct label tuples to the answer.
 
 No single method is best on all data: relaxations combine weak agreement of many partitions, linkage
 finds clusters of very different sizes, profiles compare points by the points they are with. So the
 principle of consensus is used once more: the answer that the other answers agree with most is
 chosen. It needs no index of quality.
+
+In the order of a fit: :class:`RobustConsensus` asks the largest camp of partitions (``camps``) for
+its :class:`Votes`, relaxes them, and lets :func:`choose_answer` compare the methods on a
+:class:`Sample` of them.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.arrays import Floats, Ints
+from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
+from coterie.consensus.camps import Dissent, find_camps, warn_of_dissent
 from coterie.consensus.cuts import meta_cluster_labels
 from coterie.consensus.linkage import (
     cluster_weights,
@@ -30,63 +35,51 @@ from coterie.consensus.linkage import (
     sizable_clusters,
 )
 from coterie.consensus.parameters import check_choice, check_n_clusters
-from coterie.consensus.robust.votes import (
-    FINE,
-    Sample,
-    Voters,
-    Votes,
-    check_weighting,
-    mean_agreement,
-    random_halves,
-    weighted_rand_index,
-)
 from coterie.consensus.spectral import profile_labels
-from coterie.counts.contingency import all_contingencies, jaccard_similarity
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.counts.coassociation import check_partition_weights, pairwise_lower_bound
+from coterie.counts.contingency import (
+    agreement_lower_bound,
+    all_contingencies,
+    count_pairs,
+    jaccard_similarity,
+)
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import DissentWarning, InvalidParameterError, LabelWarning
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.admm import RobustRelaxation, least_squares_result
 from coterie.relaxation.divided import dispatch_relaxation
-from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.relaxation.spectral import least_squares_factor, round_by_kmeans, round_by_pivoted_qr
 from coterie.runtime.devices import check_device
 from coterie.runtime.messages import warn_user
+from coterie.runtime.sampling import draw_weighted_subsample
 from coterie.runtime.wording import short_repr
-from coterie.search.median_search import MAJORITY, SearchResult
+from coterie.search.median_search import (
+    MAJORITY,
+    SearchResult,
+    Start,
+    calibrated_majority,
+    learn_partition_weights,
+    max_partition_starts,
+    median_search,
+    partition_starts,
+)
 
 _log = logging.getLogger(__name__)
 
+#: Partitions with a typical number of more than FINE · K clusters are much finer than K clusters.
+FINE = 2.3
+#: Above this number of tuples a sample of them is clustered: linkage needs a dense (u, u) matrix.
+_MOST_TUPLES = 3_000
 #: Above this number m of base clusters, methods with an (m, m) matrix of them are left out.
 _MOST_COLUMNS = 2_000
+_MOST_BOUNDED_PAIRWISE = 10_000  # the pairwise bound takes O(u²)
 #: Clusters are of similar size if their effective number is at least this share of K.
 _LEAST_EVENNESS = 0.9
 #: The searches of halves of the partitions agree if their adjusted Rand index is at least this.
 _LEAST_AGREEMENT_OF_HALVES = 0.7
 _N_SPLITS = 2
 _MOST_NAMED = 10
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Labels (u,) of the tuples of the votes; the last two are set if methods were compared."""
-
-    labels: Ints
-    method: str
-    reason: str
-    threshold: float | None = None  # of the search that found them
-    separation: float = 0.0  # mean silhouette of the points plus that of the worst cluster
-    #: For every method its number of clusters, whether it competes, and its mean agreement.
-    compared: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    __repr__ = short_repr
-
-
-class Relaxed(NamedTuple):
-    """The relaxation, where it was computed (``relaxation_``), and its rounded answers (u,)."""
-
-    result: RobustRelaxation
-    place: str
-    answers: dict[str, Ints]
 
 
 @dataclass(eq=False, repr=False)
@@ -176,9 +169,9 @@ class RobustConsensus(ConsensusFunction):
         and the share of the points that it labels.
     partition_groups_ : (V,) int
         Camp of each partition; 0 is the largest.
-    dissent_ : :class:`~coterie.consensus.robust.camps.Dissent`
+    dissent_ : :class:`~coterie.consensus.camps.Dissent`
         Agreement of every pair of partitions, in the given order.
-    k_choice_ : :class:`~coterie.consensus.robust.choice_of_k.KChoice`
+    k_choice_ : :class:`~coterie.consensus.choice_of_k.KChoice`
         The comparison of numbers of clusters, if ``n_clusters`` is None.
     selected_ : dict
         ``method``: the answer that was returned; ``votes``: whose votes it is from, "all
@@ -420,7 +413,6 @@ class RobustConsensus(ConsensusFunction):
         return None if self.threshold == "calibrated" else float(self.threshold)
 
     def _check_parameters(self) -> None:
-        check_weighting(self.partition_weights)
         check_device(self.device)
         check_choice("relaxation", self.relaxation, ("auto", "admm", "divided", "l2"))
         check_choice("refine", self.refine, ("auto", "search", "relaxation", "sizes"))
@@ -432,6 +424,193 @@ class RobustConsensus(ConsensusFunction):
             check_number("threshold", self.threshold, above=0, most=1)
         check_whole("max_iter", self.max_iter)
         check_number("tol", self.tol, above=0, or_equal=True)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Labels (u,) of the tuples of the votes; the last two are set if methods were compared."""
+
+    labels: Ints
+    method: str
+    reason: str
+    threshold: float | None = None  # of the search that found them
+    separation: float = 0.0  # mean silhouette of the points plus that of the worst cluster
+    #: For every method its number of clusters, whether it competes, and its mean agreement.
+    compared: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    __repr__ = short_repr
+
+
+class Relaxed(NamedTuple):
+    """The relaxation, where it was computed (``relaxation_``), and its rounded answers (u,)."""
+
+    result: RobustRelaxation
+    place: str
+    answers: dict[str, Ints]
+
+
+@dataclass(frozen=True)
+class Voters:
+    """V' partitions of positive weight."""
+
+    tuples: LabelTuples  # distinct tuples of these partitions
+    weights: Floats  # (V',)
+    contingencies: Floats  # (m', m') tables of all pairs of these partitions
+    _tables: dict[bytes, ClusterTables] = field(default_factory=dict, init=False, repr=False)
+
+    __repr__ = short_repr
+
+    def tables(self, labels: Ints) -> ClusterTables:
+        """Return the cluster tables of labels of the tuples, from a cache if they are known."""
+        key = labels.tobytes()
+        if key not in self._tables:
+            self._tables[key] = ClusterTables.of(self.tuples, labels, self.weights)
+        return self._tables[key]
+
+    def objective(self, labels: Ints) -> float:
+        """Return J of a clustering of the tuples."""
+        return self.tables(labels).objective()
+
+    def majority(self, labels: Ints) -> float:
+        """Return the share of votes above which two points are together: 1/2, less under noise."""
+        return calibrated_majority(self.tables(labels))
+
+    def search(
+        self,
+        K: int | None,
+        answers: Mapping[str, Ints] | None = None,
+        threshold: float | None = None,
+    ) -> SearchResult:
+        """Search for the least J from the given answers and the most promising partitions.
+
+        ``threshold`` None calibrates the threshold of the search.
+        """
+        starts = [Start(name, labels) for name, labels in (answers or {}).items()]
+        starts += partition_starts(
+            self.tuples, self.contingencies, self.weights, K, max_partition_starts(self.tuples)
+        )
+        _log.info("searching from %d starts", len(starts))
+        found = median_search(self.tuples, self.weights, K, starts, threshold)
+        self._tables[found.labels.tobytes()] = found.tables
+        return found
+
+    def lower_bound(self) -> float:
+        """Return a lower bound on J; many tuples give a weaker one, from partition distances."""
+        if self.tuples.n_tuples <= _MOST_BOUNDED_PAIRWISE:
+            return pairwise_lower_bound(self.tuples, self.weights)
+        counts = count_pairs(self.tuples, self.contingencies)
+        return agreement_lower_bound(counts, self.weights)
+
+
+@dataclass(frozen=True)
+class Votes(Voters):
+    """The V' of V partitions that have a positive weight, and their place among all."""
+
+    group: AnyArray  # (u,) for each tuple of all partitions, its tuple among those of the voters
+    all_weights: Floats  # (V,) in the order of the columns of all tuples
+    dissent: Dissent  # camps of all partitions, in the same order
+
+    __repr__ = short_repr
+
+    @classmethod
+    def from_tuples(
+        cls,
+        tuples: LabelTuples,
+        partition_weights: Any,
+        n_clusters: int | None = None,
+        contingencies: Floats | None = None,
+        dissent: Dissent | None = None,
+    ) -> Votes:
+        """Compare all V partitions and weight them as :class:`~coterie.RobustConsensus` does.
+
+        ``n_clusters``, the largest number of clusters, is used only by "learned". The tables (m, m)
+        of all pairs of partitions and the camps are computed if they are not given.
+        """
+        if isinstance(partition_weights, str) and partition_weights not in ("agreement", "learned"):
+            raise InvalidParameterError(
+                f"partition_weights={partition_weights!r}: give 'agreement', 'learned', None, or "
+                "one number per partition"
+            )
+        _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
+        if contingencies is None:
+            contingencies = all_contingencies(tuples)
+        if dissent is None:
+            counts = count_pairs(tuples, contingencies)
+            dissent = find_camps(counts, names=tuples.partition_names)
+        if not isinstance(partition_weights, str):
+            weights = check_partition_weights(partition_weights, tuples.n_partitions)
+            weights = weights[tuples.partition_order]
+        elif partition_weights == "learned":
+            equal, at_most = np.ones(tuples.n_partitions), max_partition_starts(tuples)
+            starts = partition_starts(tuples, contingencies, equal, n_clusters, at_most)
+            weights = learn_partition_weights(tuples, n_clusters, starts)[0]
+        else:
+            warn_of_dissent(dissent.reordered(np.argsort(tuples.partition_order)))
+            weights = dissent.weights
+        used = weights > 0
+        voting, group = tuples.restricted_to(used)
+        if not used.all():
+            columns = np.flatnonzero(np.repeat(used, tuples.n_labels))
+            contingencies = contingencies[np.ix_(columns, columns)]
+        return cls(voting, weights[used], contingencies, group, weights, dissent)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Tuples to cluster: all that have a label, or a weighted sample of them."""
+
+    votes: Voters
+    tuples: LabelTuples
+    chosen: Ints  # (s,) their places among the tuples of the votes
+    contingencies: Floats  # (m, m)
+
+    __repr__ = short_repr
+
+    @classmethod
+    def draw(cls, votes: Voters, rng: np.random.RandomState, most: int = _MOST_TUPLES) -> Sample:
+        """Take the labelled tuples, or draw some of them if there are too many."""
+        tuples = votes.tuples
+        labelled = np.flatnonzero(tuples.has_weighted_label(votes.weights))
+        if len(labelled) <= most:
+            if len(labelled) == tuples.n_tuples:
+                return cls(votes, tuples, labelled, votes.contingencies)
+            return cls(votes, tuples.subset(labelled), labelled, votes.contingencies)
+        drawn, weights = draw_weighted_subsample(tuples.weights[labelled], most, rng)
+        some = tuples.subset(labelled[drawn], weights)
+        return cls(votes, some, labelled[drawn], all_contingencies(some))
+
+    def spread(self, labels: Ints, places: AnyArray | None = None) -> Ints:
+        """Return labels of all tuples; those outside the sample join a cluster by their votes.
+
+        With ``places``, only the labels of these tuples are returned.
+        """
+        votes = self.votes
+        fixed = np.full(votes.tuples.n_tuples, -1, dtype=np.int64)
+        fixed[self.chosen] = labels
+        if places is not None:
+            fixed = fixed[places]
+        if (fixed >= 0).all():
+            return fixed
+        tables = ClusterTables.of(self.tuples, labels, votes.weights)
+        # halfway between the mean agreement within and between clusters
+        threshold = sum(tables.mean_agreement()) / 2
+        codes, memberships = votes.tuples.codes, votes.tuples.memberships
+        if places is not None:
+            codes = codes[places]
+            memberships = None if memberships is None else memberships[places]
+        return np.maximum(tables.assign(codes, threshold, fixed, memberships)[0], 0)
+
+    def separation(self, labels: Ints) -> float:
+        """Return the mean silhouette under 1 − M, plus the mean of the worst cluster."""
+        tables = (
+            self.votes.tables(labels)
+            if self.tuples is self.votes.tuples
+            else ClusterTables.of(self.tuples, labels, self.votes.weights)
+        )
+        weighted = tables.silhouettes(self.tuples, labels) * self.tuples.weights
+        sums = np.bincount(labels, weighted, minlength=len(tables.size))
+        used = tables.size > 0
+        return float(sums.sum() / tables.size.sum() + (sums[used] / tables.size[used]).min())
 
 
 def choose_answer(
@@ -573,3 +752,52 @@ def _round(votes: Votes, factor: Floats, K: int, rng: np.random.RandomState) -> 
         round_by_kmeans(factor, votes.tuples.weights, K, rng),
     ]
     return min(rounded, key=votes.objective)
+
+
+def random_halves(n: int, rng: np.random.RandomState) -> tuple[Bools, Bools]:
+    """Divide n partitions at random into two halves; return a mask (n,) of each.
+
+    >>> first, second = random_halves(5, np.random.RandomState(0))
+    >>> int(first.sum()), bool((first ^ second).all())
+    (2, True)
+    """
+    first = np.zeros(n, dtype=np.bool_)
+    first[rng.permutation(n)[: n // 2]] = True
+    return first, ~first
+
+
+def mean_agreement(answers: Mapping[str, Ints], weights: Floats) -> dict[str, float]:
+    """Return the mean adjusted Rand index of each answer (u,) with the others; 1 for one answer.
+
+    >>> answers = {"a": np.array([0, 0, 1]), "b": np.array([1, 1, 0]), "c": np.array([0, 1, 1])}
+    >>> mean_agreement(answers, np.array([2.0, 1.0, 1.0]))
+    {'a': 0.5, 'b': 0.5, 'c': 0.0}
+    """
+    names = list(answers)
+    if len(names) == 1:
+        return {names[0]: 1.0}
+    matrix = np.zeros((len(names), len(names)))
+    for i, first in enumerate(names):
+        for j in range(i):
+            matrix[i, j] = matrix[j, i] = weighted_rand_index(
+                answers[first], answers[names[j]], weights
+            )
+    return dict(zip(names, (matrix.sum(axis=1) / (len(names) - 1)).tolist(), strict=True))
+
+
+def weighted_rand_index(first: Ints, second: Ints, weights: Floats) -> float:
+    """Return the adjusted Rand index of two labelings of points with multiplicities.
+
+    Points without a label (−1) in one of them are left out; 0 if no point is left.
+    """
+    both_label = (first >= 0) & (second >= 0)
+    first, second, weights = first[both_label], second[both_label], weights[both_label]
+    if not len(weights):
+        return 0.0
+    n, K = weights.sum(), int(second.max()) + 1
+    table = np.bincount(first * K + second, weights, minlength=K * (int(first.max()) + 1))
+    table = table.reshape(-1, K)
+    both, a, b = ((part**2).sum() - n for part in (table, table.sum(axis=1), table.sum(axis=0)))
+    expected = a * b / max(n * (n - 1), 1.0)
+    span = (a + b) / 2 - expected
+    return float((both - expected) / span) if span > 0 else 1.0

@@ -27,7 +27,9 @@ from scipy.spatial.distance import squareform
 
 from coterie.arrays import Bools, Floats, Ints
 from coterie.counts.contingency import PairCounts, all_contingencies, count_pairs
+from coterie.errors import DissentWarning
 from coterie.labels.tuples import as_label_tuples
+from coterie.runtime.messages import warn_user
 from coterie.runtime.sampling import sample_multiplicities
 from coterie.runtime.wording import number_of
 
@@ -40,6 +42,8 @@ MOST_DEVIATION = 0.05
 _FEWEST_COMMON = 4  # the moments divide by (n − 2)(n − 3)
 _ROUNDING = 1e-12
 _MOST_LISTED = 10
+#: A second camp of more than this share of the largest one makes the decision close.
+_CLOSE_CAMP = 2 / 3
 #: A partition is weak if it agrees with its camp less than this share of what is usual there. An
 #: annotator who guesses twice as often as the others has about this share.
 _WEAK = 0.25
@@ -229,6 +233,14 @@ def divide_into_camps(
         members = np.flatnonzero(groups == camp)
         weak[members] = moments.weak(members)
     return Dissent(agreement, scores, groups, weights, tied, camp_scores, weak, names)
+
+
+def warn_of_dissent(dissent: Dissent) -> None:
+    """Warn if several camps are the largest, or if the second camp is almost as large."""
+    camps = np.bincount(dissent.groups)
+    if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE_CAMP * camps[0]):
+        close = "" if dissent.tied else "; the decision is close"
+        warn_user(dissent.in_words() + close, DissentWarning)
 
 
 def chance_scores(counts: PairCounts) -> tuple[Floats, Floats]:

@@ -8,11 +8,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from sklearn.metrics import (
+    calinski_harabasz_score,
+    davies_bouldin_score,
+    pairwise_distances,
+    silhouette_score,
+)
 from sklearn.utils import check_random_state
 
 from coterie.arrays import AnyArray, Floats, Ints
@@ -27,8 +35,7 @@ from coterie.consensus.linkage import (
     vote_linkage,
     weighted_linkage,
 )
-from coterie.consensus.robust.feature_indices import FEATURE_INDICES, FeatureSample
-from coterie.consensus.robust.votes import (
+from coterie.consensus.robust import (
     FINE,
     Sample,
     Votes,
@@ -39,10 +46,10 @@ from coterie.consensus.robust.votes import (
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import WeakEvidenceWarning
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.relaxation.spectral import least_squares_factor, round_by_kmeans, round_by_pivoted_qr
 from coterie.runtime.imports import import_pandas
 from coterie.runtime.messages import warn_user
+from coterie.runtime.wording import short_repr
 from coterie.search.median_search import SearchResult
 
 _log = logging.getLogger(__name__)
@@ -64,6 +71,10 @@ _CLEAR_AGREEMENT = 0.5
 _SPLITS_INTO_HALVES, _TUPLES_OF_HALVES = 3, 1_000
 _STARTS_OF_CUT = 2
 _FEWEST_IN_HALVES = 4
+#: The indices, and whether a large value is good.
+FEATURE_INDICES = {"silhouette": True, "calinski_harabasz": True, "davies_bouldin": False}
+#: Above this number of rows a sample is used: the silhouette takes time and memory O(n²).
+MOST_ROWS = 5_000
 
 
 @dataclass(frozen=True)
@@ -450,3 +461,82 @@ def _search_each(votes: Votes, factor: Floats, ks: Ints, random_state: Any) -> l
         answers["k-means"] = round_by_kmeans(columns, tuples.weights, K, rng)
         found.append(votes.search(K, answers))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSample:
+    """Rows on which the indices of many clusterings are computed; all of them if they are few.
+
+    Above 5,000 rows a random sample of 5,000 is drawn, always the same for the same n. Row weights
+    are not used: every row counts once.
+    """
+
+    rows: Ints  # (s,)
+    X: Any  # (s, p) array or sparse matrix, or (s, s) distances
+    metric: str = "euclidean"  # or "precomputed"
+
+    __repr__ = short_repr
+
+    @classmethod
+    def draw(cls, X: Any, metric: str = "euclidean") -> Self:
+        """Draw a sample of the rows of features, or of a matrix of distances."""
+        n = X.shape[0]
+        rows = np.arange(n)
+        if n > MOST_ROWS:
+            drawn = np.random.default_rng(0).choice(n, MOST_ROWS, replace=False)
+            rows, X = np.sort(drawn), X[np.sort(drawn)]
+            X = X[:, rows] if metric == "precomputed" else X
+        return cls(rows, X, metric)
+
+    def among(self, kept: Ints) -> FeatureSample:
+        """Return the rows of the sample that are kept, numbered by their places among ``kept``.
+
+        >>> sample = FeatureSample.draw(np.eye(3)).among(np.array([0, 2]))
+        >>> sample.rows.tolist(), sample.X.shape
+        ([0, 1], (2, 3))
+        """
+        places = np.searchsorted(kept, self.rows)
+        inside = np.append(kept, -1)[places] == self.rows
+        X = self.X[inside]
+        X = X[:, inside] if self.metric == "precomputed" else X
+        return FeatureSample(places[inside], X, self.metric)
+
+    def indices(self, labels: AnyArray) -> dict[str, float]:
+        """Return the indices of labels (s,) of the sample; rows with −1 are left out.
+
+        A single cluster, and clusters of one row each, have no index: nan. Calinski–Harabasz and
+        Davies–Bouldin need dense features; they are nan for sparse features and distances.
+
+        >>> sample = FeatureSample.draw(np.array([[0.0], [1.0], [8.0], [9.0]]))
+        >>> found = sample.indices(np.array([0, 0, 1, 1]))
+        >>> round(found["silhouette"], 2), found["calinski_harabasz"], found["davies_bouldin"]
+        (0.87, 128.0, 0.125)
+        """
+        known = np.flatnonzero(labels >= 0)
+        labels = labels[known]
+        values = dict.fromkeys(FEATURE_INDICES, np.nan)
+        if not 1 < len(np.unique(labels)) < len(labels) or not self._is_finite:
+            return values
+        D = self._distances if len(known) == len(self.rows) else self._distances[known][:, known]
+        values["silhouette"] = float(silhouette_score(D, labels, metric="precomputed"))
+        if self.metric != "precomputed" and not sp.issparse(self.X):
+            X = self.X[known]
+            values["calinski_harabasz"] = float(calinski_harabasz_score(X, labels))
+            values["davies_bouldin"] = float(davies_bouldin_score(X, labels))
+        return values
+
+    @cached_property
+    def _is_finite(self) -> bool:
+        """Return whether no distance overflows."""
+        return bool(np.isfinite(self._distances).all())
+
+    @cached_property
+    def _distances(self) -> AnyArray:
+        """Return the distances of the rows, (s, s), computed once for all clusterings."""
+        given = self.metric == "precomputed"
+        if given and not self.X.diagonal().any():
+            D: AnyArray = self.X
+            return D
+        D = self.X.copy() if given else pairwise_distances(self.X)
+        np.fill_diagonal(D, 0.0)  # rounded otherwise, and refused by scikit-learn
+        return D

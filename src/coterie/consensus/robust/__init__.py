@@ -1,1 +1,0 @@
-"""RobustConsensus: camps of agreeing partitions, candidate answers, and the choice of one."""
