@@ -20,8 +20,7 @@ from coterie.consensus.results import (
     k_facts,
 )
 from coterie.errors import InvalidParameterError
-from coterie.inspection.report.consensus_contents import consensus_contents
-from coterie.inspection.report.consensus_page import render_report
+from coterie.inspection.report.consensus_page import consensus_contents, render_report
 
 NAMES = [f"p{v}" for v in range(10)]
 

@@ -205,8 +205,7 @@ class Outputs:
             return consensus_picture(getattr(estimator, "consensus_", estimator), P, names)
 
         def render() -> str:
-            from coterie.inspection.report.consensus_contents import consensus_contents
-            from coterie.inspection.report.consensus_page import render_report
+            from coterie.inspection.report.consensus_page import consensus_contents, render_report
 
             # several id columns make one name
             parts = [values.tolist() for values in fitted_ids.values()]

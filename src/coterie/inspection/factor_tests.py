@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from typing import Any
@@ -162,7 +162,17 @@ def factor_tests(
     sex     chi-squared     40  Cramer's V       0.000   1.000     1.000
     """
     check_whole("n_permutations", n_permutations)
-    columns = _columns(factors)
+    names = factors
+    if not isinstance(factors, Mapping):
+        names = getattr(factors, "column_names", getattr(factors, "columns", None))
+    if names is None:
+        raise InvalidParameterError(
+            f"factors is a {type(factors).__name__} without names of columns; give a table of "
+            "pandas, polars or arrow, or a dict of columns"
+        )
+    if len(set(names)) < len(names):
+        raise InvalidParameterError("factors has two columns of the same name; rename one of them")
+    columns = {str(name): factors[name] for name in names}
     if isinstance(categories, str):
         raise InvalidParameterError(f"categories={categories!r}: give a list of names")
     if unknown := [name for name in categories or () if name not in columns]:
@@ -173,17 +183,26 @@ def factor_tests(
     rng = np.random.default_rng(random_state)
     rows, coded = [], []
     for name, values in columns.items():
-        column = _as_vector(values, name, len(clusters))
+        column = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+        if column.dtype.kind in "US" and not hasattr(values, "dtype"):
+            column = np.asarray(values, dtype=object)  # numpy would turn numbers into texts
+        if column.shape != clusters.shape:
+            raise InvalidParameterError(
+                f"factor {name!r} has shape {column.shape} for {len(clusters)} labels; give one "
+                "value for each point"
+            )
         # a column of pandas with categories, whose values may be numbers
         is_coded = type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype"
         is_category = is_coded or name in (categories or ())
         numbers = None if is_category else _as_numbers(column)
-        if numbers is not None and _look_like_codes(column, numbers):
-            coded.append(name)
         if numbers is None:
             rows.append(_test_categories(name, clusters, _value_codes(column), n_permutations, rng))
-        else:
-            rows.append(_test_numbers(name, clusters, numbers, n_permutations, rng))
+            continue
+        rows.append(_test_numbers(name, clusters, numbers, n_permutations, rng))
+        known = numbers[~np.isnan(numbers)]
+        few = 1 < len(np.unique(known)) <= min(_MOST_CODES, len(known) // _POINTS_OF_A_CODE)
+        if few and column.dtype.kind not in "mM" and (known == np.floor(known)).all():
+            coded.append(name)
     if coded and categories is None:
         warn_user(
             "tested as numbers (Kruskal-Wallis) though they have few different values: "
@@ -217,7 +236,14 @@ def _test_categories(
         if observed.shape == (2, 2):
             test, (statistic, p) = "Fisher exact", stats.fisher_exact(observed)
         else:
-            test, p = "chi-squared, permuted", _permuted_tables(observed, expected, B, rng)
+            margins = stats.random_table(observed.sum(axis=1), observed.sum(axis=0))
+
+            def permuted(size: int) -> Floats:
+                tables: Floats = margins.rvs(size, random_state=rng) ** 2 / expected
+                return tables.sum(axis=(-2, -1))
+
+            limit = float((observed**2 / expected).sum())
+            test, p = f"{test}, permuted", _permuted_p(B, observed.size, permuted, limit)
     return FactorTest(name, test, n, float(statistic), "Cramer's V", min(effect, 1.0), float(p))
 
 
@@ -237,75 +263,27 @@ def _test_numbers(
     H = float(scale * (np.bincount(group, centred) ** 2 / sizes).sum())
     test, p = "Kruskal-Wallis", float(stats.chi2.sf(H, len(sizes) - 1))
     if sizes.min() < _FEWEST_VALUES and n <= _MOST_PERMUTED:
-        test, p = f"{test}, permuted", _permuted_ranks(centred, sizes, H / scale, B, rng)
+        starts = np.cumsum(sizes) - sizes
+
+        def permuted(size: int) -> Floats:
+            ranks = rng.permuted(np.broadcast_to(centred, (size, n)), axis=1)
+            between: Floats = (np.add.reduceat(ranks, starts, axis=1) ** 2 / sizes).sum(axis=1)
+            return between
+
+        test, p = f"{test}, permuted", _permuted_p(B, n, permuted, H / scale)
     return FactorTest(name, test, n, H, "epsilon squared", min(H / (n - 1), 1.0), p)
 
 
-def _permuted_tables(observed: Ints, expected: Floats, B: int, rng: np.random.Generator) -> float:
-    """Return the share of random tables with these margins whose χ² is as large, and one more."""
-    margins = stats.random_table(observed.sum(axis=1), observed.sum(axis=0))
-    limit = (observed**2 / expected).sum() * (1 - _ROUNDING)
-    larger = 0
-    for size in _batches(B, observed.size):
-        tables = margins.rvs(size, random_state=rng)
-        larger += int(((tables**2 / expected).sum(axis=(-2, -1)) >= limit).sum())
+def _permuted_p(B: int, cells: int, permuted: Callable[[int], Floats], observed: float) -> float:
+    """Return the share of B permuted statistics that are as large as the observed, and one more.
+
+    ``permuted(size)`` draws some of them, each from as many ``cells``.
+    """
+    step, larger = max(_MOST_CELLS // cells, 1), 0
+    for start in range(0, B, step):
+        drawn = permuted(min(step, B - start))
+        larger += int((drawn >= observed * (1 - _ROUNDING)).sum())
     return (larger + 1) / (B + 1)
-
-
-def _permuted_ranks(
-    centred: Floats, sizes: Ints, between: float, B: int, rng: np.random.Generator
-) -> float:
-    """Return the share of permutations with as large a Σ_b R_b² / n_b, and one more."""
-    starts = np.cumsum(sizes) - sizes
-    larger = 0
-    for size in _batches(B, len(centred)):
-        permuted = rng.permuted(np.broadcast_to(centred, (size, len(centred))), axis=1)
-        sums = np.add.reduceat(permuted, starts, axis=1)
-        larger += int(((sums**2 / sizes).sum(axis=1) >= between * (1 - _ROUNDING)).sum())
-    return (larger + 1) / (B + 1)
-
-
-def _batches(total: int, cells: int) -> list[int]:
-    """Return numbers of permutations with this total, each small enough for the memory."""
-    step = max(_MOST_CELLS // cells, 1)
-    return [min(step, total - start) for start in range(0, total, step)]
-
-
-def _columns(factors: Any) -> dict[str, Any]:
-    """Return the columns of a table or mapping by name."""
-    if isinstance(factors, Mapping):
-        return {str(name): values for name, values in factors.items()}
-    names = getattr(factors, "column_names", getattr(factors, "columns", None))
-    if names is None:
-        raise InvalidParameterError(
-            f"factors is a {type(factors).__name__} without names of columns; give a table of "
-            "pandas, polars or arrow, or a dict of columns"
-        )
-    if len(set(names)) < len(names):
-        raise InvalidParameterError("factors has two columns of the same name; rename one of them")
-    return {str(name): factors[name] for name in names}
-
-
-def _as_vector(values: Any, name: str, n: int) -> AnyArray:
-    """Return a column (n,) as an array; texts and mixed values as objects."""
-    column = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    if column.dtype.kind in "US" and not hasattr(values, "dtype"):
-        column = np.asarray(values, dtype=object)  # numpy would turn numbers into texts
-    if column.shape != (n,):
-        raise InvalidParameterError(
-            f"factor {name!r} has shape {column.shape} for {n} labels; give one value for each "
-            "point"
-        )
-    return column
-
-
-def _look_like_codes(column: AnyArray, numbers: Floats) -> bool:
-    """Return whether there are few different whole numbers, each in several points; not dates."""
-    known = numbers[~np.isnan(numbers)]
-    if column.dtype.kind in "mM" or (known != np.floor(known)).any():
-        return False
-    n_values = len(np.unique(known))
-    return 1 < n_values <= min(_MOST_CODES, len(known) // _POINTS_OF_A_CODE)
 
 
 def _as_numbers(column: AnyArray) -> Floats | None:

@@ -69,8 +69,21 @@ def clustering_accuracy(y_true: ArrayLike, labels: ArrayLike) -> float:
     >>> clustering_accuracy([0, 0, 1, 1], ["b", "b", "a", "b"])
     0.75
     """
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
     table = contingency(y_true, labels)
-    return float(_largest_matching(table) / table.sum())
+    if table.shape[0] > table.shape[1]:
+        table = table.T.tocsr()
+    # An extra column of weight 1 for every row makes a matching of all rows possible while the
+    # table stays sparse. Every other weight is n_ab + 1, because the solver needs positive
+    # weights; this adds the same amount to every matching.
+    cells = table.copy()
+    cells.data += 1
+    unmatched = sparse.eye_array(table.shape[0], dtype=np.int64, format="csr")
+    graph = sparse.hstack([cells, unmatched], format="csr")
+    rows, columns = min_weight_full_bipartite_matching(graph, maximize=True)
+    matched = columns < table.shape[1]
+    return float(table[rows[matched], columns[matched]].sum() / table.sum())
 
 
 def normalized_mutual_information(
@@ -281,26 +294,6 @@ def _sums_of_squares(table: sparse.csr_array) -> tuple[int, int, int]:
 def _mirkin(table: sparse.csr_array) -> int:
     cells, rows, columns = _sums_of_squares(table)
     return rows + columns - 2 * cells
-
-
-def _largest_matching(table: sparse.csr_array) -> int:
-    """Return the largest Σ n_ab over matchings of rows to columns.
-
-    An extra column of weight 1 for every row makes a matching of all rows possible while the
-    table stays sparse. Every other weight is n_ab + 1, because the solver needs positive weights;
-    this adds the same amount to every matching.
-    """
-    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-
-    if table.shape[0] > table.shape[1]:
-        table = table.T.tocsr()
-    cells = table.copy()
-    cells.data += 1
-    unmatched = sparse.eye_array(table.shape[0], dtype=np.int64, format="csr")
-    graph = sparse.hstack([cells, unmatched], format="csr")
-    rows, columns = min_weight_full_bipartite_matching(graph, maximize=True)
-    matched = columns < table.shape[1]
-    return int(table[rows[matched], columns[matched]].sum())
 
 
 def _entropy(counts: Ints) -> float:

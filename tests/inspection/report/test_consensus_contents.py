@@ -10,13 +10,13 @@ import coterie as ct
 from consensus_pages import clustered_features, fitted
 from coterie.consensus.results import runner_up_clusters
 from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.inspection.report import consensus_contents as module
-from coterie.inspection.report.consensus_contents import (
+from coterie.inspection.report import consensus_page as module
+from coterie.inspection.report.consensus_page import (
     MOST_QUOTED,
     cluster_words,
     consensus_contents,
+    render_report,
 )
-from coterie.inspection.report.consensus_page import render_report
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ import pytest
 from consensus_pages import HOSTILE_NAMES, clustered_features, fitted, read_page
 from coterie import EvidenceAccumulation, RobustSpectral, choose_k, write_report
 from coterie.errors import InvalidParameterError, OutputError
-from coterie.inspection.report.consensus_contents import consensus_contents
-from coterie.inspection.report.consensus_page import render_report
+from coterie.inspection.report.consensus_page import consensus_contents, render_report
 from coterie.runtime.html_pages import fingerprint
 
 FILES = sorted(

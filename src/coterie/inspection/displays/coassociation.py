@@ -405,14 +405,7 @@ class ClusterConsensusDisplay(Display):
         display = cls(cluster_consensus(consensus), items[order], labels[order], points[order])
         return display.plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw both panels.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
-        """
+    def _draw(self, ax: Any) -> None:
         (bars, items), self.figure_ = panels(ax, (8.0, 5.4), 2, 1, heights=(1, 1.3))
         self.ax_, self.items_ax_ = bars, items
         values, n = self.cluster_consensus, len(self.labels)
@@ -446,7 +439,6 @@ class ClusterConsensusDisplay(Display):
             "… and a point with the points of each cluster (lowest part: its own)", loc="left"
         )
         without_frame(items)
-        return self
 
 
 def coassociation_of_points(tuples: LabelTuples, points: Ints, alpha: Floats) -> Floats:

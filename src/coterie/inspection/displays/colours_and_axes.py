@@ -10,8 +10,9 @@ even space and for the eyes of every kind of reader.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -60,6 +61,19 @@ class Display:
     """Base of the displays."""
 
     __repr__ = short_repr
+
+    _draw: Callable[[Any], None]  # draws on axes, or on a new figure if they are None
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the picture.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            A picture of several panels takes their place. By default a new figure is made.
+        """
+        self._draw(ax)
+        return self
 
 
 @cache

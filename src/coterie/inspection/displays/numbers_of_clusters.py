@@ -125,14 +125,7 @@ class ChooseKDisplay(Display):
             )
         return cls(choice).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the panels.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
-        """
+    def _draw(self, ax: Any) -> None:
         ks, best = np.asarray(self.choice.ks), self.choice.best_k
         curves = {name: getattr(self.choice, name) for name in CRITERIA}
         curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
@@ -154,7 +147,6 @@ class ChooseKDisplay(Display):
             panel.set_title(CRITERIA[name], loc="left", fontsize="medium")
             without_frame(panel)
         self.ax_.legend(frameon=False)
-        return self
 
 
 @dataclass(eq=False, repr=False)
@@ -242,14 +234,7 @@ class ConsensusCDFDisplay(Display):
         x, cdf = consensus_cdf(tuples, max_points=max_points)
         return cls(x, cdf[None], [f"{tuples.n_partitions} partitions"]).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the curves, and Δ(K) next to them.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
-        """
+    def _draw(self, ax: Any) -> None:
         if self.delta_area is None:
             curves, self.figure_ = axes_or_new(ax, (5.4, 3.8))
             self.delta_ax_: Any = None
@@ -287,7 +272,6 @@ class ConsensusCDFDisplay(Display):
             place = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "ncols": columns}
         curves.legend(frameon=False, **place)
         without_frame(curves)
-        return self
 
 
 @dataclass(eq=False, repr=False)
@@ -415,14 +399,7 @@ class TrackingDisplay(Display):
         order = np.lexsort(tracks[::-1])
         return cls(tracks[:, order], ks, points[order])
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the rows.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            By default a new figure is made.
-        """
+    def _draw(self, ax: Any) -> None:
         n_rows, n_points = self.tracks.shape
         ax, self.figure_ = axes_or_new(ax, (7.6, min(1.2 + 0.36 * n_rows, 9.0)))
         self.ax_ = ax
@@ -436,7 +413,6 @@ class TrackingDisplay(Display):
         ax.set(ylabel="K", xlabel=f"{n_points:,} points, by their clusters")
         ax.set_title("Clusters of the points for each K", loc="left")
         ax.spines[:].set_visible(False)
-        return self
 
 
 def tuples_by_k(ensembles: Mapping[int, Any]) -> dict[int, LabelTuples]:

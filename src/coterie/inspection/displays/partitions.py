@@ -221,14 +221,7 @@ class ConvergenceDisplay(Display):
             )
         return cls(history).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw both panels.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
-        """
+    def _draw(self, ax: Any) -> None:
         (self.ax_, self.residuals_ax_), self.figure_ = panels(ax, (6.4, 4.8), 2, 1, sharex=True)
         steps = np.arange(1, len(self.history["objective"]) + 1)
         self.ax_.plot(steps, self.history["objective"], color=BLUE, lw=1.8)
@@ -240,4 +233,3 @@ class ConvergenceDisplay(Display):
         self.residuals_ax_.legend(frameon=False)
         without_frame(self.ax_)
         without_frame(self.residuals_ax_)
-        return self

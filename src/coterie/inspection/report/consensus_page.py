@@ -1,4 +1,8 @@
-"""Rendering of the report on a consensus as one self-contained HTML file.
+"""The report on a consensus: its contents, and their rendering as one self-contained HTML file.
+
+The contents are the facts of the consensus, and tables and pictures for the details. Confidences,
+agreements and shares are fractions from 0 to 1. Clusters are numbered as the labels. Names have
+visible symbols in place of control characters.
 
 Tables, bars and curves are written into the page. A small script draws the heat maps and the map
 of points from numbers in the page, sorts tables and filters points.
@@ -8,26 +12,60 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from importlib import resources
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from coterie.consensus.results import KFacts, bound_in_words, indices_in_words, sizes_in_words
+import coterie
+from coterie.arrays import AnyArray, Floats
+from coterie.consensus.results import (
+    ClusterRow,
+    ConsensusFacts,
+    KFacts,
+    PartitionRow,
+    UncertainPoint,
+    bound_in_words,
+    cluster_report,
+    consensus_facts,
+    fitted_consensus,
+    indices_in_words,
+    least_certain,
+    partition_names,
+    partition_report,
+    row_index,
+    runner_up_clusters,
+    sizes_in_words,
+)
+from coterie.errors import InvalidParameterError
+from coterie.inspection.displays.coassociation import CoassociationDisplay
 from coterie.inspection.displays.colours_and_axes import NO_LABEL, cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import CRITERIA
-from coterie.inspection.report.consensus_contents import (
-    MOST_QUOTED,
-    ConsensusReport,
-    HeatMap,
-    consensus_contents,
-)
-from coterie.inspection.report.features import PointsMap
+from coterie.inspection.displays.partitions import PartitionAgreementDisplay
+from coterie.inspection.report.features import FeaturesPart, features_part
+from coterie.labels.encode import LabelMatrix, refuse_other_rows, row_index_of
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
-from coterie.runtime.wording import UNKNOWN, capitalised, in_words, number_of
+from coterie.runtime.wording import (
+    UNKNOWN,
+    capitalised,
+    in_words,
+    number_of,
+    short_repr,
+    visible,
+)
 
+#: The most points of the co-association, partitions of the agreement, and doubtful points.
+_MOST_COASSOCIATED, _MOST_COMPARED, _MOST_DOUBTFUL = 300, 200, 100
+#: Points of a smaller confidence are doubtful. If none is, ten are listed.
+_DOUBTFUL_BELOW, _LEAST_CERTAIN = 0.75, 10
+_CONFIDENCE_BINS, _ROUNDING = 10, 1e-9
+#: With more voting partitions, the ones that agree most with the consensus are quoted.
+MOST_QUOTED = 6
 #: Arrays over K that say nothing by themselves.
 _NOT_DRAWN = ("n_clusters", "information", "eigengap", "cdf_area", "delta_area")
 #: Least mean confidence for each word.
@@ -97,6 +135,232 @@ def write_report(
         unfinished.write_text(page, encoding="utf-8", newline="\n")
 
 
+# ---- Contents
+
+
+@dataclass(frozen=True)
+class ClusterDetails(ClusterRow):
+    """One cluster, with the numbers of its points in ten bins of confidence, and its words."""
+
+    histogram: list[int]
+    words: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class KindRow:
+    """Partitions of one kind, or of one view: how many there are, decide, and agree on average."""
+
+    kind: str
+    size: int
+    deciding: int
+    agreement: float
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """A symmetric matrix (s, s) with values in [0, 1], and the blocks of its rows in order.
+
+    ``blocks`` are (name, number of rows); ``names`` (s,) are those of the rows. ``total`` is the
+    number of rows of which s are shown.
+    """
+
+    matrix: Floats
+    blocks: list[tuple[str, int]]
+    names: list[str]
+    total: int
+
+    __repr__ = short_repr
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the matrix as bytes in base 64, where 255 is 1, with blocks and names."""
+        cells = np.round(255 * self.matrix).astype(np.uint8).tobytes()
+        coded = base64.b64encode(cells).decode("ascii")
+        return {"cells": coded, "blocks": self.blocks, "names": self.names}
+
+
+@dataclass(frozen=True)
+class DoubtfulPoint(UncertainPoint):
+    """A point of low confidence; ``runner_up`` is the next best cluster, None if there is none."""
+
+    runner_up: int | None
+
+
+@dataclass(frozen=True)
+class ConsensusReport:
+    """Everything that the report on a consensus shows."""
+
+    title: str
+    made: str
+    version: str
+    estimator: str
+    facts: ConsensusFacts
+    clusters: list[ClusterDetails]
+    partitions: list[PartitionRow]
+    kinds: list[KindRow]
+    n_deciding: int
+    agreement: HeatMap
+    coassociation: HeatMap
+    has_finer_runs: bool  # whether the default ensemble's runs have more clusters than the answer
+    k_given: bool
+    doubtful_below: float
+    n_doubtful: int
+    has_index: bool  # whether the points have names other than their row numbers
+    points: list[DoubtfulPoint]  # the doubtful ones, or a few that are less certain than others
+    features: FeaturesPart | None
+
+    __repr__ = short_repr
+
+
+def consensus_contents(
+    estimator: Any,
+    X: Any = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    title: str | None = None,
+    names: Sequence[str] | None = None,
+    index: Sequence[Any] | None = None,
+) -> ConsensusReport:
+    """Collect the contents of a report; see :func:`write_report` for the parameters."""
+    consensus = fitted_consensus(estimator)
+    labels, confidence = estimator.labels_, estimator.confidence_
+    names = [visible(name) for name in partition_names(consensus, names)]
+    rows = _row_names(estimator, X, index, len(consensus.labels_))
+    partitions = partition_report(estimator, names)
+    finer = sum(row.n_clusters > estimator.n_clusters_ for row in partitions)
+
+    clusters = cluster_report(estimator)
+    # 0.9 may be stored as 0.8999…, and belongs to the bin from 0.9
+    bins = (confidence * _CONFIDENCE_BINS + _ROUNDING).astype(np.int64)
+    histograms = np.zeros((len(clusters), _CONFIDENCE_BINS), dtype=np.int64)
+    labelled = labels >= 0
+    np.add.at(histograms, (labels[labelled], np.minimum(bins, _CONFIDENCE_BINS - 1)[labelled]), 1)
+    details = zip(clusters, histograms.tolist(), cluster_words(estimator, names), strict=True)
+
+    # one row per kind of partition, or per view; none if there is only one
+    weights, agreement = consensus.partition_weights_, consensus.partition_agreement_
+    ensembles = getattr(estimator, "ensembles_", {"": getattr(estimator, "ensemble_", None)})
+    kind_of = np.array(
+        [
+            visible(view or kind)
+            for view, ensemble in ensembles.items()
+            for kind in getattr(ensemble, "kinds", ())
+        ]
+    )
+    kinds = {kind: kind_of == kind for kind in dict.fromkeys(kind_of.tolist())}
+    if len(kinds) < 2 or len(kind_of) != len(weights):
+        kinds = {}
+
+    heat = PartitionAgreementDisplay._of_estimator(consensus, names)
+    V = len(names)
+    compared = np.unique(np.linspace(0, V - 1, min(V, _MOST_COMPARED)).round().astype(np.int64))
+    sizes = [(name, int(np.isin(members, compared).sum())) for name, members in heat.blocks]
+    pairs = CoassociationDisplay._of_estimator(
+        consensus, max_points=_MOST_COASSOCIATED, random_state=0
+    )
+    of_cluster = zip(*np.unique(pairs.labels, return_counts=True), strict=True)
+
+    def name_of(point: int) -> str:
+        return str(point if rows is None else rows[point])
+
+    n_doubtful = int((labelled & (confidence < _DOUBTFUL_BELOW)).sum())
+    least = least_certain(
+        estimator, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, below=_DOUBTFUL_BELOW
+    )
+    runner_up = runner_up_clusters(estimator).tolist()
+    return ConsensusReport(
+        title=f"Consensus of {V} partitions" if title is None else visible(str(title)),
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=coterie.__version__,
+        estimator=type(estimator).__name__,
+        facts=consensus_facts(estimator, names),
+        clusters=[
+            ClusterDetails(**asdict(row), histogram=counts, words=words)
+            for row, counts, words in details
+        ],
+        partitions=partitions,
+        kinds=[
+            KindRow(
+                kind, int(own.sum()), int((weights[own] > 0).sum()), float(agreement[own].mean())
+            )
+            for kind, own in kinds.items()
+        ],
+        n_deciding=sum(row.weight > 0 for row in partitions),
+        agreement=HeatMap(
+            np.clip(heat.agreement[np.ix_(compared, compared)], 0, 1),
+            [(name, size) for name, size in sizes if size],
+            [heat.names[v] for v in compared],
+            V,
+        ),
+        coassociation=HeatMap(
+            pairs.matrix,
+            [(str(cluster), int(size)) for cluster, size in of_cluster],
+            [name_of(i) for i in pairs.points.tolist()],
+            len(consensus._tuples.inverse),
+        ),
+        has_finer_runs=getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > V,
+        k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
+        doubtful_below=_DOUBTFUL_BELOW,
+        n_doubtful=n_doubtful,
+        has_index=rows is not None,
+        points=[
+            DoubtfulPoint(
+                name=name_of(one.point),
+                row=one.point,
+                cluster=one.cluster,
+                confidence=one.confidence,
+                runner_up=runner_up[one.point] if runner_up[one.point] >= 0 else None,
+            )
+            for one in least
+        ],
+        features=None if X is None else features_part(estimator, X, feature_names, rows),
+    )
+
+
+def _row_names(estimator: Any, X: Any, index: Sequence[Any] | None, n: int) -> AnyArray | None:
+    """Return the names (n,) of the points, or None if they have only row numbers."""
+    fitted, given = row_index(estimator), row_index_of(X)
+    refuse_other_rows(given, fitted, "X", "the fit")
+    for row_names in (index, fitted, given):
+        if row_names is not None:
+            if len(row_names) != n:
+                raise InvalidParameterError(
+                    f"index has {len(row_names)} names for {n} points; give one name per point"
+                )
+            names = np.empty(n, dtype=object)
+            for i, name in enumerate(row_names):
+                text = " · ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+                names[i] = visible(text)
+            return names
+    return None
+
+
+def cluster_words(estimator: Any, names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Return for each cluster the names of voting partitions and their most common label in it.
+
+    A partition without a label in the cluster is left out. The lists are empty if all labels are
+    numbers, which say nothing, or if partitions are soft.
+    """
+    consensus = fitted_consensus(estimator)
+    vocabulary, table = consensus._vocabulary, consensus._tables.table
+    voting = np.flatnonzero(consensus.partition_weights_ > 0)
+    words: list[list[tuple[str, str]]] = [[] for _ in range(table.shape[1])]
+    if not isinstance(vocabulary, LabelMatrix):
+        return words
+    if not any(vocabulary.categories[v].dtype.kind == "U" for v in voting):
+        return words
+    counts = np.split(table[consensus._tuples.recode], np.cumsum(vocabulary.n_labels)[:-1])
+    by_agreement = voting[np.argsort(-consensus.partition_agreement_[voting], kind="stable")]
+    for v in np.sort(by_agreement[:MOST_QUOTED]).tolist():
+        for cluster, own in enumerate(counts[v].T):
+            if own.any():
+                label = vocabulary.categories[v][own.argmax()]
+                words[cluster].append((names[v], visible(str(label))))
+    return words
+
+
+# ---- Page
+
+
 def render_report(contents: ConsensusReport) -> str:
     """Return the report as HTML.
 
@@ -114,6 +378,9 @@ def render_report(contents: ConsensusReport) -> str:
         for one in cluster.features
     ]
     points = None if features is None else features.map
+    curves = {} if facts.k_choice is None else facts.k_choice.known_curves
+    drawn = [name for name in CRITERIA if name in curves]
+    drawn += [name for name in curves if name not in (*drawn, *_NOT_DRAWN)]
     filters: dict[str, Callable[..., Any]] = {"decimals": _decimals, "figure": _figure}
     template = page_templates("coterie.inspection.report", filters).get_template("consensus.html")
     return template.render(
@@ -125,9 +392,9 @@ def render_report(contents: ConsensusReport) -> str:
         data=embedded_json(
             {
                 "colours": [*cluster_colours(facts.clusters), NO_LABEL],
-                "agreement": _heat_data(contents.agreement),
-                "coassociation": _heat_data(contents.coassociation),
-                "points": None if points is None else _points_data(points),
+                "agreement": contents.agreement.as_json(),
+                "coassociation": contents.coassociation.as_json(),
+                "points": None if points is None else points.as_json(),
             }
         ),
         colours=cluster_colours(facts.clusters),
@@ -139,7 +406,7 @@ def render_report(contents: ConsensusReport) -> str:
         indices=indices_in_words(facts.feature_indices or {}),
         most_quoted=MOST_QUOTED,
         agreement_in_table=len(contents.partitions) <= _MOST_IN_TABLE,
-        k_charts=[] if facts.k_choice is None else _k_charts(facts.k_choice),
+        k_charts=[_k_chart(facts.k_choice, name) for name in drawn] if facts.k_choice else [],
         largest_difference=max(differences, default=0.0) or 1.0,
     )
 
@@ -165,15 +432,8 @@ def _camps_in_words(camps: Sequence[int]) -> str:
     return ", and ".join([*parts, f"{number_of(alone, 'partition')} alone"] if alone else parts)
 
 
-def _k_charts(choice: KFacts) -> list[dict[str, Any]]:
-    """Return the curves of the criteria in the coordinates of their pictures."""
-    curves = choice.known_curves
-    known = [name for name in CRITERIA if name in curves]
-    others = [name for name in curves if name not in (*known, *_NOT_DRAWN)]
-    return [_k_chart(choice, name) for name in (*known, *others)]
-
-
 def _k_chart(choice: KFacts, name: str) -> dict[str, Any]:
+    """Return the curve of a criterion in the coordinates of its picture."""
     (width, height), (left, right, top, bottom) = _CURVE_SIZE, _CURVE_MARGINS
     values = {k: v for k, v in zip(choice.ks, choice.curves[name], strict=True) if v is not None}
     low, high = min(values.values()), max(values.values())
@@ -192,29 +452,4 @@ def _k_chart(choice: KFacts, name: str) -> dict[str, Any]:
         "points": [(k, values[k], round(x, 1), round(y, 1)) for k, (x, y) in place.items()],
         "ticks": [(k, round(float(x), 1)) for k, x in zip(choice.ks, across, strict=True)][::every],
         "best": place.get(choice.recommended),
-    }
-
-
-def _heat_data(heat: HeatMap) -> dict[str, Any]:
-    """Return a matrix as bytes in base 64: 255 is 1."""
-    cells = np.round(255 * heat.matrix).astype(np.uint8).tobytes()
-    return {
-        "cells": base64.b64encode(cells).decode("ascii"),
-        "blocks": heat.blocks,
-        "names": heat.names,
-    }
-
-
-def _points_data(points: PointsMap) -> dict[str, Any]:
-    """Return coordinates from 0 to 1, clusters, confidences and names."""
-    low = points.coordinates.min(axis=0)
-    span = np.ptp(points.coordinates, axis=0)
-    share = (points.coordinates - low) / np.where(span > 0, span, 1.0)
-    return {
-        "x": share[:, 0].round(4).tolist(),
-        "y": share[:, 1].round(4).tolist(),
-        "cluster": points.labels.tolist(),
-        "confidence": points.confidence.round(3).tolist(),
-        "names": points.names,
-        "axes": points.axis_names,
     }

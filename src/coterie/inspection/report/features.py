@@ -71,6 +71,19 @@ class PointsMap:
 
     __repr__ = short_repr
 
+    def as_json(self) -> dict[str, Any]:
+        """Return coordinates from 0 to 1, clusters, confidences and names."""
+        span = np.ptp(self.coordinates, axis=0)
+        share = (self.coordinates - self.coordinates.min(axis=0)) / np.where(span > 0, span, 1.0)
+        return {
+            "x": share[:, 0].round(4).tolist(),
+            "y": share[:, 1].round(4).tolist(),
+            "cluster": self.labels.tolist(),
+            "confidence": self.confidence.round(3).tolist(),
+            "names": self.names,
+            "axes": self.axis_names,
+        }
+
 
 @dataclass(frozen=True)
 class FeaturesPart:
