@@ -35,13 +35,9 @@ if TYPE_CHECKING:
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves
     from coterie.ads.decisions.budgets import plan_budget as plan_budget
-    from coterie.ads.decisions.comparison.comparison_results import (
-        ModelComparison as ModelComparison,
-    )
-    from coterie.ads.decisions.comparison.model_comparison import compare_models as compare_models
-    from coterie.ads.decisions.comparison.model_comparison import (
-        compare_periods as compare_periods,
-    )
+    from coterie.ads.decisions.comparison import ModelComparison as ModelComparison
+    from coterie.ads.decisions.comparison import compare_models as compare_models
+    from coterie.ads.decisions.comparison import compare_periods as compare_periods
     from coterie.ads.decisions.decision_answers import BudgetPlan as BudgetPlan
     from coterie.ads.decisions.decision_answers import BudgetSplit as BudgetSplit
     from coterie.ads.decisions.decision_answers import GoalBid as GoalBid

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.true_curves import day_shifts
-from coterie.ads.curves.price_levels import price_levels
+from coterie.ads.curves.price_levels import level_curves, own_levels, price_levels
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from markets import EASY, log_of, market
 
@@ -122,3 +122,54 @@ def test_a_common_weight_of_all_rows_changes_nothing():
     )
     np.testing.assert_allclose(weighted.values, plain.values, atol=1e-9)
     np.testing.assert_allclose(weighted.errors, plain.errors, rtol=1e-9)
+
+
+STEADY = replace(
+    EASY,
+    advertisers=40,
+    days=6,
+    bids_per_day=400,
+    volume_spread=0.3,
+    bid_move=0.0,
+    newcomers=0.0,
+    weekday_effect=0.0,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_own_levels_of_periods_find_a_planted_rise(kind):
+    """Prices that rise by 20% on the last four days raise every own level by about 0.18.
+
+    At the highest likelihood, the scores of the days and of the prior cancel.
+    """
+    log = market(replace(STEADY, price_rise=0.18, **KINDS[kind])).histograms
+    curves = level_curves(log, list(range(6)), np.zeros(6))
+    found = [
+        own_levels(log, curves, np.zeros(6), np.array(days)) for days in ([0, 1], [2, 3, 4, 5])
+    ]
+    (before, known, _), (after, known_later, _) = found
+    error = np.sqrt(1 / known + 1 / known_later)
+    assert np.median(after - before) == pytest.approx(0.18, abs=0.02)
+    assert np.median(np.abs(after - before - 0.18) / error) < 1.5
+    for level, information, score in found:
+        slope = score.sum(axis=1) - level / 0.25
+        assert (np.abs(slope) < 0.2 * np.sqrt(information)).all()
+
+
+def test_own_levels_are_beyond_the_common_ones():
+    """A common level of the days takes its part; without auctions the prior decides."""
+    log = market(replace(STEADY, price_rise=0.18)).histograms
+    curves, days = level_curves(log, list(range(6)), np.zeros(6)), np.array([2, 3, 4, 5])
+    (level, *_), (rest, *_) = (
+        own_levels(log, curves, np.full(6, common), days) for common in (0.0, 0.18)
+    )
+    np.testing.assert_allclose(level - rest, 0.18, atol=0.02)
+    absent = replace(log, bids=none_of(log.bids), prices=none_of(log.prices))
+    level, information, _ = own_levels(absent, curves, np.zeros(6), days)
+    np.testing.assert_allclose(level, 0.0, atol=1e-12)
+    np.testing.assert_allclose(information, 4.0)
+
+
+def none_of(cells):
+    """No cells."""
+    return type(cells)(**{name: part[:0] for name, part in vars(cells).items()})

@@ -18,6 +18,7 @@ from coterie.ads.curves.auction_counts import bids_per_weight, count_auctions, l
 from coterie.ads.curves.day_levels import DayLevels, fit_levels
 from coterie.ads.curves.market_dictionary import general_posterior
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.arrays import Ints
 
 __all__ = [
     "AuctionCells",
@@ -36,6 +37,15 @@ Places = tuple[Indices, Indices, Indices]
 
 #: Shifts that are tried in each round, around the level found before: first far, then near.
 _STEPS = (np.linspace(-0.36, 0.36, 7), np.array([-0.06, 0.0, 0.06]), np.array([-0.03, 0.0, 0.03]))
+#: The same for the own levels of advertisers, and the variance of their prior: it decides only for
+#: advertisers with hardly any auctions.
+_OWN_STEPS = (
+    np.linspace(-1.2, 1.2, 9),
+    np.linspace(-0.3, 0.3, 5),
+    np.array([-0.06, 0.0, 0.06]),
+    np.array([-0.03, 0.0, 0.03]),
+)
+_OWN_VARIANCE = 0.25
 _TINY = 1e-7
 #: Largest variance of a measured level, for a day with hardly any auctions.
 _MOST_VARIANCE = 0.25
@@ -80,6 +90,50 @@ def level_curves(histograms: BidHistograms, days: Sequence[int], levels: Floats)
     together = count_auctions(histograms, days, shifts=levels)
     atoms, _, posterior = general_posterior(together, rounds=0)
     return np.asarray(posterior @ atoms)
+
+
+def own_levels(
+    histograms: BidHistograms, curves: Floats, common: Floats, days: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Estimate each advertiser's own price level in the period of some of the D days of a log.
+
+    On day d advertiser a wins at a bid b with probability F_a(b·e^{−τ_d−s_a}), with ``curves``
+    F (A, G + 1) and ``common`` levels τ (D,). s_a maximises the likelihood L of the advertiser's
+    auctions in the period, with a wide normal prior around 0. Return s (A,), its information
+    −d²L/ds² with that of the prior (A,), and dL/ds of the auctions of each day at s, (A, days).
+    """
+    x, A, D = log_edges(histograms.edges), len(curves), len(common)
+    numbers = np.arange(len(x))
+    cells = cells_of_days(histograms, bids_per_weight(histograms), np.isin(np.arange(D), days))
+
+    def scores(own: Floats) -> Floats:
+        """Return the log-likelihoods (A, days) at own levels (A,)."""
+
+        def place(at: Places, side: int) -> Floats:
+            row, day, bins = at
+            return np.interp(x[bins + side] - common[day] - own[row], x, numbers)
+
+        def summed(at: Places, number: Floats, logs: Floats) -> Floats:
+            sums = np.bincount(at[0] * D + at[1], number * logs, A * D)
+            return np.asarray(sums, dtype=np.float64).reshape(A, D)
+
+        return np.asarray(level_score(cells, curves, place, summed))[:, days]
+
+    level = np.zeros(A)
+    for steps in _OWN_STEPS:
+        tried = [level + step for step in steps]
+        found = np.stack([scores(s).sum(axis=1) - s**2 / (2 * _OWN_VARIANCE) for s in tried])
+        # where a parabola through the best step and its neighbours is highest
+        best = np.clip(found.argmax(axis=0), 1, len(steps) - 2)
+        left, top, right = (
+            np.take_along_axis(found, (best + side)[None], axis=0)[0] for side in (-1, 0, 1)
+        )
+        width, bend = steps[1] - steps[0], 2 * top - left - right
+        move = np.divide(right - left, bend, out=np.zeros_like(bend), where=bend > 0) * width / 2
+        level = level + (steps[best] + np.clip(move, -width, width))
+    below, here, above = (scores(level + step) for step in _OWN_STEPS[-1])
+    bend = (2 * here - below - above).sum(axis=1) / width**2
+    return level, np.maximum(bend, 0.0) + 1 / _OWN_VARIANCE, (above - below) / 2 / width
 
 
 def cells_of_days(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,36 +19,32 @@ from coterie.runtime.wording import UNKNOWN, format_count, money, percent, perio
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coterie.ads.decisions.comparison.comparison_results import (
-        AdvertiserChange,
-        Change,
-        GroupChange,
-        ImpressionParts,
-        ModelComparison,
-    )
+    from coterie.ads.decisions.comparison import Change, ModelComparison
 
-__all__ = ["compare", "print_comparison"]
-
-_QUANTITIES = {
+_SUMS = {
+    "advertisers": "advertisers",
+    "total_impressions": "impressions per day",
+    "new_impressions": "of new advertisers",
+    "vanished_impressions": "of vanished advertisers",
+}
+_MEASURES = {
     "impressions": "impressions per day",
     "supply": "auctions per day",
+    "own_supply": "auctions, beyond the market",
     "price_level": "price level",
+    "own_price_level": "price level, beyond the market",
     "win_rate": "win rate",
     "mean_bid": "mean bid",
     "ecpm": "eCPM",
     "click_rate": "click rate",
 }
-_PARTS = {
-    "market_supply": "auctions, as the market",
-    "own_supply": "auctions, own",
-    "market_price": "prices, as the market",
-    "own_price": "prices, own",
-    "own_bid": "own bids",
-    "new": "new advertisers",
-    "vanished": "vanished advertisers",
-    "unexplained": "unexplained",
+#: How values are written, where they are no counts.
+_WRITTEN: dict[str, Callable[[float], str]] = {
+    "mean_bid": money,
+    "ecpm": money,
+    "win_rate": percent,
+    "click_rate": percent,
 }
-_AMOUNTS = frozenset({"mean_bid", "ecpm"})
 _MOST_SHOWN = 10
 
 
@@ -83,12 +81,11 @@ def compare(
 ) -> None:
     """Show what changed between two models, or between two periods of one.
 
-    For the market, its segments and its advertisers: impressions, auctions,
-    price level, win rate, mean bid, eCPM and click rate, each with its error.
-    A change is marked with * if it is unlikely to be noise, at the false
-    discovery rate --fdr. The change of impressions is divided into what more
-    or fewer auctions, other prices and other bids of the advertiser explain.
-    --advertiser ID shows one advertiser.
+    One table has a row for each measure of the market, its segments and its
+    advertisers: impressions, auctions, price level, win rate, mean bid, eCPM
+    and click rate, before and after, the change and its error. A change is
+    marked with * if it is beyond noise, at the false discovery rate --fdr.
+    -o writes the whole table, --advertiser ID takes the rows of one advertiser.
 
     Example: coterie ads compare march.coterie april.coterie
 
@@ -99,7 +96,7 @@ def compare(
     subjects.check_output(output, before, as_json)
     if after is not None:
         subjects.check_output(output, after, as_json)
-    from coterie.ads.decisions.comparison.model_comparison import compare_models, compare_periods
+    from coterie.ads.decisions.comparison import compare_models, compare_periods
     from coterie.ads.forecasts.fitted_market import load_market
 
     with progress_unless(quiet):
@@ -108,11 +105,23 @@ def compare(
             comparison = compare_models(first, load_market(after), false_discovery_rate=rate)
         else:
             comparison = compare_periods(first, *periods, false_discovery_rate=rate)
-    one = None if advertiser is None else _only(comparison, advertiser)
+    if advertiser is not None:
+        key = "advertiser", advertiser
+        rows = tuple(row for row in comparison.rows if (row.kind, row.subject) == key)
+        if not rows:
+            raise InvalidParameterError(f"--advertiser {advertiser}: it bids in neither period")
+        comparison = replace(comparison, rows=rows)
     source = str(before) if after is None else f"{before} and {after}"
+
+    def facts() -> dict[str, object]:
+        import msgspec
+
+        found: dict[str, object] = msgspec.to_builtins(comparison)
+        return found
+
     subjects.write_and_print(
-        lambda: print_comparison(comparison, source, one),
-        lambda: _facts(comparison, one),
+        lambda: print_comparison(comparison, source),
+        facts,
         comparison.columns,
         output,
         as_json,
@@ -120,30 +129,62 @@ def compare(
     )
 
 
-def print_comparison(
-    comparison: ModelComparison, source: str, one: AdvertiserChange | None = None
-) -> None:
-    """Print a comparison for people, or the part about one advertiser."""
+def print_comparison(comparison: ModelComparison, source: str) -> None:
+    """Print a comparison for people: the market, its segments, and advertisers that changed."""
     console = layout.stdout_console()
     first, last = (
         period(days[0], days[-1]) for days in (comparison.days_before, comparison.days_after)
     )
     layout.print_heading(console, source, f": {first} against {last}")
-    if one is not None:
-        layout.print_heading(console, one.advertiser, f", {one.segment or 'no segment'}")
-        layout.print_indented(console, _change_table(one, comparison.currency))
-        layout.print_indented(console, _part_table(one.parts))
+    found: dict[str, dict[str, dict[str, Change]]] = {}
+    for row in comparison.rows:
+        found.setdefault(row.kind, {}).setdefault(row.subject, {})[row.measure] = row
+    advertisers = found.get("advertiser", {})
+    if "market" not in found:
+        for name, rows in advertisers.items():
+            segment = rows["supply"].segment or "no segment"
+            layout.print_heading(console, name, f", {segment}")
+            layout.print_indented(console, _measures_table(rows, comparison.currency))
     else:
-        market = comparison.market
-        console.print(
-            f"{counted(market.advertisers, 'advertiser')} in both periods, {market.new} new, "
-            f"{market.vanished} vanished{_agreement(comparison)}."
-        )
-        layout.print_indented(console, _change_table(market, comparison.currency))
-        layout.print_indented(console, _part_table(market.parts))
-        if comparison.segments:
-            layout.print_indented(console, _segment_table(comparison))
-        _print_advertisers(console, comparison)
+        supplies = [rows["supply"] for rows in advertisers.values()]
+        new = sum(one.before == 0 for one in supplies)
+        vanished = sum(one.after == 0 for one in supplies)
+        both = counted(len(supplies) - new - vanished, "advertiser")
+        moved = ""
+        if comparison.adjusted_rand is not None:
+            moved = (
+                f"; {sum(one.moved for one in supplies)} moved to another segment (adjusted Rand "
+                f"index {comparison.adjusted_rand:.2f})"
+            )
+        console.print(f"{both} in both periods, {new} new, {vanished} vanished{moved}.")
+        market = found["market"]["market"]
+        layout.print_indented(console, _measures_table(market, comparison.currency))
+        shown = ["impressions", "supply", "price_level", "mean_bid"]
+        if segments := found.get("segment"):
+            layout.print_indented(console, _subjects_table("segment", segments, shown))
+        changed = {
+            name: rows
+            for name, rows in advertisers.items()
+            if any(row.changed for row in rows.values())
+        }
+        if not changed:
+            console.print("No advertiser changed by more than noise.")
+        else:
+
+            def gained(name: str) -> float:
+                one = changed[name]["impressions"]
+                return abs((one.after or 0.0) - (one.before or 0.0))
+
+            most = sorted(changed, key=gained, reverse=True)
+            listed = {name: changed[name] for name in most[:_MOST_SHOWN]}
+            rest = (
+                f"; the {_MOST_SHOWN} with the most impressions gained or lost"
+                if len(changed) > _MOST_SHOWN
+                else ""
+            )
+            console.print(f"{counted(len(changed), 'advertiser')} changed{rest}:")
+            table = _subjects_table("advertiser", listed, [*shown, "ecpm"])
+            layout.print_indented(console, table)
     console.print(
         f"* changed: about {comparison.false_discovery_rate:.0%} of the changes marked in a column "
         "may be noise. ± is the standard error."
@@ -153,150 +194,68 @@ def print_comparison(
 
 
 def _periods(after: Path | None, *written: str | None) -> list[tuple[str, str]]:
-    """Return the periods as first and last days, two without a second model, otherwise none."""
+    """Return the periods as first and last days, two without a second model, otherwise none.
+
+    >>> _periods(None, "2026-03-02:2026-03-05", "2026-03-06")
+    [('2026-03-02', '2026-03-05'), ('2026-03-06', '2026-03-06')]
+    """
     given = [part for part in written if part is not None]
     if len(given) != (2 if after is None else 0):
         raise typer.BadParameter(
             "give either a second model, or two periods of the first by --before and --after",
             param_hint="'AFTER'",
         )
-    options_of = zip(given, ("--before", "--after"), strict=False)
-    return [_ends(part, option) for part, option in options_of]
+    periods = []
+    for part, option in zip(given, ("--before", "--after"), strict=False):
+        first, _, last = part.partition(":")
+        if ":" in last:
+            raise InvalidParameterError(
+                f"{option} {part}: write the first and the last day, as 2026-03-02:2026-03-05"
+            )
+        periods.append((first, last or first))
+    return periods
 
 
-def _ends(written: str, option: str) -> tuple[str, str]:
-    """Return the first and the last day of a period; one date is a period of one day.
-
-    >>> _ends("2026-03-02:2026-03-05", "--before"), _ends("2026-03-02", "--before")
-    (('2026-03-02', '2026-03-05'), ('2026-03-02', '2026-03-02'))
-    """
-    first, _, last = written.partition(":")
-    if ":" in last:
-        raise InvalidParameterError(
-            f"{option} {written}: write the first and the last day, as 2026-03-02:2026-03-05"
-        )
-    return first, last or first
-
-
-def _only(comparison: ModelComparison, advertiser: str) -> AdvertiserChange:
-    for one in comparison.advertisers:
-        if one.advertiser == advertiser:
-            return one
-    where = {
-        **dict.fromkeys(comparison.new, "after"),
-        **dict.fromkeys(comparison.vanished, "before"),
-    }
-    known = f"it bids only {where[advertiser]}" if advertiser in where else "it is in no log"
-    raise InvalidParameterError(
-        f"--advertiser {advertiser}: {known}; only advertisers of both periods can be compared"
-    )
-
-
-def _facts(comparison: ModelComparison, one: AdvertiserChange | None) -> dict[str, Any]:
-    import msgspec
-
-    facts: dict[str, Any] = msgspec.to_builtins(comparison)
-    if one is not None:
-        facts |= {"segments": [], "advertisers": [msgspec.to_builtins(one)]}
-    return facts
-
-
-def _agreement(comparison: ModelComparison) -> str:
-    if comparison.adjusted_rand is None:
-        return ""
-    moved = sum(one.moved for one in comparison.advertisers)
-    return (
-        f"; {moved} moved to another segment (adjusted Rand index {comparison.adjusted_rand:.2f})"
-    )
-
-
-def _change_table(of: GroupChange | AdvertiserChange, currency: str) -> Table:
-    """Return a table of the quantities of a group or an advertiser."""
-    changes = {name: getattr(of, name) for name in _QUANTITIES}
-    has_values = any(change and change.before is not None for change in changes.values())
-    values = ["before", "after"] if has_values else []
-    table = layout.figures_table(
-        ["" if has_values else "a typical advertiser"], [*values, "change", "±", "p"]
-    )
-    for name, change in changes.items():
-        if change is None:
-            continue
-        unit = f" ({currency})" if currency and values and name in _AMOUNTS else ""
-        table.add_row(
-            _QUANTITIES[name] + unit,
-            *(_value(name, getattr(change, value)) for value in values),
-            _marked(change),
-            percent(change.error),
-            _p(change.p),
-        )
+def _measures_table(rows: dict[str, Change], currency: str) -> Table:
+    """Return a table with a row for each measure of one subject."""
+    table = layout.figures_table([""], ["before", "after", "change", "±", "p"])
+    for name, title in _SUMS.items():
+        if name in rows:
+            table.add_row(title, *_cells(rows[name]))
+    if "advertisers" in rows:
+        table.add_row("a typical advertiser", style="dim")
+    for name, title in _MEASURES.items():
+        if name in rows:
+            is_amount = _WRITTEN.get(name) is money and rows[name].before is not None
+            unit = f" ({currency})" if currency and is_amount else ""
+            table.add_row(title + unit, *_cells(rows[name]))
     return table
 
 
-def _part_table(parts: ImpressionParts) -> Table:
-    """Return a table of why impressions changed."""
-    table = layout.figures_table(["why impressions changed"], ["per day", "share"])
-    base = parts.before
-    for name, shown in _PARTS.items():
-        part = getattr(parts, name)
-        if part or name not in {"new", "vanished"}:
-            table.add_row(shown, _signed_count(part), signed(part / base) if base else UNKNOWN)
-    total = parts.after - base
-    table.add_row("all", _signed_count(total), signed(total / base) if base else UNKNOWN)
+def _cells(row: Change) -> list[str]:
+    """Return before, after, change, error and p of a row as texts."""
+    written = _WRITTEN.get(row.measure, format_count)
+    ends = ["" if value is None else written(value) for value in (row.before, row.after)]
+    tested = ["", ""]
+    if row.p is not None:
+        tested = [percent(row.error), "<0.001" if row.p < 0.001 else f"{row.p:.3f}"]
+    return [*ends, _marked(row), *tested]
+
+
+def _subjects_table(
+    kind: str, subjects_: dict[str, dict[str, Change]], measures: list[str]
+) -> Table:
+    """Return a table with a row for each subject and a column for each measure."""
+    headings = [_MEASURES[name].removesuffix(" per day") for name in measures]
+    counts = ["advertisers"] if kind == "segment" else []
+    table = layout.figures_table([kind], [*counts, *headings])
+    for name, rows in subjects_.items():
+        number = [format_count(rows["advertisers"].after or 0.0)] if counts else []
+        cells = [_marked(rows[one]) if one in rows else UNKNOWN for one in measures]
+        table.add_row(layout.one_line(name), *number, *cells)
     return table
 
 
-def _segment_table(comparison: ModelComparison) -> Table:
-    headings = ["advertisers", "impressions", "auctions", "price level", "mean bid"]
-    table = layout.figures_table(["segment"], headings)
-    for one in comparison.segments:
-        changes = (one.impressions, one.supply, one.price_level, one.mean_bid)
-        table.add_row(
-            layout.one_line(one.name), f"{one.advertisers:,}", *(_marked(part) for part in changes)
-        )
-    return table
-
-
-def _print_advertisers(console: Any, comparison: ModelComparison) -> None:
-    """Print the advertisers with a change, those with the largest change of impressions first."""
-    changed = [one for one in comparison.advertisers if one.changed]
-    if not changed:
-        console.print("No advertiser changed by more than noise.")
-        return
-    changed.sort(key=lambda one: -abs(one.parts.after - one.parts.before))
-    headings = ["impressions", "auctions", "price level", "mean bid", "eCPM"]
-    table = layout.figures_table(["advertiser"], headings)
-    for one in changed[:_MOST_SHOWN]:
-        changes = (one.impressions, one.supply, one.price_level, one.mean_bid, one.ecpm)
-        table.add_row(layout.one_line(one.advertiser), *(_marked(part) for part in changes))
-    console.print(
-        f"{counted(len(changed), 'advertiser')} changed"
-        + (
-            f"; the {_MOST_SHOWN} with the most impressions gained or lost:"
-            if len(changed) > _MOST_SHOWN
-            else ":"
-        )
-    )
-    layout.print_indented(console, table)
-
-
-def _marked(change: Change | None) -> str:
-    """Return a change with its sign, and a star if it is a discovery."""
-    if change is None:
-        return UNKNOWN
-    return f"{signed(change.change)}{'*' if change.changed else ' '}"
-
-
-def _value(name: str, value: float | None) -> str:
-    if value is None:
-        return ""
-    if name in {"win_rate", "click_rate"}:
-        return percent(value)
-    return money(value) if name in _AMOUNTS else format_count(value)
-
-
-def _signed_count(number: float) -> str:
-    return f"{'−' if number < 0 else '+' if number > 0 else ''}{format_count(abs(number))}"
-
-
-def _p(p: float) -> str:
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+def _marked(row: Change) -> str:
+    """Return a change with its sign, and a star if it is beyond noise."""
+    return f"{signed(row.change)}{'*' if row.changed else ' '}"
