@@ -91,15 +91,21 @@ def test_intervals_are_those_of_the_report(report, opened):
 
 
 def test_day_of_the_week(report, opened):
-    """Choosing a day takes that day's auctions; typing a number says so."""
+    """Choosing a day takes that day's auctions and prices; typing a number says so."""
     page = opened(report).page
     choose(page, PAYLOAD.advertisers[3].id)
     saturday = PAYLOAD.advertisers[3].supply_by_weekday[5]
     page.select_option("#day", label="Saturday")
     assert float(page.input_value("#supply")) == pytest.approx(saturday, rel=1e-3)
     assert "on a Saturday" in page.inner_text("#sentence")
-    expected = twin_forecast(PAYLOAD, 3, PAYLOAD.advertisers[3].bid, saturday)
-    assert answers(page)["impressions"] == pytest.approx(expected["impressions"], rel=1e-3)
+    expected = twin_forecast(
+        PAYLOAD, 3, PAYLOAD.advertisers[3].bid, saturday, PAYLOAD.prices_by_weekday[5]
+    )
+    found = answers(page)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-3)
+    # intervals are those of an average day
+    assert page.locator("#impressions-small data").count() == 0
+    assert page.locator("#impressions-chart .band").count() == 0
     page.fill("#supply", "100")
     assert page.inner_text("#supply-hint").startswith("your number")
     assert "of its 100 auctions a day" in page.inner_text("#sentence")

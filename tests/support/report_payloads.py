@@ -80,6 +80,7 @@ def make_payload(
         outliers=[i for i, one in enumerate(advertisers) if one.outlier],
         low_confidence=[i for i, one in enumerate(advertisers) if one.confidence < 0.45],
         warnings=["prices rose by 12.0% from 2026-03-06 on; <b>read</b> this"],
+        prices_by_weekday=[1.0, 1.02, 1.04, 1.05, 1.1, 0.9, 0.88],
         days=_days(rng),
         evaluation=_evaluation(rng) | {"points": _points(ids, rng)},
         tables=_tables(),
@@ -95,24 +96,27 @@ def make_payload(
 
 
 def twin_forecast(
-    payload: Report, index: int, bid: float, supply: float | None = None
+    payload: Report, index: int, bid: float, supply: float | None = None, prices: float = 1.0
 ) -> dict[str, float]:
     """Compute what the page should show a day: supply × win(bid), and that × cost(bid) / 1000.
 
-    Curves have four significant digits in their units, as in the page.
+    ``prices`` is the level of the day's over that of an average day. Curves have four significant
+    digits in their units, as in the page.
     """
     one, grid = payload.advertisers[index], payload.grid
     auctions = one.supply if supply is None else supply
 
     def at(name: str) -> float:
-        return float(np.interp(bid, grid, [float(f"{value:.4g}") for value in getattr(one, name)]))
+        return float(
+            np.interp(bid / prices, grid, [float(f"{value:.4g}") for value in getattr(one, name)])
+        )
 
     impressions = float(f"{auctions:.7g}") * at("win")
     return {
         "win": at("win"),
-        "cost": at("cost"),
+        "cost": prices * at("cost"),
         "impressions": impressions,
-        "spend": impressions * at("cost") / 1000,
+        "spend": impressions * prices * at("cost") / 1000,
     }
 
 

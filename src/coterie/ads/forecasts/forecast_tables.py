@@ -168,6 +168,15 @@ class MarketTables:
         week = self._levels.next_week()
         return [self.days(day) for day in week[np.argsort(weekday_of(week))].tolist()]
 
+    def prices_by_weekday(self) -> list[float]:
+        """Return the level of prices on each weekday from Monday over that of an average day.
+
+        At a bid b on a day with level e^s the win rate is W(b·e^−s), and the price paid e^s times
+        the one paid there.
+        """
+        average = self.days().shifts[0]
+        return [float(np.exp(day.shifts[0] - average)) for day in self.weekdays()]
+
     def auctions(self, rows: Any, days: PeriodLevels) -> Any:
         """Return the auctions to expect of some advertisers."""
         return self._supply.level[rows] * self._own_factors(rows, days).sum(axis=-1)

@@ -18,7 +18,12 @@ const coterieForecastWords = (() => {
   /** An interval with its exact ends as attributes. */
   function exactSpan(figure, format) {
     const [first, ...others] = ends(figure, format).map(([value, text]) => exact(value, text));
-    return whole(first, ...others.flatMap((last) => ["–", last]));
+    return first === undefined ? "–" : whole(first, ...others.flatMap((last) => ["–", last]));
+  }
+
+  /** The interval as the end of a phrase; nothing where none is known. */
+  function bracketed(figure, format) {
+    return figure.low === undefined ? [] : [" (", whole(span(figure, format)), ")"];
   }
 
   /** A change in percent, without decimals from 10 on to save width. */
@@ -90,9 +95,9 @@ const coterieForecastWords = (() => {
       const rate = `${percent(now.win.value)} of its ${count(now.supply)} auctions`;
       const who = id === null ? "a new advertiser" : idText(id);
       const parts = ["At a bid of ", strong(money(now.bid)), " ", who, ` wins about ${rate} ${when}: `];
-      parts.push(strong(`${count(now.impressions.value)} impressions`), " (");
-      parts.push(whole(span(now.impressions, count)), ") for ", strong(money(now.spend.value)), " (");
-      parts.push(whole(span(now.spend, money)), `), or ${money(now.cost)} per thousand. `);
+      parts.push(strong(`${count(now.impressions.value)} impressions`), ...bracketed(now.impressions, count));
+      parts.push(" for ", strong(money(now.spend.value)), ...bracketed(now.spend, money));
+      parts.push(`, or ${money(now.cost)} per thousand. `);
       if (mean) parts.push(compared(now, mean, per));
       const isRare = ({ high }) => high > 0 && high < 1;
       if ([now.impressions, now.clicks, now.conversions].some((figure) => figure && isRare(figure))) {
@@ -158,7 +163,8 @@ const coterieForecastWords = (() => {
     /** One target of a forecast, in one line. */
     function reading(at, target) {
       const format = formats[target];
-      return `${money(at.bid)} → ${format(at[target].value)} (${span(at[target], format)})`;
+      const interval = span(at[target], format);
+      return `${money(at.bid)} → ${format(at[target].value)}${interval && ` (${interval})`}`;
     }
 
     /** The tooltip of a chart. */
@@ -167,8 +173,8 @@ const coterieForecastWords = (() => {
       const lines = [
         strong(money(at.bid)),
         `${formats[target](figure.value)} ${target === "spend" ? "spent" : target}`,
-        `${intervalName}${span(figure, formats[target])}`,
       ];
+      if (figure.low !== undefined) lines.push(`${intervalName}${span(figure, formats[target])}`);
       if (at.marginal !== null) lines.push(`next thousand ${money(at.marginal)}`);
       const before = chosen[target].value;
       if (at.bid !== chosen.bid && before > 0) {

@@ -1,11 +1,7 @@
 "use strict";
 /*
- * Curves read between their bids, and numbers as pages write them and as people type them.
- *
- * A curve set is { grid, win, low, high, cost, spendLow, spendHigh }: P increasing bids (CPM), and
- * at each the share of auctions won, the mean price paid per thousand impressions, and the ends of
- * the intervals of impressions and of spend per expected auction. A forecast is that of
- * forecast_words.js.
+ * Curves read between their bids, and numbers as pages write them and as people type them. A
+ * forecast is that of forecast_words.js.
  */
 const coterieNumbers = (() => {
   // ---------------------------------------------------------------- forecasts
@@ -29,25 +25,6 @@ const coterieNumbers = (() => {
     if (x >= xs[last]) return ys[last];
     const i = pieceOf(xs, x);
     return ys[i] + ((x - xs[i]) / (xs[i + 1] - xs[i])) * (ys[i + 1] - ys[i]);
-  }
-
-  /**
-   * Impressions = supply × win(bid) and spend = impressions × cost(bid) / 1000.
-   * The intervals grow in proportion to the supply.
-   */
-  function forecastAt(curves, bid, supply) {
-    const at = (ys) => interpolate(curves.grid, ys, bid);
-    const [win, cost] = [at(curves.win), at(curves.cost)];
-    const figure = (value, low, high) => ({ value, low: supply * at(low), high: supply * at(high) });
-    return {
-      bid,
-      supply,
-      win: { value: win },
-      cost,
-      impressions: figure(supply * win, curves.low, curves.high),
-      spend: figure((supply * win * cost) / 1000, curves.spendLow, curves.spendHigh),
-      outside: bid < curves.grid[0] || bid > curves.grid[curves.grid.length - 1],
-    };
   }
 
   /** The forecast at a bid, on the line between its neighbours; null beyond the first and last. */
@@ -112,6 +89,7 @@ const coterieNumbers = (() => {
    * the first and the last count inside, and only one if there is no other.
    */
   function ends({ low, high }, format) {
+    if (low === undefined) return [];
     if (format !== count) return [low, high].map((end) => [end, format(end)]);
     const first = low < 10 ? Math.ceil(low - ROUNDING) : low;
     const last = high < 10 ? Math.floor(high + ROUNDING) : high;
@@ -214,7 +192,7 @@ const coterieNumbers = (() => {
   }
 
   return Object.freeze({
-    ...{ count, ends, entered, enteredMoney, forecastAt, interpolate, marginalCost, money, percent },
+    ...{ count, ends, entered, enteredMoney, interpolate, marginalCost, money, percent },
     ...{ period, readBetween, signed, span, tally, tick },
   });
 })();

@@ -1,7 +1,7 @@
 "use strict";
 /* The script of the report: connects data, panel and charts. */
 (() => {
-  const { count, forecastAt, interpolate, percent } = coterieNumbers;
+  const { count, interpolate, percent } = coterieNumbers;
   const { element, idText } = coterieNodes;
   const data = JSON.parse(document.getElementById("data").textContent);
   const { grid, segments, symbol, interval } = data;
@@ -56,14 +56,32 @@
 
   // ----------------------------------------------------------------- answers
 
-  /** The forecast at a bid, from the curves in the page. */
-  function forecastOf(one, bid, supply) {
-    const at = forecastAt(one.curves, bid, supply);
-    const rate = one.click_rate;
-    const clicks = rate === null ? null : { value: at.impressions.value * rate };
+  /**
+   * The forecast at a bid: impressions = supply × win and spend = impressions × cost / 1000.
+   *
+   * The curves in the page are those of an average day. Where prices are higher by a factor, as much
+   * is won as at a bid lower by that factor, for a cost higher by it. Intervals do not move like
+   * this, and are shown for an average day alone.
+   */
+  function forecastOf(one, bid, day) {
+    const { curves, click_rate: rate } = one;
+    const supply = supplyOn(one, day);
+    const prices = day.kind === "weekday" ? data.prices_by_weekday[day.weekday] : 1;
+    const at = (ys) => interpolate(grid, ys, bid / prices);
+    const [win, cost] = [at(curves.win), prices * at(curves.cost)];
+    const isAverage = day.kind === "mean" && day.supply === undefined;
+    const figure = (value, low, high) =>
+      isAverage ? { value, low: supply * at(low), high: supply * at(high) } : { value };
+    const isSeen = bid >= grid[0] && bid <= grid[grid.length - 1];
     const seen = `${money(grid[0])} to ${money(grid[grid.length - 1])}`;
     const outside = `This is outside the bids seen (${seen}): the forecast stays as at the nearest of them.`;
-    return { ...at, isRough: false, clicks, conversions: null, remark: at.outside ? outside : "" };
+    return {
+      ...{ bid, supply, isRough: false, win: { value: win }, cost, conversions: null },
+      impressions: figure(supply * win, curves.low, curves.high),
+      spend: figure((supply * win * cost) / 1000, curves.spendLow, curves.spendHigh),
+      clicks: rate === null ? null : { value: supply * win * rate },
+      remark: isSeen ? "" : outside,
+    };
   }
 
   function supplyOn(one, day) {
@@ -73,14 +91,12 @@
   const answers = {
     zeroBids: true,
     forecast({ one, bids, day }) {
-      const supply = supplyOn(one, day);
-      const forecasts = bids.map((bid) => forecastOf(one, bid, supply));
-      return { one, supply, curve: one.source, forecasts };
+      const forecasts = bids.map((bid) => forecastOf(one, bid, day));
+      return { one, day, supply: supplyOn(one, day), curve: one.source, forecasts };
     },
-    at: ({ one, supply }, bid) => forecastOf(one, bid, supply),
+    at: ({ one, day }, bid) => forecastOf(one, bid, day),
     bidFor({ one, day, goal, amount }) {
-      const supply = supplyOn(one, day);
-      const at = (bid) => forecastOf(one, bid, supply)[goal];
+      const at = (bid) => forecastOf(one, bid, day)[goal];
       const most = at(grid[grid.length - 1]);
       if (most === null) return { reached: false, why: `The log has no ${goal}: ask for another goal` };
       const bid = leastBid((value) => at(value).value, amount);
@@ -88,7 +104,7 @@
       if (bid !== null) return { reached: true, bid, safe_bid: safe };
       const format = goal === "spend" ? money : count;
       const highest = `${money(grid[grid.length - 1])}, is expected to give ${format(most.value)}`;
-      const why = `No bid in the log reaches that: the highest, ${highest} in ${count(supply)} auctions`;
+      const why = `No bid in the log reaches that: the highest, ${highest} in ${count(supplyOn(one, day))} auctions`;
       return { reached: false, why };
     },
   };

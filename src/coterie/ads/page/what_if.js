@@ -173,7 +173,8 @@ const coterieWhatIf = (() => {
       const marks = one.bid === null ? [] : [{ bid: one.bid, label: `log’s mean ${money(one.bid)}` }];
       for (const { target, chart } of panels) {
         const along = (end) => inside.map((at) => at[target][end]);
-        const band = { bids, low: along("low"), high: along("high") };
+        const hasBand = inside.every((at) => at[target].low !== undefined);
+        const band = hasBand ? { bids, low: along("low"), high: along("high") } : null;
         const parts = one.lines.filter(({ curve }) => curve !== reply.curve);
         const second = beside.line(target);
         const lines = parts.map((line) => partOf(line, target, reply.supply));
@@ -183,7 +184,7 @@ const coterieWhatIf = (() => {
           const value = read(bid)?.[target].value;
           return value === undefined ? [] : [{ bid, value, label: i + 1 }];
         });
-        const top = Math.max(...band.high, ...lines.flatMap((line) => line.values));
+        const top = Math.max(...(band?.high ?? []), ...lines.flatMap((line) => line.values));
         chart.show({ lines, band, marks, dots, top });
       }
     }

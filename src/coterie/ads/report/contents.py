@@ -121,6 +121,8 @@ class Report:
         Advertisers unlike their segment, and those without a clear segment.
     warnings : list of str
         What should be known before the forecasts are trusted, without full stops.
+    prices_by_weekday : list of 7 floats
+        The level of prices on each weekday over that of an average day.
     days : list of dict
         Levels of prices and supply, observed and expected from the days before.
     evaluation : dict or None
@@ -151,6 +153,7 @@ class Report:
     outliers: list[int]
     low_confidence: list[int]
     warnings: list[str]
+    prices_by_weekday: list[float]
     days: list[dict[str, Any]]
     evaluation: dict[str, Any] | None
     tables: list[dict[str, Any]]
@@ -221,6 +224,7 @@ def report_payload(
         outliers=_numbered(model.outliers_, shown) if model.segments_ else [],
         low_confidence=_numbered(model.doubtful_, shown) if model.segments_ else [],
         warnings=list(model.warnings_),
+        prices_by_weekday=tables_of(model).prices_by_weekday(),
         days=day_points(model.price_levels_, model.supply_.factors, _LEVEL),
         evaluation=None
         if evaluation is None

@@ -196,6 +196,7 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
         "interval": report.interval,
         "grid": report.grid,
         "curves": list(curves),
+        "prices_by_weekday": report.prices_by_weekday,
         "segments": segments,
         "advertisers": {k: [one[k] for one in advertisers] for k in advertisers[0]},
         "left_out": report.left_out,
