@@ -10,6 +10,7 @@ from answers import assert_fits, assert_one_line, unwrapped
 from coterie.ads.evaluation.evaluation import evaluate
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
+from coterie.ads.report.evaluation_tables import best_other
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.cli.ads.evaluate import print_evaluation, verdicts
 
@@ -64,14 +65,17 @@ def shown(share):
 
 
 def test_summary_fits_80_columns(evaluated, capsys):
-    """Every source is a row of uncut figures, within 80 columns; the default is marked."""
+    """Within 80 columns: the verdicts, rows of uncut figures, and then the tables of the paper."""
     print_evaluation(evaluated | {"source": "market"}, evaluated["file"])
     printed = capsys.readouterr().out
     assert_fits(printed)
     rows = [line.replace(" *", "*").split() for line in printed.splitlines()]
-    for name, targets in evaluated["sources"].items():
-        marked = name + "*" * (name == "dictionary")
-        row = next(row for row in rows if row[:1] == [marked])
+    best = [best_other(evaluated, target) for target in ("impressions", "spend")]
+    names = list(dict.fromkeys(["dictionary", "own", "global", "lognormal", "boosting", *best]))
+    first = next(place for place, row in enumerate(rows) if row[:1] == ["dictionary*"])
+    for row, name in zip(rows[first:], names, strict=False):
+        assert row[0] == name + "*" * (name == "dictionary")
+        targets = evaluated["sources"][name]
         for place, target in enumerate(TARGETS):
             wape, mape, bias = row[1 + 3 * place : 4 + 3 * place]
             errors = targets[target]
@@ -81,9 +85,12 @@ def test_summary_fits_80_columns(evaluated, capsys):
     said = unwrapped(printed)
     assert said.startswith("market: forecasts of 2026-03-05 for ")
     assert f"wrote {evaluated['file']}" in printed
+    _, verdict, the_paper = said.partition(unwrapped(verdicts(evaluated)[0]))
+    assert "dictionary" in the_paper and verdict
+    the_paper = the_paper.partition("The paper: its tables on this log")[2]
     for contents in evaluated["paper_tables"]:
-        assert contents["title"] in said
-        assert unwrapped(contents["note"]) in said
+        assert contents["title"] in the_paper
+        assert unwrapped(contents["note"]) in the_paper
 
 
 def test_errors_of_placed_advertisers_are_told(evaluated, capsys):

@@ -53,12 +53,12 @@ def evaluate(
     """Measure the errors and the intervals of forecasts on the last days.
 
     The last days are held out and forecast from the days before, by the model
-    that coterie ads segment would save (dictionary) and by other sources of
-    curves: the advertiser's own curve (own), one curve for all (global), and
-    segments by text, win rate (win), cost, averaged consensus (l2) and robust
-    consensus (robust), each alone and pooled with the advertiser's own curve;
+    that coterie ads segment would save (dictionary) and by simpler sources of
+    curves: the advertiser's own auctions (own), one curve for all (global),
     log-normal prices (lognormal) and gradient boosting (boosting). The days
-    before also choose the settings.
+    before also choose the settings. A section of its own has the tables of
+    the paper: segments by text, win rate, cost, averaged consensus and robust
+    consensus, each alone and pooled with the advertiser's own auctions.
 
     Example: coterie ads evaluate market --holdout-days 1
     """
@@ -101,15 +101,19 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
         f"{counted(facts['advertisers'], 'advertiser')} and "
         f"{counted(facts['new_advertisers'], 'new advertiser')}",
     )
-    layout.print_indented(console, _error_table(facts))
+    for sentence in verdicts(facts):
+        console.print(sentence)
+    names = _forecast_sources(facts)
+    layout.print_indented(console, _error_table(facts, names))
     console.print(
         "* the default: what a saved model serves. WAPE: sum of absolute errors / sum of actual "
-        "values; the lowest is bold. MAPE: mean of absolute error / actual value. Bias: sum of "
-        f"errors / sum of actual values. New advertisers are not included.{_of_placed(facts)}"
+        "values; the lowest of all sources is bold. MAPE: mean of absolute error / actual value. "
+        "Bias: sum of errors / sum of actual values. New advertisers are not included."
+        f"{_of_placed(facts)}"
     )
     console.print()
     console.print("WAPE of impressions, by the number of bids before", style="bold")
-    layout.print_indented(console, _stratum_table(facts))
+    layout.print_indented(console, _stratum_table(facts, names))
     console.print("Share of actual values inside the intervals, by their level", style="bold")
     layout.print_indented(console, _coverage_table(facts))
     console.print("Inside the 90% intervals, by the number of bids before", style="bold")
@@ -119,13 +123,14 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
         "include that it is uncertain."
     )
     console.print()
+    if facts["paper_tables"]:
+        layout.print_heading(console, "The paper", ": its tables on this log")
+        console.print()
     for contents in facts["paper_tables"]:
         console.print(contents["title"], style="bold")
         layout.print_indented(console, _paper_table(contents))
         console.print(Text(contents["note"], "dim"))
         console.print()
-    for sentence in verdicts(facts):
-        console.print(sentence)
     layout.print_files(console, [] if output is None else [output])
 
 
@@ -177,15 +182,25 @@ def _compared(facts: dict[str, Any], target: str, name: str, words: str) -> str:
     return f"{_percent(wape)} with {words} (difference {points}{known} percentage points)"
 
 
-def _error_table(facts: dict[str, Any]) -> Table:
+def _forecast_sources(facts: dict[str, Any]) -> list[str]:
+    """Return the default, the simple sources, and those of the paper that are the best others."""
+    from coterie.ads.evaluation.baselines import BASELINES
+    from coterie.ads.report.evaluation_tables import OWN, best_other
+
+    best = (best_other(facts, target) for target in _COMPARED)
+    shown = dict.fromkeys((facts["default"], OWN, "global", *BASELINES, *best))
+    return [name for name in shown if name is not None and name in facts["sources"]]
+
+
+def _error_table(facts: dict[str, Any], names: list[str]) -> Table:
     """Return a table with a row per source and three measures per target."""
     from coterie.ads.report.evaluation_tables import shown_targets
 
-    names = layout.figures_table(["source"], [])
-    for name in facts["sources"]:
-        names.add_row(_marked(name, facts))
-    measures = {target: _measures(facts, target) for target in shown_targets(facts)}
-    return _side_by_side({"": names, **measures})
+    rows = layout.figures_table(["source"], [])
+    for name in names:
+        rows.add_row(_marked(name, facts))
+    measures = {target: _measures(facts, target, names) for target in shown_targets(facts)}
+    return _side_by_side({"": rows, **measures})
 
 
 def _side_by_side(parts: dict[str, Table]) -> Table:
@@ -200,16 +215,16 @@ def _side_by_side(parts: dict[str, Table]) -> Table:
     return table
 
 
-def _measures(facts: dict[str, Any], target: str) -> Table:
+def _measures(facts: dict[str, Any], target: str, names: list[str]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for heading in ("WAPE", "MAPE", "bias"):
         table.add_column(heading, justify="right", no_wrap=True)
-    rows = [source[target] for source in facts["sources"].values()]
-    lowest = min((row["wape"] for row in rows if row["wape"] is not None), default=None)
-    for row in rows:
+    wapes = [source[target]["wape"] for source in facts["sources"].values()]
+    lowest = min((wape for wape in wapes if wape is not None), default=None)
+    for row in (facts["sources"][name][target] for name in names):
         is_lowest = lowest is not None and row["wape"] == lowest
         wape = Text(_percent(row["wape"]), "bold" if is_lowest else "")
         table.add_row(wape, _percent(row["mape"]), _signed(row["bias"]))
@@ -250,12 +265,12 @@ def _coverage_by_stratum(facts: dict[str, Any]) -> Table:
     return _side_by_side({"": names, **parts})
 
 
-def _stratum_table(facts: dict[str, Any]) -> Table:
+def _stratum_table(facts: dict[str, Any], names: list[str]) -> Table:
     from coterie.ads.report.evaluation_tables import errors_by_stratum
 
     strata = errors_by_stratum(facts)
     table = layout.figures_table(["source"], [stratum["name"] for stratum in strata])
-    for name in facts["sources"]:
+    for name in names:
         wapes = [stratum["sources"][name]["impressions"]["wape"] for stratum in strata]
         table.add_row(_marked(name, facts), *map(_percent, wapes))
     table.add_row(
