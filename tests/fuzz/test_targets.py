@@ -20,8 +20,9 @@ FAST = ["labels", "text", "service"]
 
 
 @pytest.fixture(autouse=True)
-def fixed_numbers(monkeypatch):
+def fixed_numbers(monkeypatch, tmp_path_factory):
     """Let each input take a hundredth of a second of its engine, and bound nothing else."""
+    tmp_path_factory.getbasetemp()  # targets keep temporary files in folders of their own later
     clock = SimpleNamespace(perf_counter=itertools.count(step=0.01).__next__)
     monkeypatch.setattr(engines, "time", clock)
     for bound in ("MOST_SECONDS", "MOST_BYTES"):

@@ -306,7 +306,7 @@ class _Record(NamedTuple):
     fields: list[str]
 
 
-class _Copy:
+class TemporaryCopy:
     """A temporary file without a name in any folder, so that even a killed process leaves none."""
 
     def __init__(self) -> None:
@@ -322,7 +322,7 @@ class TextFile:
     path: Path  # its name in messages
     content: Path
     delimiter: str = ","
-    copies: tuple[_Copy, ...] = ()  # that are needed as long as this object
+    copies: tuple[TemporaryCopy, ...] = ()  # that are needed as long as this object
 
     def records(self) -> Iterator[_Record]:
         """Yield the records, header first, with as many fields; refuse others by their line.
@@ -376,7 +376,7 @@ def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
     connection, text = memory_connection(), TextFile(path, path)
     connection.execute(f"SET threads = {n_threads()}")
     if stream is not None or not path.is_file():
-        copy = _Copy()
+        copy = TemporaryCopy()
         with contextlib.nullcontext(stream) if stream else path.open("rb") as source:
             shutil.copyfileobj(source, copy.file)
         copy.file.flush()
@@ -390,7 +390,7 @@ def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
     has_one_line_end = marks["\r"] == marks["\r\n"] and marks["\r"] in (0, marks["\n"])
     plain, quote, skip, delimiter = None, "", header.last_line, text.delimiter
     if not has_one_line_end or marks['"'] > head.count(b'"'):
-        plain, skip = _Copy(), 0
+        plain, skip = TemporaryCopy(), 0
         if not has_one_line_end or not _copy_without_quotes(text, len(head), plain.file):
             _rewrite(text, plain.file)
             quote, delimiter = '"', ","
@@ -439,7 +439,7 @@ def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
                 )
         source: Any = file
         if path.name.lower().endswith(".gz") or start.startswith(_GZIP):
-            source, unpacked = gzip.GzipFile(fileobj=file), _Copy()
+            source, unpacked = gzip.GzipFile(fileobj=file), TemporaryCopy()
         try:
             for block in _blocks(source):
                 block.decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,18 +13,32 @@ import pytest
 
 from bid_tables import as_arrow, bid_frame, cells_of, write_csv
 from coterie.ads.histograms.counting import read_histograms
+from coterie.ads.logs import stored_rows
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.tables.engines import fetch
+from coterie.tables.reading import TemporaryCopy
 
 
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
-    """The folder of temporary files."""
-    folder = tmp_path / "temporary"
+    """Return a function that lists the copies that exist; none has a name in any folder."""
+    folder, made = tmp_path / "temporary", []
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return lambda: list(folder.glob("coterie-rows-*/rows.parquet"))
+
+    class Watched(TemporaryCopy):
+        def __init__(self):
+            super().__init__()
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(stored_rows, "TemporaryCopy", Watched)
+
+    def existing():
+        assert list(folder.iterdir()) == []
+        return [copy() for copy in made if copy() is not None]
+
+    return existing
 
 
 def test_text_is_read_once(tmp_path, stored):

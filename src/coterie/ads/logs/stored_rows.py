@@ -8,13 +8,10 @@ have the canonical types already are read as they are, and so is everything on S
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.tables.engines import engine_errors
+from coterie.tables.reading import TemporaryCopy
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -29,6 +26,7 @@ class StoredRows:
     def __init__(self) -> None:
         self._table: ir.Table | None = None
         self._rows: ir.Table | None = None
+        self._copy: TemporaryCopy | None = None
 
     def of(self, table: ir.Table, is_json: bool) -> ir.Table:
         """Return the columns of a table of canonical columns, and ``written_X`` where X is null.
@@ -59,11 +57,10 @@ class StoredRows:
         backend: Any = rows.get_backend()
         if not written or backend.name != "duckdb":
             return rows
-        folder = tempfile.mkdtemp(prefix="coterie-rows-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        file = str(Path(folder) / "rows.parquet")
+        self._copy = TemporaryCopy()
+        file = str(self._copy.path)
         with engine_errors(f"{backend.name} cannot read the table"):
-            backend.to_parquet(rows, file)
+            backend.to_parquet(rows, file, use_tmp_file=False)
             return backend.read_parquet(file)
 
 
