@@ -18,21 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.consensus.constraints import Links, check_links, enforce_links
-from coterie.consensus.parameters import check_n_clusters
 from coterie.consensus.results import ConsensusResults
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
-from coterie.ensembles.input_checks import check_row_weights
-from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.ensembles.input_checks import check_row_weights, check_whole
+from coterie.errors import InvalidLabelsError, InvalidParameterError, TooManyPointsError
 from coterie.labels.encode import (
     LabelMatrix,
     are_memberships,
     as_label_matrix,
+    column_names_of,
     encode_like,
     refuse_other_rows,
     renumber_by_size,
@@ -48,7 +49,7 @@ from coterie.labels.tuples import (
     compress_memberships,
     known_tuples,
 )
-from coterie.runtime.messages import shows_stages
+from coterie.runtime.messages import shows_stages, warn_user
 from coterie.runtime.wording import short_repr
 
 if TYPE_CHECKING:
@@ -178,9 +179,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         with self._restored_on_failure():
             for earlier in ("k_choice_", "constraints_", "feature_names_in_"):
                 self.__dict__.pop(earlier, None)
-            columns = list(getattr(P, "columns", ()))
-            if columns and all(isinstance(name, str) for name in columns):
-                self.feature_names_in_ = np.asarray(columns, dtype=object)
+            if (columns := column_names_of(P)) is not None:
+                self.feature_names_in_ = columns
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
             self.index_ = index
             # rows of the input that the tuples hold; None if they hold all of them
@@ -465,6 +465,44 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
                 f"{type(self).__name__} cannot use soft partitions: {self._reason_against_soft}; "
                 "pass coterie.hard_labels(P) or use another method"
             )
+
+
+def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
+    """Return K as an int between 1 and the number of distinct tuples.
+
+    More clusters than points raise an error. More clusters than distinct tuples give a warning,
+    as in scikit-learn's k-means, and K becomes the number of tuples.
+    """
+    K = check_whole("n_clusters", n_clusters)
+    if K > tuples.n_points:
+        raise InvalidParameterError(
+            f"n_clusters={K} is more than the {tuples.n_points} points; give a smaller number"
+        )
+    if K > tuples.n_tuples:
+        warn_user(
+            f"the points have only {tuples.n_tuples} distinct combinations of labels, fewer than "
+            f"n_clusters={K}: there will be at most {tuples.n_tuples} clusters",
+            ConvergenceWarning,
+        )
+    return min(K, tuples.n_tuples)
+
+
+def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
+    """Refuse more tuples or points than the limit of a method of quadratic cost.
+
+    ``parameter``, "max_tuples" or "max_points", is the name of the limit ``largest``. It decides
+    what ``size`` counts. ``method`` is the name of the method in the message.
+
+    >>> check_size(100, 5000, "max_tuples", "CSPA")
+    """
+    check_whole(parameter, largest)
+    if size > largest:
+        counted = "distinct label tuples" if parameter == "max_tuples" else "points"
+        raise TooManyPointsError(
+            f"the cost of {method} is quadratic, and there are {size:,} {counted}, more than "
+            f"{parameter}={largest:,}; use a linear method (RobustConsensus, L2Consensus, HBGF) or "
+            f"a sample of the points, or raise {parameter}"
+        )
 
 
 def voting_tuples(tuples: LabelTuples, weights: Floats) -> tuple[LabelTuples, Ints]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from typing import Any, Self
@@ -179,17 +179,18 @@ class KChoice:
             f"<table><thead><tr><th>K</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         )
 
-    def columns(self) -> dict[str, AnyArray]:
-        """Return the criteria that are available for some K."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "ks"}
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays over ``ks``, those of unavailable criteria of one length included."""
+        others = vars(self).keys() - {"ks", "eigenvalues"}
         return {
             name: value
-            for name, value in values.items()
-            if isinstance(value, np.ndarray)
-            and value.shape == self.ks.shape
-            and name != "eigenvalues"
-            and np.isfinite(value).any()
+            for name, value in vars(self).items()
+            if name in others and np.shape(value) == self.ks.shape
         }
+
+    def columns(self) -> dict[str, AnyArray]:
+        """Return the criteria that are available for some K."""
+        return {name: a for name, a in self.arrays().items() if np.isfinite(a).any()}
 
 
 def choose_n_clusters(

@@ -21,12 +21,11 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
-from coterie.consensus.parameters import check_choice, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling, check_size, voting_tuples
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
-from coterie.ensembles.input_checks import check_number
+from coterie.ensembles.input_checks import check_choice, check_number
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral import spectral_labels, transfer_cut

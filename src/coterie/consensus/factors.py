@@ -25,13 +25,12 @@ from sklearn.utils import check_random_state
 
 import coterie.consensus.kernels as kernels
 from coterie.arrays import Bools, Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling
-from coterie.consensus.parameters import check_choice, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling, check_size
 from coterie.consensus.spectral import labelled_coassociation
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies
-from coterie.ensembles.input_checks import check_number, check_whole
+from coterie.ensembles.input_checks import check_choice, check_number, check_whole
 from coterie.labels.encode import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral import least_squares_factor

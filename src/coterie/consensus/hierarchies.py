@@ -11,8 +11,8 @@ from scipy.cluster.hierarchy import cophenet, is_monotonic, is_valid_linkage, li
 from scipy.spatial.distance import squareform
 
 from coterie.arrays import Floats, Ints
+from coterie.consensus.base import check_size
 from coterie.consensus.camps import Dissent, GroupMoments, divide_into_camps, warn_of_dissent
-from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import check_partition_weights
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import short_repr

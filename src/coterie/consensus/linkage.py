@@ -19,11 +19,16 @@ from sklearn.utils import check_random_state
 
 import coterie.consensus.kernels as kernels
 from coterie.arrays import Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
-from coterie.consensus.parameters import check_choice, check_n_clusters, check_size
+from coterie.consensus.base import (
+    ConsensusFunction,
+    Labelling,
+    check_n_clusters,
+    check_size,
+    voting_tuples,
+)
 from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
-from coterie.ensembles.input_checks import check_number, check_whole
+from coterie.ensembles.input_checks import check_choice, check_number, check_whole
 from coterie.labels.encode import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral import round_by_kmeans, transfer_embedding

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from coterie.arrays import AnyArray, Bools, Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
+from coterie.consensus.base import ConsensusFunction, Labelling, check_n_clusters, voting_tuples
 from coterie.consensus.camps import Dissent, find_camps, warn_of_dissent
 from coterie.consensus.cuts import meta_cluster_labels
 from coterie.consensus.linkage import (
@@ -34,7 +34,6 @@ from coterie.consensus.linkage import (
     propagated_labels,
     sizable_clusters,
 )
-from coterie.consensus.parameters import check_choice, check_n_clusters
 from coterie.consensus.spectral import profile_labels
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights, pairwise_lower_bound
@@ -44,7 +43,7 @@ from coterie.counts.contingency import (
     count_pairs,
     jaccard_similarity,
 )
-from coterie.ensembles.input_checks import check_number, check_whole
+from coterie.ensembles.input_checks import check_choice, check_number, check_whole
 from coterie.errors import DissentWarning, InvalidParameterError, LabelWarning
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.admm import RobustRelaxation, least_squares_result

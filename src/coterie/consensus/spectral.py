@@ -13,8 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Bools, Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling
-from coterie.consensus.parameters import check_size
+from coterie.consensus.base import ConsensusFunction, Labelling, check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole

@@ -15,12 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.arrays import AnyArray, Floats
 from coterie.consensus.choice_of_k import FeatureSample
-from coterie.consensus.parameters import check_choice
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults, partition_names
 from coterie.consensus.robust import RobustConsensus
 from coterie.ensembles.generate import Ensemble, fit_ensemble
-from coterie.ensembles.input_checks import check_finite, check_row_weights, refuse_text
+from coterie.ensembles.input_checks import (
+    check_choice,
+    check_finite,
+    check_row_weights,
+    refuse_text,
+)
 from coterie.ensembles.scalings import (
     DistanceEmbedding,
     Scaling,

@@ -12,9 +12,8 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from coterie.arrays import Floats
-from coterie.consensus.parameters import check_choice
 from coterie.counts.coassociation import TupleCoassociation
-from coterie.ensembles.input_checks import check_whole
+from coterie.ensembles.input_checks import check_choice, check_whole
 from coterie.errors import InvalidParameterError
 from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.spectral import dense_eigenpairs, round_by_kmeans, round_by_pivoted_qr

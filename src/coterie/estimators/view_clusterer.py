@@ -17,7 +17,7 @@ from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
 from coterie.estimators.clusterer import RunsClusterer, notes_on_units, rows_with_weight
-from coterie.labels.encode import row_index_of
+from coterie.labels.encode import column_names_of, row_index_of
 from coterie.multiview.view_input import check_same_views, named_views, view_scaling
 from coterie.runtime.messages import shows_stages
 
@@ -127,11 +127,12 @@ class MultiViewClusterer(RunsClusterer):
         scalings: dict[str, Scaling] = {}
         fitted: dict[str, Ensemble] = {}
         notes: list[str] = []
-        for name, view in named.items():
+        given = X.values() if isinstance(X, Mapping) else X
+        for (name, view), table in zip(named.items(), given, strict=True):
             used = rows_with_weight(view, weights)
             scalings[name] = view_scaling(used, bool(self.standardize), name)
             if not self.standardize:
-                notes += notes_on_units(used, view=f"{name}: ")
+                notes += notes_on_units(used, column_names_of(table), f"{name}: ")
         for name, view in named.items():
             Z = scalings[name].transform(view)
             fitted[name] = self._fit_runs(ensembles[name], Z, rng, sample_weight)
