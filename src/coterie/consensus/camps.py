@@ -56,10 +56,9 @@ class Dissent:
 
     Attributes
     ----------
-    agreement : (V, V)
-        Adjusted Rand index of every pair of partitions.
-    scores : (V, V)
-        The index divided by its standard deviation under chance.
+    agreement, scores : (V, V)
+        Adjusted Rand index of every pair of partitions, and the same divided by its standard
+        deviation under chance.
     groups : (V,) int
         Camp of each partition; 0 is the largest, or one of the largest.
     weights : (V,)
@@ -112,10 +111,7 @@ class Dissent:
         return len(self.groups) > 2 and bool(same.all())
 
     def in_words(self, names: Sequence[str] | None = None) -> str:
-        """Describe in one sentence which partitions agree and which dissent.
-
-        ``names`` (V,) replace the names of the partitions.
-        """
+        """Say which partitions agree and which dissent; ``names`` (V,) replace their names."""
         V, camps = len(self.groups), np.bincount(self.groups)
         if V == 1:
             return "one partition: nothing to agree on"
@@ -161,17 +157,12 @@ class Dissent:
         for camp, score in enumerate(self.camp_scores):
             members = np.flatnonzero(self.groups == camp)
             decides = "decides" if self.weights[members].any() else "dissents"
-            cells = (
-                camp,
-                len(members),
-                decides,
-                f"{score:.1f}" if camp else "",
-                self._listed(members),
-            )
-            rows.append("".join(f"<td>{escape(str(cell))}</td>" for cell in cells))
+            against = f"{score:.1f}" if camp else ""
+            rows.append((camp, len(members), decides, against, self._listed(members)))
         titles = ("camp", "size", "vote", "score against camp 0", "partitions")
         head = "".join(f"<th>{title}</th>" for title in titles)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        cells = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
         return (
             f"<p>{escape(self.in_words())}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -203,10 +194,7 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = N
 
 
 def find_camps(counts: PairCounts, names: tuple[str, ...] | None = None) -> Dissent:
-    """Find the camps of partitions from the pair counts of all pairs of partitions.
-
-    ``names`` are those of the partitions, in the order of the counts.
-    """
+    """Find the camps of partitions, with these names, from the counts of all pairs of them."""
     return divide_into_camps(*chance_scores(counts), GroupMoments.of(counts), names)
 
 
@@ -413,7 +401,7 @@ def _camps_of_tree(moments: GroupMoments, scores: Floats) -> list[Ints]:
             camps.append(members[node])
         else:
             open_nodes += [left, right]
-    return _joined_to_largest(moments, sorted(camps, key=_by_size))
+    return _joined_to_largest(moments, sorted(camps, key=lambda camp: (-len(camp), camp.min())))
 
 
 def _joined_to_largest(moments: GroupMoments, camps: list[Ints]) -> list[Ints]:
@@ -426,8 +414,3 @@ def _joined_to_largest(moments: GroupMoments, camps: list[Ints]) -> list[Ints]:
         else:
             place += 1
     return [largest, *others]
-
-
-def _by_size(camp: Ints) -> tuple[int, int]:
-    """Return a key that sorts camps by falling size, then by first member."""
-    return -len(camp), int(camp.min())
