@@ -156,7 +156,7 @@ def cluster(
         with progress_unless(quiet):
             import numpy as np
 
-            from coterie.estimators.clusterer import ConsensusClusterer
+            from coterie.estimators.clusterer import ConsensusClusterer, notes_on_units
             from coterie.estimators.view_clusterer import MultiViewClusterer
 
             estimator: Any
@@ -182,6 +182,8 @@ def cluster(
                 estimator = ConsensusClusterer(metric=metric, **settings).fit(read.X)
                 # With names, predict can check that a table has the columns of the fit.
                 estimator.feature_names_in_ = np.array(read.names, dtype=object)
+                if estimator.notes_:
+                    estimator.notes_ = tuple(notes_on_units(read.X, read.names))
                 P, names = estimator.ensemble_.labels, list(estimator.ensemble_.names)
                 described, kept = (None if distances else (read.X, read.names)), read.kept
                 factor_values = read.kept_rows(read.factors)

@@ -28,7 +28,7 @@ from scipy.spatial.distance import squareform
 from coterie.arrays import Bools, Floats, Ints
 from coterie.counts.contingency import PairCounts, all_contingencies, count_pairs
 from coterie.errors import DissentWarning
-from coterie.labels.tuples import as_label_tuples
+from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.messages import warn_user
 from coterie.runtime.sampling import sample_multiplicities
 from coterie.runtime.wording import number_of
@@ -187,7 +187,11 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = N
     [0, 0, 0, 1, 1]
     """
     tuples = as_label_tuples(P)
-    weights = sample_multiplicities(tuples.weights, max_points, random_state)
+    return camps_of(tuples, sample_multiplicities(tuples.weights, max_points, random_state))
+
+
+def camps_of(tuples: LabelTuples, weights: Floats | None = None) -> Dissent:
+    """Find the camps of the partitions of tuples, in the given order; ``weights`` (u,) count."""
     counts = count_pairs(tuples, all_contingencies(tuples, weights), weights)
     camps = find_camps(counts, names=tuples.partition_names)
     return camps.reordered(np.argsort(tuples.partition_order))

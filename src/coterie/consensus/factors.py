@@ -144,12 +144,8 @@ class NMFConsensus(_Factorisation):
     Attributes
     ----------
     labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
-    loss_ : float
-        ‖M − H D Hᵀ‖²_F.
-    history_ : dict
-        ``"loss"``: the loss after every sweep of the best start.
-    n_iter_ : int
-        Number of these sweeps.
+    loss_, history_, n_iter_ : float, dict, int
+        ‖M − H D Hᵀ‖²_F, ``"loss"`` after every sweep of the best start, and their number.
 
     Notes
     -----
@@ -317,9 +313,7 @@ class WeightedConsensus(_Factorisation):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Number of clusters, K. If a column of H is the largest of no row, there are fewer clusters.
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters : as in :class:`~coterie.NMFConsensus`
     max_outer : int, default=2
         Largest number of rounds; see Limits for why two. About 20 reach convergence.
     ridge : float, default=0.0
@@ -335,12 +329,9 @@ class WeightedConsensus(_Factorisation):
     labels_, n_clusters_, confidence_ : as in :class:`~coterie.RobustConsensus`
     partition_weights_ : (V,)
         The learned weights.
-    loss_ : float
-        The final loss, with the ridge.
-    history_ : dict
-        ``"loss"``: two values per round, after the fit of H and D and after that of w.
-    n_iter_ : int
-        Number of rounds.
+    loss_, history_, n_iter_ : float, dict, int
+        The final loss, with the ridge; ``"loss"`` after the fit of H and D and after that of w in
+        each round; and the number of rounds.
 
     Notes
     -----
@@ -510,12 +501,8 @@ class KLConsensus(ConsensusFunction):
     Attributes
     ----------
     labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
-    loss_ : float
-        The minimised sum.
-    history_ : dict
-        ``"loss"``: the loss after every sweep of the best start.
-    n_iter_ : int
-        Number of these sweeps.
+    loss_, history_, n_iter_ : float, dict, int
+        The minimised sum, ``"loss"`` after every sweep of the best start, and their number.
 
     Notes
     -----

@@ -132,12 +132,11 @@ class EvidenceAccumulation(ConsensusFunction):
     ----------
     labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     linkage_ : (t − 1, 4) array
-        The tree in the format of SciPy's ``dendrogram``: the two merged clusters, their distance,
-        and the number of leaves. Leaves are the t distinct tuples of partitions of positive weight.
-    leaves_ : (n,) array
-        Leaf of each point; −1 if it has labels only in partitions of weight 0.
-    leaf_sizes_ : (t,) array
-        Number of points of each leaf.
+        The tree in the format of SciPy's ``dendrogram``. Its leaves are the t distinct tuples of
+        partitions of positive weight.
+    leaves_, leaf_sizes_ : (n,) and (t,) arrays
+        Leaf of each point, −1 if it has labels only in partitions of weight 0; and the number of
+        points of each leaf.
     lifetimes_ : (t,) array
         ``lifetimes_[k - 1]`` is the lifetime of k clusters; they sum to 1.
 
@@ -167,13 +166,9 @@ class EvidenceAccumulation(ConsensusFunction):
     --------
     >>> from coterie import EvidenceAccumulation
     >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
-    >>> est = EvidenceAccumulation(2).fit(P)
-    >>> est.labels_
-    array([0, 0, 0, 1, 1], dtype=int32)
-    >>> est.lifetimes_  # of one, two and three clusters
-    array([0. , 0.5, 0.5])
-    >>> EvidenceAccumulation(None).fit(P).n_clusters_
-    2
+    >>> est = EvidenceAccumulation(None).fit(P)
+    >>> est.labels_, est.lifetimes_  # of one, two and three clusters
+    (array([0, 0, 0, 1, 1], dtype=int32), array([0. , 0.5, 0.5]))
     """
 
     n_clusters: int | None = None
@@ -275,14 +270,9 @@ class LocallyWeightedConsensus(ConsensusFunction):
     Examples
     --------
     >>> from coterie import LocallyWeightedConsensus
-    >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
-    >>> est = LocallyWeightedConsensus(2).fit(P)
-    >>> est.labels_
-    array([0, 0, 0, 1, 1], dtype=int32)
-    >>> [weights.round(2).tolist() for weights in est.cluster_weights_]
-    [[0.32, 1.0], [1.0, 1.0, 1.0]]
-    >>> LocallyWeightedConsensus(2, strategy="graph", random_state=0).fit(P).labels_
-    array([0, 0, 0, 1, 1], dtype=int32)
+    >>> est = LocallyWeightedConsensus(2).fit([[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]])
+    >>> est.labels_, [weights.round(2).tolist() for weights in est.cluster_weights_]
+    (array([0, 0, 0, 1, 1], dtype=int32), [[0.32, 1.0], [1.0, 1.0, 1.0]])
     """
 
     n_clusters: int | None = None
@@ -345,8 +335,7 @@ def cluster_weights(
 def locally_weighted_similarity(tuples: LabelTuples, weights: Floats, omega: Floats) -> Floats:
     """Return S over tuples, (u, u): Σ_v α_v ω_c [both in c] / Σ_v α_v [both labelled], or 0.
 
-    For soft partitions, products of memberships replace the brackets. The diagonal is for two
-    points of the same tuple.
+    For soft partitions, products of memberships replace the brackets.
     """
     strength = np.repeat(weights, tuples.n_labels) * omega
     if tuples.memberships is None:
@@ -429,8 +418,7 @@ class PropagatedConsensus(ConsensusFunction):
     Examples
     --------
     >>> from coterie import PropagatedConsensus
-    >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
-    >>> PropagatedConsensus(2).fit(P).labels_
+    >>> PropagatedConsensus(2).fit([[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]).labels_
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 

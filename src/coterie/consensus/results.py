@@ -21,10 +21,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.camps import Dissent, find_camps
+from coterie.consensus.camps import Dissent, camps_of
 from coterie.consensus.registry import consensus_method
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.input_checks import check_choice, check_whole
 from coterie.errors import CoterieError, InvalidParameterError
 from coterie.runtime.imports import import_pandas
@@ -60,18 +59,12 @@ class ConsensusResults:
         ----------
         what : {"points", "partitions", "clusters", "k"}, default="points"
             "points": ``label``, ``confidence``, ``margin`` and ``runner_up`` of each point, the
-            cluster with the largest share of votes besides its own (−1 if there is none). If the
-            labels of the partitions are words, ``word`` is that of the cluster. The index is that
-            of the fitted table. "partitions": the fields of
-            :class:`~coterie.consensus.results.PartitionRow`, by falling agreement. "clusters":
-            ``word``, ``size``, mean ``confidence`` and ``consensus`` of each cluster, the mean
-            co-association of its points. "k": the criteria for each number of clusters, if the
-            number was chosen.
-
-        Raises
-        ------
-        MissingExtraError
-            If pandas is not installed.
+            cluster with the largest share of votes besides its own (−1 if there is none), with the
+            index of the fitted table. "partitions": the fields of
+            :class:`~coterie.consensus.results.PartitionRow`. "clusters": ``size``, mean
+            ``confidence`` and ``consensus`` of each cluster, the mean co-association of its points.
+            If labels are words, ``word`` is that of the cluster. "k": the criteria for each number
+            of clusters, if the number was chosen.
 
         Examples
         --------
@@ -138,23 +131,19 @@ class PartitionRow:
 
     Attributes
     ----------
-    name : str
-    n_clusters : int
-    agreement : float
-        Adjusted Rand index with the consensus, over the points that the partition labels.
-    coverage : float
-        Share of the points that the partition labels. A high agreement on few points says little.
+    name, n_clusters
+    agreement, coverage : float
+        Adjusted Rand index with the consensus, over the points that the partition labels; and the
+        share of the points that it labels. A high agreement on few points says little.
     mirkin_share : float
-        Share of the pairs of those points that are together in one of the two and apart in the
-        other.
+        Share of the pairs of those points that only one of the two puts together.
     camp : int
         Partitions of one camp agree with each other beyond chance; 0 is the largest camp.
     weight : float
         Weight of its vote.
-    odd_one_out : bool
-        Whether it is outside the deciding camp (or camps of equal size), even if it votes.
-    weak : bool
-        Whether it agrees with its camp much less than the other members do.
+    odd_one_out, weak : bool
+        Whether it is outside the deciding camp (or camps of equal size), even if it votes; and
+        whether it agrees with its camp much less than the other members do.
     """
 
     name: str
@@ -206,8 +195,7 @@ def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list
 
     Returns
     -------
-    list of V PartitionRow
-        By falling agreement; ties are in the order of the columns.
+    list of V PartitionRow, by falling agreement
 
     Examples
     --------
@@ -242,8 +230,7 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
 
     Parameters
     ----------
-    estimator : fitted consensus function, or fitted clusterer that holds one
-    n : int
+    estimator, n : fitted estimator as for :func:`partition_report`; int
 
     Examples
     --------
@@ -301,7 +288,7 @@ def cluster_consensus(estimator: Any) -> Floats:
 
     Parameters
     ----------
-    estimator : fitted consensus function, or fitted clusterer that holds one
+    estimator : as for :func:`partition_report`
 
     Returns
     -------
@@ -338,7 +325,7 @@ def item_consensus(estimator: Any) -> Floats:
 
     Parameters
     ----------
-    estimator : fitted consensus function, or fitted clusterer that holds one
+    estimator : as for :func:`partition_report`
 
     Returns
     -------
@@ -391,12 +378,8 @@ def runner_up_clusters(estimator: Any) -> Ints:
 
 def dissent_of(consensus: Any) -> Dissent:
     """Return the camps of the partitions; find them if the method did not."""
-    if isinstance(dissent := getattr(consensus, "dissent_", None), Dissent):
-        return dissent
-    tuples = consensus._tuples
-    counts = count_pairs(tuples, all_contingencies(tuples))
-    camps = find_camps(counts, names=tuples.partition_names)
-    return camps.reordered(np.argsort(tuples.partition_order))
+    dissent = getattr(consensus, "dissent_", None)
+    return dissent if isinstance(dissent, Dissent) else camps_of(consensus._tuples)
 
 
 def fitted_consensus(estimator: Any) -> Any:

@@ -168,6 +168,8 @@ class RobustConsensus(ConsensusFunction):
         Agreement of every pair of partitions, in the given order.
     k_choice_ : :class:`~coterie.consensus.choice_of_k.KChoice`
         The comparison of numbers of clusters, if ``n_clusters`` is None.
+    constraints_, index_, feature_names_in_
+        As in :class:`~coterie.consensus.base.ConsensusFunction`.
     selected_ : dict
         ``method``: the answer that was returned; ``votes``: whose votes it is from, "all
         partitions", "the largest camp", "the largest camps" if they are equally large, or "the

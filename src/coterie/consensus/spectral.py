@@ -56,18 +56,14 @@ class L2Consensus(ConsensusFunction):
 
     Notes
     -----
-    **Established.** The problem is that of the paper; k-means on H√D is our choice.
+    **Established.** The problem is that of the paper of :class:`~coterie.RobustConsensus`; k-means
+    on H√D is our choice.
 
     **Limits.** Memory is O(m²) and time O(m³) in the number m of base clusters. An error that
     several partitions share looks like a cluster, and small clusters are lost first.
 
     **When to use.** Many points, partitions with independent errors, or partitions with more than K
     clusters. If partitions share errors, use :class:`~coterie.RobustConsensus`.
-
-    References
-    ----------
-    D. Kong, M. Lu, K. Shmakov and J. Yang. Robust consensus clustering and its applications for
-    advertising forecasting. arXiv:2301.00717, 2023.
 
     Examples
     --------
@@ -284,10 +280,8 @@ class CorrelationConsensus(ConsensusFunction):
     ----------
     n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
-    penalty : float, default=0.02
-        λ₁ > 0. A larger value gives sparser codes.
-    angle_penalty : float, default=0.02
-        λ₂, from 0 (independent bundles) to λ₁.
+    penalty, angle_penalty : float, default=0.02
+        λ₁ > 0, with which codes become sparser; λ₂, from 0 (independent bundles) to λ₁.
     n_bundles : int, default=8
         Largest number of bundles, which have equal numbers of partitions (± 1).
     least_code : float, default=0.05
@@ -303,12 +297,8 @@ class CorrelationConsensus(ConsensusFunction):
     Attributes
     ----------
     labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
-    loss_ : float
-        The minimised sum after the last round.
-    history_ : dict
-        ``"loss"``: its value after every round; it never rises.
-    n_iter_ : int
-        Rounds.
+    loss_, history_, n_iter_ : float, dict, int
+        The minimised sum after the last round, ``"loss"`` after every round, and their number.
 
     Notes
     -----
@@ -335,8 +325,8 @@ class CorrelationConsensus(ConsensusFunction):
     Examples
     --------
     >>> from coterie import CorrelationConsensus
-    >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
-    >>> CorrelationConsensus(2, random_state=0).fit(P).labels_
+    >>> est = CorrelationConsensus(2, random_state=0)
+    >>> est.fit_predict([[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]])
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 

@@ -62,8 +62,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         ----------
         X : new points, as in ``fit``
         """
-        P = self._labels_of_runs(X)
-        return self.consensus_.predict(P)
+        return self.consensus_.predict(self._labels_of_runs(X))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the estimated probability of each cluster for new points, (m, K).
@@ -74,16 +73,12 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         ----------
         X : new points, as in ``fit``
         """
-        P = self._labels_of_runs(X)
-        return self.consensus_.predict_proba(P)
+        return self.consensus_.predict_proba(self._labels_of_runs(X))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (y is scikit-learn's convention)
         """Return how well the runs agree with the predicted labels, at most 1.
 
-        It is the mean adjusted Rand index of ``predict(X)`` with the labels that each run predicts.
-        On rows that were not fitted it compares settings, as a search with cross-validation does.
-        It does not choose the number of clusters: the runs have more clusters than the answer, and
-        agree best with many. ``n_clusters=None`` chooses it.
+        It is :meth:`coterie.RobustConsensus.score` of the labels that each run predicts.
 
         Parameters
         ----------
@@ -201,14 +196,7 @@ class ConsensusClusterer(RunsClusterer):
     labels_ : (n,) int
         Cluster 0 is the largest. −1 for rows that every run classified as noise.
     n_clusters_ : int
-    confidence_ : (n,) in [0, 1]
-        Estimated probability that the label is right: that of the cluster in
-        :meth:`predict_proba`. 0 for points without a label.
-    k_choice_ : :class:`~coterie.consensus.choice_of_k.KChoice`
-        The comparison of numbers of clusters, if ``n_clusters`` is None.
-    constraints_ : dict
-        If ``fit`` had constraints: the numbers of ``must_link`` and ``cannot_link`` pairs, the rows
-        that were ``moved``, and whether the assignment is ``exact``.
+    confidence_, k_choice_, constraints_, index_ : as in :class:`~coterie.RobustConsensus`
     kind_agreement_ : dict of str to float
         Mean adjusted Rand index of the runs of each kind with the consensus.
     feature_indices_ : dict of str to float
@@ -218,15 +206,11 @@ class ConsensusClusterer(RunsClusterer):
     consensus_ : the fitted consensus function
     ensemble_ : :class:`~coterie.ensembles.generate.Ensemble`
         The fitted runs.
-    shortcuts_ : tuple of str
-        What was done differently because there are many rows, in words. Empty for few rows.
-    notes_ : tuple of str
-        What to look at, in words: a column that varies far more than another and is not scaled.
-    index_ : pandas Index or None
-        The index of the fitted table, if it has one besides the numbers of the rows.
-    n_features_in_ : int
-    feature_names_in_ : (p,)
-        Names of the columns, if X has names that are all texts.
+    shortcuts_, notes_ : tuple of str
+        What was done differently because there are many rows; and columns that vary far more than
+        others and are not scaled, in words.
+    n_features_in_, feature_names_in_ : int, (p,)
+        The number of columns, and their names if all are texts.
 
     Notes
     -----
@@ -270,8 +254,7 @@ class ConsensusClusterer(RunsClusterer):
             Number of points that each row represents, by default 1. Rows of weight 0 do not
             influence the fit and are labelled like new rows.
         must_link, cannot_link : (m, 2) row numbers, optional
-            Pairs of rows that get the same label, and pairs that get different labels, as in
-            :meth:`RobustConsensus.fit`. They do not change the runs.
+            As in :meth:`RobustConsensus.fit`. They do not change the runs.
         subsample_weight, subspace_weight : (n,) and (p,) numbers, optional
             How often rows and columns are drawn if runs use samples of them (``subsample``,
             ``subspace``), as in :func:`~coterie.make_partitions`.

@@ -29,9 +29,8 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         min ‖S − H D Hᵀ‖   s.t.  HᵀH = I_K, D ≥ 0 diagonal
 
     With ``loss="l2"`` on :func:`normalized_similarity` of S this is the normalised cut. With
-    ``loss="l1"`` a few wrong similarities have little influence, however large they are. The ℓ1
-    problem is not convex. Its start is the ℓ2 solution of S with the largest 1 % of the entries
-    clipped.
+    ``loss="l1"`` a few wrong similarities have little influence, however large they are. The start
+    is the ℓ2 solution of S with the largest 1 % of the entries clipped.
 
     Parameters
     ----------
@@ -57,10 +56,8 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     n_iter_ : int
         Steps of the ℓ1 solver; 1 for ``loss="l2"``, which is solved directly.
     history_ : dict of lists
-    n_features_in_ : int
-        n, the number of points.
-    feature_names_in_ : (n,)
-        Names of the columns, if the similarities are a table with names that are all texts.
+    n_features_in_, feature_names_in_ : int, (n,)
+        The number of points, and the names of the columns if all are texts.
 
     Examples
     --------
