@@ -257,7 +257,7 @@ def test_loss_never_rises_and_is_never_negative(P, penalty, K, seed):
     start = random_factor(len(M), K, tuples.weights, seed)
     first = pull_and_loss(M, tuples.weights, *start, penalty)[1]
     fit = fit_divergence(M, tuples.weights, *start, penalty, 40, 0.0)
-    losses = np.array([first, *fit.losses])
+    losses = np.array([first, *fit.history])
     assert (np.diff(losses) <= 1e-9 * losses[0]).all() and losses[-1] >= -1e-9 * losses[0]
 
 
@@ -267,8 +267,8 @@ def test_one_component_is_the_product_of_the_margins(planted):
     points = np.ones(len(M))
     start = random_factor(len(M), 1, points)
     fit = fit_divergence(M, points, *start, np.inf, 50, 0.0)
-    np.testing.assert_allclose(fit.profile[:, 0], M.sum(axis=1) / M.sum(), rtol=1e-5)
-    assert fit.mass[0] == pytest.approx(M.sum(), rel=1e-6)
+    np.testing.assert_allclose(fit.H[:, 0], M.sum(axis=1) / M.sum(), rtol=1e-5)
+    assert fit.d[0] == pytest.approx(M.sum(), rel=1e-6)
 
 
 def test_more_points_than_a_thread_takes_alone():

@@ -491,6 +491,16 @@ def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
         )
 
 
+@dataclass(eq=False, repr=False)
+class CommonSettings(ConsensusFunction):
+    """Base class of the methods that have K, weights of partitions, and a seed."""
+
+    n_clusters: int | None = None
+    _: KW_ONLY
+    partition_weights: Any = None
+    random_state: Any = None
+
+
 def voting_tuples(tuples: LabelTuples, weights: Floats) -> tuple[LabelTuples, Ints]:
     """Return the distinct tuples of the partitions of positive weight, and their indices (u,).
 

@@ -21,7 +21,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size, voting_tuples
+from coterie.consensus.base import CommonSettings, Labelling, check_size, voting_tuples
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
@@ -39,15 +39,12 @@ _TIE = 1e-12
 
 
 @dataclass(eq=False, repr=False)
-class BalancedCut(ConsensusFunction):
+class BalancedCut(CommonSettings):
     """Base class of the methods that cut points by a package, or tuples by a relaxation."""
 
-    n_clusters: int | None = None
     _: KW_ONLY
     partitioner: str = "auto"
     imbalance: float = 0.05
-    partition_weights: Any = None
-    random_state: Any = None
 
     _package = "metis"
 
@@ -349,7 +346,7 @@ class HGPA(BalancedCut):
 
 
 @dataclass(eq=False, repr=False)
-class MCLA(ConsensusFunction):
+class MCLA(CommonSettings):
     """Meta-clustering: the m base clusters are grouped, and each point joins one group.
 
     The base clusters c, d are grouped into K meta-clusters by their Jaccard similarity
@@ -407,12 +404,9 @@ class MCLA(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     partitioner: str = "auto"
     imbalance: float = 0.05
-    partition_weights: Any = None
-    random_state: Any = None
 
     _reason_against_soft = "the Jaccard similarity needs base clusters that are sets"
 

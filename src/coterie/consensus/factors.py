@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 import coterie.consensus.kernels as kernels
 from coterie.arrays import Bools, Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size
+from coterie.consensus.base import CommonSettings, ConsensusFunction, Labelling, check_size
 from coterie.consensus.spectral import labelled_coassociation
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
@@ -195,7 +195,7 @@ class NMFConsensus(_Factorisation):
 
 @dataclass(frozen=True)
 class NonnegativeFactor:
-    """H (u, K) and the diagonal d (K,) of D, with ‖M − H D Hᵀ‖²_F after each sweep."""
+    """H or W (u, K) and the diagonal d (K,), with the loss after each sweep."""
 
     H: Floats
     d: Floats
@@ -463,7 +463,7 @@ def onto_simplex(x: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)
-class KLConsensus(ConsensusFunction):
+class KLConsensus(CommonSettings):
     """Low-rank consensus of least Kullback–Leibler divergence.
 
     A reconstruction of the robust clustering ensemble of Zhou and others (2015), called ES in the
@@ -531,15 +531,12 @@ class KLConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     error_penalty: float = 2.0
     n_init: int = 5
     max_iter: int = 300
     tol: float = 1e-7
     max_tuples: int = 5_000
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -559,13 +556,13 @@ class KLConsensus(ConsensusFunction):
                 f"converged to tol={self.tol:g}; raise max_iter or tol",
                 ConvergenceWarning,
             )
-        self.loss_, self.n_iter_ = best.losses[-1], len(best.losses)
-        self.history_ = {"loss": best.losses}
+        self.loss_, self.n_iter_ = best.loss, len(best.history)
+        self.history_ = {"loss": best.history}
         labels = np.zeros(tuples.n_tuples, dtype=np.int64)
-        labels[labelled] = (best.profile * best.mass).argmax(axis=1)
+        labels[labelled] = (best.H * best.d).argmax(axis=1)
         return Labelling(labels, weights)
 
-    def _best_fit(self, M: Floats, points: Floats, K: int) -> DivergenceFit:
+    def _best_fit(self, M: Floats, points: Floats, K: int) -> NonnegativeFactor:
         """Sweep a few times from k-means runs on the rows of M, then continue the best one."""
         penalty, first = float(self.error_penalty), min(_TRIAL_SWEEPS, self.max_iter)
         model = KMeans(K, n_init=1, random_state=check_random_state(self.random_state))
@@ -579,22 +576,12 @@ class KLConsensus(ConsensusFunction):
             profile /= points @ profile
             mass = np.full(K, float(points @ M @ points) / K)
             trials.append(fit_divergence(M, points, profile, mass, penalty, first, self.tol))
-        best = min(trials, key=lambda fit: fit.losses[-1])
+        best = min(trials, key=lambda fit: fit.loss)
         if best.converged or first == self.max_iter:
             return best
         rest = self.max_iter - first
-        more = fit_divergence(M, points, best.profile, best.mass, penalty, rest, self.tol)
-        return replace(more, losses=best.losses + more.losses)
-
-
-@dataclass(frozen=True)
-class DivergenceFit:
-    """W (u, K) and d (K,), the loss after every sweep, and whether it converged."""
-
-    profile: Floats
-    mass: Floats
-    losses: list[float]
-    converged: bool
+        more = fit_divergence(M, points, best.H, best.d, penalty, rest, self.tol)
+        return replace(more, history=best.history + more.history)
 
 
 def fit_divergence(
@@ -605,7 +592,7 @@ def fit_divergence(
     penalty: float,
     max_iter: int,
     tol: float,
-) -> DivergenceFit:
+) -> NonnegativeFactor:
     """Update W and d by EM from a start, until the loss falls by at most tol·Σ_ij M_ij.
 
     The best corrections have a closed form. Let M (u, u) be the co-association of the tuples,
@@ -628,9 +615,9 @@ def fit_divergence(
         pull, loss = pull_and_loss(M, points, profile, mass, penalty)
         losses.append(loss)
         if last - loss <= least:
-            return DivergenceFit(profile, mass, losses, True)
+            return NonnegativeFactor(profile, mass, losses, True)
         last = loss
-    return DivergenceFit(profile, mass, losses, False)
+    return NonnegativeFactor(profile, mass, losses, False)
 
 
 def pull_and_loss(

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 import coterie.consensus.kernels as kernels
 from coterie.arrays import Floats, Ints
 from coterie.consensus.base import (
+    CommonSettings,
     ConsensusFunction,
     Labelling,
     check_n_clusters,
@@ -209,7 +210,7 @@ def vote_linkage(
 
 
 @dataclass(eq=False, repr=False)
-class LocallyWeightedConsensus(ConsensusFunction):
+class LocallyWeightedConsensus(CommonSettings):
     """Consensus with a weight for every base cluster (LWEA, LWGP).
 
     A base cluster c is uncertain if other partitions split it. With p_vc' = |c ∩ c'| / |c| for the
@@ -275,13 +276,10 @@ class LocallyWeightedConsensus(ConsensusFunction):
     (array([0, 0, 0, 1, 1], dtype=int32), [[0.32, 1.0], [1.0, 1.0, 1.0]])
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     strategy: Literal["linkage", "graph"] = "linkage"
     theta: float = 0.4
     max_tuples: int = 10_000
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)

@@ -259,9 +259,11 @@ def least_certain(estimator: Any, most: int, below: float = 0.0) -> list[PointRo
 
 def _point_rows(estimator: Any, rows: Ints) -> list[PointRow]:
     labels, index = fitted_consensus(estimator).labels_, row_index(estimator)
-    columns = rows, labels[rows], estimator.confidence_[rows]
-    found = zip(*(column.tolist() for column in columns), strict=True)
-    return [PointRow(*each, each[0] if index is None else index[each[0]]) for each in found]
+    columns = rows.tolist(), labels[rows].tolist(), estimator.confidence_[rows].tolist()
+    return [
+        PointRow(row, cluster, confidence, row if index is None else index[row])
+        for row, cluster, confidence in zip(*columns, strict=True)
+    ]
 
 
 def cluster_report(estimator: Any) -> list[ClusterRow]:

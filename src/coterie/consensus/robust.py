@@ -693,7 +693,7 @@ def answer_by_sizes(
                 own = replace(votes, tuples=part, weights=votes.weights[half], contingencies=tables)
                 # tuples without a label in this half get −1
                 found.append(np.append(own.search(min(K, part.n_tuples)).labels, -1)[group])
-            agreement.append(weighted_rand_index(*found, votes.tuples.weights))
+            agreement.append(weighted_rand_index(found[0], found[1], votes.tuples.weights))
         stability = float(np.mean(agreement))
     if stability < _LEAST_AGREEMENT_OF_HALVES:
         return linkage_answer(

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Bools, Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size
+from coterie.consensus.base import CommonSettings, Labelling, check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
@@ -36,8 +36,7 @@ _DENSE_UP_TO = 2_000
 _STEPS = 30  # per round of codes; more steps make them too sparse, see Limits
 
 
-@dataclass(eq=False, repr=False)
-class L2Consensus(ConsensusFunction):
+class L2Consensus(CommonSettings):
     """Least-squares consensus: min ‖M − H D Hᵀ‖²_F with HᵀH = I_K, D ≥ 0, then k-means on H√D.
 
     M (n, n) is the share of partitions that put two points together. The solution is the K largest
@@ -72,11 +71,6 @@ class L2Consensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
-    _: KW_ONLY
-    partition_weights: Any = None
-    random_state: Any = None
-
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
         factor = least_squares_factor(tuples, weights, K)
@@ -85,7 +79,7 @@ class L2Consensus(ConsensusFunction):
 
 
 @dataclass(eq=False, repr=False)
-class KMeansConsensus(ConsensusFunction):
+class KMeansConsensus(CommonSettings):
     """k-means on co-association profiles: min Σ_i ‖M_i − c_{label(i)}‖² (KC).
 
     M (n, n) is the share of partitions that put two points together. Its row M_i (n,) is the
@@ -129,11 +123,8 @@ class KMeansConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     max_tuples: int = 5_000
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -198,7 +189,7 @@ def labelled_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Fl
 
 
 @dataclass(eq=False, repr=False)
-class OneHotKMeans(ConsensusFunction):
+class OneHotKMeans(CommonSettings):
     """k-means on the one-hot encoded labels: min Σ_i ‖z_i − c_{label(i)}‖².
 
     z_i (m,) has a one for each base cluster that contains point i. k-means runs on the distinct
@@ -243,11 +234,8 @@ class OneHotKMeans(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     n_init: int = 10
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -262,7 +250,7 @@ class OneHotKMeans(ConsensusFunction):
 
 
 @dataclass(eq=False, repr=False)
-class CorrelationConsensus(ConsensusFunction):
+class CorrelationConsensus(CommonSettings):
     """Sparse self-representation in bundles of partitions, then spectral clustering.
 
     A reconstruction of the correlation consensus of Wang and others (2014), called CorC in the
@@ -330,7 +318,6 @@ class CorrelationConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     penalty: float = 0.02
     angle_penalty: float = 0.02
@@ -338,8 +325,6 @@ class CorrelationConsensus(ConsensusFunction):
     least_code: float = 0.05
     n_rounds: int = 3
     max_tuples: int = 3_000
-    partition_weights: Any = None
-    random_state: Any = None
 
     _reason_against_soft = "it represents points by points with equal labels"
 
