@@ -178,6 +178,30 @@ class KChoice:
             if name in others and np.shape(value) == self.ks.shape
         }
 
+    @property
+    def curves(self) -> dict[str, list[float | None]]:
+        """The criteria that are known for some K: a value, or None, for each of ``ks``."""
+        return {
+            name: [value if np.isfinite(value) else None for value in values.tolist()]
+            for name, values in self.columns().items()
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the comparison as values for JSON, with a row for each K."""
+        names, arrays = zip(*self.arrays().items(), strict=True)
+        rows = zip(*(np.where(np.isfinite(a), a, None) for a in arrays), strict=True)
+        return {
+            "recommended": self.best_k,
+            "reason": self.reason,
+            "is_weak": self.is_weak,
+            "by_criterion": self.by_criterion,
+            "lower_bound": self.lower_bound if np.isfinite(self.lower_bound) else None,
+            "table": [
+                {"k": k, **dict(zip(names, row, strict=True))}
+                for k, row in zip(self.ks.tolist(), rows, strict=True)
+            ],
+        }
+
     def columns(self) -> dict[str, AnyArray]:
         """Return the criteria that are available for some K."""
         return {name: a for name, a in self.arrays().items() if np.isfinite(a).any()}

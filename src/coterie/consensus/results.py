@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from coterie.ensembles.input_checks import check_choice, check_whole
 from coterie.errors import CoterieError, InvalidParameterError
 from coterie.runtime.imports import import_pandas
 from coterie.runtime.wording import in_words, number_of, visible
+
+if TYPE_CHECKING:
+    from coterie.consensus.choice_of_k import KChoice
 
 #: Shares of votes that are in memory together.
 _MOST_SHARES = 10**7
@@ -241,28 +244,32 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     2
     """
     check_whole("n", n)
-    fitted_consensus(estimator)
-    return _point_rows(estimator, np.argsort(estimator.confidence_, kind="stable")[:n])
+    labels, index = fitted_consensus(estimator).labels_, row_index(estimator)
+    rows = np.argsort(estimator.confidence_, kind="stable")[:n]
+    columns = rows.tolist(), labels[rows].tolist(), estimator.confidence_[rows].tolist()
+    return [
+        PointRow(row, cluster, confidence, row if index is None else index[row])
+        for row, cluster, confidence in zip(*columns, strict=True)
+    ]
 
 
-def least_certain(estimator: Any, most: int, below: float = 0.0) -> list[PointRow]:
+def least_certain(
+    estimator: Any, index: Any, most: int, below: float = 0.0
+) -> list[UncertainPoint]:
     """Return the labelled points of the least confidence, by rising confidence.
 
-    Points with the largest confidence of all are left out, unless it is less than ``below``.
+    ``index`` names the points. Points with the largest confidence of all are left out, unless it
+    is less than ``below``.
     """
     confidence, labelled = estimator.confidence_, fitted_consensus(estimator).labels_ >= 0
     least = np.argsort(np.where(labelled, confidence, np.inf), kind="stable")[:most]
     # probabilities of points on which all runs agree are a little below 1
     certain = max(float(confidence.max(initial=0.0)), below) - _ROUNDING
-    return _point_rows(estimator, least[labelled[least] & (confidence[least] < certain)])
-
-
-def _point_rows(estimator: Any, rows: Ints) -> list[PointRow]:
-    labels, index = fitted_consensus(estimator).labels_, row_index(estimator)
-    columns = rows.tolist(), labels[rows].tolist(), estimator.confidence_[rows].tolist()
+    rows = least[labelled[least] & (confidence[least] < certain)]
+    columns = rows.tolist(), estimator.labels_[rows].tolist(), confidence[rows].tolist()
     return [
-        PointRow(row, cluster, confidence, row if index is None else index[row])
-        for row, cluster, confidence in zip(*columns, strict=True)
+        UncertainPoint(point_name(row, index), row, cluster, value)
+        for row, cluster, value in zip(*columns, strict=True)
     ]
 
 
@@ -448,33 +455,6 @@ def _mean(total: Floats, number: Floats, scale: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class KFacts:
-    """The facts of a ``KChoice``; ``curves`` have a value, or None, for each of ``ks``."""
-
-    recommended: int
-    reason: str
-    is_weak: bool
-    by_criterion: dict[str, int | None]
-    lower_bound: float | None
-    ks: list[int]
-    curves: dict[str, list[float | None]]
-
-    @property
-    def known_curves(self) -> dict[str, list[float | None]]:
-        """The curves that have a value for some K."""
-        return {
-            name: values for name, values in self.curves.items() if values.count(None) < len(values)
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts with a row for each K in place of curves."""
-        facts = asdict(self)
-        ks, curves = facts.pop("ks"), facts.pop("curves")
-        rows = zip(ks, *curves.values(), strict=True)
-        return facts | {"table": [dict(zip(("k", *curves), row, strict=True)) for row in rows]}
-
-
-@dataclass(frozen=True)
 class VoteFacts:
     """The weight of a partition, its agreement with the consensus, and the share it labels."""
 
@@ -529,7 +509,7 @@ class ConsensusFacts:
     selected: str | None  # the method whose answer was returned, and why
     reason: str | None
     loss: float | None  # the method's own objective
-    k_choice: KFacts | None
+    k_choice: KChoice | None
     feature_indices: dict[str, float] | None  # silhouette and others, if there are features
     constraints: dict[str, Any] | None  # numbers of pairs and moved points; is that exact?
     shortcuts: list[str]  # how runs were shortened
@@ -574,7 +554,6 @@ def consensus_facts(
     weights, agreement = consensus.partition_weights_, consensus.partition_agreement_
     selected, links = getattr(consensus, "selected_", {}), getattr(consensus, "constraints_", None)
     loss = finite_or_none(getattr(consensus, "loss_", None))
-    choice = k_choice_of(estimator)
     indices = getattr(estimator, "feature_indices_", None)
     votes = weights.tolist(), agreement.tolist(), consensus.partition_coverage_.tolist()
     index = row_index(estimator) if index is None else index
@@ -623,17 +602,14 @@ def consensus_facts(
         selected=str(selected["method"]) if selected else None,
         reason=str(selected["reason"]) if selected else None,
         loss=loss,
-        k_choice=None if choice is None else k_facts(choice),
+        k_choice=k_choice_of(estimator),
         feature_indices=None
         if not indices
         else {name: float(value) for name, value in indices.items() if np.isfinite(value)},
         constraints=None if not links else {**links, "moved": len(links["moved"])},
         shortcuts=list(getattr(estimator, "shortcuts_", ())),
         remarks=list(getattr(estimator, "notes_", ())),
-        uncertain=[
-            UncertainPoint(point_name(one.point, index), one.point, one.cluster, one.confidence)
-            for one in least_certain(estimator, _MOST_UNCERTAIN)
-        ],
+        uncertain=least_certain(estimator, index, _MOST_UNCERTAIN),
         has_index=index is not None,
         votes=[VoteFacts(*vote) for vote in zip(names, *votes, strict=True)],
         dissent=sentence,
@@ -658,23 +634,6 @@ def table_facts(result: Any, method: str) -> ConsensusFacts:
         objective=float(result.objective),
         share_of_pairs=result.objective / max(n * (n - 1), 1),
         uncertain=[],
-    )
-
-
-def k_facts(choice: Any) -> KFacts:
-    """Return the facts about a ``KChoice``; every array over K is kept."""
-    curves = {
-        name: [value if np.isfinite(value) else None for value in values.tolist()]
-        for name, values in choice.arrays().items()
-    }
-    return KFacts(
-        choice.best_k,
-        choice.reason,
-        choice.is_weak,
-        choice.by_criterion,
-        finite_or_none(choice.lower_bound),
-        choice.ks.tolist(),
-        curves,
     )
 
 
@@ -744,7 +703,7 @@ def summary_lines(facts: ConsensusFacts) -> dict[str, str]:
             f"{number_of(facts.unlabelled, 'point')} without a label in any partition, with -1"
         )
     if facts.k_choice is not None:
-        lines["chosen K"] = f"{facts.k_choice.recommended}: {facts.k_choice.reason}"
+        lines["chosen K"] = f"{facts.k_choice.best_k}: {facts.k_choice.reason}"
     if links := facts.constraints:
         lines["constraints"] = (
             f"{links['must_link']} must-link and {links['cannot_link']} cannot-link pairs hold; "
