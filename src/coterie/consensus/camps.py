@@ -203,27 +203,20 @@ def find_camps(counts: PairCounts, names: tuple[str, ...] | None = None) -> Diss
 
 
 def divide_into_camps(
-    agreement: Floats,
-    scores: Floats,
-    moments: GroupMoments,
-    names: tuple[str, ...] | None = None,
+    agreement: Floats, scores: Floats, moments: GroupMoments, names: tuple[str, ...] | None = None
 ) -> Dissent:
     """Find the camps from agreement and scores (V, V) of all pairs, and moments of groups."""
-    groups = np.zeros(len(scores), dtype=np.int64)
-    camp_scores = np.array([np.inf])
-    if len(scores) > 1:
-        largest, *others = _camps_of_tree(moments, scores)
-        for camp, members in enumerate(others, start=1):
-            groups[members] = camp
-        camp_scores = np.array([np.inf, *(moments.score(largest, camp) for camp in others)])
+    camps = _camps_of_tree(moments, scores) if len(scores) > 1 else [np.array([0])]
+    groups, weak = np.zeros(len(scores), dtype=np.int64), np.zeros(len(scores), dtype=np.bool_)
+    for camp, members in enumerate(camps):
+        groups[members] = camp
+        own = np.sort(members)
+        weak[own] = moments.weak(own)
+    camp_scores = np.array([np.inf, *(moments.score(camps[0], camp) for camp in camps[1:])])
     sizes = np.bincount(groups)
     deciding = sizes == sizes[0]
     weights = deciding[groups].astype(np.float64)
     tied = bool(deciding.sum() > 1)
-    weak = np.zeros(len(scores), dtype=np.bool_)
-    for camp in range(len(sizes)):
-        members = np.flatnonzero(groups == camp)
-        weak[members] = moments.weak(members)
     return Dissent(agreement, scores, groups, weights, tied, camp_scores, weak, names)
 
 

@@ -218,12 +218,6 @@ def choose_n_clusters(
 
     ``resampled`` are ``pac``, ``cdf_area`` and ``delta_area`` (L,) of resampled points, and the
     indices on ``features`` inform but do not decide.
-
-    >>> from coterie import planted_partitions
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> P, _ = planted_partitions([40, 30, 20, 10], 10, 0, noise=0.2, random_state=0)
-    >>> choose_n_clusters(Votes.from_tuples(as_label_tuples(P), None), random_state=0).best_k
-    4
     """
     if ks is None:
         ks = default_ks(votes.tuples.n_labels, votes.tuples.n_points)
@@ -261,11 +255,7 @@ def warn_if_weak(choice: KChoice) -> None:
 
 
 def default_ks(n_labels: ArrayLike, n_points: float) -> Ints:
-    """Return the K to compare: 2 to 10, or to the median of the K_v (at most 30) if it is larger.
-
-    >>> default_ks([12, 3, 14], 100).max(), default_ks([3], 4).max()
-    (np.int64(12), np.int64(4))
-    """
+    """Return the K to compare: 2 to 10, or to the median K_v (at most 30) if it is larger."""
     top = int(np.clip(np.median(np.asarray(n_labels)), _FEWEST_TOP, _MOST_TOP))
     return np.arange(2, max(2, min(top, int(n_points))) + 1)
 
@@ -337,6 +327,14 @@ def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tupl
     agreement decides under noise, where small clusters have small eigenvalues. The gap is the
     relative eigengap.
     """
+
+    def with_rival(
+        best: int, reason: str, rivals: Floats, close: float, is_weak: bool
+    ) -> tuple[int, str, bool]:
+        if rivals.max() > close:
+            return best, f"{reason}; {ks[np.argmax(rivals)]} clusters are almost as good", True
+        return best, reason, is_weak
+
     gap, margin, agreement, stability = (
         np.maximum(measures[name], 0.0)
         for name in ("relative_eigengap", "margin", "agreement", "stability")
@@ -348,12 +346,12 @@ def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tupl
                 "it is the largest number of clusters on which random halves of the partitions "
                 f"agree best (adjusted Rand index {stability[best]:.2f})"
             )
-            # fewer clusters that are as stable are no contradiction: they are unions of these
-            rivals = np.where(ks > ks[best], stability, -np.inf)
             if is_weak := bool(stability[best] < _CLEAR_STABILITY):
                 reason += f", less than {_CLEAR_STABILITY:g}"
+            # fewer clusters that are as stable are no contradiction: they are unions of these
+            rivals = np.where(ks > ks[best], stability, -np.inf)
             close = 1.0 - _CLOSE_INSTABILITY * (1.0 - stability[best])
-            return best, *_with_rival(reason, rivals, close, ks, is_weak)
+            return with_rival(best, reason, rivals, close, is_weak)
     score = np.sqrt(gap) * margin * agreement**2
     best = _largest(score)
     reason = (
@@ -361,10 +359,10 @@ def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tupl
         f"{gap[best]:.2f}, mean margin {margin[best]:.2f}, agreement of methods "
         f"{agreement[best]:.2f})"
     )
-    rivals = np.where(ks == ks[best], -np.inf, score)
     if is_weak := bool(agreement[best] < _CLEAR_AGREEMENT):
         reason += f"; the methods agree less than {_CLEAR_AGREEMENT:g}"
-    return best, *_with_rival(reason, rivals, _CLOSE_SCORE * score[best], ks, is_weak)
+    rivals = np.where(ks == ks[best], -np.inf, score)
+    return with_rival(best, reason, rivals, _CLOSE_SCORE * score[best], is_weak)
 
 
 def _some_are_fine(n_labels: ArrayLike, k: int) -> bool:
@@ -376,15 +374,6 @@ def _some_are_fine(n_labels: ArrayLike, k: int) -> bool:
 def _largest(score: Floats) -> int:
     # rounded, so that values equal up to rounding errors are ties, which the smaller K wins
     return int(np.argmax(np.round(score, 9)))
-
-
-def _with_rival(
-    reason: str, rivals: Floats, close: float, ks: Ints, is_weak: bool
-) -> tuple[str, bool]:
-    """Add the best rival to the reason if its score is close; then the evidence is weak."""
-    if rivals.max() > close:
-        return f"{reason}; {ks[np.argmax(rivals)]} clusters are almost as good", True
-    return reason, is_weak
 
 
 def stability_of_halves(sample: Sample, ks: Ints, rng: np.random.RandomState) -> Floats:
@@ -484,12 +473,7 @@ class FeatureSample:
         return cls(rows, X, metric)
 
     def among(self, kept: Ints) -> FeatureSample:
-        """Return the rows of the sample that are kept, numbered by their places among ``kept``.
-
-        >>> sample = FeatureSample.draw(np.eye(3)).among(np.array([0, 2]))
-        >>> sample.rows.tolist(), sample.X.shape
-        ([0, 1], (2, 3))
-        """
+        """Return the rows of the sample that are kept, numbered by their places among ``kept``."""
         places = np.searchsorted(kept, self.rows)
         inside = np.append(kept, -1)[places] == self.rows
         X = self.X[inside]
@@ -501,11 +485,6 @@ class FeatureSample:
 
         A single cluster, and clusters of one row each, have no index: nan. Calinski–Harabasz and
         Davies–Bouldin need dense features; they are nan for sparse features and distances.
-
-        >>> sample = FeatureSample.draw(np.array([[0.0], [1.0], [8.0], [9.0]]))
-        >>> found = sample.indices(np.array([0, 0, 1, 1]))
-        >>> round(found["silhouette"], 2), found["calinski_harabasz"], found["davies_bouldin"]
-        (0.87, 128.0, 0.125)
         """
         known = np.flatnonzero(labels >= 0)
         labels = labels[known]

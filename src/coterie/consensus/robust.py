@@ -249,6 +249,8 @@ class RobustConsensus(ConsensusFunction):
             check_number("threshold", self.threshold, above=0, most=1)
         check_whole("max_iter", self.max_iter)
         check_number("tol", self.tol, above=0, or_equal=True)
+
+        # the partitions that vote, and K
         K = None
         if isinstance(self.n_clusters, str):
             if self.n_clusters != "free":
@@ -266,6 +268,7 @@ class RobustConsensus(ConsensusFunction):
         elif K is None:
             K = self._choose_n_clusters(votes)
 
+        # the answer, and the relaxation it was compared with
         rng = check_random_state(self.random_state)
         if free and self.refine != "relaxation":
             start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
