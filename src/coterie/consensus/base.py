@@ -480,6 +480,8 @@ def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
     """Refuse more tuples or points than the limit of a method of quadratic cost.
 
     ``parameter``, "max_tuples" or "max_points", is the name of the limit ``largest`` in messages.
+
+    >>> check_size(100, 5000, "max_tuples", "CSPA")
     """
     check_whole(parameter, largest)
     if size > largest:

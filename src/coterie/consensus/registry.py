@@ -143,12 +143,20 @@ MULTIVIEW_METHODS: Mapping[str, Method] = {method.key: method for method in _MUL
 
 
 def consensus_method(key: str) -> Method:
-    """Return the consensus method with this key."""
+    """Return the consensus method with this key.
+
+    >>> consensus_method("cspa").title
+    'CSPA'
+    """
     return _find(key, CONSENSUS_METHODS, "consensus method")
 
 
 def multiview_method(key: str) -> Method:
-    """Return the multi-view method with this key."""
+    """Return the multi-view method with this key.
+
+    >>> multiview_method("fc").class_name
+    'ConcatenatedSpectral'
+    """
     return _find(key, MULTIVIEW_METHODS, "multi-view method")
 
 

@@ -119,10 +119,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         features: FeatureSample | None = None,
         **links: Any,
     ) -> None:
-        """Fit the consensus of the runs P (n, V), and set the attributes that come from it.
-
-        ``default`` is the function for ``consensus=None``; ``features`` describe the choice of K.
-        """
+        """Fit the consensus of the runs P (n, V), ``default`` unless given; set its attributes."""
         if isinstance(self.consensus, str):
             function = make_consensus(self.consensus, None)
         else:
@@ -187,25 +184,22 @@ class ConsensusClusterer(RunsClusterer):
         takes distances (m, n) to the fitted rows.
     n_jobs : int or None, default=None
         Number of parallel runs, as in joblib. It does not change the result.
-    verbose : bool, default=False
-        Show progress on the standard error stream.
-    random_state : int, RandomState or None, default=None
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
     labels_ : (n,) int
         Cluster 0 is the largest. −1 for rows that every run classified as noise.
-    n_clusters_ : int
-    confidence_, k_choice_, constraints_, index_ : as in :class:`~coterie.RobustConsensus`
+    n_clusters_, confidence_, k_choice_, constraints_, index_
+        As in :class:`~coterie.RobustConsensus`.
     kind_agreement_ : dict of str to float
         Mean adjusted Rand index of the runs of each kind with the consensus.
     feature_indices_ : dict of str to float
         ``silhouette``, ``calinski_harabasz`` and ``davies_bouldin`` of the clusters on the scaled
         columns, as in scikit-learn; above 5,000 rows on a sample of 5,000. nan if there is one
         cluster; of sparse X only the silhouette is known. ``k_choice_`` has them for each K.
-    consensus_ : the fitted consensus function
-    ensemble_ : :class:`~coterie.ensembles.generate.Ensemble`
-        The fitted runs.
+    consensus_, ensemble_
+        The fitted consensus function and runs (:class:`~coterie.ensembles.generate.Ensemble`).
     shortcuts_, notes_ : tuple of str
         What was done differently because there are many rows; and columns that vary far more than
         others and are not scaled, in words.

@@ -42,9 +42,7 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     max_iter : int, default=300
     tol : float, default=1e-3
         Largest number of steps and relative residual of the ℓ1 solver.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the steps of the ℓ1 solver on the standard error stream.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
