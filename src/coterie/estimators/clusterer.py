@@ -62,7 +62,8 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         ----------
         X : new points, as in ``fit``
         """
-        return self.consensus_.predict(self._labels_of_runs(X))
+        P = self._labels_of_runs(X)  # refuses an estimator that is not fitted
+        return self.consensus_.predict(P)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the estimated probability of each cluster for new points, (m, K).
@@ -73,7 +74,8 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         ----------
         X : new points, as in ``fit``
         """
-        return self.consensus_.predict_proba(self._labels_of_runs(X))
+        P = self._labels_of_runs(X)
+        return self.consensus_.predict_proba(P)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (y is scikit-learn's convention)
         """Return how well the runs agree with the predicted labels, at most 1.
@@ -85,7 +87,8 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         X : points, as in ``fit``
         y : ignored
         """
-        return self.consensus_.score(self._labels_of_runs(X))
+        P = self._labels_of_runs(X)
+        return self.consensus_.score(P)
 
     @abstractmethod
     def _labels_of_runs(self, X: Any) -> AnyArray:
