@@ -8,7 +8,6 @@ import pytest
 from answers import assert_one_line
 from coterie import choose_k
 from coterie.cli.inputs import read_features, read_labels
-from coterie.consensus.results import k_facts
 from coterie.inspection.stability import resampled_ensembles
 
 
@@ -18,7 +17,7 @@ def test_the_choice_is_the_librarys(run, labels_csv):
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
     *_, P = read_labels(labels_csv, ["name"], None)
-    expected = k_facts(choose_k(P, range(2, 6), random_state=3)).as_json()
+    expected = choose_k(P, range(2, 6), random_state=3).as_json()
     assert {name: facts[name] for name in expected} == expected
     assert facts["recommended"] == 3
     assert [row["k"] for row in facts["table"]] == [2, 3, 4, 5]
@@ -32,7 +31,7 @@ def test_features_are_resampled(run, features_csv):
     facts = json.loads(result.stdout)
     X = read_features(features_csv, ["name"], None).X
     ensembles = resampled_ensembles(X, range(2, 5), random_state=0)
-    expected = k_facts(choose_k(ensembles, range(2, 5), X=X, random_state=0)).as_json()
+    expected = choose_k(ensembles, range(2, 5), X=X, random_state=0).as_json()
     assert all(row["silhouette"] is not None for row in expected["table"])
     assert {name: facts[name] for name in expected} == expected
     assert facts["recommended"] == 3
@@ -42,7 +41,7 @@ def test_features_are_resampled(run, features_csv):
 def test_undefined_measures_are_null(planted):
     """A measure that is NaN becomes None."""
     choice = choose_k(planted[0], [2, 3], random_state=0)
-    facts = k_facts(choice).as_json()
+    facts = choice.as_json()
     assert np.isnan(choice.pac).all()
     assert [row["pac"] for row in facts["table"]] == [None, None]
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
@@ -84,7 +83,7 @@ def test_features_are_standardized_if_asked(run, features_csv, tmp_path):
     assert answers[("--standardize",)]["notes"] == []
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     ensembles = resampled_ensembles(Z, range(2, 4), random_state=0)
-    expected = k_facts(choose_k(ensembles, X=Z, random_state=0)).as_json()
+    expected = choose_k(ensembles, X=Z, random_state=0).as_json()
     assert answers[("--standardize",)]["table"] == [pytest.approx(row) for row in expected["table"]]
     result = run("choose-k", path, "--standardize")
     assert result.exit_code == 2 and "add --features" in result.stderr

@@ -103,14 +103,30 @@ def test_standardize_is_standardised_input(run, features_csv):
 
 
 def test_columns_of_different_units_give_a_warning(run, features_csv):
-    """The warning names the two columns; columns of similar spread give none."""
+    """One warning names the two columns, also of a view; columns of similar spread give none."""
     table = pd.read_csv(features_csv, dtype={"name": str})
     units = features_csv.with_name("units.csv")
     table.assign(y=1000 * table["y"], constant=7.0).to_csv(units, index=False)
     arguments = ("--id", "name", "-k", 2, "--partitions", 4, "--ensemble", "kmeans", "--json")
-    (note,) = json.loads(run("cluster", units, *arguments).stdout)["notes"]
+    model = features_csv.with_name("m.coterie")
+    facts = json.loads(run("cluster", units, *arguments, "--save-model", model).stdout)
+    (note,) = facts["notes"]
     assert "column 'y' varies" in note and "as much as 'x'" in note and "--standardize" in note
+    assert facts["remarks"] == [] and "column 'y' varies" in load_model(model).notes_[0]
+    views = ("cluster", features_csv, units, "--views", *arguments)
+    (note,) = json.loads(run(*views).stdout)["notes"]
+    assert "column 'units: y' varies" in note and "as much as 'units: x'" in note
     assert json.loads(run("cluster", features_csv, *arguments).stdout)["notes"] == []
+
+
+def test_uncertain_points_have_their_ids(run, features_csv):
+    """The summary names points by the id columns, and by rows only if there is none."""
+    arguments = ("-k", 4, "--partitions", 4, "--ensemble", "kmeans")
+    shown = run("cluster", features_csv, "--id", "name", *arguments, "--json").stdout
+    points = json.loads(shown)["uncertain"]
+    assert points and all(point["name"] == f"{point['row']:03}" for point in points)
+    text = run("cluster", features_csv, "--id", "name", *arguments).stdout
+    assert f"points {points[0]['name']} (" in " ".join(text.split())
 
 
 def test_every_ensemble_of_the_library_can_be_chosen(run, features_csv):

@@ -81,8 +81,7 @@ def test_noise_free_partitions_are_factored_exactly():
     sizes = np.array([5, 15, 30])
     tuples = as_label_tuples(np.repeat([[0, 2, 1], [1, 0, 0], [2, 1, 2]], sizes, axis=0))
     product, norm = factors.coassociation_product(tuples, np.ones(3))
-    rng = np.random.RandomState(0)
-    starts = factors.factor_starts(tuples, np.ones(3), 3, "kmeans", 5, rng)
+    starts = ct.NMFConsensus(random_state=0)._factor_starts(tuples, np.ones(3), 3)
     found = factors.best_factor(product, norm, starts, 2_000, 1e-12)
     assert found.converged and found.loss < 1e-6 * norm
     assert found.H.T @ found.H == pytest.approx(np.eye(3), abs=1e-4)
@@ -117,7 +116,8 @@ def test_points_without_neighbours_are_labelled():
     P = np.vstack([np.repeat([[0, 0], [1, 1]], 20, axis=0), [[2, 2], [3, 3]]])
     tuples = as_label_tuples(P)
     product, norm = factors.coassociation_product(tuples, np.ones(2))
-    (start,) = factors.factor_starts(tuples, np.ones(2), 2, "kmeans", 1, np.random.RandomState(0))
+    one = ct.NMFConsensus(n_init=1, random_state=0)
+    (start,) = one._factor_starts(tuples, np.ones(2), 2)
     H = nonnegative_factor(product, norm, start, 3_000, -1.0).H
     assert (H.max(axis=1) == 0).sum() == 2
     labels = tuples.expand(factors.factor_labels(H, tuples, np.ones(2)))
@@ -257,7 +257,7 @@ def test_loss_never_rises_and_is_never_negative(P, penalty, K, seed):
     start = random_factor(len(M), K, tuples.weights, seed)
     first = pull_and_loss(M, tuples.weights, *start, penalty)[1]
     fit = fit_divergence(M, tuples.weights, *start, penalty, 40, 0.0)
-    losses = np.array([first, *fit.losses])
+    losses = np.array([first, *fit.history])
     assert (np.diff(losses) <= 1e-9 * losses[0]).all() and losses[-1] >= -1e-9 * losses[0]
 
 
@@ -267,8 +267,8 @@ def test_one_component_is_the_product_of_the_margins(planted):
     points = np.ones(len(M))
     start = random_factor(len(M), 1, points)
     fit = fit_divergence(M, points, *start, np.inf, 50, 0.0)
-    np.testing.assert_allclose(fit.profile[:, 0], M.sum(axis=1) / M.sum(), rtol=1e-5)
-    assert fit.mass[0] == pytest.approx(M.sum(), rel=1e-6)
+    np.testing.assert_allclose(fit.H[:, 0], M.sum(axis=1) / M.sum(), rtol=1e-5)
+    assert fit.d[0] == pytest.approx(M.sum(), rel=1e-6)
 
 
 def test_more_points_than_a_thread_takes_alone():

@@ -1,6 +1,7 @@
 """MultiViewClusterer: which answer it selects, which views vote, and what it accepts as views."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -96,6 +97,8 @@ def test_scales_of_columns_do_not_matter(views):
     assert scaled.notes_ == () and len(unscaled.notes_) == 3
     note = unscaled.notes_[0]
     assert note.startswith("shape: column 1 varies ") and note.endswith("if their units differ")
+    tables = [pd.DataFrame(X, columns=["x", "y"]) for X in units.values()]
+    assert fitted(tables, standardize=False).notes_[2].startswith("view 2: column 'y' varies ")
 
 
 def test_each_view_may_have_its_own_ensemble(views):

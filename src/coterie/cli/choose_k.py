@@ -90,7 +90,6 @@ def choose_k(
     ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(source)
     from coterie.consensus.choice_of_k import default_ks
-    from coterie.consensus.results import k_facts
     from coterie.inspection.choose_k import choose_k as choose
     from coterie.inspection.stability import resampled_ensembles
 
@@ -137,7 +136,7 @@ def choose_k(
         outputs.write({}, None, draw)
     facts = {
         "input": input_name(source),
-        **k_facts(choice).as_json(),
+        **choice.as_json(),
         "seconds": round(seconds, 3),
         "written": outputs.written,
         "notes": notes,

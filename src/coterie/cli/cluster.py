@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +19,7 @@ from coterie.cli.inputs import (
     run_factor_tests,
     warn_of_units,
 )
-from coterie.cli.outputs import Outputs, input_name, refuse_json
+from coterie.cli.outputs import Outputs, index_of, input_name, refuse_json
 from coterie.cli.progress import is_watched, progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
 from coterie.consensus.registry import DEFAULT_METHOD
@@ -154,11 +156,15 @@ def cluster(
         with progress_unless(quiet):
             import numpy as np
 
-            from coterie.estimators.clusterer import ConsensusClusterer
+            from coterie.estimators.clusterer import ConsensusClusterer, notes_on_units
             from coterie.estimators.view_clusterer import MultiViewClusterer
 
             estimator: Any
             if isinstance(read, Views):
+                if not standardize:
+                    columns_left = iter(read.names)
+                    for view in read.views.values():
+                        warn_of_units(view, list(islice(columns_left, view.shape[1])))
                 estimator = MultiViewClusterer(**settings).fit(read.views)
                 P = np.hstack([runs.labels for runs in estimator.ensembles_.values()])
                 names = [
@@ -176,6 +182,8 @@ def cluster(
                 estimator = ConsensusClusterer(metric=metric, **settings).fit(read.X)
                 # With names, predict can check that a table has the columns of the fit.
                 estimator.feature_names_in_ = np.array(read.names, dtype=object)
+                if estimator.notes_:
+                    estimator.notes_ = tuple(notes_on_units(read.X, read.names))
                 P, names = estimator.ensemble_.labels, list(estimator.ensemble_.names)
                 described, kept = (None if distances else (read.X, read.names)), read.kept
                 factor_values = read.kept_rows(read.factors)
@@ -185,10 +193,12 @@ def cluster(
         tests = run_factor_tests(estimator.labels_, factor_values, seed, coded)
     from coterie.consensus.results import consensus_facts
 
+    index = index_of(read.ids, kept)
+    facts = consensus_facts(estimator, names, index=index, method=method, find_dissent=False)
     agreement = getattr(estimator, "view_agreement_", None)
     run = Run(
         ", ".join(map(input_name, features)),
-        consensus_facts(estimator, names, method=method, find_dissent=False),
+        replace(facts, remarks=[]),  # warn_of_units has said it in the program's words
         seconds,
         outputs.written,
         notes,

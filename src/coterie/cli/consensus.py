@@ -13,7 +13,7 @@ import typer
 
 from coterie.cli import options
 from coterie.cli.inputs import factors_in, read_labels, run_factor_tests
-from coterie.cli.outputs import Outputs, input_name, is_stream, refuse_json
+from coterie.cli.outputs import Outputs, index_of, input_name, is_stream, refuse_json
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
 from coterie.consensus.registry import DEFAULT_METHOD, consensus_method
@@ -156,7 +156,13 @@ def consensus(
             outputs.write_consensus(estimator, P, P.names, id_values)
             run = Run(
                 input_name(labels),
-                consensus_facts(estimator, P.names, method=method, find_dissent=False),
+                consensus_facts(
+                    estimator,
+                    P.names,
+                    index=index_of(id_values),
+                    method=method,
+                    find_dissent=False,
+                ),
                 seconds,
                 outputs.written,
                 factors=run_factor_tests(estimator.labels_, factor_values, seed, coded),

@@ -88,7 +88,7 @@ def demo(
     of_kind = np.bincount(kinds, minlength=len(_KINDS)).tolist()
     run = Run(
         str(features),
-        consensus_facts(estimator, list(runs.names)),
+        consensus_facts(estimator, list(runs.names), index=names.tolist()),
         time.perf_counter() - started,
         {"features": str(features), **outputs.written},
         notes,

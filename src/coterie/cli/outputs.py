@@ -113,6 +113,12 @@ def result_columns(
     return {"label": labels, **named, "confidence": confidence}
 
 
+def index_of(ids: Mapping[str, Any], kept: Bools | None = None) -> list[tuple[Any, ...]] | None:
+    """Return the ids of the ``kept`` rows, several columns making one name; None without ids."""
+    columns = [(v if kept is None else v[kept]).tolist() for v in ids.values()]
+    return list(zip(*columns, strict=True)) or None
+
+
 @dataclass(frozen=True)
 class Outputs:
     """Paths of the requested outputs: table of labels and confidences, picture, model, report."""
@@ -199,7 +205,6 @@ class Outputs:
         ``kept`` (n₀,), the ids are of n₀ rows, of which n were clustered; the others get label −1.
         """
         columns = result_columns(estimator, estimator.labels_, estimator.confidence_, kept)
-        fitted_ids = {name: v if kept is None else v[kept] for name, v in ids.items()}
 
         def draw() -> Figure:
             return consensus_picture(getattr(estimator, "consensus_", estimator), P, names)
@@ -207,13 +212,14 @@ class Outputs:
         def render() -> str:
             from coterie.inspection.report.consensus_page import consensus_contents, render_report
 
-            # several id columns make one name
-            parts = [values.tolist() for values in fitted_ids.values()]
-            index = list(zip(*parts, strict=True)) or None
             X, feature_names = features or (None, None)
             return render_report(
                 consensus_contents(
-                    estimator, X, feature_names=feature_names, names=names, index=index
+                    estimator,
+                    X,
+                    feature_names=feature_names,
+                    names=names,
+                    index=index_of(ids, kept),
                 )
             )
 

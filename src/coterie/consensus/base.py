@@ -18,21 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import AnyArray, Bools, Floats, Ints
-from coterie.consensus.constraints import Links, check_links, enforce_links
-from coterie.consensus.parameters import check_n_clusters
+from coterie.consensus.constraints import check_links, enforce_links
 from coterie.consensus.results import ConsensusResults
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
-from coterie.ensembles.input_checks import check_row_weights
-from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.ensembles.input_checks import check_row_weights, check_whole
+from coterie.errors import InvalidLabelsError, InvalidParameterError, TooManyPointsError
 from coterie.labels.encode import (
     LabelMatrix,
     are_memberships,
     as_label_matrix,
+    column_names_of,
     encode_like,
     refuse_other_rows,
     renumber_by_size,
@@ -48,7 +49,7 @@ from coterie.labels.tuples import (
     compress_memberships,
     known_tuples,
 )
-from coterie.runtime.messages import shows_stages
+from coterie.runtime.messages import shows_stages, warn_user
 from coterie.runtime.wording import short_repr
 
 if TYPE_CHECKING:
@@ -152,8 +153,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         left out, with a warning.
         """
         index = row_index_of(P)
-        read = as_memberships if are_memberships(P) else as_label_matrix
-        matrix: LabelMatrix | Memberships = read(P, allow_unlabelled_rows=True)
+        matrix = _read(P)
         if isinstance(matrix, LabelMatrix) and matrix is not P:
             warn_if_transposed(matrix)
             warn_of_ids(matrix.names, matrix.n_labels.tolist(), matrix.n_points)
@@ -178,17 +178,21 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         with self._restored_on_failure():
             for earlier in ("k_choice_", "constraints_", "feature_names_in_"):
                 self.__dict__.pop(earlier, None)
-            columns = list(getattr(P, "columns", ()))
-            if columns and all(isinstance(name, str) for name in columns):
-                self.feature_names_in_ = np.asarray(columns, dtype=object)
+            if (columns := column_names_of(P)) is not None:
+                self.feature_names_in_ = columns
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
             self.index_ = index
             # rows of the input that the tuples hold; None if they hold all of them
             self._fitted_rows = None if used.all() else np.flatnonzero(used)
             del matrix  # frees memory: it is as large as the input
             labelling = self._label_tuples(tuples)
-            if links is not None:
-                tuples, labelling = self._with_links(links, tuples, labelling)
+            if links is not None:  # a moved point becomes a separate tuple
+                labels, alpha = labelling.labels, labelling.partition_weights
+                labels = label_undecided_tuples(tuples, labels, alpha, labelling.threshold)
+                tuples, labels, self.constraints_ = enforce_links(
+                    links, tuples, labels, alpha, weights, self._fitted_rows
+                )
+                labelling = replace(labelling, labels=labels, is_final=True)
             self._finish(tuples, labelling)
             self.n_tuples_ = u  # not counting those that constraints made
             if not used.all():
@@ -205,8 +209,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         """Add partitions of the same points: columns, not rows.
 
         The result is that of ``fit`` on all columns, the earlier ones first, and ``predict`` needs
-        all of them. The earlier labels need not be given again. The new tuples are labelled from
-        scratch. An unfitted estimator is fitted. After a failure the estimator is unchanged.
+        all of them. An unfitted estimator is fitted. After a failure the estimator is unchanged.
 
         Parameters
         ----------
@@ -265,8 +268,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         ----------
         P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
         return_confidence : bool
-            Also return the estimated probability that each label is right: its entry of
-            ``predict_proba``, and 0 for the label −1.
+            Also return the entry of ``predict_proba`` for each label; 0 for the label −1.
         """
         check_is_fitted(self)
         rows = self._encode_rows(P)
@@ -333,10 +335,10 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     def score(self, P: Any, y: Any = None) -> float:  # noqa: ARG002 (y is scikit-learn's convention)
         """Return how well partitions agree with the predicted labels, at most 1.
 
-        It is the mean adjusted Rand index of ``predict(P)`` with the partitions in the columns of
-        P. It compares methods and settings on points that were not fitted, as a search with
-        cross-validation does. It does not choose the number of clusters if the partitions have
-        more clusters than the answer; ``n_clusters=None`` does.
+        It is the mean adjusted Rand index of ``predict(P)`` with the columns of P. It compares
+        methods and settings on points that were not fitted, as a search with cross-validation does.
+        It does not choose the number of clusters if the partitions have more clusters than the
+        answer; ``n_clusters=None`` does.
 
         Parameters
         ----------
@@ -344,10 +346,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         y : ignored
         """
         labels = self.predict(P).astype(np.int64)
-        read = as_memberships if are_memberships(P) else as_label_matrix
-        matrix: LabelMatrix | Memberships = read(P, allow_unlabelled_rows=True)
         labelled = labels >= 0
-        tuples = _compressed(matrix.rows(labelled), None)
+        tuples = _compressed(_read(P).rows(labelled), None)
         first = np.unique(tuples.inverse, return_index=True)[1]
         weights = np.ones(tuples.n_partitions)
         tables = ClusterTables.of(tuples, labels[labelled][first], weights)
@@ -393,17 +393,6 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         self.k_choice_ = choose_n_clusters(votes, random_state=seed, features=features)
         warn_if_weak(self.k_choice_)
         return self.k_choice_.best_k
-
-    def _with_links(
-        self, links: Links, tuples: LabelTuples, labelling: Labelling
-    ) -> tuple[LabelTuples, Labelling]:
-        """Move points so that all constraints hold; a moved point becomes a separate tuple."""
-        weights = labelling.partition_weights
-        labels = label_undecided_tuples(tuples, labelling.labels, weights, labelling.threshold)
-        tuples, labels, self.constraints_ = enforce_links(
-            links, tuples, labels, weights, self._row_weights, self._fitted_rows
-        )
-        return tuples, replace(labelling, labels=labels, is_final=True)
 
     def _finish(self, tuples: LabelTuples, labelling: Labelling) -> None:
         """Set the attributes that all methods have, with clusters numbered by falling size."""
@@ -467,6 +456,53 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             )
 
 
+def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
+    """Return K as an int between 1 and the number of distinct tuples.
+
+    More clusters than points raise an error. More clusters than distinct tuples give a warning,
+    as in scikit-learn's k-means, and K becomes the number of tuples.
+    """
+    K = check_whole("n_clusters", n_clusters)
+    if K > tuples.n_points:
+        raise InvalidParameterError(
+            f"n_clusters={K} is more than the {tuples.n_points} points; give a smaller number"
+        )
+    if K > tuples.n_tuples:
+        warn_user(
+            f"the points have only {tuples.n_tuples} distinct combinations of labels, fewer than "
+            f"n_clusters={K}: there will be at most {tuples.n_tuples} clusters",
+            ConvergenceWarning,
+        )
+    return min(K, tuples.n_tuples)
+
+
+def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
+    """Refuse more tuples or points than the limit of a method of quadratic cost.
+
+    ``parameter``, "max_tuples" or "max_points", is the name of the limit ``largest`` in messages.
+
+    >>> check_size(100, 5000, "max_tuples", "CSPA")
+    """
+    check_whole(parameter, largest)
+    if size > largest:
+        counted = "distinct label tuples" if parameter == "max_tuples" else "points"
+        raise TooManyPointsError(
+            f"the cost of {method} is quadratic, and there are {size:,} {counted}, more than "
+            f"{parameter}={largest:,}; use a linear method (RobustConsensus, L2Consensus, HBGF) or "
+            f"a sample of the points, or raise {parameter}"
+        )
+
+
+@dataclass(eq=False, repr=False)
+class CommonSettings(ConsensusFunction):
+    """Base class of the methods that have K, weights of partitions, and a seed."""
+
+    n_clusters: int | None = None
+    _: KW_ONLY
+    partition_weights: Any = None
+    random_state: Any = None
+
+
 def voting_tuples(tuples: LabelTuples, weights: Floats) -> tuple[LabelTuples, Ints]:
     """Return the distinct tuples of the partitions of positive weight, and their indices (u,).
 
@@ -479,6 +515,12 @@ def voting_tuples(tuples: LabelTuples, weights: Floats) -> tuple[LabelTuples, In
         return voting, group
     place = np.where(labelled, np.cumsum(labelled) - 1, -1)
     return voting.subset(labelled), place[group]
+
+
+def _read(P: Any) -> LabelMatrix | Memberships:
+    read = as_memberships if are_memberships(P) else as_label_matrix
+    matrix: LabelMatrix | Memberships = read(P, allow_unlabelled_rows=True)
+    return matrix
 
 
 def _compressed(matrix: LabelMatrix | Memberships, weights: Floats | None) -> LabelTuples:

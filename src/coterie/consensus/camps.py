@@ -28,7 +28,7 @@ from scipy.spatial.distance import squareform
 from coterie.arrays import Bools, Floats, Ints
 from coterie.counts.contingency import PairCounts, all_contingencies, count_pairs
 from coterie.errors import DissentWarning
-from coterie.labels.tuples import as_label_tuples
+from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.messages import warn_user
 from coterie.runtime.sampling import sample_multiplicities
 from coterie.runtime.wording import number_of
@@ -56,10 +56,9 @@ class Dissent:
 
     Attributes
     ----------
-    agreement : (V, V)
-        Adjusted Rand index of every pair of partitions.
-    scores : (V, V)
-        The index divided by its standard deviation under chance.
+    agreement, scores : (V, V)
+        Adjusted Rand index of every pair of partitions, and the same divided by its standard
+        deviation under chance.
     groups : (V,) int
         Camp of each partition; 0 is the largest, or one of the largest.
     weights : (V,)
@@ -112,10 +111,7 @@ class Dissent:
         return len(self.groups) > 2 and bool(same.all())
 
     def in_words(self, names: Sequence[str] | None = None) -> str:
-        """Describe in one sentence which partitions agree and which dissent.
-
-        ``names`` (V,) replace the names of the partitions.
-        """
+        """Say which partitions agree and which dissent; ``names`` (V,) replace their names."""
         V, camps = len(self.groups), np.bincount(self.groups)
         if V == 1:
             return "one partition: nothing to agree on"
@@ -161,17 +157,12 @@ class Dissent:
         for camp, score in enumerate(self.camp_scores):
             members = np.flatnonzero(self.groups == camp)
             decides = "decides" if self.weights[members].any() else "dissents"
-            cells = (
-                camp,
-                len(members),
-                decides,
-                f"{score:.1f}" if camp else "",
-                self._listed(members),
-            )
-            rows.append("".join(f"<td>{escape(str(cell))}</td>" for cell in cells))
+            against = f"{score:.1f}" if camp else ""
+            rows.append((camp, len(members), decides, against, self._listed(members)))
         titles = ("camp", "size", "vote", "score against camp 0", "partitions")
         head = "".join(f"<th>{title}</th>" for title in titles)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        cells = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
         return (
             f"<p>{escape(self.in_words())}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -196,42 +187,36 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = N
     [0, 0, 0, 1, 1]
     """
     tuples = as_label_tuples(P)
-    weights = sample_multiplicities(tuples.weights, max_points, random_state)
+    return camps_of(tuples, sample_multiplicities(tuples.weights, max_points, random_state))
+
+
+def camps_of(tuples: LabelTuples, weights: Floats | None = None) -> Dissent:
+    """Find the camps of the partitions of tuples, in the given order; ``weights`` (u,) count."""
     counts = count_pairs(tuples, all_contingencies(tuples, weights), weights)
     camps = find_camps(counts, names=tuples.partition_names)
     return camps.reordered(np.argsort(tuples.partition_order))
 
 
 def find_camps(counts: PairCounts, names: tuple[str, ...] | None = None) -> Dissent:
-    """Find the camps of partitions from the pair counts of all pairs of partitions.
-
-    ``names`` are those of the partitions, in the order of the counts.
-    """
+    """Find the camps of partitions, with these names, from the counts of all pairs of them."""
     return divide_into_camps(*chance_scores(counts), GroupMoments.of(counts), names)
 
 
 def divide_into_camps(
-    agreement: Floats,
-    scores: Floats,
-    moments: GroupMoments,
-    names: tuple[str, ...] | None = None,
+    agreement: Floats, scores: Floats, moments: GroupMoments, names: tuple[str, ...] | None = None
 ) -> Dissent:
     """Find the camps from agreement and scores (V, V) of all pairs, and moments of groups."""
-    groups = np.zeros(len(scores), dtype=np.int64)
-    camp_scores = np.array([np.inf])
-    if len(scores) > 1:
-        largest, *others = _camps_of_tree(moments, scores)
-        for camp, members in enumerate(others, start=1):
-            groups[members] = camp
-        camp_scores = np.array([np.inf, *(moments.score(largest, camp) for camp in others)])
+    camps = _camps_of_tree(moments, scores) if len(scores) > 1 else [np.array([0])]
+    groups, weak = np.zeros(len(scores), dtype=np.int64), np.zeros(len(scores), dtype=np.bool_)
+    for camp, members in enumerate(camps):
+        groups[members] = camp
+        own = np.sort(members)
+        weak[own] = moments.weak(own)
+    camp_scores = np.array([np.inf, *(moments.score(camps[0], camp) for camp in camps[1:])])
     sizes = np.bincount(groups)
     deciding = sizes == sizes[0]
     weights = deciding[groups].astype(np.float64)
     tied = bool(deciding.sum() > 1)
-    weak = np.zeros(len(scores), dtype=np.bool_)
-    for camp in range(len(sizes)):
-        members = np.flatnonzero(groups == camp)
-        weak[members] = moments.weak(members)
     return Dissent(agreement, scores, groups, weights, tied, camp_scores, weak, names)
 
 
@@ -413,7 +398,7 @@ def _camps_of_tree(moments: GroupMoments, scores: Floats) -> list[Ints]:
             camps.append(members[node])
         else:
             open_nodes += [left, right]
-    return _joined_to_largest(moments, sorted(camps, key=_by_size))
+    return _joined_to_largest(moments, sorted(camps, key=lambda camp: (-len(camp), camp.min())))
 
 
 def _joined_to_largest(moments: GroupMoments, camps: list[Ints]) -> list[Ints]:
@@ -426,8 +411,3 @@ def _joined_to_largest(moments: GroupMoments, camps: list[Ints]) -> list[Ints]:
         else:
             place += 1
     return [largest, *others]
-
-
-def _by_size(camp: Ints) -> tuple[int, int]:
-    """Return a key that sorts camps by falling size, then by first member."""
-    return -len(camp), int(camp.min())

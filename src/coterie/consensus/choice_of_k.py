@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -95,35 +96,28 @@ class KChoice:
         unavailable or chooses none.
     ks : (L,) int
         The K compared, in rising order.
-    objective : (L,)
-        J of the best partition found with at most K clusters: by the search or, if the given
-        partitions have many more clusters, by locally weighted linkage of at most 1,000 tuples.
-    n_clusters : (L,) int
-        Number of clusters of that partition.
+    objective, n_clusters : (L,)
+        J and number of clusters of the best partition found with at most K clusters: by the search
+        or, if the given partitions have many more clusters, by locally weighted linkage of at most
+        1,000 tuples.
     lower_bound : float
         Lower bound of J over all partitions, for any K.
-    information : (L,)
-        Mean mutual information, in nats, between that partition and the given ones.
-    margin : (L,)
-        Mean over points of the share of votes for the point's cluster minus the share of votes
-        for the next best one.
+    information, margin : (L,)
+        Mean mutual information, in nats, between that partition and the given ones; mean over
+        points of the share of votes for the point's cluster minus that for the next best one.
     eigenvalues : (max K + 1,)
         The largest eigenvalues λ_1 ≥ λ_2 ≥ … of M.
-    eigengap : (L,)
-        λ_K − λ_{K+1}.
-    relative_eigengap : (L,)
-        (λ_K − λ_{K+1}) / (λ_K + max(n/500, 1)), in [0, 1).
+    eigengap, relative_eigengap : (L,)
+        λ_K − λ_{K+1}, and the same divided by λ_K + max(n/500, 1), in [0, 1).
     agreement : (L,)
         Mean adjusted Rand index between the answers of linkage, locally weighted linkage and
         locally weighted cut with K clusters.
     stability : (L,)
-        Mean adjusted Rand index between the answers of random halves of the partitions.
-    pac : (L,)
-        Proportion of ambiguous pairs.
-    cdf_area : (L,)
-        Area A(K) under the consensus CDF.
-    delta_area : (L,)
-        Growth of A(K) relative to the largest area at a smaller K; A(K) at the first K.
+        Mean adjusted Rand index between the answers of random halves of the partitions; nan unless
+        some of them are much finer than the smallest K.
+    pac, cdf_area, delta_area : (L,)
+        Of resampled points: proportion of ambiguous pairs; area A(K) under the consensus CDF; its
+        growth relative to the largest area at a smaller K, and A(K) at the first K.
     silhouette, calinski_harabasz, davies_bouldin : (L,)
         Indices of that partition on features, if these are known, as in scikit-learn; above 5,000
         rows on a sample of 5,000. K is never chosen by them: they favour round clusters.
@@ -157,13 +151,9 @@ class KChoice:
         return f"KChoice(best_k={self.best_k} of {compared}{weak}: {self.reason})"
 
     def to_frame(self) -> Any:
-        """Return the criteria as a pandas DataFrame, one row for each K.
-
-        Criteria that are unavailable for every K are left out.
-        """
+        """Return the criteria that are known for some K as a pandas DataFrame, a row for each K."""
         pandas = import_pandas()
-        index = pandas.Index(self.ks, name="k")
-        return pandas.DataFrame(self.columns(), index=index)
+        return pandas.DataFrame(self.columns(), index=pandas.Index(self.ks, name="k"))
 
     def _repr_html_(self) -> str:
         columns = self.columns()
@@ -179,17 +169,42 @@ class KChoice:
             f"<table><thead><tr><th>K</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         )
 
-    def columns(self) -> dict[str, AnyArray]:
-        """Return the criteria that are available for some K."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "ks"}
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays over ``ks``, those of unavailable criteria of one length included."""
+        others = vars(self).keys() - {"ks", "eigenvalues"}
         return {
             name: value
-            for name, value in values.items()
-            if isinstance(value, np.ndarray)
-            and value.shape == self.ks.shape
-            and name != "eigenvalues"
-            and np.isfinite(value).any()
+            for name, value in vars(self).items()
+            if name in others and np.shape(value) == self.ks.shape
         }
+
+    @property
+    def curves(self) -> dict[str, list[float | None]]:
+        """The criteria that are known for some K: a value, or None, for each of ``ks``."""
+        return {
+            name: [value if np.isfinite(value) else None for value in values.tolist()]
+            for name, values in self.columns().items()
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the comparison as values for JSON, with a row for each K."""
+        names, arrays = zip(*self.arrays().items(), strict=True)
+        rows = zip(*(np.where(np.isfinite(a), a, None) for a in arrays), strict=True)
+        return {
+            "recommended": self.best_k,
+            "reason": self.reason,
+            "is_weak": self.is_weak,
+            "by_criterion": self.by_criterion,
+            "lower_bound": self.lower_bound if np.isfinite(self.lower_bound) else None,
+            "table": [
+                {"k": k, **dict(zip(names, row, strict=True))}
+                for k, row in zip(self.ks.tolist(), rows, strict=True)
+            ],
+        }
+
+    def columns(self) -> dict[str, AnyArray]:
+        """Return the criteria that are available for some K."""
+        return {name: a for name, a in self.arrays().items() if np.isfinite(a).any()}
 
 
 def choose_n_clusters(
@@ -203,12 +218,6 @@ def choose_n_clusters(
 
     ``resampled`` are ``pac``, ``cdf_area`` and ``delta_area`` (L,) of resampled points, and the
     indices on ``features`` inform but do not decide.
-
-    >>> from coterie import planted_partitions
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> P, _ = planted_partitions([40, 30, 20, 10], 10, 0, noise=0.2, random_state=0)
-    >>> choose_n_clusters(Votes.from_tuples(as_label_tuples(P), None), random_state=0).best_k
-    4
     """
     if ks is None:
         ks = default_ks(votes.tuples.n_labels, votes.tuples.n_points)
@@ -246,11 +255,7 @@ def warn_if_weak(choice: KChoice) -> None:
 
 
 def default_ks(n_labels: ArrayLike, n_points: float) -> Ints:
-    """Return the K to compare: 2 to 10, or to the median of the K_v (at most 30) if it is larger.
-
-    >>> default_ks([12, 3, 14], 100).max(), default_ks([3], 4).max()
-    (np.int64(12), np.int64(4))
-    """
+    """Return the K to compare: 2 to 10, or to the median K_v (at most 30) if it is larger."""
     top = int(np.clip(np.median(np.asarray(n_labels)), _FEWEST_TOP, _MOST_TOP))
     return np.arange(2, max(2, min(top, int(n_points))) + 1)
 
@@ -258,17 +263,7 @@ def default_ks(n_labels: ArrayLike, n_points: float) -> Ints:
 def measure_each_k(
     votes: Votes, ks: Ints, random_state: Any = None, features: FeatureSample | None = None
 ) -> dict[str, Any]:
-    """Measure the best consensus found with at most K clusters for each K.
-
-    It is that of the search or, if some partitions are much finer than the smallest K, that of
-    locally weighted linkage of at most 1,000 tuples. Return arrays over ``ks``: ``objective`` J,
-    ``n_clusters``, ``information`` (mean mutual information with the partitions, in nats),
-    ``margin`` (of the votes, mean over the points), ``eigengap`` λ_K − λ_{K+1},
-    ``relative_eigengap``, ``agreement`` (mean adjusted Rand index between the answers of three
-    methods), and ``stability`` (the same between halves of the partitions; nan unless some of them
-    are much finer than the smallest K); and ``eigenvalues`` (max K + 1,) of M. With ``features``,
-    also the indices of :class:`FeatureSample`.
-    """
+    """Measure the best consensus found with at most K clusters for each K, see :class:`KChoice`."""
     rng = check_random_state(random_state)
     tuples, weights = votes.tuples, votes.weights
     factor = least_squares_factor(tuples, weights, int(ks[-1]) + 1, votes.contingencies)
@@ -285,7 +280,15 @@ def measure_each_k(
         labels = _fine_answers(tuples, weights, ks, rng, with_cut=False)[0]
         thresholds = [0.5] * len(ks)
     else:
-        found = _search_each(votes, factor, ks, random_state)
+        found: list[SearchResult] = []  # that of the previous K is one of the starts of the next
+        for k in ks.tolist():
+            _log.info("searching with at most %d clusters", k)
+            K = min(k, tuples.n_tuples)
+            columns, seeded = factor[:, :K], check_random_state(random_state)
+            answers = {} if not found else {"fewer clusters": found[-1].labels}
+            answers["pivoted QR"] = round_by_pivoted_qr(columns, tuples.weights)
+            answers["k-means"] = round_by_kmeans(columns, tuples.weights, K, seeded)
+            found.append(votes.search(K, answers))
         labels, thresholds = [f.labels for f in found], [f.threshold for f in found]
 
     tables = [ClusterTables.of(tuples, z, weights) for z in labels]
@@ -308,7 +311,7 @@ def measure_each_k(
         places, point = np.unique(votes.tuples.inverse[features.rows], return_inverse=True)
         at = [z[places] if sample is None else sample.spread(z, places) for z in labels]
         each = [features.indices(z[point]) for z in at]
-        measures |= {name: np.array([found[name] for found in each]) for name in FEATURE_INDICES}
+        measures |= {name: np.array([one[name] for one in each]) for name in FEATURE_INDICES}
     return measures
 
 
@@ -324,6 +327,14 @@ def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tupl
     agreement decides under noise, where small clusters have small eigenvalues. The gap is the
     relative eigengap.
     """
+
+    def with_rival(
+        best: int, reason: str, rivals: Floats, close: float, is_weak: bool
+    ) -> tuple[int, str, bool]:
+        if rivals.max() > close:
+            return best, f"{reason}; {ks[np.argmax(rivals)]} clusters are almost as good", True
+        return best, reason, is_weak
+
     gap, margin, agreement, stability = (
         np.maximum(measures[name], 0.0)
         for name in ("relative_eigengap", "margin", "agreement", "stability")
@@ -335,12 +346,12 @@ def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tupl
                 "it is the largest number of clusters on which random halves of the partitions "
                 f"agree best (adjusted Rand index {stability[best]:.2f})"
             )
-            # fewer clusters that are as stable are no contradiction: they are unions of these
-            rivals = np.where(ks > ks[best], stability, -np.inf)
             if is_weak := bool(stability[best] < _CLEAR_STABILITY):
                 reason += f", less than {_CLEAR_STABILITY:g}"
+            # fewer clusters that are as stable are no contradiction: they are unions of these
+            rivals = np.where(ks > ks[best], stability, -np.inf)
             close = 1.0 - _CLOSE_INSTABILITY * (1.0 - stability[best])
-            return best, *_with_rival(reason, rivals, close, ks, is_weak)
+            return with_rival(best, reason, rivals, close, is_weak)
     score = np.sqrt(gap) * margin * agreement**2
     best = _largest(score)
     reason = (
@@ -348,10 +359,10 @@ def recommend(measures: Mapping[str, Any], ks: Ints, n_labels: AnyArray) -> tupl
         f"{gap[best]:.2f}, mean margin {margin[best]:.2f}, agreement of methods "
         f"{agreement[best]:.2f})"
     )
-    rivals = np.where(ks == ks[best], -np.inf, score)
     if is_weak := bool(agreement[best] < _CLEAR_AGREEMENT):
         reason += f"; the methods agree less than {_CLEAR_AGREEMENT:g}"
-    return best, *_with_rival(reason, rivals, _CLOSE_SCORE * score[best], ks, is_weak)
+    rivals = np.where(ks == ks[best], -np.inf, score)
+    return with_rival(best, reason, rivals, _CLOSE_SCORE * score[best], is_weak)
 
 
 def _some_are_fine(n_labels: ArrayLike, k: int) -> bool:
@@ -365,35 +376,24 @@ def _largest(score: Floats) -> int:
     return int(np.argmax(np.round(score, 9)))
 
 
-def _with_rival(
-    reason: str, rivals: Floats, close: float, ks: Ints, is_weak: bool
-) -> tuple[str, bool]:
-    """Add the best rival to the reason if its score is close; then the evidence is weak."""
-    if rivals.max() > close:
-        return f"{reason}; {ks[np.argmax(rivals)]} clusters are almost as good", True
-    return reason, is_weak
-
-
 def stability_of_halves(sample: Sample, ks: Ints, rng: np.random.RandomState) -> Floats:
     """Return the mean agreement of the answers of two halves of the partitions for each K, (L,).
 
-    The partitions are divided at random into two halves, three times. Locally weighted linkage and
-    cut cluster the points by each half. The stability is the mean adjusted Rand index between an
-    answer of one half and an answer of the other.
+    Locally weighted linkage and cut cluster the points by each of two random halves. The stability
+    is the mean adjusted Rand index between an answer of one half and an answer of the other.
     """
     tuples, weights = sample.tuples, sample.votes.weights
-    stability = np.zeros((_SPLITS_INTO_HALVES, len(ks)))
-    for split in range(_SPLITS_INTO_HALVES):
+    stability = []
+    for _ in range(_SPLITS_INTO_HALVES):
         here, there = (
             _fine_answers(tuples, half * weights, ks, rng)
             for half in random_halves(tuples.n_partitions, rng)
         )
-        for i in range(len(ks)):
-            pairs = [(a[i], b[i]) for a in here for b in there]
-            stability[split, i] = np.mean(
-                [weighted_rand_index(a, b, tuples.weights) for a, b in pairs]
-            )
-    return stability.mean(axis=0)
+        for a, b in product(here, there):
+            pairs = zip(a, b, strict=True)
+            stability.append([weighted_rand_index(*pair, tuples.weights) for pair in pairs])
+    split = np.reshape(stability, (_SPLITS_INTO_HALVES, -1, len(ks)))
+    return np.asarray(split.mean(axis=1).mean(axis=0))
 
 
 def _fine_answers(
@@ -448,27 +448,11 @@ def _agreement_of_methods(votes: Votes, ks: Ints, rng: np.random.RandomState) ->
     return np.array(agreement)
 
 
-def _search_each(votes: Votes, factor: Floats, ks: Ints, random_state: Any) -> list[SearchResult]:
-    """Search the best partition for each K; the one for the previous K is one of the starts."""
-    tuples = votes.tuples
-    found: list[SearchResult] = []
-    for k in ks.tolist():
-        _log.info("searching with at most %d clusters", k)
-        K = min(k, tuples.n_tuples)
-        columns, rng = factor[:, :K], check_random_state(random_state)
-        answers = {} if not found else {"fewer clusters": found[-1].labels}
-        answers["pivoted QR"] = round_by_pivoted_qr(columns, tuples.weights)
-        answers["k-means"] = round_by_kmeans(columns, tuples.weights, K, rng)
-        found.append(votes.search(K, answers))
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class FeatureSample:
-    """Rows on which the indices of many clusterings are computed; all of them if they are few.
+    """At most 5,000 rows on which the indices of many clusterings are computed.
 
-    Above 5,000 rows a random sample of 5,000 is drawn, always the same for the same n. Row weights
-    are not used: every row counts once.
+    The sample is always the same for the same n. Row weights are not used: every row counts once.
     """
 
     rows: Ints  # (s,)
@@ -489,12 +473,7 @@ class FeatureSample:
         return cls(rows, X, metric)
 
     def among(self, kept: Ints) -> FeatureSample:
-        """Return the rows of the sample that are kept, numbered by their places among ``kept``.
-
-        >>> sample = FeatureSample.draw(np.eye(3)).among(np.array([0, 2]))
-        >>> sample.rows.tolist(), sample.X.shape
-        ([0, 1], (2, 3))
-        """
+        """Return the rows of the sample that are kept, numbered by their places among ``kept``."""
         places = np.searchsorted(kept, self.rows)
         inside = np.append(kept, -1)[places] == self.rows
         X = self.X[inside]
@@ -506,16 +485,11 @@ class FeatureSample:
 
         A single cluster, and clusters of one row each, have no index: nan. Calinski–Harabasz and
         Davies–Bouldin need dense features; they are nan for sparse features and distances.
-
-        >>> sample = FeatureSample.draw(np.array([[0.0], [1.0], [8.0], [9.0]]))
-        >>> found = sample.indices(np.array([0, 0, 1, 1]))
-        >>> round(found["silhouette"], 2), found["calinski_harabasz"], found["davies_bouldin"]
-        (0.87, 128.0, 0.125)
         """
         known = np.flatnonzero(labels >= 0)
         labels = labels[known]
         values = dict.fromkeys(FEATURE_INDICES, np.nan)
-        if not 1 < len(np.unique(labels)) < len(labels) or not self._is_finite:
+        if not 1 < len(np.unique(labels)) < len(labels) or not np.isfinite(self._distances).all():
             return values
         D = self._distances if len(known) == len(self.rows) else self._distances[known][:, known]
         values["silhouette"] = float(silhouette_score(D, labels, metric="precomputed"))
@@ -524,11 +498,6 @@ class FeatureSample:
             values["calinski_harabasz"] = float(calinski_harabasz_score(X, labels))
             values["davies_bouldin"] = float(davies_bouldin_score(X, labels))
         return values
-
-    @cached_property
-    def _is_finite(self) -> bool:
-        """Return whether no distance overflows."""
-        return bool(np.isfinite(self._distances).all())
 
     @cached_property
     def _distances(self) -> AnyArray:

@@ -106,10 +106,6 @@ def check_links(must_link: Any, cannot_link: Any, n: int) -> Links | None:
     """Check pairs (m, 2) of n rows; return None if there are no pairs.
 
     Rows that must be together and apart are refused, with a chain of must-link pairs that shows it.
-
-    >>> links = check_links([(0, 1), (1, 4)], [(4, 2)], n=5)
-    >>> links.points.tolist(), links.groups.tolist()
-    ([0, 1, 2, 4], [0, 0, 1, 0])
     """
     must, cannot = _pairs("must_link", must_link, n), _pairs("cannot_link", cannot_link, n)
     points, places = np.unique(np.concatenate([must, cannot]), return_inverse=True)

@@ -21,12 +21,11 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
-from coterie.consensus.parameters import check_choice, check_size
+from coterie.consensus.base import CommonSettings, Labelling, check_size, voting_tuples
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
-from coterie.ensembles.input_checks import check_number
+from coterie.ensembles.input_checks import check_choice, check_number
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral import spectral_labels, transfer_cut
@@ -40,15 +39,12 @@ _TIE = 1e-12
 
 
 @dataclass(eq=False, repr=False)
-class BalancedCut(ConsensusFunction):
+class BalancedCut(CommonSettings):
     """Base class of the methods that cut points by a package, or tuples by a relaxation."""
 
-    n_clusters: int | None = None
     _: KW_ONLY
     partitioner: str = "auto"
     imbalance: float = 0.05
-    partition_weights: Any = None
-    random_state: Any = None
 
     _package = "metis"
 
@@ -116,19 +112,14 @@ class CSPA(BalancedCut):
         installed (``pip install 'coterie[partitioners]'``), else "spectral".
     imbalance : float, default=0.05
         METIS: a cluster may have up to (1 + imbalance)·n/K points.
-    max_points : int, default=5000
-        METIS: limit on n. The graph has up to n²/2 edges.
-    max_tuples : int, default=5000
-        Spectral: limit on the number of distinct label tuples.
-    partition_weights : array of shape (V,) or None, default=None
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    max_points, max_tuples : int, default=5000
+        Limits on n for METIS, and on the number of distinct label tuples for "spectral".
+    partition_weights : (V,) numbers or None, default=None
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     partitioner_ : {"metis", "spectral"}
         The partitioner that was used.
     loss_ : float
@@ -137,17 +128,15 @@ class CSPA(BalancedCut):
     Notes
     -----
     **Established.** Graph, weights and balanced cut follow the usual description of the article
-    and published ports. Our choices: Points are shuffled before the cut, because METIS breaks ties
-    by position and data are often sorted by class. The better of two cuts with different METIS
-    settings is used. Points with equal labels in all partitions stay together, in the part that
-    most of them got; if this empties a part, the fewest possible points are moved. METIS needs
-    whole numbers: other partition weights are rounded to a thousandth of the largest.
+    and published ports. Our choices: points are shuffled before the cut, because METIS breaks ties
+    by position; the better of two cuts with different METIS settings is used; points with equal
+    labels in all partitions stay together, in the part that most of them got, and if this empties a
+    part, the fewest possible points are moved. METIS needs whole numbers: other partition weights
+    are rounded to a thousandth of the largest.
 
     **Limits.** METIS forces clusters of equal size: three planted classes of 200, 60 and 40 points
-    became 106, 100 and 94; the spectral variant, which has no balance, found them. More than n/K
-    points with equal labels still stay in one cluster, which then exceeds the balance. Time and
-    memory grow with n²: 5,000 points took 13 seconds and 1.5 GB. The spectral variant grows with
-    the square of the number of tuples: 5,000 took five seconds.
+    became 106, 100 and 94; the spectral variant, which has no balance, found them. Time and memory
+    grow with n², those of the spectral variant with the square of the number of tuples.
 
     **When to use.** Clusters of similar size and at most a few thousand points; as a reference,
     since most comparisons include it. :class:`~coterie.HBGF` cuts a similar graph in linear time.
@@ -212,20 +201,14 @@ class HBGF(BalancedCut):
     ----------
     n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
-    partitioner : {"auto", "metis", "spectral"}, default="auto"
-        METIS, or the normalised cut of the same graph by the transfer cut and k-means. "auto" is
-        METIS if pymetis is installed (``pip install 'coterie[partitioners]'``), else "spectral".
-    imbalance : float, default=0.05
-        METIS: a cluster may have up to (1 + imbalance)·n/K points.
-    partition_weights : array of shape (V,) or None, default=None
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    partitioner, imbalance : as in :class:`~coterie.CSPA`
+        "spectral" is the normalised cut of the same graph by the transfer cut and k-means.
+    partition_weights : (V,) numbers or None, default=None
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     partitioner_ : {"metis", "spectral"}
         The partitioner that was used.
     loss_ : float
@@ -238,9 +221,8 @@ class HBGF(BalancedCut):
     choices: only points count in the balance; a missing label is a missing link; the rest is as in
     :class:`~coterie.CSPA`.
 
-    **Limits.** METIS forces clusters of equal size: three planted classes of 200, 60 and 40 points
-    became 105, 99 and 96. The spectral variant has no balance. Both are linear in the number of
-    points: 40,000 in 20 partitions took seven seconds with METIS, less than one spectrally.
+    **Limits.** METIS forces clusters of equal size, as in :class:`~coterie.CSPA`. Both variants are
+    linear in the number of points.
 
     **When to use.** Instead of :class:`~coterie.CSPA` for many points: with METIS for clusters of
     similar size, otherwise with "spectral".
@@ -299,15 +281,12 @@ class HGPA(BalancedCut):
         mt-KaHyPar if installed (``pip install 'coterie[partitioners]'``), else "spectral".
     imbalance : float, default=0.05
         mt-KaHyPar: a cluster may have up to (1 + imbalance)·n/K points.
-    partition_weights : array of shape (V,) or None, default=None
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    partition_weights : (V,) numbers or None, default=None
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     partitioner_ : {"kahypar", "spectral"}
         The partitioner that was used.
     loss_ : float
@@ -315,28 +294,24 @@ class HGPA(BalancedCut):
 
     Notes
     -----
-    **Established.** The hypergraph follows the usual description of the article. The article cuts
-    it by hMETIS with an imbalance of 5 %. hMETIS is not available as a package; mt-KaHyPar
-    minimises a similar cost. Shuffling, points with equal labels and whole-number weights are as in
-    :class:`~coterie.CSPA`. "spectral" is the relaxation of Zhou, Huang and Schölkopf. Its Laplacian
-    I − D_v^−½ B W D_e^−1 Bᵀ D_v^−½ has the eigenvectors of the bipartite graph of points and base
-    clusters, so the labels are those of the spectral :class:`~coterie.HBGF`.
+    **Established.** The hypergraph follows the usual description of the article of
+    :class:`~coterie.CSPA`, which cuts it by hMETIS with an imbalance of 5 %. hMETIS is not
+    available as a package; mt-KaHyPar minimises a similar cost. Shuffling, points with equal labels
+    and whole-number weights are as in CSPA. "spectral" is the relaxation of Zhou, Huang and
+    Schölkopf. Its Laplacian I − D_v^−½ B W D_e^−1 Bᵀ D_v^−½ has the eigenvectors of the bipartite
+    graph of points and base clusters, so the labels are those of the spectral
+    :class:`~coterie.HBGF`.
 
     **Limits.** A split base cluster costs the same whether one point is separated or half of its
     points. So a few wrong points in every base cluster hide the true clusters: of three planted
-    classes of 100 points, mt-KaHyPar found 98 % with 2 % of the labels redrawn and 53 % with 10 %;
-    CSPA and HBGF found all. Clusters of equal size are forced: the accuracy on iris (partitions
-    with different numbers of clusters) was 0.97, and 0.71–0.81 with one class cut to 20 points. It
-    takes about a second per thousand points of 20 partitions, much more than HBGF. The spectral
-    variant has none of these limits.
+    classes of 100 points, mt-KaHyPar found 98 % with 2 % of the labels redrawn and 53 % with 10 %.
+    Clusters of equal size are forced. It is much slower than HBGF. The spectral variant has none of
+    these limits.
 
     **When to use.** As a reference in comparisons. Otherwise prefer :class:`~coterie.HBGF`.
 
     References
     ----------
-    A. Strehl and J. Ghosh. Cluster ensembles: a knowledge reuse framework for combining multiple
-    partitions. Journal of Machine Learning Research 3, 2002.
-
     L. Gottesbüren, T. Heuer, N. Maas, P. Sanders and S. Schlag. Scalable high-quality hypergraph
     partitioning. ACM Transactions on Algorithms 20, 2024.
 
@@ -371,7 +346,7 @@ class HGPA(BalancedCut):
 
 
 @dataclass(eq=False, repr=False)
-class MCLA(ConsensusFunction):
+class MCLA(CommonSettings):
     """Meta-clustering: the m base clusters are grouped, and each point joins one group.
 
     The base clusters c, d are grouped into K meta-clusters by their Jaccard similarity
@@ -392,16 +367,13 @@ class MCLA(ConsensusFunction):
         (``pip install 'coterie[partitioners]'``), else "linkage".
     imbalance : float, default=0.05
         METIS: a meta-cluster may have up to (1 + imbalance)·m/K base clusters.
-    partition_weights : array of shape (V,) or None, default=None
+    partition_weights : (V,) numbers or None, default=None
         α. For the grouping all partitions of positive weight count equally.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     partitioner_ : {"metis", "linkage"}
         The partitioner that was used.
     loss_ : float
@@ -409,26 +381,20 @@ class MCLA(ConsensusFunction):
 
     Notes
     -----
-    **Established.** Graph, cut and vote follow the usual description of the article and published
-    ports. The vote is the mean over the members; the sum, used in one port, favours large
-    meta-clusters. Our choices: Similarities are rounded to thousandths for METIS. Base clusters are
-    shuffled before the cut, because METIS breaks ties by position. Similarities count only points
-    that both partitions label, and shares only partitions that label the point. Ties are broken at
-    random, once for all points with the same labels.
+    **Established.** Graph, cut and vote follow the usual description of the article of
+    :class:`~coterie.CSPA` and published ports. The vote is the mean over the members; the sum, used
+    in one port, favours large meta-clusters. Our choices: similarities are rounded to thousandths
+    for METIS, and count only points that both partitions label; shares count only partitions that
+    label the point. Ties are broken at random, once for all points with the same labels.
 
     **Limits.** METIS gives every meta-cluster about m/K base clusters. If partitions have more than
     K clusters, a large class has more base clusters than this, and the grouping is poor. Linkage
     has no balance, but may use a meta-cluster for a single unusual base cluster: if partitions have
-    different numbers of clusters, it is less accurate and less stable (standardised wine:
-    0.86 ± 0.15, with METIS 0.97 ± 0.01). Time and memory grow with m², but only linearly with n.
+    different numbers of clusters, it is less accurate and less stable. Time and memory grow with
+    m², but only linearly with n.
 
     **When to use.** Many points, and partitions with about K clusters that differ in a minority of
     points. It is among the fastest methods.
-
-    References
-    ----------
-    A. Strehl and J. Ghosh. Cluster ensembles: a knowledge reuse framework for combining multiple
-    partitions. Journal of Machine Learning Research 3, 2002.
 
     Examples
     --------
@@ -438,12 +404,9 @@ class MCLA(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     partitioner: str = "auto"
     imbalance: float = 0.05
-    partition_weights: Any = None
-    random_state: Any = None
 
     _reason_against_soft = "the Jaccard similarity needs base clusters that are sets"
 
@@ -505,7 +468,7 @@ def meta_cluster_labels(
     return np.where(largest > 0, winners, -1), largest
 
 
-def choose_partitioner(wanted: Any, package: str, fallback: str) -> str:
+def choose_partitioner(wanted: str, package: str, fallback: str) -> str:
     """Return the partitioner; "auto" is the package if it is installed, else the fallback."""
     check_choice("partitioner", wanted, ("auto", package, fallback))
     if wanted == "auto":

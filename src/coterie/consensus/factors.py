@@ -25,13 +25,12 @@ from sklearn.utils import check_random_state
 
 import coterie.consensus.kernels as kernels
 from coterie.arrays import Bools, Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling
-from coterie.consensus.parameters import check_choice, check_size
+from coterie.consensus.base import CommonSettings, ConsensusFunction, Labelling, check_size
 from coterie.consensus.spectral import labelled_coassociation
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies
-from coterie.ensembles.input_checks import check_number, check_whole
+from coterie.ensembles.input_checks import check_choice, check_number, check_whole
 from coterie.labels.encode import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral import least_squares_factor
@@ -59,7 +58,58 @@ _LEAST_ROWS_PER_THREAD = 256
 
 
 @dataclass(eq=False, repr=False)
-class NMFConsensus(ConsensusFunction):
+class _Factorisation(ConsensusFunction):
+    """Base class of the methods with a nonnegative factor."""
+
+    n_clusters: int | None = None
+    _: KW_ONLY
+    init: str = "kmeans"
+    n_init: int = 5
+    max_iter: int = 2_000
+    tol: float = 1e-6
+    random_state: Any = None
+
+    def _check_factor_settings(self) -> None:
+        check_choice("init", self.init, ("kmeans", "random"))
+        check_whole("n_init", self.n_init)
+        check_whole("max_iter", self.max_iter)
+        check_number("tol", self.tol, above=0, or_equal=True)
+
+    def _factor_starts(self, tuples: LabelTuples, alpha: Floats, K: int) -> list[Floats]:
+        """Draw at most ``n_init`` different starts diag(√w) H (u, K) with unit columns."""
+        rng = check_random_state(self.random_state)
+        if self.init == "random":
+            drawn = [rng.random_sample((tuples.n_tuples, K)) for _ in range(self.n_init)]
+        else:
+            rows = least_squares_factor(tuples, alpha, K)
+            model = KMeans(K, n_init=1, random_state=rng)
+            with ignore_duplicate_points_warning():
+                fits = [
+                    model.fit(rows, sample_weight=tuples.weights).labels_
+                    for _ in range(self.n_init)
+                ]
+            # equal partitions would be equal starts
+            labels = {z.tobytes(): z for z in map(renumber_by_appearance, fits)}.values()
+            drawn = [np.eye(K)[z] + _SMOOTHING for z in labels]
+        scaled = [np.sqrt(tuples.weights)[:, None] * H for H in drawn]
+        return [H / np.linalg.norm(H, axis=0) for H in scaled]
+
+    def _labels(
+        self, factor: NonnegativeFactor, history: list[float], tuples: LabelTuples, alpha: Floats
+    ) -> Ints:
+        """Return the labels of a factor; keep the losses, and warn if they did not converge."""
+        if not factor.converged:
+            warn_user(
+                f"the nonnegative factor did not converge in max_iter={self.max_iter} sweeps; "
+                "raise max_iter or tol",
+                ConvergenceWarning,
+            )
+        self.loss_, self.history_ = history[-1], {"loss": history}
+        return factor_labels(factor.H, tuples, alpha)
+
+
+@dataclass(eq=False, repr=False)
+class NMFConsensus(_Factorisation):
     """Nonnegative factor of the co-association matrix: min ‖M − H D Hᵀ‖²_F (NMFC).
 
     M (n, n) is the share of partitions that put two points together. It is approximated with
@@ -87,34 +137,25 @@ class NMFConsensus(ConsensusFunction):
     max_tuples : int, default=5000
         Limit on the number u of distinct label tuples if labels are missing, because then a (u, u)
         matrix is needed.
-    partition_weights : array of shape (V,) or None, default=None
+    partition_weights : (V,) numbers or None, default=None
         M is the weighted share of partitions.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
-    loss_ : float
-        ‖M − H D Hᵀ‖²_F.
-    history_ : dict
-        ``"loss"``: the loss after every sweep of the best start.
-    n_iter_ : int
-        Number of these sweeps.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
+    loss_, history_, n_iter_ : float, dict, int
+        ‖M − H D Hᵀ‖²_F, ``"loss"`` after every sweep of the best start, and their number.
 
     Notes
     -----
     **Established.** Problem and updates are those of Li, Ding and Jordan, taken from two
     independent ports that agree, not from the article. Starts and stopping rule are our choice.
 
-    **Limits.** HᵀH = I holds only in the limit; after the last sweep HᵀH differed from I by 0.01 to
-    0.1 on data with clusters, by 0.2 on noise. The loss first falls, but may then rise slowly while
-    H becomes orthogonal: in our runs by up to 12 % in one sweep, and to more than twice its minimum
-    if nearly all partitions are equal. The error falls like 1/sweeps; the labels are final much
-    earlier. A random start ends in a poor optimum more often than one from k-means. A sweep costs
-    O(u·V·K), with missing labels O(u²·K).
+    **Limits.** HᵀH = I holds only in the limit. The loss first falls, but may then rise slowly
+    while H becomes orthogonal. The error falls like 1/sweeps; the labels are final much earlier. A
+    random start ends in a poor optimum more often than one from k-means. A sweep costs O(u·V·K),
+    with missing labels O(u²·K).
 
     **When to use.** For nonnegative memberships of the points in the clusters. Its labels are close
     to those of :class:`~coterie.L2Consensus`, which is faster and has no local optima.
@@ -131,39 +172,30 @@ class NMFConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
-    init: str = "kmeans"
-    n_init: int = 5
-    max_iter: int = 2_000
-    tol: float = 1e-6
     max_tuples: int = 5_000
     partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
-        check_factor_settings(self.init, self.n_init, self.max_iter, self.tol)
+        self._check_factor_settings()
         voting, group = tuples.restricted_to(weights > 0)
         votes, K = weights[weights > 0], min(K, voting.n_tuples)
         # only missing labels need a (u, u) matrix
         quadratic = voting.n_tuples if voting.has_missing else 0
         check_size(quadratic, self.max_tuples, "max_tuples", "NMFConsensus with missing labels")
-        rng = check_random_state(self.random_state)
         with on_one_thread():
-            starts = factor_starts(voting, votes, K, self.init, self.n_init, rng)
+            starts = self._factor_starts(voting, votes, K)
             product, squared_norm = coassociation_product(voting, votes)
             factor = best_factor(product, squared_norm, starts, self.max_iter, self.tol)
-        warn_if_not_converged(factor, self.max_iter)
-        self.loss_ = factor.loss
-        self.history_ = {"loss": factor.history}
+        labels = self._labels(factor, factor.history, voting, votes)
         self.n_iter_ = len(factor.history)
-        return Labelling(factor_labels(factor.H, voting, votes)[group], weights)
+        return Labelling(labels[group], weights)
 
 
 @dataclass(frozen=True)
 class NonnegativeFactor:
-    """H (u, K) and the diagonal d (K,) of D, with the loss after each sweep."""
+    """H or W (u, K) and the diagonal d (K,), with the loss after each sweep."""
 
     H: Floats
     d: Floats
@@ -174,49 +206,8 @@ class NonnegativeFactor:
 
     @property
     def loss(self) -> float:
-        """‖M − H D Hᵀ‖²_F after the last sweep."""
+        """The loss after the last sweep."""
         return self.history[-1]
-
-
-def check_factor_settings(init: Any, n_init: Any, max_iter: Any, tol: Any) -> None:
-    """Refuse invalid settings of the factorisation."""
-    check_choice("init", init, ("kmeans", "random"))
-    check_whole("n_init", n_init)
-    check_whole("max_iter", max_iter)
-    check_number("tol", tol, above=0, or_equal=True)
-
-
-def warn_if_not_converged(factor: NonnegativeFactor, max_iter: int) -> None:
-    """Warn if the updates did not converge."""
-    if not factor.converged:
-        warn_user(
-            f"the nonnegative factor did not converge in max_iter={max_iter} sweeps; raise "
-            "max_iter or tol",
-            ConvergenceWarning,
-        )
-
-
-def factor_starts(
-    tuples: LabelTuples,
-    partition_weights: Floats,
-    n_clusters: int,
-    init: str,
-    n_init: int,
-    rng: np.random.RandomState,
-) -> list[Floats]:
-    """Draw at most ``n_init`` different starts diag(√w) H (u, K) with columns of unit length."""
-    if init == "random":
-        drawn = [rng.random_sample((tuples.n_tuples, n_clusters)) for _ in range(n_init)]
-    else:
-        rows = least_squares_factor(tuples, partition_weights, n_clusters)
-        model = KMeans(n_clusters, n_init=1, random_state=rng)
-        with ignore_duplicate_points_warning():
-            fits = [model.fit(rows, sample_weight=tuples.weights).labels_ for _ in range(n_init)]
-        # equal partitions would be equal starts
-        labels = {z.tobytes(): z for z in map(renumber_by_appearance, fits)}.values()
-        drawn = [np.eye(n_clusters)[z] + _SMOOTHING for z in labels]
-    scaled = [np.sqrt(tuples.weights)[:, None] * H for H in drawn]
-    return [H / np.linalg.norm(H, axis=0) for H in scaled]
 
 
 def coassociation_product(tuples: LabelTuples, partition_weights: Floats) -> tuple[Product, float]:
@@ -310,7 +301,7 @@ def factor_labels(H: Floats, tuples: LabelTuples, partition_weights: Floats) -> 
 
 
 @dataclass(eq=False, repr=False)
-class WeightedConsensus(ConsensusFunction):
+class WeightedConsensus(_Factorisation):
     """Learned partition weights: min ‖Σ_v w_v M_v − H D Hᵀ‖²_F over w, H and D (WC).
 
     M_v (n, n) is 1 if partition v puts two points together, else 0. The weights w (V,) ≥ 0 sum to
@@ -322,38 +313,25 @@ class WeightedConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Number of clusters, K. If a column of H is the largest of no row, there are fewer clusters.
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters : as in :class:`~coterie.NMFConsensus`
     max_outer : int, default=2
         Largest number of rounds; see Limits for why two. About 20 reach convergence.
     ridge : float, default=0.0
         ridge · mean(A_vv) · ‖w‖² is added to the loss, which makes the weights more equal.
     init : {"kmeans", "random"}, default="kmeans"
         Start of the first factor; a later one starts from the previous factor.
-    n_init : int, default=3
-        Number of starts of the first factor.
-    max_iter : int, default=2000
-        Largest number of sweeps per factor.
-    tol : float, default=1e-6
-        A factor is final if five sweeps in a row change the loss by less than this share of
-        ‖Σ_v w_v M_v‖²_F.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    n_init, max_iter, tol : int, int, float, default=3, 2000, 1e-6
+        Starts of the first factor, and the stop of each, as in :class:`~coterie.NMFConsensus`.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_
-        As in :class:`~coterie.RobustConsensus`.
-    partition_weights_ : array of shape (V,)
+    labels_, n_clusters_, confidence_ : as in :class:`~coterie.RobustConsensus`
+    partition_weights_ : (V,)
         The learned weights.
-    loss_ : float
-        The final loss, with the ridge.
-    history_ : dict
-        ``"loss"``: two values per round, after the fit of H and D and after that of w.
-    n_iter_ : int
-        Number of rounds.
+    loss_, history_, n_iter_ : float, dict, int
+        The final loss, with the ridge; ``"loss"`` after the fit of H and D and after that of w in
+        each round; and the number of rounds.
 
     Notes
     -----
@@ -362,10 +340,9 @@ class WeightedConsensus(ConsensusFunction):
     treatment of missing labels are our choice.
 
     **Limits.** The optimum is degenerate: a single partition with K clusters is fitted without
-    error, so all weight on it gives loss 0. Many rounds converge to it (raw wine, 40 k-means runs:
-    all weight on copies of one partition). Hence only two rounds; a ridge helps too. The loss never
-    rises. M_v is 0 for every pair that v does not label, so a partition with many missing labels
-    seems to separate these points, and loses weight. The cost is O(u·V²) once, O(u·V·K) per sweep
+    error, so all weight on it gives loss 0, and many rounds converge to it. Hence only two rounds;
+    a ridge helps too. The loss never rises. M_v is 0 for every pair that v does not label, so a
+    partition with many missing labels loses weight. The cost is O(u·V²) once, O(u·V·K) per sweep
     and O(V²) per step for w.
 
     **When to use.** To find the partitions that determine the ensemble, or if a few partitions are
@@ -385,33 +362,25 @@ class WeightedConsensus(ConsensusFunction):
     (array([0, 0, 1, 1], dtype=int32), 2)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     max_outer: int = 2
     ridge: float = 0.0
-    init: str = "kmeans"
     n_init: int = 3
-    max_iter: int = 2_000
-    tol: float = 1e-6
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K = self._number_of_clusters(tuples)
-        check_factor_settings(self.init, self.n_init, self.max_iter, self.tol)
+        self._check_factor_settings()
         max_outer = check_whole("max_outer", self.max_outer)
         ridge = check_number("ridge", self.ridge, above=0, or_equal=True)
-        rng = check_random_state(self.random_state)
         with on_one_thread():
             equal = np.full(tuples.n_partitions, 1 / tuples.n_partitions)
-            starts = factor_starts(tuples, equal, K, self.init, self.n_init, rng)
+            starts = self._factor_starts(tuples, equal, K)
             factor, w, history = weighted_factor(
                 tuples, equal, starts, ridge, max_outer, self.max_iter, self.tol
             )
-        warn_if_not_converged(factor, self.max_iter)
-        self.loss_ = history[-1]
-        self.history_ = {"loss": history}
+        labels = self._labels(factor, history, tuples, w)
         self.n_iter_ = len(history) // 2
-        return Labelling(factor_labels(factor.H, tuples, w), w)
+        return Labelling(labels, w)
 
 
 def weighted_factor(
@@ -494,7 +463,7 @@ def onto_simplex(x: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)
-class KLConsensus(ConsensusFunction):
+class KLConsensus(CommonSettings):
     """Low-rank consensus of least Kullback–Leibler divergence.
 
     A reconstruction of the robust clustering ensemble of Zhou and others (2015), called ES in the
@@ -525,22 +494,15 @@ class KLConsensus(ConsensusFunction):
         Stop if a sweep lowers the loss by at most tol·Σ_ij M_ij.
     max_tuples : int, default=5000
         More distinct label tuples are refused.
-    partition_weights : array of shape (V,) or None, default=None
+    partition_weights : (V,) numbers or None, default=None
         A partition of weight 2 counts as two copies.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
-    loss_ : float
-        The minimised sum.
-    history_ : dict
-        ``"loss"``: the loss after every sweep of the best start.
-    n_iter_ : int
-        Number of these sweeps.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
+    loss_, history_, n_iter_ : float, dict, int
+        The minimised sum, ``"loss"`` after every sweep of the best start, and their number.
 
     Notes
     -----
@@ -549,12 +511,10 @@ class KLConsensus(ConsensusFunction):
     the direction of the divergence, the factorisation, λ, ε, starts and stopping rule. So results
     of this class are not results of the article's method.
 
-    **Limits.** A sweep visits every pair of tuples that a partition puts together; 500 tuples of 40
-    partitions in 5 clusters take a few seconds. The loss has many local minima. The corrections had
-    no measurable effect: on ensembles of 40 k-means runs of iris, wine and digits the accuracy
-    without them (``error_penalty=np.inf``) differed by less than 0.01 (three ensembles each). With
-    ten clusters 300 sweeps do not always reach ``tol``. A pair of points that no partition labels
-    counts as separate.
+    **Limits.** A sweep visits every pair of tuples that a partition puts together. The loss has
+    many local minima. The corrections had no measurable effect: on ensembles of 40 k-means runs of
+    iris, wine and digits the accuracy without them (``error_penalty=np.inf``) differed by less than
+    0.01. A pair of points that no partition labels counts as separate.
 
     **When to use.** To compare a low-rank model of counts with least squares.
     :class:`~coterie.L2Consensus` was as accurate on iris and wine, in linear time.
@@ -571,15 +531,12 @@ class KLConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     error_penalty: float = 2.0
     n_init: int = 5
     max_iter: int = 300
     tol: float = 1e-7
     max_tuples: int = 5_000
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -599,13 +556,13 @@ class KLConsensus(ConsensusFunction):
                 f"converged to tol={self.tol:g}; raise max_iter or tol",
                 ConvergenceWarning,
             )
-        self.loss_, self.n_iter_ = best.losses[-1], len(best.losses)
-        self.history_ = {"loss": best.losses}
+        self.loss_, self.n_iter_ = best.loss, len(best.history)
+        self.history_ = {"loss": best.history}
         labels = np.zeros(tuples.n_tuples, dtype=np.int64)
-        labels[labelled] = (best.profile * best.mass).argmax(axis=1)
+        labels[labelled] = (best.H * best.d).argmax(axis=1)
         return Labelling(labels, weights)
 
-    def _best_fit(self, M: Floats, points: Floats, K: int) -> DivergenceFit:
+    def _best_fit(self, M: Floats, points: Floats, K: int) -> NonnegativeFactor:
         """Sweep a few times from k-means runs on the rows of M, then continue the best one."""
         penalty, first = float(self.error_penalty), min(_TRIAL_SWEEPS, self.max_iter)
         model = KMeans(K, n_init=1, random_state=check_random_state(self.random_state))
@@ -619,22 +576,12 @@ class KLConsensus(ConsensusFunction):
             profile /= points @ profile
             mass = np.full(K, float(points @ M @ points) / K)
             trials.append(fit_divergence(M, points, profile, mass, penalty, first, self.tol))
-        best = min(trials, key=lambda fit: fit.losses[-1])
+        best = min(trials, key=lambda fit: fit.loss)
         if best.converged or first == self.max_iter:
             return best
         rest = self.max_iter - first
-        more = fit_divergence(M, points, best.profile, best.mass, penalty, rest, self.tol)
-        return replace(more, losses=best.losses + more.losses)
-
-
-@dataclass(frozen=True)
-class DivergenceFit:
-    """W (u, K) and d (K,), the loss after every sweep, and whether it converged."""
-
-    profile: Floats
-    mass: Floats
-    losses: list[float]
-    converged: bool
+        more = fit_divergence(M, points, best.H, best.d, penalty, rest, self.tol)
+        return replace(more, history=best.history + more.history)
 
 
 def fit_divergence(
@@ -645,7 +592,7 @@ def fit_divergence(
     penalty: float,
     max_iter: int,
     tol: float,
-) -> DivergenceFit:
+) -> NonnegativeFactor:
     """Update W and d by EM from a start, until the loss falls by at most tol·Σ_ij M_ij.
 
     The best corrections have a closed form. Let M (u, u) be the co-association of the tuples,
@@ -668,9 +615,9 @@ def fit_divergence(
         pull, loss = pull_and_loss(M, points, profile, mass, penalty)
         losses.append(loss)
         if last - loss <= least:
-            return DivergenceFit(profile, mass, losses, True)
+            return NonnegativeFactor(profile, mass, losses, True)
         last = loss
-    return DivergenceFit(profile, mass, losses, False)
+    return NonnegativeFactor(profile, mass, losses, False)
 
 
 def pull_and_loss(

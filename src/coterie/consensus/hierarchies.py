@@ -11,8 +11,8 @@ from scipy.cluster.hierarchy import cophenet, is_monotonic, is_valid_linkage, li
 from scipy.spatial.distance import squareform
 
 from coterie.arrays import Floats, Ints
+from coterie.consensus.base import check_size
 from coterie.consensus.camps import Dissent, GroupMoments, divide_into_camps, warn_of_dissent
-from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import check_partition_weights
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import short_repr
@@ -124,9 +124,35 @@ def consensus_linkage(
     1
     """
     names = tuple(map(str, linkages)) if isinstance(linkages, Mapping) else None
-    trees = _check_linkages(linkages, max_points)
+    trees: list[Floats] = []
+    for t, given in linkages.items() if isinstance(linkages, Mapping) else enumerate(linkages):
+        try:
+            tree = np.asarray(given, dtype=np.float64)
+            is_valid_linkage(tree, throw=True)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameterError(
+                f"linkages[{t!r}] is not a linkage matrix of SciPy: {error}"
+            ) from error
+        if not is_monotonic(tree):
+            raise InvalidParameterError(
+                f"linkages[{t!r}] has heights that fall towards the root, as centroid and median "
+                "linkage can have; use another linkage"
+            )
+        if trees and len(tree) != len(trees[0]):
+            raise InvalidParameterError(
+                f"linkages[{t!r}] has {len(tree) + 1} leaves, the first has {len(trees[0]) + 1}; "
+                "all must have the same leaves in the same order"
+            )
+        trees.append(tree)
+    if not trees:
+        raise InvalidParameterError("linkages is empty; give at least one linkage matrix")
+    n = len(trees[0]) + 1
+    if n < 3:
+        raise InvalidParameterError("the trees have two leaves; give trees of three or more")
+    check_size(n, max_points, "max_points", "consensus_linkage")
+
     ranks = np.stack([cophenet(rank_heights(tree)) for tree in trees])
-    dissent = replace(_camps_of_hierarchies(1.0 - ranks, len(trees[0]) + 1), names=names)
+    dissent = replace(_camps_of_hierarchies(1.0 - ranks, n), names=names)
     if isinstance(weights, str):
         if weights != "agreement":
             raise InvalidParameterError(
@@ -173,35 +199,3 @@ def _camps_of_hierarchies(similarity: Floats, n: int) -> Dissent:
     every = [np.array([t]) for t in range(T)]
     scores = np.array([[moments.score(a, b) for b in every] for a in every])
     return divide_into_camps(np.atleast_2d(np.corrcoef(similarity)), scores, moments)
-
-
-def _check_linkages(linkages: Sequence[Any] | Mapping[Any, Any], max_points: int) -> list[Floats]:
-    """Return the trees as arrays, after checks of their format and leaves."""
-    trees: list[Floats] = []
-    items = linkages.items() if isinstance(linkages, Mapping) else enumerate(linkages)
-    for t, given in items:
-        try:
-            tree = np.asarray(given, dtype=np.float64)
-            is_valid_linkage(tree, throw=True)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameterError(
-                f"linkages[{t!r}] is not a linkage matrix of SciPy: {error}"
-            ) from error
-        if not is_monotonic(tree):
-            raise InvalidParameterError(
-                f"linkages[{t!r}] has heights that fall towards the root, as centroid and median "
-                "linkage can have; use another linkage"
-            )
-        if trees and len(tree) != len(trees[0]):
-            raise InvalidParameterError(
-                f"linkages[{t!r}] has {len(tree) + 1} leaves, the first has {len(trees[0]) + 1}; "
-                "all must have the same leaves in the same order"
-            )
-        trees.append(tree)
-    if not trees:
-        raise InvalidParameterError("linkages is empty; give at least one linkage matrix")
-    n = len(trees[0]) + 1
-    if n < 3:
-        raise InvalidParameterError("the trees have two leaves; give trees of three or more")
-    check_size(n, max_points, "max_points", "consensus_linkage")
-    return trees

@@ -19,11 +19,17 @@ from sklearn.utils import check_random_state
 
 import coterie.consensus.kernels as kernels
 from coterie.arrays import Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
-from coterie.consensus.parameters import check_choice, check_n_clusters, check_size
+from coterie.consensus.base import (
+    CommonSettings,
+    ConsensusFunction,
+    Labelling,
+    check_n_clusters,
+    check_size,
+    voting_tuples,
+)
 from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
-from coterie.ensembles.input_checks import check_number, check_whole
+from coterie.ensembles.input_checks import check_choice, check_number, check_whole
 from coterie.labels.encode import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral import round_by_kmeans, transfer_embedding
@@ -120,41 +126,34 @@ class EvidenceAccumulation(ConsensusFunction):
     max_tuples : int, default=10_000
         Limit on the number of distinct tuples. Memory grows with its square: 0.9 GB for 10,000,
         twice that with weights or missing labels.
-    partition_weights : array of shape (V,) or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    partition_weights : (V,) numbers or None, default=None
+    verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     linkage_ : (t − 1, 4) array
-        The tree in the format of SciPy's ``dendrogram``: the two merged clusters, their distance,
-        and the number of leaves. Leaves are the t distinct tuples of partitions of positive weight.
-    leaves_ : (n,) array
-        Leaf of each point; −1 if it has labels only in partitions of weight 0.
-    leaf_sizes_ : (t,) array
-        Number of points of each leaf.
+        The tree in the format of SciPy's ``dendrogram``. Its leaves are the t distinct tuples of
+        partitions of positive weight.
+    leaves_, leaf_sizes_ : (n,) and (t,) arrays
+        Leaf of each point, −1 if it has labels only in partitions of weight 0; and the number of
+        points of each leaf.
     lifetimes_ : (t,) array
         ``lifetimes_[k - 1]`` is the lifetime of k clusters; they sum to 1.
 
     Notes
     -----
     **Established.** The co-association matrix, single and average linkage and the longest lifetime
-    are those of Fred and Jain (their first article has only single linkage). Our choices: average
-    linkage by default; distances from 0 to 1 for the lifetimes; the fewest clusters of equal
-    lifetimes. The compression is exact: points with the same labels have distance 0 and merge
-    first, so the tree starts from the distinct tuples.
+    are those of Fred and Jain. Our choices: average linkage by default; distances from 0 to 1 for
+    the lifetimes; the fewest clusters of equal lifetimes. The compression is exact: points with the
+    same labels have distance 0 and merge first, so the tree starts from the distinct tuples.
 
     **Limits.** Time and memory grow with the square of the number of distinct tuples. M has few
-    distinct values, so ties are common. Ties are broken by an order of the tuples that does not
-    depend on the order or the names in the input. A merge is never undone. One pair that is often
-    together joins two clusters in single linkage; one pair that is never together separates them
-    in complete linkage. For partitions with more than K clusters (40 k-means runs on 500 digits,
-    three ensembles), the accuracy was 0.82 with average, 0.58 with complete and 0.53 with single
-    linkage. With average linkage the longest lifetime found the number of classes ± 1 on iris,
-    standardised wine and digits, but 6 to 8 instead of 3 on raw wine; with single linkage mostly 1
-    or 2.
+    distinct values, so ties are common; they are broken by an order of the tuples that does not
+    depend on the input. A merge is never undone. One pair that is often together joins two clusters
+    in single linkage; one pair that is never together separates them in complete linkage. For 40
+    k-means runs on 500 digits the accuracy was 0.82 with average, 0.58 with complete and 0.53 with
+    single linkage. With single linkage the longest lifetime mostly finds 1 or 2 clusters.
 
     **When to use.** For a hierarchy of the points, to choose the number of clusters from the tree,
     or, with average linkage, for clusters of different sizes.
@@ -168,13 +167,9 @@ class EvidenceAccumulation(ConsensusFunction):
     --------
     >>> from coterie import EvidenceAccumulation
     >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
-    >>> est = EvidenceAccumulation(2).fit(P)
-    >>> est.labels_
-    array([0, 0, 0, 1, 1], dtype=int32)
-    >>> est.lifetimes_  # of one, two and three clusters
-    array([0. , 0.5, 0.5])
-    >>> EvidenceAccumulation(None).fit(P).n_clusters_
-    2
+    >>> est = EvidenceAccumulation(None).fit(P)
+    >>> est.labels_, est.lifetimes_  # of one, two and three clusters
+    (array([0, 0, 0, 1, 1], dtype=int32), array([0. , 0.5, 0.5]))
     """
 
     n_clusters: int | None = None
@@ -215,7 +210,7 @@ def vote_linkage(
 
 
 @dataclass(eq=False, repr=False)
-class LocallyWeightedConsensus(ConsensusFunction):
+class LocallyWeightedConsensus(CommonSettings):
     """Consensus with a weight for every base cluster (LWEA, LWGP).
 
     A base cluster c is uncertain if other partitions split it. With p_vc' = |c ∩ c'| / |c| for the
@@ -239,17 +234,15 @@ class LocallyWeightedConsensus(ConsensusFunction):
         θ > 0. A smaller value gives uncertain clusters less weight.
     max_tuples : int, default=10_000
         Limit of ``"linkage"`` on distinct tuples, because memory grows with their square.
-    partition_weights : array of shape (V,) or None, default=None
+    partition_weights : (V,) numbers or None, default=None
         A partition of weight w counts as w copies.
     random_state : int, RandomState or None, default=None
         For the k-means of ``"graph"``; ``"linkage"`` is deterministic.
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     cluster_weights_ : list of V arrays
         ω_c of the clusters of each partition, in the order of their labels.
 
@@ -258,15 +251,14 @@ class LocallyWeightedConsensus(ConsensusFunction):
     **Established.** Uncertainty, weights, similarity, average linkage, transfer cut and θ = 0.4
     follow the authors' published code. Our choices: partition weights; ten k-means starts instead
     of three; with missing labels a partition counts in H(c) by the share of c that it labels, and
-    in S_ij if it labels both points; points with the same labels always stay together. The original
-    may separate such points, because their S_ij is below 1. If it does not, and no label is
-    missing, the results are equal.
+    in S_ij if it labels both points; points with the same labels always stay together, which the
+    original may separate, because their S_ij is below 1.
 
     **Limits.** Time and memory of ``"linkage"`` grow with the square of the number of distinct
     tuples. For m base clusters ``"graph"`` needs memory O(m²) and, up to m = 1,500, time O(m³).
     Weights show whether clusters are stable, not whether they are right: partitions that share
-    errors get high weights. On ensembles of 40 k-means runs of iris, wine and digits the accuracy
-    was within 0.04 of that without weights, and more often lower.
+    errors get high weights. On 40 k-means runs of iris, wine and digits the accuracy was within
+    0.04 of that without weights, and more often lower.
 
     **When to use.** Partitions that are good for some points and arbitrary for others, for example
     with far more than K clusters each; ``"graph"`` for many points.
@@ -279,23 +271,15 @@ class LocallyWeightedConsensus(ConsensusFunction):
     Examples
     --------
     >>> from coterie import LocallyWeightedConsensus
-    >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
-    >>> est = LocallyWeightedConsensus(2).fit(P)
-    >>> est.labels_
-    array([0, 0, 0, 1, 1], dtype=int32)
-    >>> [weights.round(2).tolist() for weights in est.cluster_weights_]
-    [[0.32, 1.0], [1.0, 1.0, 1.0]]
-    >>> LocallyWeightedConsensus(2, strategy="graph", random_state=0).fit(P).labels_
-    array([0, 0, 0, 1, 1], dtype=int32)
+    >>> est = LocallyWeightedConsensus(2).fit([[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]])
+    >>> est.labels_, [weights.round(2).tolist() for weights in est.cluster_weights_]
+    (array([0, 0, 0, 1, 1], dtype=int32), [[0.32, 1.0], [1.0, 1.0, 1.0]])
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     strategy: Literal["linkage", "graph"] = "linkage"
     theta: float = 0.4
     max_tuples: int = 10_000
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -349,8 +333,7 @@ def cluster_weights(
 def locally_weighted_similarity(tuples: LabelTuples, weights: Floats, omega: Floats) -> Floats:
     """Return S over tuples, (u, u): Σ_v α_v ω_c [both in c] / Σ_v α_v [both labelled], or 0.
 
-    For soft partitions, products of memberships replace the brackets. The diagonal is for two
-    points of the same tuple.
+    For soft partitions, products of memberships replace the brackets.
     """
     strength = np.repeat(weights, tuples.n_labels) * omega
     if tuples.memberships is None:
@@ -403,16 +386,14 @@ class PropagatedConsensus(ConsensusFunction):
         T, the length of the walks.
     max_tuples : int, default=10_000
         Limit on the number of distinct tuples, because memory grows with its square.
-    partition_weights : array of shape (V,) or None, default=None
+    partition_weights : (V,) numbers or None, default=None
         The mean over the partitions is weighted; for Z all partitions of positive weight count
         equally.
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
 
     Notes
     -----
@@ -435,8 +416,7 @@ class PropagatedConsensus(ConsensusFunction):
     Examples
     --------
     >>> from coterie import PropagatedConsensus
-    >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
-    >>> PropagatedConsensus(2).fit(P).labels_
+    >>> PropagatedConsensus(2).fit([[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]).labels_
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 

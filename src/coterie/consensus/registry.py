@@ -14,7 +14,6 @@ from typing import Any, Literal
 from coterie.errors import InvalidParameterError
 from coterie.runtime.imports import missing_packages
 
-#: Source of the details of a method, see :class:`Method`.
 Established = Literal["ours", "paper", "author code", "ports", "textbook", "reconstruction"]
 
 
@@ -22,39 +21,20 @@ Established = Literal["ours", "paper", "author code", "ports", "textbook", "reco
 class Method:
     """A method, or a variant of one.
 
-    Attributes
-    ----------
-    key : str
-        Its name in the program and in results: ``coterie consensus --method KEY``.
-    title : str
-        Its name in tables and on pages.
-    class_name : str
-        The public class.
-    summary : str
-        What it does, in one line.
-    established : str
-        Source of its details. "ours": this package; "paper": the source paper; "author code":
-        published by the authors; "ports": published by others; "textbook": the common description
-        of the cited article; "reconstruction": an abstract, completed by our choices.
-    cost : str
-        Time for n points, u tuples, V partitions, m base clusters and K clusters.
-    settings : mapping
-        Constructor arguments of this variant.
-    paper_name : str or None
-        Its name in the tables of the source paper.
-    packages : tuple of str
-        Modules of the extra ``partitioners`` that it uses if they are installed.
+    ``established`` is the source of its details. "ours": this package; "paper": the source paper;
+    "author code": published by the authors; "ports": published by others; "textbook": the common
+    description of the cited article; "reconstruction": an abstract, completed by our choices.
     """
 
-    key: str
-    title: str
-    class_name: str
-    summary: str
+    key: str  # its name in the program and in results: ``coterie consensus --method KEY``
+    title: str  # its name in tables and on pages
+    class_name: str  # the public class
+    summary: str  # what it does, in one line
     established: Established
-    cost: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    paper_name: str | None = None
-    packages: tuple[str, ...] = ()
+    cost: str  # time for n points, u tuples, V partitions, m base clusters and K clusters
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the constructor
+    paper_name: str | None = None  # in the tables of the source paper
+    packages: tuple[str, ...] = ()  # of the extra ``partitioners`` that it uses if installed
 
     def estimator_class(self) -> Any:
         """Import and return the class."""

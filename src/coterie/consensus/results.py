@@ -13,29 +13,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.camps import Dissent, find_camps
-from coterie.consensus.parameters import check_choice
+from coterie.consensus.camps import Dissent, camps_of
 from coterie.consensus.registry import consensus_method
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.counts.contingency import all_contingencies, count_pairs
-from coterie.ensembles.input_checks import check_whole
+from coterie.ensembles.input_checks import check_choice, check_whole
 from coterie.errors import CoterieError, InvalidParameterError
 from coterie.runtime.imports import import_pandas
 from coterie.runtime.wording import in_words, number_of, visible
+
+if TYPE_CHECKING:
+    from coterie.consensus.choice_of_k import KChoice
 
 #: Shares of votes that are in memory together.
 _MOST_SHARES = 10**7
 #: Differences of confidence, and relative gaps, below this are errors of rounding. So are smaller
 #: shares of the pairs, because sums of fractional weights and memberships are rounded.
 _ROUNDING = 1e-9
-#: Sizes of clusters in a text, points without much confidence, and characters of their names.
+#: Sizes of clusters and uncertain points in a text, and characters of a name.
 _MOST_SIZES, _MOST_UNCERTAIN, _MOST_CHARACTERS = 12, 5, 40
 #: Width of the names before the lines of a summary.
 _NAMES = 12
@@ -50,22 +52,7 @@ class ConsensusResults:
     margin_: Floats
 
     def summary(self) -> Summary:
-        """Describe the fitted consensus in a few lines of text.
-
-        The lines are on clusters, confidence, the least certain points, the objective and its
-        bound, the partitions that agree or dissent, and the reason for the answer. A notebook
-        shows them as a table.
-
-        Examples
-        --------
-        >>> from coterie import EvidenceAccumulation
-        >>> P = [[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1]]
-        >>> print(EvidenceAccumulation(2).fit(P).summary())
-        5 points in 3 partitions, 3 distinct label tuples
-        clusters    2, of 3 and 2 points
-        confidence  ... on average (estimated probability that a label is right)
-        uncertain   rows 2 ...
-        """
+        """Describe the fitted consensus in a few lines of text, see :func:`~coterie.summary`."""
         return summary(self)
 
     def to_frame(self, what: str = "points") -> Any:
@@ -75,18 +62,12 @@ class ConsensusResults:
         ----------
         what : {"points", "partitions", "clusters", "k"}, default="points"
             "points": ``label``, ``confidence``, ``margin`` and ``runner_up`` of each point, the
-            cluster with the largest share of votes besides its own (−1 if there is none). If the
-            labels of the partitions are words, ``word`` is that of the cluster. The index is that
-            of the fitted table. "partitions": the fields of
-            :class:`~coterie.consensus.results.PartitionRow`, by falling agreement. "clusters":
-            ``word``, ``size``, mean ``confidence`` and ``consensus`` of each cluster, the mean
-            co-association of its points. "k": the criteria for each number of clusters, if the
-            number was chosen.
-
-        Raises
-        ------
-        MissingExtraError
-            If pandas is not installed.
+            cluster with the largest share of votes besides its own (−1 if there is none), with the
+            index of the fitted table. "partitions": the fields of
+            :class:`~coterie.consensus.results.PartitionRow`. "clusters": ``size``, mean
+            ``confidence`` and ``consensus`` of each cluster, the mean co-association of its points.
+            If labels are words, ``word`` is that of the cluster. "k": the criteria for each number
+            of clusters, if the number was chosen.
 
         Examples
         --------
@@ -141,11 +122,9 @@ class ConsensusResults:
 
 def _summary_table(estimator: Any) -> str:
     """Return the summary as an HTML table; empty if the estimator is not fitted."""
-    if not hasattr(estimator, "labels_"):
-        return ""
     try:
         return Summary.of(consensus_facts(estimator, find_dissent=False))._repr_html_()
-    except CoterieError:  # the consensus function of a clusterer may be a class of the user
+    except (CoterieError, NotFittedError):  # the consensus function may be a class of the user
         return ""
 
 
@@ -155,23 +134,19 @@ class PartitionRow:
 
     Attributes
     ----------
-    name : str
-    n_clusters : int
-    agreement : float
-        Adjusted Rand index with the consensus, over the points that the partition labels.
-    coverage : float
-        Share of the points that the partition labels. A high agreement on few points says little.
+    name, n_clusters
+    agreement, coverage : float
+        Adjusted Rand index with the consensus, over the points that the partition labels; and the
+        share of the points that it labels. A high agreement on few points says little.
     mirkin_share : float
-        Share of the pairs of those points that are together in one of the two and apart in the
-        other.
+        Share of the pairs of those points that only one of the two puts together.
     camp : int
         Partitions of one camp agree with each other beyond chance; 0 is the largest camp.
     weight : float
         Weight of its vote.
-    odd_one_out : bool
-        Whether it is outside the deciding camp (or camps of equal size), even if it votes.
-    weak : bool
-        Whether it agrees with its camp much less than the other members do.
+    odd_one_out, weak : bool
+        Whether it is outside the deciding camp (or camps of equal size), even if it votes; and
+        whether it agrees with its camp much less than the other members do.
     """
 
     name: str
@@ -187,17 +162,10 @@ class PartitionRow:
 
 @dataclass(frozen=True)
 class PointRow:
-    """One point.
+    """One point: its row in the input, its cluster, and its name in the index of the table.
 
-    Attributes
-    ----------
-    point : int
-        Its row in the input.
-    cluster : int
-    confidence : float
-        Estimated probability that the cluster is right.
-    name : object
-        Its name in the index of the fitted table; without an index, its row.
+    ``confidence`` is the estimated probability that the cluster is right. Without an index, the
+    name is the row.
     """
 
     point: int
@@ -230,8 +198,7 @@ def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list
 
     Returns
     -------
-    list of V PartitionRow
-        By falling agreement; ties are in the order of the columns.
+    list of V PartitionRow, by falling agreement
 
     Examples
     --------
@@ -242,28 +209,23 @@ def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list
     [('a', True, False), ('b', True, False), ('c', True, False), ('d', False, True)]
     """
     consensus = fitted_consensus(estimator)
-    tuples, dissent = consensus._tuples, dissent_of(consensus)
-    names = partition_names(consensus, names)
-    n_clusters = tuples.in_given_order(tuples.n_labels)
-    tables = consensus._tables
+    tuples, tables, dissent = consensus._tuples, consensus._tables, dissent_of(consensus)
     labelled = tables.present.sum(axis=1)
     n_pairs = np.maximum(labelled * (labelled - 1), 1.0)
-    shares = tuples.in_given_order(tables.distances() / n_pairs)
-    rows = [
-        PartitionRow(
-            name=names[v],
-            n_clusters=int(n_clusters[v]),
-            agreement=float(consensus.partition_agreement_[v]),
-            coverage=float(consensus.partition_coverage_[v]),
-            mirkin_share=float(shares[v]),
-            camp=int(dissent.groups[v]),
-            weight=float(consensus.partition_weights_[v]),
-            odd_one_out=bool(dissent.weights[v] == 0),
-            weak=bool(dissent.weak[v]),
-        )
-        for v in range(len(names))
-    ]
-    return sorted(rows, key=lambda row: -row.agreement)
+    columns = {
+        "n_clusters": tuples.in_given_order(tuples.n_labels),
+        "agreement": consensus.partition_agreement_,
+        "coverage": consensus.partition_coverage_,
+        "mirkin_share": tuples.in_given_order(tables.distances() / n_pairs),
+        "camp": dissent.groups,
+        "weight": consensus.partition_weights_,
+        "odd_one_out": dissent.weights == 0,
+        "weak": dissent.weak,
+    }
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    rows = zip(partition_names(consensus, names), values, strict=True)
+    each = [PartitionRow(name, *row) for name, row in rows]
+    return sorted(each, key=lambda row: -row.agreement)
 
 
 def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
@@ -271,8 +233,7 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
 
     Parameters
     ----------
-    estimator : fitted consensus function, or fitted clusterer that holds one
-    n : int
+    estimator, n : fitted estimator as for :func:`partition_report`; int
 
     Examples
     --------
@@ -283,32 +244,32 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     2
     """
     check_whole("n", n)
-    fitted_consensus(estimator)
-    return _point_rows(estimator, np.argsort(estimator.confidence_, kind="stable")[:n])
+    labels, index = fitted_consensus(estimator).labels_, row_index(estimator)
+    rows = np.argsort(estimator.confidence_, kind="stable")[:n]
+    columns = rows.tolist(), labels[rows].tolist(), estimator.confidence_[rows].tolist()
+    return [
+        PointRow(row, cluster, confidence, row if index is None else index[row])
+        for row, cluster, confidence in zip(*columns, strict=True)
+    ]
 
 
-def least_certain(estimator: Any, most: int, below: float = 0.0) -> list[PointRow]:
+def least_certain(
+    estimator: Any, index: Any, most: int, below: float = 0.0
+) -> list[UncertainPoint]:
     """Return the labelled points of the least confidence, by rising confidence.
 
-    Points with the largest confidence of all are left out, unless it is less than ``below``.
+    ``index`` names the points. Points with the largest confidence of all are left out, unless it
+    is less than ``below``.
     """
     confidence, labelled = estimator.confidence_, fitted_consensus(estimator).labels_ >= 0
     least = np.argsort(np.where(labelled, confidence, np.inf), kind="stable")[:most]
     # probabilities of points on which all runs agree are a little below 1
     certain = max(float(confidence.max(initial=0.0)), below) - _ROUNDING
-    return _point_rows(estimator, least[labelled[least] & (confidence[least] < certain)])
-
-
-def _point_rows(estimator: Any, rows: Ints) -> list[PointRow]:
-    labels, index = fitted_consensus(estimator).labels_, row_index(estimator)
+    rows = least[labelled[least] & (confidence[least] < certain)]
+    columns = rows.tolist(), estimator.labels_[rows].tolist(), confidence[rows].tolist()
     return [
-        PointRow(
-            i,
-            int(labels[i]),
-            float(estimator.confidence_[i]),
-            i if index is None else index[i],
-        )
-        for i in rows.tolist()
+        UncertainPoint(point_name(row, index), row, cluster, value)
+        for row, cluster, value in zip(*columns, strict=True)
     ]
 
 
@@ -332,12 +293,11 @@ def cluster_consensus(estimator: Any) -> Floats:
         m(b) = Σ_{i < j in b} M_ij / (n_b (n_b − 1) / 2).
 
     It is 1 if all partitions put all points of b together. If labels are missing, the mean is over
-    the votes of all partitions that label both points. It takes time O(u·V + m·K) for u distinct
-    tuples and m base clusters.
+    the votes of all partitions that label both points.
 
     Parameters
     ----------
-    estimator : fitted consensus function, or fitted clusterer that holds one
+    estimator : as for :func:`partition_report`
 
     Returns
     -------
@@ -370,12 +330,11 @@ def item_consensus(estimator: Any) -> Floats:
         m_i(b) = Σ_{j in b, j ≠ i} M_ij / |{j in b, j ≠ i}|.
 
     A point that the partitions put into one cluster has a value near 1 for it, and values near 0
-    for the others. If labels are missing, the mean is over the votes of all partitions that label
-    both points. It takes time O(u·V·K) for u distinct tuples.
+    for the others. Missing labels are as in :func:`cluster_consensus`.
 
     Parameters
     ----------
-    estimator : fitted consensus function, or fitted clusterer that holds one
+    estimator : as for :func:`partition_report`
 
     Returns
     -------
@@ -407,13 +366,7 @@ def item_consensus(estimator: Any) -> Floats:
 def runner_up_clusters(estimator: Any) -> Ints:
     """Return for each point the cluster, other than its own, with the largest share of votes, (n,).
 
-    The margin is the share of votes for its cluster minus the share for this one. It is
-    −1 if there is one cluster, for points without a label, and for points of weight 0.
-
-    >>> from coterie import EvidenceAccumulation
-    >>> P = [[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1], [2, 2, 2]]
-    >>> runner_up_clusters(EvidenceAccumulation(3).fit(P)).tolist()[2]
-    1
+    It is −1 if there is one cluster, for points without a label, and for points of weight 0.
     """
     consensus = fitted_consensus(estimator)
     tuples, tables = consensus._tuples, consensus._tables
@@ -434,12 +387,8 @@ def runner_up_clusters(estimator: Any) -> Ints:
 
 def dissent_of(consensus: Any) -> Dissent:
     """Return the camps of the partitions; find them if the method did not."""
-    if isinstance(dissent := getattr(consensus, "dissent_", None), Dissent):
-        return dissent
-    tuples = consensus._tuples
-    counts = count_pairs(tuples, all_contingencies(tuples))
-    camps = find_camps(counts, names=tuples.partition_names)
-    return camps.reordered(np.argsort(tuples.partition_order))
+    dissent = getattr(consensus, "dissent_", None)
+    return dissent if isinstance(dissent, Dissent) else camps_of(consensus._tuples)
 
 
 def fitted_consensus(estimator: Any) -> Any:
@@ -455,10 +404,7 @@ def fitted_consensus(estimator: Any) -> Any:
 
 
 def fitted_rows(consensus: Any) -> Ints:
-    """Return the rows of the input that the tuples of a fitted consensus function hold.
-
-    Rows without any label and rows of weight 0 are not among them.
-    """
+    """Return the rows of the input that were fitted: those with a label and a positive weight."""
     rows = consensus._fitted_rows
     return np.arange(len(consensus._tuples.inverse)) if rows is None else rows
 
@@ -481,6 +427,12 @@ def k_choice_of(estimator: Any) -> Any:
     return getattr(estimator, "k_choice_", chosen)
 
 
+def point_name(row: int, index: Any) -> str:
+    """Return the name of a point in an index, which may have several columns, or its row."""
+    name = row if index is None else index[row]
+    return " · ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
 def row_index(estimator: Any) -> Any:
     """Return the index of the fitted table, or None if it has none."""
     index = getattr(estimator, "index_", None)
@@ -500,39 +452,6 @@ def _mean(total: Floats, number: Floats, scale: Floats) -> Floats:
     """Return total / number, or nan if the number is 0 but for rounding."""
     known = number > _ROUNDING * scale
     return np.divide(total, number, out=np.full_like(number, np.nan), where=known)
-
-
-@dataclass(frozen=True)
-class KFacts:
-    """The choice of the number of clusters; ``curves`` have a value, or None, for each of ``ks``.
-
-    ``by_criterion`` has the K that each criterion alone chooses. ``is_weak`` says that other
-    numbers are almost as good, or that no number is stable; ``reason`` tells which.
-    """
-
-    recommended: int
-    reason: str
-    is_weak: bool
-    by_criterion: dict[str, int | None]
-    lower_bound: float | None
-    ks: list[int]
-    curves: dict[str, list[float | None]]
-
-    @property
-    def known_curves(self) -> dict[str, list[float | None]]:
-        """The curves that have a value for some K."""
-        return {
-            name: values
-            for name, values in self.curves.items()
-            if any(value is not None for value in values)
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts with a row for each K in place of curves."""
-        facts = asdict(self)
-        ks, curves = facts.pop("ks"), facts.pop("curves")
-        rows = zip(ks, *curves.values(), strict=True)
-        return facts | {"table": [dict(zip(("k", *curves), row, strict=True)) for row in rows]}
 
 
 @dataclass(frozen=True)
@@ -590,7 +509,7 @@ class ConsensusFacts:
     selected: str | None  # the method whose answer was returned, and why
     reason: str | None
     loss: float | None  # the method's own objective
-    k_choice: KFacts | None
+    k_choice: KChoice | None
     feature_indices: dict[str, float] | None  # silhouette and others, if there are features
     constraints: dict[str, Any] | None  # numbers of pairs and moved points; is that exact?
     shortcuts: list[str]  # how runs were shortened
@@ -612,20 +531,15 @@ def consensus_facts(
     estimator: Any,
     names: Sequence[str] | None = None,
     *,
+    index: Sequence[Any] | None = None,
     method: str | None = None,
     find_dissent: bool = True,
 ) -> ConsensusFacts:
     """Collect the facts about a fitted consensus function, or a clusterer that holds one.
 
-    ``names`` are those of the V partitions, by default of the columns; ``method`` is the key of
-    the method in the registry. Without ``find_dissent`` there are camps only if the method found
-    them: to find them takes time O(n·V²).
-
-    >>> from coterie import RobustConsensus
-    >>> est = RobustConsensus(2, random_state=0).fit([[0, 0], [0, 0], [0, 0], [1, 1], [1, 1]])
-    >>> facts = consensus_facts(est, ["a", "b"])
-    >>> facts.sizes, facts.camps[0].partitions
-    ([3, 2], ['a', 'b'])
+    ``names`` are those of the V partitions, by default of the columns; ``index`` (n,) names the
+    points; ``method`` is the key of the method in the registry. Without ``find_dissent`` there are
+    camps only if the method found them: to find them takes time O(n·V²).
     """
     consensus = fitted_consensus(estimator)
     names = partition_names(consensus, names)
@@ -634,10 +548,9 @@ def consensus_facts(
     weights, agreement = consensus.partition_weights_, consensus.partition_agreement_
     selected, links = getattr(consensus, "selected_", {}), getattr(consensus, "constraints_", None)
     loss = finite_or_none(getattr(consensus, "loss_", None))
-    choice = k_choice_of(estimator)
     indices = getattr(estimator, "feature_indices_", None)
     votes = weights.tolist(), agreement.tolist(), consensus.partition_coverage_.tolist()
-    index = row_index(estimator)
+    index = row_index(estimator) if index is None else index
     words = getattr(consensus, "label_names_", None)
 
     dissent, sentence, camps = None, None, None
@@ -658,9 +571,14 @@ def consensus_facts(
             )
             for camp, own in enumerate(members)
         ]
+    in_words = key = type(consensus).__name__
+    if method is not None:
+        key, entry = method, consensus_method(method)
+        by = f" (by {consensus.partitioner_})" if hasattr(consensus, "partitioner_") else ""
+        in_words = f"{entry.title}{by}, {entry.summary}"
     return ConsensusFacts(
-        method=type(consensus).__name__ if method is None else method,
-        method_in_words=_method_in_words(consensus, method, loss),
+        method=key,
+        method_in_words=in_words + ("" if loss is None else f"; its own objective is {loss:,.6g}"),
         points=n_points,
         unlabelled=n_points - n,
         partitions=len(names),
@@ -678,17 +596,14 @@ def consensus_facts(
         selected=str(selected["method"]) if selected else None,
         reason=str(selected["reason"]) if selected else None,
         loss=loss,
-        k_choice=None if choice is None else k_facts(choice),
+        k_choice=k_choice_of(estimator),
         feature_indices=None
         if not indices
         else {name: float(value) for name, value in indices.items() if np.isfinite(value)},
         constraints=None if not links else {**links, "moved": len(links["moved"])},
         shortcuts=list(getattr(estimator, "shortcuts_", ())),
         remarks=list(getattr(estimator, "notes_", ())),
-        uncertain=[
-            UncertainPoint(str(one.name), one.point, one.cluster, one.confidence)
-            for one in least_certain(estimator, _MOST_UNCERTAIN)
-        ],
+        uncertain=least_certain(estimator, index, _MOST_UNCERTAIN),
         has_index=index is not None,
         votes=[VoteFacts(*vote) for vote in zip(names, *votes, strict=True)],
         dissent=sentence,
@@ -716,41 +631,9 @@ def table_facts(result: Any, method: str) -> ConsensusFacts:
     )
 
 
-def k_facts(choice: Any) -> KFacts:
-    """Return the facts about a comparison of numbers of clusters; every array over K is kept."""
-    arrays = {
-        name: values
-        for name, values in vars(choice).items()
-        if name not in ("ks", "eigenvalues") and np.shape(values) == choice.ks.shape
-    }
-    return KFacts(
-        recommended=int(choice.best_k),
-        reason=choice.reason,
-        is_weak=bool(choice.is_weak),
-        by_criterion={
-            name: None if k is None else int(k) for name, k in choice.by_criterion.items()
-        },
-        lower_bound=finite_or_none(choice.lower_bound),
-        ks=choice.ks.tolist(),
-        curves={
-            name: [value if np.isfinite(value) else None for value in values.tolist()]
-            for name, values in arrays.items()
-        },
-    )
-
-
 def finite_or_none(number: float | None) -> float | None:
     """Return a number, or None if it is unknown."""
     return None if number is None or not np.isfinite(number) else float(number)
-
-
-def _method_in_words(consensus: Any, key: str | None, loss: float | None) -> str:
-    text = type(consensus).__name__
-    by = f" (by {consensus.partitioner_})" if hasattr(consensus, "partitioner_") else ""
-    if key is not None:
-        method = consensus_method(key)
-        text = f"{method.title}{by}, {method.summary}"
-    return text if loss is None else f"{text}; its own objective is {loss:,.6g}"
 
 
 class Summary(str):
@@ -770,21 +653,18 @@ class Summary(str):
     def _repr_html_(self) -> str:
         head, *lines = self.splitlines()
         left = 'style="text-align: left; vertical-align: top"'
-        pairs = [(escape(line[:_NAMES]), escape(line[_NAMES:])) for line in lines]
-        rows = "".join(
-            f"<tr><th {left}>{name}</th><td {left}>{text}</td></tr>" for name, text in pairs
-        )
+        pairs = ((escape(line[:_NAMES]), escape(line[_NAMES:])) for line in lines)
+        rows = "".join(f"<tr><th {left}>{a}</th><td {left}>{b}</td></tr>" for a, b in pairs)
         return f"<table><caption {left}>{escape(head)}</caption><tbody>{rows}</tbody></table>"
 
 
 def summary(estimator: Any, names: Sequence[str] | None = None) -> Summary:
-    """Describe a fitted consensus in a few lines of text.
+    """Describe a fitted consensus in a few lines of text, which a notebook shows as a table.
 
     Parameters
     ----------
-    estimator : fitted consensus function, or fitted clusterer that holds one
-    names : sequence of V str, optional
-        Names of the partitions; by default those of the columns of P.
+    estimator, names
+        As for :func:`~coterie.partition_report`.
 
     Examples
     --------
@@ -817,7 +697,7 @@ def summary_lines(facts: ConsensusFacts) -> dict[str, str]:
             f"{number_of(facts.unlabelled, 'point')} without a label in any partition, with -1"
         )
     if facts.k_choice is not None:
-        lines["chosen K"] = f"{facts.k_choice.recommended}: {facts.k_choice.reason}"
+        lines["chosen K"] = f"{facts.k_choice.best_k}: {facts.k_choice.reason}"
     if links := facts.constraints:
         lines["constraints"] = (
             f"{links['must_link']} must-link and {links['cannot_link']} cannot-link pairs hold; "
@@ -888,10 +768,8 @@ def _short_name(name: str) -> str:
 def indices_in_words(indices: Mapping[str, float]) -> str:
     """Return the indices of clusters on features as a text.
 
-    >>> indices_in_words({"silhouette": 0.551, "davies_bouldin": 0.6, "calinski_harabasz": np.nan})
-    'silhouette 0.551, Davies-Bouldin 0.6'
-    >>> indices_in_words({"calinski_harabasz": 1000.4})
-    'Calinski-Harabasz 1,000'
+    >>> indices_in_words({"silhouette": 0.551, "davies_bouldin": np.nan, "calinski_harabasz": 1000})
+    'silhouette 0.551, Calinski-Harabasz 1,000'
     """
     names = {name: name.replace("_", "-").title() for name in indices} | {
         "silhouette": "silhouette"

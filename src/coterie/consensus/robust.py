@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from coterie.arrays import AnyArray, Bools, Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
+from coterie.consensus.base import ConsensusFunction, Labelling, check_n_clusters, voting_tuples
 from coterie.consensus.camps import Dissent, find_camps, warn_of_dissent
 from coterie.consensus.cuts import meta_cluster_labels
 from coterie.consensus.linkage import (
@@ -34,7 +34,6 @@ from coterie.consensus.linkage import (
     propagated_labels,
     sizable_clusters,
 )
-from coterie.consensus.parameters import check_choice, check_n_clusters
 from coterie.consensus.spectral import profile_labels
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights, pairwise_lower_bound
@@ -44,7 +43,7 @@ from coterie.counts.contingency import (
     count_pairs,
     jaccard_similarity,
 )
-from coterie.ensembles.input_checks import check_number, check_whole
+from coterie.ensembles.input_checks import check_choice, check_number, check_whole
 from coterie.errors import DissentWarning, InvalidParameterError, LabelWarning
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.admm import RobustRelaxation, least_squares_result
@@ -91,9 +90,8 @@ class RobustConsensus(ConsensusFunction):
         J(G) = Σ_ij |M_ij − X_ij| = (1/V) Σ_v #{pairs on which partition v and G differ}
 
     where M_ij is the share of partitions that put points i and j together, and X_ij = 1 if G does,
-    else 0. For soft partitions P is a list of V membership matrices (n, K_v).
-
-    Minimising J is NP-hard, and the minimum is not always the best answer. Two steps replace it:
+    else 0. Minimising J is NP-hard, and the minimum is not always the best answer. Two steps
+    replace it:
 
     1. Partitions are grouped into camps that agree beyond chance. The largest camp votes
        (``partition_weights``).
@@ -127,18 +125,17 @@ class RobustConsensus(ConsensusFunction):
         size and halves of the partitions find them too, else locally weighted linkage, which finds
         clusters of very different size; it was best for several views.
     threshold : float or "calibrated", default=0.5
-        Share of votes from which the search puts two points together, with ``refine="search"`` or
-        ``n_clusters="free"``; it has no effect otherwise. 0.5 minimises J. "calibrated" lowers it
-        if the points of a cluster are together in less than 55% of the votes; the result is more
-        accurate under noise, but does not minimise J.
+        Share of votes from which the search (``refine="search"`` or ``n_clusters="free"``) puts two
+        points together. 0.5 minimises J. "calibrated" lowers it if the points of a cluster are
+        together in less than 55% of the votes, which is more accurate under noise.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None, default="agreement"
         "agreement": 1 for the largest camp of partitions, or for all camps that are equally large;
         0 for the others, unless ``refine="auto"`` finds the answer from all votes better.
         "learned": proportional to 1/√(distance to the consensus). None: all equal, as in the paper.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the ADMM runs. "cuda": on a GPU; if there is no GPU or too little memory, on the CPU
-        with a warning. "auto": on a GPU, if there is one, for more than
-        2,000 tuples with ``relaxation="admm"``.
+        with a warning. "auto": on a GPU, if there is one, with ``relaxation="admm"`` and more than
+        2,000 tuples.
     max_iter : int, default=300
     tol : float, default=1e-3
         Largest number of steps and relative residual of the ADMM. If it does not converge and its
@@ -157,12 +154,10 @@ class RobustConsensus(ConsensusFunction):
     n_clusters_ : int
     objective_, lower_bound_, gap_ : float
         J of the result, a lower bound on J of any partition, and (J − bound)/J.
-    confidence_ : (n,) in [0, 1]
-        Estimated probability that the label is right: its entry of ``predict_proba``.
-    margin_ : (n,) in [0, 1]
-        Mean share of votes that put the point together with the members of its cluster, minus the
-        same for the next best cluster. It is 1 only if every vote puts the point with all members
-        of its cluster and with no other points.
+    confidence_, margin_ : (n,) in [0, 1]
+        Estimated probability that the label is right: its entry of ``predict_proba``; and the mean
+        share of votes that put the point together with the members of its cluster, minus the same
+        for the next best cluster.
     partition_weights_ : (V,)
     partition_agreement_, partition_coverage_ : (V,)
         Adjusted Rand index of each partition with the consensus, over the points that it labels,
@@ -173,6 +168,8 @@ class RobustConsensus(ConsensusFunction):
         Agreement of every pair of partitions, in the given order.
     k_choice_ : :class:`~coterie.consensus.choice_of_k.KChoice`
         The comparison of numbers of clusters, if ``n_clusters`` is None.
+    constraints_, index_, feature_names_in_
+        As in :class:`~coterie.consensus.base.ConsensusFunction`.
     selected_ : dict
         ``method``: the answer that was returned; ``votes``: whose votes it is from, "all
         partitions", "the largest camp", "the largest camps" if they are equally large, or "the
@@ -182,8 +179,6 @@ class RobustConsensus(ConsensusFunction):
     threshold_ : float
         Share of votes above which two points belong together: that of the search if it found the
         answer, else 1/2, or less for noisy votes.
-    embedding_ : (n, K)
-        Rows of H√D, only for points that have a label and a positive ``sample_weight``.
     relaxation_ : {"cpu", "cuda", "parts", "l2"}
         How the relaxation of the votes of the answer was computed: ADMM on the CPU, on a GPU, in
         parts, or least squares. With ``n_clusters="free"`` it is "l2", unless
@@ -202,14 +197,12 @@ class RobustConsensus(ConsensusFunction):
     :class:`~coterie.LocallyWeightedConsensus`, :class:`~coterie.PropagatedConsensus` and
     :class:`~coterie.MCLA` with ``partitioner="linkage"``. If the partitions have many more than K
     clusters, and with ``refine="sizes"``, linkage does not count clusters of a few stray points.
-    The search for the median partition is textbook.
 
-    **Limits.** The ADMM needs a dense (u, u) matrix, see ``relaxation``. Above 3,000 distinct
-    tuples the other answers come from a sample, and the rest joins by votes; above 2,000 base
-    clusters profiles, propagation and meta-clusters are left out. The answer of "auto" may not have
-    the least J; ``refine="search"`` finds a local minimum, and ``gap_`` bounds the possible
-    improvement. If most partitions share an error, the result has it too. The relaxation alone
-    (``refine="relaxation"``) is worse than least squares if the partitions have many more than K
+    **Limits.** Above 3,000 distinct tuples the other answers come from a sample, and the rest joins
+    by votes; above 2,000 base clusters profiles, propagation and meta-clusters are left out. The
+    answer of "auto" may not have the least J; ``refine="search"`` finds a local minimum, and
+    ``gap_`` bounds the possible improvement. If most partitions share an error, the result has it
+    too. The relaxation alone is worse than least squares if the partitions have many more than K
     clusters.
 
     **When to use.** By default. Use ``refine="search"`` if J itself matters,
@@ -249,21 +242,54 @@ class RobustConsensus(ConsensusFunction):
         return self._factor[self._inverse]
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        self._check_parameters()
-        automatic = self.n_clusters is None or isinstance(self.n_clusters, str)
-        K = None if automatic else check_n_clusters(self.n_clusters, tuples)
+        check_device(self.device)
+        check_choice("relaxation", self.relaxation, ("auto", "admm", "divided", "l2"))
+        check_choice("refine", self.refine, ("auto", "search", "relaxation", "sizes"))
+        if self.threshold != "calibrated":
+            check_number("threshold", self.threshold, above=0, most=1)
+        check_whole("max_iter", self.max_iter)
+        check_number("tol", self.tol, above=0, or_equal=True)
+
+        # the partitions that vote, and K
+        K = None
+        if isinstance(self.n_clusters, str):
+            if self.n_clusters != "free":
+                raise InvalidParameterError(
+                    f"n_clusters={self.n_clusters!r}: give a whole number, None or 'free'"
+                )
+        elif self.n_clusters is not None:
+            K = check_n_clusters(self.n_clusters, tuples)
         contingencies = all_contingencies(tuples)
         votes = Votes.from_tuples(tuples, self.partition_weights, K, contingencies)
-        free = None
+        free, threshold = None, None if self.threshold == "calibrated" else float(self.threshold)
         if self.n_clusters == "free":
-            free = votes.search(None, threshold=self._search_threshold)
+            free = votes.search(None, threshold=threshold)
             K = free.tables.n_clusters
         elif K is None:
             K = self._choose_n_clusters(votes)
-        if self.refine == "auto" and not free:
+
+        # the answer, and the relaxation it was compared with
+        rng = check_random_state(self.random_state)
+        if free and self.refine != "relaxation":
+            start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
+            relaxed = Relaxed(least_squares_result(start), "l2", {})
+            reason = "the search also chose the number of clusters"
+            answer = Answer(free.labels, "search", reason, free.threshold)
+        elif self.refine == "auto":
             votes, answer, relaxed = self._answer_of_methods(tuples, votes, K, contingencies)
         else:
-            answer, relaxed = self._single_answer(votes, K, free)
+            relaxed = self._relax(votes, K, rng)
+            if self.refine == "relaxation":
+                labels = relaxed.answers.get("relaxation")
+                if labels is None:
+                    labels = _round(votes, relaxed.result.factor, K, rng)
+                answer = Answer(labels, "relaxation", "only the relaxation was asked for")
+            elif self.refine == "sizes":
+                answer = answer_by_sizes(votes, K, relaxed.answers, rng)
+            else:
+                search = votes.search(K, relaxed.answers, threshold)
+                reason = "only the search was asked for"
+                answer = Answer(search.labels, "search", reason, search.threshold)
 
         relaxation = relaxed.result
         if answer.method == "relaxation" and not relaxation.converged:
@@ -290,7 +316,9 @@ class RobustConsensus(ConsensusFunction):
         self.relaxation_ = relaxed.place
         self.n_iter_, self.history_ = relaxation.n_iter, relaxation.history
         self._factor, self._inverse = relaxation.factor[votes.group], tuples.inverse
-        threshold = votes.majority(answer.labels) if answer.threshold is None else answer.threshold
+        threshold = answer.threshold
+        if threshold is None:
+            threshold = calibrated_majority(votes.tables(answer.labels))
         return Labelling(answer.labels[votes.group], votes.all_weights, threshold)
 
     def _answer_of_methods(
@@ -334,8 +362,7 @@ class RobustConsensus(ConsensusFunction):
 
     def _relax(self, votes: Votes, K: int, rng: np.random.RandomState) -> Relaxed:
         """Compute the relaxation; its answers are least squares and, if it is another one, it."""
-        # dropping the partitions of weight 0 can merge tuples, leaving fewer than K
-        K = min(K, votes.tuples.n_tuples)
+        K = min(K, votes.tuples.n_tuples)  # without partitions of weight 0 there may be fewer
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
         result, place = dispatch_relaxation(
             votes.tuples,
@@ -351,29 +378,6 @@ class RobustConsensus(ConsensusFunction):
         if result.n_iter:
             answers["relaxation"] = _round(votes, result.factor, K, rng)
         return Relaxed(result, place, answers)
-
-    def _single_answer(
-        self, votes: Votes, K: int, free: SearchResult | None
-    ) -> tuple[Answer, Relaxed]:
-        """Return the answer that ``refine`` names, or that of the ``free`` search that chose K."""
-        if free and self.refine != "relaxation":
-            start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-            reason = "the search also chose the number of clusters"
-            answer = Answer(free.labels, "search", reason, free.threshold)
-            return answer, Relaxed(least_squares_result(start), "l2", {})
-        rng = check_random_state(self.random_state)
-        relaxed = self._relax(votes, K, rng)
-        if self.refine == "relaxation":
-            labels = relaxed.answers.get("relaxation")
-            if labels is None:
-                K = min(K, votes.tuples.n_tuples)
-                labels = _round(votes, relaxed.result.factor, K, rng)
-            return Answer(labels, "relaxation", "only the relaxation was asked for"), relaxed
-        if self.refine == "sizes":
-            return answer_by_sizes(votes, K, relaxed.answers, rng), relaxed
-        search = votes.search(K, relaxed.answers, self._search_threshold)
-        reason = "only the search was asked for"
-        return Answer(search.labels, "search", reason, search.threshold), relaxed
 
     def _label_after_growth(self, tuples: LabelTuples) -> Labelling:
         decided, names = self.partition_weights_ > 0, self._vocabulary.names
@@ -408,23 +412,6 @@ class RobustConsensus(ConsensusFunction):
             return "the partitions of positive weight"
         return "the largest camps" if votes.dissent.tied else "the largest camp"
 
-    @property
-    def _search_threshold(self) -> float | None:
-        return None if self.threshold == "calibrated" else float(self.threshold)
-
-    def _check_parameters(self) -> None:
-        check_device(self.device)
-        check_choice("relaxation", self.relaxation, ("auto", "admm", "divided", "l2"))
-        check_choice("refine", self.refine, ("auto", "search", "relaxation", "sizes"))
-        if isinstance(self.n_clusters, str) and self.n_clusters != "free":
-            raise InvalidParameterError(
-                f"n_clusters={self.n_clusters!r}: give a whole number, None or 'free'"
-            )
-        if self.threshold != "calibrated":
-            check_number("threshold", self.threshold, above=0, most=1)
-        check_whole("max_iter", self.max_iter)
-        check_number("tol", self.tol, above=0, or_equal=True)
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -450,12 +437,15 @@ class Relaxed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Voters:
-    """V' partitions of positive weight."""
+class Votes:
+    """The V' of V partitions that have a positive weight, and their place among all."""
 
     tuples: LabelTuples  # distinct tuples of these partitions
     weights: Floats  # (V',)
     contingencies: Floats  # (m', m') tables of all pairs of these partitions
+    group: AnyArray  # (u,) for each tuple of all partitions, its tuple among those of the voters
+    all_weights: Floats  # (V,) in the order of the columns of all tuples
+    dissent: Dissent  # camps of all partitions, in the same order
     _tables: dict[bytes, ClusterTables] = field(default_factory=dict, init=False, repr=False)
 
     __repr__ = short_repr
@@ -470,10 +460,6 @@ class Voters:
     def objective(self, labels: Ints) -> float:
         """Return J of a clustering of the tuples."""
         return self.tables(labels).objective()
-
-    def majority(self, labels: Ints) -> float:
-        """Return the share of votes above which two points are together: 1/2, less under noise."""
-        return calibrated_majority(self.tables(labels))
 
     def search(
         self,
@@ -500,17 +486,6 @@ class Voters:
             return pairwise_lower_bound(self.tuples, self.weights)
         counts = count_pairs(self.tuples, self.contingencies)
         return agreement_lower_bound(counts, self.weights)
-
-
-@dataclass(frozen=True)
-class Votes(Voters):
-    """The V' of V partitions that have a positive weight, and their place among all."""
-
-    group: AnyArray  # (u,) for each tuple of all partitions, its tuple among those of the voters
-    all_weights: Floats  # (V,) in the order of the columns of all tuples
-    dissent: Dissent  # camps of all partitions, in the same order
-
-    __repr__ = short_repr
 
     @classmethod
     def from_tuples(
@@ -559,7 +534,7 @@ class Votes(Voters):
 class Sample:
     """Tuples to cluster: all that have a label, or a weighted sample of them."""
 
-    votes: Voters
+    votes: Votes
     tuples: LabelTuples
     chosen: Ints  # (s,) their places among the tuples of the votes
     contingencies: Floats  # (m, m)
@@ -567,7 +542,7 @@ class Sample:
     __repr__ = short_repr
 
     @classmethod
-    def draw(cls, votes: Voters, rng: np.random.RandomState, most: int = _MOST_TUPLES) -> Sample:
+    def draw(cls, votes: Votes, rng: np.random.RandomState, most: int = _MOST_TUPLES) -> Sample:
         """Take the labelled tuples, or draw some of them if there are too many."""
         tuples = votes.tuples
         labelled = np.flatnonzero(tuples.has_weighted_label(votes.weights))
@@ -584,21 +559,17 @@ class Sample:
 
         With ``places``, only the labels of these tuples are returned.
         """
-        votes = self.votes
-        fixed = np.full(votes.tuples.n_tuples, -1, dtype=np.int64)
+        tuples, rows = self.votes.tuples, slice(None) if places is None else places
+        fixed = np.full(tuples.n_tuples, -1, dtype=np.int64)
         fixed[self.chosen] = labels
-        if places is not None:
-            fixed = fixed[places]
+        fixed = fixed[rows]
         if (fixed >= 0).all():
             return fixed
-        tables = ClusterTables.of(self.tuples, labels, votes.weights)
+        tables = ClusterTables.of(self.tuples, labels, self.votes.weights)
         # halfway between the mean agreement within and between clusters
         threshold = sum(tables.mean_agreement()) / 2
-        codes, memberships = votes.tuples.codes, votes.tuples.memberships
-        if places is not None:
-            codes = codes[places]
-            memberships = None if memberships is None else memberships[places]
-        return np.maximum(tables.assign(codes, threshold, fixed, memberships)[0], 0)
+        soft = None if tuples.memberships is None else tuples.memberships[rows]
+        return np.maximum(tables.assign(tuples.codes[rows], threshold, fixed, soft)[0], 0)
 
     def separation(self, labels: Ints) -> float:
         """Return the mean silhouette under 1 − M, plus the mean of the worst cluster."""
@@ -713,7 +684,20 @@ def answer_by_sizes(
         return linkage_answer(
             f"the clusters of the search are of different size (evenness {evenness:.2f})"
         )
-    stability = _stability_of_search(votes, K, rng)
+    # mean adjusted Rand index between the searches of two halves of the partitions
+    stability, V = 1.0, votes.tuples.n_partitions
+    if V >= 4:
+        agreement = []
+        for _ in range(_N_SPLITS):
+            found = []
+            for half in random_halves(V, rng):
+                part, group = voting_tuples(votes.tuples, half * votes.weights)
+                tables = all_contingencies(part)
+                own = replace(votes, tuples=part, weights=votes.weights[half], contingencies=tables)
+                # tuples without a label in this half get −1
+                found.append(np.append(own.search(min(K, part.n_tuples)).labels, -1)[group])
+            agreement.append(weighted_rand_index(found[0], found[1], votes.tuples.weights))
+        stability = float(np.mean(agreement))
     if stability < _LEAST_AGREEMENT_OF_HALVES:
         return linkage_answer(
             f"halves of the partitions find other clusters by the search ({stability:.2f})"
@@ -726,26 +710,9 @@ def answer_by_sizes(
     return Answer(search.labels, "search", reason, search.threshold)
 
 
-def _stability_of_search(votes: Votes, K: int, rng: np.random.RandomState) -> float:
-    """Return the mean adjusted Rand index between the searches of two halves of the partitions."""
-    V = votes.tuples.n_partitions
-    if V < 4:
-        return 1.0
-    agreement = []
-    for _ in range(_N_SPLITS):
-        found = []
-        for half in random_halves(V, rng):
-            part, group = voting_tuples(votes.tuples, half * votes.weights)
-            voters = Voters(part, votes.weights[half], all_contingencies(part))
-            # tuples without a label in this half get −1
-            labels = np.append(voters.search(min(K, part.n_tuples)).labels, -1)
-            found.append(labels[group])
-        agreement.append(weighted_rand_index(found[0], found[1], votes.tuples.weights))
-    return float(np.mean(agreement))
-
-
 def _round(votes: Votes, factor: Floats, K: int, rng: np.random.RandomState) -> Ints:
     """Round the rows of a factor by pivoted QR and by k-means; return the labels of lower J."""
+    K = min(K, votes.tuples.n_tuples)
     _log.info("rounding to %d clusters", K)
     rounded = [
         round_by_pivoted_qr(factor, votes.tuples.weights),
@@ -755,24 +722,14 @@ def _round(votes: Votes, factor: Floats, K: int, rng: np.random.RandomState) -> 
 
 
 def random_halves(n: int, rng: np.random.RandomState) -> tuple[Bools, Bools]:
-    """Divide n partitions at random into two halves; return a mask (n,) of each.
-
-    >>> first, second = random_halves(5, np.random.RandomState(0))
-    >>> int(first.sum()), bool((first ^ second).all())
-    (2, True)
-    """
+    """Divide n partitions at random into two halves; return a mask (n,) of each."""
     first = np.zeros(n, dtype=np.bool_)
     first[rng.permutation(n)[: n // 2]] = True
     return first, ~first
 
 
 def mean_agreement(answers: Mapping[str, Ints], weights: Floats) -> dict[str, float]:
-    """Return the mean adjusted Rand index of each answer (u,) with the others; 1 for one answer.
-
-    >>> answers = {"a": np.array([0, 0, 1]), "b": np.array([1, 1, 0]), "c": np.array([0, 1, 1])}
-    >>> mean_agreement(answers, np.array([2.0, 1.0, 1.0]))
-    {'a': 0.5, 'b': 0.5, 'c': 0.0}
-    """
+    """Return the mean adjusted Rand index of each answer (u,) with the others; 1 for one answer."""
     names = list(answers)
     if len(names) == 1:
         return {names[0]: 1.0}

@@ -13,8 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Bools, Floats, Ints
-from coterie.consensus.base import ConsensusFunction, Labelling
-from coterie.consensus.parameters import check_size
+from coterie.consensus.base import CommonSettings, Labelling, check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
@@ -37,8 +36,7 @@ _DENSE_UP_TO = 2_000
 _STEPS = 30  # per round of codes; more steps make them too sparse, see Limits
 
 
-@dataclass(eq=False, repr=False)
-class L2Consensus(ConsensusFunction):
+class L2Consensus(CommonSettings):
     """Least-squares consensus: min ‖M − H D Hᵀ‖²_F with HᵀH = I_K, D ≥ 0, then k-means on H√D.
 
     M (n, n) is the share of partitions that put two points together. The solution is the K largest
@@ -48,32 +46,23 @@ class L2Consensus(ConsensusFunction):
     ----------
     n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
-    partition_weights : array of shape (V,) or None, default=None
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    partition_weights : (V,) numbers or None, default=None
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
 
     Notes
     -----
-    **Established.** The problem is that of the paper; its solution by eigenvectors is a standard
-    result. The paper does not say how labels are obtained; k-means on H√D is our choice.
+    **Established.** The problem is that of the paper of :class:`~coterie.RobustConsensus`; k-means
+    on H√D is our choice.
 
-    **Limits.** Memory is O(m²) and time O(m³) in the number m of base clusters: many partitions
-    with many clusters are slow, many points are not. An error that several partitions share looks
-    like a cluster, and small clusters are lost first.
+    **Limits.** Memory is O(m²) and time O(m³) in the number m of base clusters. An error that
+    several partitions share looks like a cluster, and small clusters are lost first.
 
     **When to use.** Many points, partitions with independent errors, or partitions with more than K
     clusters. If partitions share errors, use :class:`~coterie.RobustConsensus`.
-
-    References
-    ----------
-    D. Kong, M. Lu, K. Shmakov and J. Yang. Robust consensus clustering and its applications for
-    advertising forecasting. arXiv:2301.00717, 2023.
 
     Examples
     --------
@@ -81,11 +70,6 @@ class L2Consensus(ConsensusFunction):
     >>> L2Consensus(2, random_state=0).fit([[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]).labels_
     array([0, 0, 0, 1, 1], dtype=int32)
     """
-
-    n_clusters: int | None = None
-    _: KW_ONLY
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -95,12 +79,11 @@ class L2Consensus(ConsensusFunction):
 
 
 @dataclass(eq=False, repr=False)
-class KMeansConsensus(ConsensusFunction):
+class KMeansConsensus(CommonSettings):
     """k-means on co-association profiles: min Σ_i ‖M_i − c_{label(i)}‖² (KC).
 
     M (n, n) is the share of partitions that put two points together. Its row M_i (n,) is the
-    profile of point i. Points with similar profiles belong together. k-means finds the centres
-    c_k (n,) and the labels. It works in at most min(u, m) coordinates with the same distances
+    profile of point i. k-means works in at most min(u, m) coordinates with the same distances
     (u distinct label tuples, m clusters of all partitions), so no n × n matrix is needed.
 
     Parameters
@@ -109,37 +92,29 @@ class KMeansConsensus(ConsensusFunction):
         None: the number that :func:`~coterie.choose_k` recommends.
     max_tuples : int, default=5000
         Limit on u if labels are missing, because then a (u, u) matrix is needed.
-    partition_weights : array of shape (V,) or None, default=None
+    partition_weights : (V,) numbers or None, default=None
         M is the weighted share of partitions.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     loss_ : float
         The minimised sum, over points with a label in a partition of positive weight.
 
     Notes
     -----
-    **Established.** The source paper describes KC as k-means on the rows of M, without details.
-    The best of ten k-means++ starts is our choice. The coordinates are exact, see
-    :func:`profile_coordinates`.
+    **Established.** The paper of :class:`~coterie.RobustConsensus` compares KC, k-means on the rows
+    of M, without details. The best of ten k-means++ starts is our choice. The coordinates are
+    exact, see :func:`profile_coordinates`.
 
     **Limits.** A profile has an entry for every point, so large clusters influence it more than
     small ones. Time is O(u·V·m + m³), then O(u·m·K) per step of k-means; memory is O(u·m). Above
     20,000 tuples k-means runs on a sample. With missing labels the cost is O(u²·V).
 
-    **When to use.** As a baseline that is easy to explain. Its results were close to those of
-    :class:`~coterie.L2Consensus` on every ensemble we measured. For small clusters, or partitions
-    that share errors, use :class:`~coterie.RobustConsensus`.
-
-    References
-    ----------
-    D. Kong, M. Lu, K. Shmakov, J. Yang: Robust Consensus Clustering and its Applications for
-    Advertising Forecasting, arXiv:2301.00717, 2023 (one of the methods compared there).
+    **When to use.** As a baseline that is easy to explain; its results were close to those of
+    :class:`~coterie.L2Consensus`. For small clusters, or partitions that share errors, use
+    :class:`~coterie.RobustConsensus`.
 
     Examples
     --------
@@ -148,11 +123,8 @@ class KMeansConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     max_tuples: int = 5_000
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -217,7 +189,7 @@ def labelled_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Fl
 
 
 @dataclass(eq=False, repr=False)
-class OneHotKMeans(ConsensusFunction):
+class OneHotKMeans(CommonSettings):
     """k-means on the one-hot encoded labels: min Σ_i ‖z_i − c_{label(i)}‖².
 
     z_i (m,) has a one for each base cluster that contains point i. k-means runs on the distinct
@@ -229,16 +201,13 @@ class OneHotKMeans(ConsensusFunction):
         None: the number that :func:`~coterie.choose_k` recommends.
     n_init : int, default=10
         Number of k-means++ starts.
-    partition_weights : array of shape (V,) or None, default=None
+    partition_weights : (V,) numbers or None, default=None
         Squared distances in partition v are multiplied by w_v.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
     inertia_ : float
         The minimised sum of squares.
 
@@ -265,11 +234,8 @@ class OneHotKMeans(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     n_init: int = 10
-    partition_weights: Any = None
-    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -284,7 +250,7 @@ class OneHotKMeans(ConsensusFunction):
 
 
 @dataclass(eq=False, repr=False)
-class CorrelationConsensus(ConsensusFunction):
+class CorrelationConsensus(CommonSettings):
     """Sparse self-representation in bundles of partitions, then spectral clustering.
 
     A reconstruction of the correlation consensus of Wang and others (2014), called CorC in the
@@ -302,10 +268,8 @@ class CorrelationConsensus(ConsensusFunction):
     ----------
     n_clusters : int or None, default=None
         None: the number that :func:`~coterie.choose_k` recommends.
-    penalty : float, default=0.02
-        λ₁ > 0. A larger value gives sparser codes.
-    angle_penalty : float, default=0.02
-        λ₂, from 0 (independent bundles) to λ₁.
+    penalty, angle_penalty : float, default=0.02
+        λ₁ > 0, with which codes become sparser; λ₂, from 0 (independent bundles) to λ₁.
     n_bundles : int, default=8
         Largest number of bundles, which have equal numbers of partitions (± 1).
     least_code : float, default=0.05
@@ -314,39 +278,29 @@ class CorrelationConsensus(ConsensusFunction):
         Rounds; each updates the codes by 30 gradient steps, then the directions.
     max_tuples : int, default=3000
         More distinct label tuples are refused.
-    partition_weights : array of shape (V,) or None, default=None
+    partition_weights : (V,) numbers or None, default=None
         Factors of the squared distances in each partition; β is their sum over a bundle.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
-        As in :class:`~coterie.RobustConsensus`.
-    loss_ : float
-        The minimised sum after the last round.
-    history_ : dict
-        ``"loss"``: its value after every round; it never rises.
-    n_iter_ : int
-        Rounds.
+    labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
+    loss_, history_, n_iter_ : float, dict, int
+        The minimised sum after the last round, ``"loss"`` after every round, and their number.
 
     Notes
     -----
-    **Established.** From the abstracts of the conference article and its journal version: sparse
+    **Established.** From the abstracts of the article and its journal version: sparse
     self-representation in each view, a penalty on the angles between views, a similarity from
-    angles and sparsity, spectral clustering. Our choices: the form of the penalty, all constants,
-    and bundles of partitions as views. λ₁ = λ₂ = 0.02, and copies of a partition in one bundle,
-    were chosen on iris and wine with known classes. So results of this class are not results of
-    the article's method. The compression to distinct tuples is exact.
+    angles and sparsity, spectral clustering. Our choices: the form of the penalty, all constants
+    (λ₁ and λ₂ were chosen on iris and wine with known classes), and bundles of partitions as views.
+    So results of this class are not results of the article's method.
 
-    **Limits.** It stores ``n_bundles`` + 6 matrices (u, u), and a step takes O(u²m); 500 tuples of
-    40 partitions take a few seconds. Early stopping is part of the method: with 200 steps per round
-    the codes use only points with identical labels, the graph has more than K components, and the
-    accuracy on iris falls from 0.89 to 0.59 (mean of ten ensembles of 40 k-means runs). If the
+    **Limits.** It stores ``n_bundles`` + 6 matrices (u, u), and a step takes O(u²m). Early stopping
+    is part of the method: with 200 steps per round the codes use only points with identical labels,
+    and the accuracy on iris falls from 0.89 to 0.59 (ten ensembles of 40 k-means runs). If the
     partitions have different numbers of clusters, it is less stable than
-    :class:`~coterie.L2Consensus`: iris 0.86 ± 0.08 and 0.90 ± 0.00, raw wine 0.62 ± 0.08 and
-    0.72 ± 0.01 (ten ensembles each).
+    :class:`~coterie.L2Consensus`.
 
     **When to use.** To compare with the source paper. The article's method is meant for views of
     features; for these use :func:`self_representation` and :func:`code_affinity` of this module.
@@ -359,12 +313,11 @@ class CorrelationConsensus(ConsensusFunction):
     Examples
     --------
     >>> from coterie import CorrelationConsensus
-    >>> P = [[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]
-    >>> CorrelationConsensus(2, random_state=0).fit(P).labels_
+    >>> est = CorrelationConsensus(2, random_state=0)
+    >>> est.fit_predict([[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]])
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     penalty: float = 0.02
     angle_penalty: float = 0.02
@@ -372,8 +325,6 @@ class CorrelationConsensus(ConsensusFunction):
     least_code: float = 0.05
     n_rounds: int = 3
     max_tuples: int = 3_000
-    partition_weights: Any = None
-    random_state: Any = None
 
     _reason_against_soft = "it represents points by points with equal labels"
 
@@ -389,16 +340,9 @@ class CorrelationConsensus(ConsensusFunction):
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "CorrelationConsensus")
         # tuples without a weighted label are labelled by the base class
         labelled = tuples.has_weighted_label(weights)
-        views, view_weights = bundle_partitions(tuples, weights, labelled, self.n_bundles)
-        points = tuples.weights[labelled]
-        representation = self_representation(
-            views,
-            points,
-            penalty=self.penalty,
-            angle_penalty=self.angle_penalty,
-            view_weights=view_weights,
-            n_rounds=self.n_rounds,
-        )
+        views, beta = bundle_partitions(tuples, weights, labelled, self.n_bundles)
+        points, penalties = tuples.weights[labelled], (self.penalty, self.angle_penalty)
+        representation = self_representation(views, points, *penalties, beta, self.n_rounds)
         self.history_ = {"loss": representation.losses}
         self.loss_, self.n_iter_ = representation.losses[-1], len(representation.losses)
         affinity = code_affinity(representation, points, self.least_code)
@@ -421,24 +365,12 @@ def bundle_partitions(
 
 @dataclass(frozen=True)
 class SelfRepresentation:
-    """Codes of u rows in several views.
+    """Codes of u rows in several views."""
 
-    Attributes
-    ----------
-    codes : list of (u, u) arrays
-        Codes of each view, see the module docstring.
-    present : (number of views, u) bool array
-        True if the row is not zero in the view.
-    view_weights : (number of views,) array
-        They sum to one.
-    losses : list of float
-        The loss after every round.
-    """
-
-    codes: list[Floats]
-    present: Bools
-    view_weights: Floats
-    losses: list[float]
+    codes: list[Floats]  # (u, u) of each view
+    present: Bools  # (number of views, u), whether the row is not zero in the view
+    view_weights: Floats  # they sum to one
+    losses: list[float]  # after every round
 
     __repr__ = short_repr
 
@@ -446,7 +378,6 @@ class SelfRepresentation:
 def self_representation(
     views: Sequence[Floats],
     points: Floats,
-    *,
     penalty: float,
     angle_penalty: float,
     view_weights: Floats | None = None,
@@ -454,25 +385,11 @@ def self_representation(
 ) -> SelfRepresentation:
     """Compute sparse nonnegative codes of every point in every view, with similar directions.
 
-    The problem is that of :class:`CorrelationConsensus`, with unit rows x_i of each view. A round
-    updates the codes by accelerated proximal gradient, then each direction u_i: it is the sum of
-    the views' codes, scaled to unit length. The loss never rises.
+    The problem is that of :class:`CorrelationConsensus`. The rows of the ``views`` (u, p_v) are
+    scaled to unit length; a row of zeros is missing in the view, and row a stands for ``points[a]``
+    identical points. A round updates the codes by accelerated proximal gradient, then each
+    direction u_i: it is the sum of the views' codes, scaled to unit length. The loss never rises.
 
-    Parameters
-    ----------
-    views : sequence of (u, p_v) arrays
-        Rows are scaled to unit length; a row of zeros is missing in the view.
-    points : (u,) array
-        ω, the number of identical points of each row.
-    penalty, angle_penalty : float
-        λ₁ and λ₂, with λ₂ ≤ λ₁.
-    view_weights : array, optional
-        β, equal by default.
-    n_rounds : int
-        Number of rounds, of 30 gradient steps in each view.
-
-    Examples
-    --------
     >>> X = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
     >>> found = self_representation([X], np.ones(4), penalty=0.1, angle_penalty=0.0)
     >>> found.codes[0].argmax(axis=1)
@@ -549,10 +466,9 @@ def _masses(codes: Floats, points: Floats) -> Floats:
 def code_affinity(representation: SelfRepresentation, points: Floats, least: float) -> Floats:
     """Return the mean over views of the cosine between codes, shape (u, u).
 
-    Entries of a code below ``least`` times its largest entry become 0. The entry of a point in
-    its own code is set to the largest entry. Only views with both rows count. The diagonal is the
-    mean over all pairs of points of a row, including a point with itself. ``points`` is ω (u,) as
-    in :func:`self_representation`.
+    Entries of a code below ``least`` times its largest entry become 0; the entry of a point in its
+    own code is set to the largest entry. Only views with both rows count. The diagonal is the mean
+    over all pairs of points of a row, including a point with itself.
     """
     total = np.zeros((len(points), len(points)))
     for beta, codes in zip(representation.view_weights, representation.codes, strict=True):

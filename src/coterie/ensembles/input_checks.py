@@ -161,3 +161,13 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> Floats | None:
     if countable and (weights == np.floor(weights)).all():
         return weights
     return shares * (np.count_nonzero(weights) / shares.sum())
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not one of the choices.
+
+    >>> check_choice("linkage", "average", ("average", "single"))
+    """
+    if not isinstance(value, str) or value not in choices:
+        *others, last = map(repr, choices)
+        raise InvalidParameterError(f"{name}={value!r}: give {', '.join(others)} or {last}")

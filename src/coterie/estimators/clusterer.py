@@ -15,12 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.arrays import AnyArray, Floats
 from coterie.consensus.choice_of_k import FeatureSample
-from coterie.consensus.parameters import check_choice
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults, partition_names
 from coterie.consensus.robust import RobustConsensus
 from coterie.ensembles.generate import Ensemble, fit_ensemble
-from coterie.ensembles.input_checks import check_finite, check_row_weights, refuse_text
+from coterie.ensembles.input_checks import (
+    check_choice,
+    check_finite,
+    check_row_weights,
+    refuse_text,
+)
 from coterie.ensembles.scalings import (
     DistanceEmbedding,
     Scaling,
@@ -58,7 +62,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         ----------
         X : new points, as in ``fit``
         """
-        P = self._labels_of_runs(X)
+        P = self._labels_of_runs(X)  # refuses an estimator that is not fitted
         return self.consensus_.predict(P)
 
     def predict_proba(self, X: Any) -> Floats:
@@ -76,17 +80,15 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (y is scikit-learn's convention)
         """Return how well the runs agree with the predicted labels, at most 1.
 
-        It is the mean adjusted Rand index of ``predict(X)`` with the labels that each run predicts.
-        On rows that were not fitted it compares settings, as a search with cross-validation does.
-        It does not choose the number of clusters: the runs have more clusters than the answer, and
-        agree best with many. ``n_clusters=None`` chooses it.
+        It is :meth:`coterie.RobustConsensus.score` of the labels that each run predicts.
 
         Parameters
         ----------
         X : points, as in ``fit``
         y : ignored
         """
-        return self.consensus_.score(self._labels_of_runs(X))
+        P = self._labels_of_runs(X)
+        return self.consensus_.score(P)
 
     @abstractmethod
     def _labels_of_runs(self, X: Any) -> AnyArray:
@@ -120,10 +122,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         features: FeatureSample | None = None,
         **links: Any,
     ) -> None:
-        """Fit the consensus of the runs P (n, V), and set the attributes that come from it.
-
-        ``default`` is the function for ``consensus=None``; ``features`` describe the choice of K.
-        """
+        """Fit the consensus of the runs P (n, V), ``default`` unless given; set its attributes."""
         if isinstance(self.consensus, str):
             function = make_consensus(self.consensus, None)
         else:
@@ -188,41 +187,27 @@ class ConsensusClusterer(RunsClusterer):
         takes distances (m, n) to the fitted rows.
     n_jobs : int or None, default=None
         Number of parallel runs, as in joblib. It does not change the result.
-    verbose : bool, default=False
-        Show progress on the standard error stream.
-    random_state : int, RandomState or None, default=None
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
     labels_ : (n,) int
         Cluster 0 is the largest. −1 for rows that every run classified as noise.
-    n_clusters_ : int
-    confidence_ : (n,) in [0, 1]
-        Estimated probability that the label is right: that of the cluster in
-        :meth:`predict_proba`. 0 for points without a label.
-    k_choice_ : :class:`~coterie.consensus.choice_of_k.KChoice`
-        The comparison of numbers of clusters, if ``n_clusters`` is None.
-    constraints_ : dict
-        If ``fit`` had constraints: the numbers of ``must_link`` and ``cannot_link`` pairs, the rows
-        that were ``moved``, and whether the assignment is ``exact``.
+    n_clusters_, confidence_, k_choice_, constraints_, index_
+        As in :class:`~coterie.RobustConsensus`.
     kind_agreement_ : dict of str to float
         Mean adjusted Rand index of the runs of each kind with the consensus.
     feature_indices_ : dict of str to float
         ``silhouette``, ``calinski_harabasz`` and ``davies_bouldin`` of the clusters on the scaled
         columns, as in scikit-learn; above 5,000 rows on a sample of 5,000. nan if there is one
         cluster; of sparse X only the silhouette is known. ``k_choice_`` has them for each K.
-    consensus_ : the fitted consensus function
-    ensemble_ : :class:`~coterie.ensembles.generate.Ensemble`
-        The fitted runs.
-    shortcuts_ : tuple of str
-        What was done differently because there are many rows, in words. Empty for few rows.
-    notes_ : tuple of str
-        What to look at, in words: a column that varies far more than another and is not scaled.
-    index_ : pandas Index or None
-        The index of the fitted table, if it has one besides the numbers of the rows.
-    n_features_in_ : int
-    feature_names_in_ : (p,)
-        Names of the columns, if X has names that are all texts.
+    consensus_, ensemble_
+        The fitted consensus function and runs (:class:`~coterie.ensembles.generate.Ensemble`).
+    shortcuts_, notes_ : tuple of str
+        What was done differently because there are many rows; and columns that vary far more than
+        others and are not scaled, in words.
+    n_features_in_, feature_names_in_ : int, (p,)
+        The number of columns, and their names if all are texts.
 
     Notes
     -----
@@ -266,8 +251,7 @@ class ConsensusClusterer(RunsClusterer):
             Number of points that each row represents, by default 1. Rows of weight 0 do not
             influence the fit and are labelled like new rows.
         must_link, cannot_link : (m, 2) row numbers, optional
-            Pairs of rows that get the same label, and pairs that get different labels, as in
-            :meth:`RobustConsensus.fit`. They do not change the runs.
+            As in :meth:`RobustConsensus.fit`. They do not change the runs.
         subsample_weight, subspace_weight : (n,) and (p,) numbers, optional
             How often rows and columns are drawn if runs use samples of them (``subsample``,
             ``subspace``), as in :func:`~coterie.make_partitions`.

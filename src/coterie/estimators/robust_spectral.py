@@ -12,9 +12,8 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from coterie.arrays import Floats
-from coterie.consensus.parameters import check_choice
 from coterie.counts.coassociation import TupleCoassociation
-from coterie.ensembles.input_checks import check_whole
+from coterie.ensembles.input_checks import check_choice, check_whole
 from coterie.errors import InvalidParameterError
 from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.spectral import dense_eigenpairs, round_by_kmeans, round_by_pivoted_qr
@@ -30,9 +29,8 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         min ‖S − H D Hᵀ‖   s.t.  HᵀH = I_K, D ≥ 0 diagonal
 
     With ``loss="l2"`` on :func:`normalized_similarity` of S this is the normalised cut. With
-    ``loss="l1"`` a few wrong similarities have little influence, however large they are. The ℓ1
-    problem is not convex. Its start is the ℓ2 solution of S with the largest 1 % of the entries
-    clipped.
+    ``loss="l1"`` a few wrong similarities have little influence, however large they are. The start
+    is the ℓ2 solution of S with the largest 1 % of the entries clipped.
 
     Parameters
     ----------
@@ -44,9 +42,7 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     max_iter : int, default=300
     tol : float, default=1e-3
         Largest number of steps and relative residual of the ℓ1 solver.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the steps of the ℓ1 solver on the standard error stream.
+    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -58,10 +54,8 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     n_iter_ : int
         Steps of the ℓ1 solver; 1 for ``loss="l2"``, which is solved directly.
     history_ : dict of lists
-    n_features_in_ : int
-        n, the number of points.
-    feature_names_in_ : (n,)
-        Names of the columns, if the similarities are a table with names that are all texts.
+    n_features_in_, feature_names_in_ : int, (n,)
+        The number of points, and the names of the columns if all are texts.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
 from coterie.estimators.clusterer import RunsClusterer, notes_on_units, rows_with_weight
-from coterie.labels.encode import row_index_of
+from coterie.labels.encode import column_names_of, row_index_of
 from coterie.multiview.view_input import check_same_views, named_views, view_scaling
 from coterie.runtime.messages import shows_stages
 
@@ -32,39 +32,30 @@ class MultiViewClusterer(RunsClusterer):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends for the
-        runs.
+    n_clusters : as in :class:`ConsensusClusterer`
     n_partitions : int, default=12
         Number of runs in each view.
     ensemble : as in :class:`ConsensusClusterer`, or dict by view name, default="mixed"
     consensus : as in :class:`ConsensusClusterer`
         None is :class:`~coterie.RobustConsensus` with ``refine="sizes"``.
-    subsample, subspace : as in :class:`ConsensusClusterer`
-    standardize : bool, default=False
-        Scale every column to mean 0 and variance 1; columns of sparse views only to variance 1.
-    n_jobs, verbose, random_state : as in :class:`ConsensusClusterer`
+    subsample, subspace, standardize, n_jobs, verbose, random_state
+        As in :class:`ConsensusClusterer`.
 
     Attributes
     ----------
-    labels_, n_clusters_, confidence_, k_choice_, shortcuts_, index_
+    labels_, n_clusters_, confidence_, k_choice_, consensus_, shortcuts_, notes_, index_
         As in :class:`ConsensusClusterer`.
-    consensus_ : the fitted consensus function
     ensembles_ : dict of str to :class:`~coterie.ensembles.generate.Ensemble`
         Fitted runs, by the name of the view.
-    notes_ : tuple of str
-        What to look at, in words: a column of a view that varies far more than another and is not
-        scaled.
     view_names_ : list of str
-    view_agreement_ : dict of str to float
-        Mean adjusted Rand index of the view's runs with the consensus; 0 if no run labels a row.
-    view_weight_ : dict of str to float
-        Share of the view's runs with positive weight; 0 if no run labels a row.
+    view_agreement_, view_weight_ : dict of str to float
+        Mean adjusted Rand index of the view's runs with the consensus, and the share of them with
+        positive weight; 0 if no run labels a row.
 
     Notes
     -----
-    **Established.** The paper compares the consensus of partitions from several views. Our choices
-    are the kinds of runs, their numbers of clusters, the scaling, and the consensus function.
+    **Established.** The paper of :class:`RobustConsensus` compares the consensus of partitions from
+    several views. The kinds of runs, the scaling and the consensus function are our choices.
 
     **Limits.** Only the largest camp of runs votes: if each view shows a different part of the
     structure, useful views get no weight. The rule that chooses between search and linkage was made
@@ -72,11 +63,6 @@ class MultiViewClusterer(RunsClusterer):
 
     **When to use.** For views of very different kind, width or scale, some of which may be noise;
     to see which views agree; to label new points.
-
-    References
-    ----------
-    D. Kong, M. Lu, K. Shmakov and J. Yang. Robust consensus clustering and its applications for
-    advertising forecasting. arXiv:2301.00717, 2023.
 
     Examples
     --------
@@ -127,11 +113,12 @@ class MultiViewClusterer(RunsClusterer):
         scalings: dict[str, Scaling] = {}
         fitted: dict[str, Ensemble] = {}
         notes: list[str] = []
-        for name, view in named.items():
+        given = X.values() if isinstance(X, Mapping) else X
+        for (name, view), table in zip(named.items(), given, strict=True):
             used = rows_with_weight(view, weights)
             scalings[name] = view_scaling(used, bool(self.standardize), name)
             if not self.standardize:
-                notes += notes_on_units(used, view=f"{name}: ")
+                notes += notes_on_units(used, column_names_of(table), f"{name}: ")
         for name, view in named.items():
             Z = scalings[name].transform(view)
             fitted[name] = self._fit_runs(ensembles[name], Z, rng, sample_weight)
@@ -143,10 +130,17 @@ class MultiViewClusterer(RunsClusterer):
         self.view_names_, self.notes_ = list(named), tuple(notes)
         shortcuts = (shortcut for runs in fitted.values() for shortcut in runs.shortcuts)
         self.shortcuts_ = tuple(dict.fromkeys(shortcuts))
-        agreement = self._by_view(self.consensus_.partition_agreement_)
-        self.view_agreement_ = {name: _mean(a) for name, a in agreement.items()}
-        votes = self._by_view(self.consensus_.partition_weights_)
-        self.view_weight_ = {name: _mean(w > 0) for name, w in votes.items()}
+        # the consensus leaves out partitions without labels
+        empty = set(self.consensus_._vocabulary.empty)
+        of_view = [name for name, runs in fitted.items() for _ in runs.names]
+        labelled = np.array([view for v, view in enumerate(of_view) if v not in empty])
+
+        def means(values: AnyArray) -> dict[str, float]:
+            own = {name: values[labelled == name] for name in fitted}
+            return {name: float(each.mean()) if len(each) else 0.0 for name, each in own.items()}
+
+        self.view_agreement_ = means(self.consensus_.partition_agreement_)
+        self.view_weight_ = means(self.consensus_.partition_weights_ > 0)
         return self
 
     def _labels_of_runs(self, X: Any) -> AnyArray:
@@ -161,18 +155,7 @@ class MultiViewClusterer(RunsClusterer):
             ]
         )
 
-    def _by_view(self, values: AnyArray) -> dict[str, AnyArray]:
-        """Split values of the partitions that have labels by view."""
-        empty = set(self.consensus_._vocabulary.empty)
-        of_view = [name for name, runs in self.ensembles_.items() for _ in runs.names]
-        labelled = [view for v, view in enumerate(of_view) if v not in empty]
-        return {view: values[[other == view for other in labelled]] for view in self.view_names_}
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False  # a list or a dict of tables
         return tags
-
-
-def _mean(values: AnyArray) -> float:
-    return float(values.mean()) if len(values) else 0.0

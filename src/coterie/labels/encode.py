@@ -675,6 +675,13 @@ def _unreadable(name: str, reason: str) -> InvalidLabelsError:
 # Names of rows
 
 
+def column_names_of(table: Any) -> AnyArray | None:
+    """Return the names of the columns of a table, None unless all of them are texts."""
+    names = list(getattr(table, "columns", ()))
+    texts = names and all(isinstance(name, str) for name in names)
+    return np.asarray(names, dtype=object) if texts else None
+
+
 def row_index_of(X: Any) -> Any:
     """Return the index of the rows of pandas tables, or None if the rows have only numbers.
 

@@ -14,7 +14,7 @@ from sklearn.cluster import affinity_propagation
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.parameters import check_size
+from coterie.consensus.base import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.labels.encode import renumber_by_size

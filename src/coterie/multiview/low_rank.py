@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.parameters import check_size
+from coterie.consensus.base import check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.generate import fit_ensemble
 from coterie.ensembles.input_checks import check_number, check_whole

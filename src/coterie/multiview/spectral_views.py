@@ -13,7 +13,7 @@ from sklearn.metrics import euclidean_distances
 from sklearn.utils.extmath import row_norms
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.parameters import check_size
+from coterie.consensus.base import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import MultiViewMethod

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,12 +89,6 @@ def median_search(
     of all ``starts`` is returned, the first one on ties. Without starts, no tuple is in a cluster
     at first. ``threshold`` is τ. By default it is :func:`calibrated_majority` of the clustering
     found with τ = 1/2, and the search is repeated until τ converges.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> tuples = as_label_tuples([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
-    >>> result = median_search(tuples, np.ones(3), 2, [Start("alone", np.arange(4))])
-    >>> result.tables.n_clusters
-    2
     """
     if not starts:
         starts = [Start("nothing", np.full(tuples.n_tuples, -1))]
@@ -118,7 +112,8 @@ def median_search(
             break
         _log.info("calibrating the majority: threshold %.3f", tau)
         again = [Start(best.start, best.labels), *starts]
-        best = _best_of(tuples, partition_weights, n_clusters, again, tau, best.n_sweeps)
+        found = _best_of(tuples, partition_weights, n_clusters, again, tau)
+        best = replace(found, n_sweeps=best.n_sweeps + found.n_sweeps)
         # a calibrated τ never returns to 1/2, because it could alternate forever
         previous, tau = tau, sum(best.tables.mean_agreement()) / 2
     return best
@@ -141,10 +136,9 @@ def partition_starts(
     n_clusters: int | None,
     at_most: int | None = None,
 ) -> list[Start]:
-    """Return the given partitions as starts, best score first.
+    """Return the given partitions as starts, best score first, merged down to K clusters.
 
-    If a partition has more than K clusters, the two clusters of highest mean co-association are
-    merged until K are left. Merges and scores need only the contingency tables C (m, m).
+    Merges and scores need only the contingency tables C (m, m).
     """
     scored: list[tuple[float, int, int, Ints]] = []
     for v in range(tuples.n_partitions):
@@ -180,8 +174,7 @@ def learn_partition_weights(
 ) -> tuple[Floats, SearchResult]:
     """Minimise Σ_v √d(v, G) over clusterings G; return the weights and the search result.
 
-    The weights w_v ∝ 1/√d(v, G) and the search for G are updated in turn until the weights
-    converge. So partitions far from the consensus have little influence.
+    The weights w_v ∝ 1/√d(v, G) and the search for G are updated in turn.
     """
     weights = np.ones(tuples.n_partitions)
     result = median_search(tuples, weights, n_clusters, starts)
@@ -204,11 +197,10 @@ def _best_of(
     n_clusters: int | None,
     starts: Sequence[Start],
     tau: float,
-    sweeps_before: int = 0,
 ) -> SearchResult:
     """Search from every start and return the best result."""
     ends = map_in_threads(lambda start: _descend(tuples, alpha, n_clusters, start, tau), starts)
-    sweeps = sweeps_before + sum(n for _, _, n in ends)
+    sweeps = sum(n for _, _, n in ends)
     scores = [tables.score(tau) for _, tables, _ in ends]
     # the first start whose score equals the best one up to rounding
     first = int(np.argmax(np.array(scores) >= max(scores) - 1e-9 * abs(max(scores))))
@@ -253,13 +245,6 @@ def sweep(tuples: LabelTuples, labels: Ints, tables: ClusterTables, threshold: f
     move. The marked tuples are then moved one by one if they gain in the current tables. So every
     move raises the score, and after a sweep without moves no single move gains. Blocks do not
     depend on the number of threads, and so results do not either.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> tuples = as_label_tuples([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
-    >>> labels = np.full(4, -1)
-    >>> tables = ClusterTables.of(tuples, labels, np.ones(3), 2)
-    >>> sweep(tuples, labels, tables, 0.5) >= 4, sweep(tuples, labels, tables, 0.5)
-    (True, 0)
     """
     u, moved = tuples.n_tuples, 0
     may_move = np.ones(u, dtype=np.uint8)
@@ -340,10 +325,7 @@ def _merge_while_better(labels: Ints, tables: ClusterTables, tau: float) -> bool
 
 
 def _merge_down(affinity: Floats, pairs: Floats, n_clusters: int) -> Ints:
-    """Merge clusters of highest mean co-association until K are left; return the new labels.
-
-    ``affinity`` and ``pairs`` (K_v, K_v) are those of :meth:`ClusterTables.cluster_affinity`.
-    """
+    """Merge clusters of highest mean co-association until K are left; return the new labels."""
     affinity, pairs = affinity.copy(), pairs.copy()
     target = np.arange(len(affinity))
     mean = np.divide(affinity, pairs, out=np.zeros_like(affinity), where=pairs > 0)

@@ -23,10 +23,10 @@ import numpy as np
 
 import coterie
 from coterie.arrays import AnyArray, Floats
+from coterie.consensus.choice_of_k import KChoice
 from coterie.consensus.results import (
     ClusterRow,
     ConsensusFacts,
-    KFacts,
     PartitionRow,
     UncertainPoint,
     bound_in_words,
@@ -37,6 +37,7 @@ from coterie.consensus.results import (
     least_certain,
     partition_names,
     partition_report,
+    point_name,
     row_index,
     runner_up_clusters,
     sizes_in_words,
@@ -259,12 +260,9 @@ def consensus_contents(
     )
     of_cluster = zip(*np.unique(pairs.labels, return_counts=True), strict=True)
 
-    def name_of(point: int) -> str:
-        return str(point if rows is None else rows[point])
-
     n_doubtful = int((labelled & (confidence < _DOUBTFUL_BELOW)).sum())
     least = least_certain(
-        estimator, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, below=_DOUBTFUL_BELOW
+        estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, below=_DOUBTFUL_BELOW
     )
     runner_up = runner_up_clusters(estimator).tolist()
     return ConsensusReport(
@@ -294,7 +292,7 @@ def consensus_contents(
         coassociation=HeatMap(
             pairs.matrix,
             [(str(cluster), int(size)) for cluster, size in of_cluster],
-            [name_of(i) for i in pairs.points.tolist()],
+            [point_name(i, rows) for i in pairs.points.tolist()],
             len(consensus._tuples.inverse),
         ),
         has_finer_runs=getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > V,
@@ -304,11 +302,7 @@ def consensus_contents(
         has_index=rows is not None,
         points=[
             DoubtfulPoint(
-                name=name_of(one.point),
-                row=one.point,
-                cluster=one.cluster,
-                confidence=one.confidence,
-                runner_up=runner_up[one.point] if runner_up[one.point] >= 0 else None,
+                **asdict(one), runner_up=runner_up[one.row] if runner_up[one.row] >= 0 else None
             )
             for one in least
         ],
@@ -378,7 +372,7 @@ def render_report(contents: ConsensusReport) -> str:
         for one in cluster.features
     ]
     points = None if features is None else features.map
-    curves = {} if facts.k_choice is None else facts.k_choice.known_curves
+    curves = {} if facts.k_choice is None else facts.k_choice.curves
     drawn = [name for name in CRITERIA if name in curves]
     drawn += [name for name in curves if name not in (*drawn, *_NOT_DRAWN)]
     filters: dict[str, Callable[..., Any]] = {"decimals": _decimals, "figure": _figure}
@@ -432,24 +426,25 @@ def _camps_in_words(camps: Sequence[int]) -> str:
     return ", and ".join([*parts, f"{number_of(alone, 'partition')} alone"] if alone else parts)
 
 
-def _k_chart(choice: KFacts, name: str) -> dict[str, Any]:
+def _k_chart(choice: KChoice, name: str) -> dict[str, Any]:
     """Return the curve of a criterion in the coordinates of its picture."""
     (width, height), (left, right, top, bottom) = _CURVE_SIZE, _CURVE_MARGINS
-    values = {k: v for k, v in zip(choice.ks, choice.curves[name], strict=True) if v is not None}
+    ks = choice.ks.tolist()
+    values = {k: v for k, v in zip(ks, choice.curves[name], strict=True) if v is not None}
     low, high = min(values.values()), max(values.values())
-    across = np.interp(choice.ks, [min(choice.ks), max(choice.ks)], [left, width - right])
+    across = np.interp(ks, [min(ks), max(ks)], [left, width - right])
     place = {
         k: (float(x), float(np.interp(values[k], [low, high], [height - bottom, top])))
-        for k, x in zip(choice.ks, across, strict=True)
+        for k, x in zip(ks, across, strict=True)
         if k in values
     }
-    every = -(-len(choice.ks) // 10)
+    every = -(-len(ks) // 10)
     return {
         "caption": CRITERIA.get(name, name.replace("_", " ")),
         "size": _CURVE_SIZE,
         "low": low,
         "high": high,
         "points": [(k, values[k], round(x, 1), round(y, 1)) for k, (x, y) in place.items()],
-        "ticks": [(k, round(float(x), 1)) for k, x in zip(choice.ks, across, strict=True)][::every],
-        "best": place.get(choice.recommended),
+        "ticks": [(k, round(float(x), 1)) for k, x in zip(ks, across, strict=True)][::every],
+        "best": place.get(choice.best_k),
     }
