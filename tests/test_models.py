@@ -337,8 +337,8 @@ def test_endless_and_huge_states_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ModelFileError, match="this Holder cannot be stored: its tree has"):
         save_model(holder, tmp_path / "m.coterie")
     for bound, message in {
-        "_MOST_JSON_BYTES": "bytes of lists and texts",
-        "_MOST_MEMBERS": "too many",
+        "_MOST_JSON_BYTES": "it has [0-9,]+ bytes of lists and texts",
+        "_MOST_MEMBERS": "it has [0-9]+ members",
     }.items():
         with monkeypatch.context() as patch:
             patch.setattr(models, bound, 3)
@@ -409,8 +409,10 @@ def test_pipes_are_not_waited_for(use, tmp_path):
 def test_other_versions_and_formats_are_refused(saved):
     """The message says to update, or to fit again."""
     members = members_of(saved)
-    repack(saved, members, format_version=4, coterie="9.9")
-    with pytest.raises(ModelFileError, match=r"version 4, written by coterie 9\.9.*update coterie"):
+    repack(saved, members, format_version=99, coterie="9.9")
+    with pytest.raises(
+        ModelFileError, match=r"version 99, written by coterie 9\.9.*update coterie"
+    ):
         load_model(saved)
     repack(saved, members, format_version=1, coterie="0.1.0")
     with pytest.raises(ModelFileError, match=r"version 1, .*coterie 0\.1\.0.*fit the model again"):
@@ -480,12 +482,13 @@ def test_forged_trees_are_refused(tree, saved):
     ("tree", "error"),
     [
         ({"$what": 1}, "is not a tag"),
+        ({"$list": [], "$tuple": []}, "too many values"),
         ({"$array": 99}, "index"),
         ({"$object": {"type": "subprocess.Popen", "state": {}}}, "Popen, which .* does not know"),
         ({"$object": {"type": "sklearn.SVC", "state": {}}}, "SVC, which this version"),
         ({"$object": {"type": "Frozen", "state": {"counts": 1}}}, "whose counts is not np.ndarray"),
         ({"$object": {"type": "Frozen", "state": {}}}, "Frozen of another version"),
-        ({"strength": [10**400]}, "an integer of 1,329 bits"),
+        ([[10**400]], "an integer of 1,329 bits"),
         ({"$plain": [[1], {"$array": 0}]}, "lists are 2 deep"),
         ({"$csr": ["csr_array", [1, 2], [{"$array": i} for i in (1, 2, 3)]]}, "ind(ices|ex)"),
     ],
@@ -501,18 +504,19 @@ def test_forged_values_are_refused(tree, error):
 @pytest.mark.parametrize(
     "state",
     [
-        {"counts": {"$array": 0}, "names": ["a"]},
-        {"counts": {"$array": 0}, "names": {"$tuple": []}, "added": "x"},
-        {"counts": {"$array": 0}, "names": {"$tuple": []}, "weights": {"$array": 0}},
+        {"names": ["a"]},
+        {"added": "x"},
+        {"weights": {"$array": 0}},
     ],
 )
 def test_fields_of_records_are_of_their_types(state):
     """A field of another type than its annotation, or an array of another kind, is refused."""
-    good = {"counts": {"$array": 0}, "names": {"$tuple": []}, "added": 1, "later": {"$what": 1}}
+    good = {"counts": {"$array": 0}, "names": {"$tuple": []}, "added": 1, "weights": None}
     arrays = [np.arange(3)]
-    assert StateReader(arrays).decode({"$object": {"type": "Frozen", "state": good}}).added == 1
+    later = good | {"later": {"$what": 1}}  # of another version; it is not read
+    assert StateReader(arrays).decode({"$object": {"type": "Frozen", "state": later}}).added == 1
     with pytest.raises(ModelFileError, match="it holds a Frozen whose"):
-        StateReader(arrays).decode({"$object": {"type": "Frozen", "state": state}})
+        StateReader(arrays).decode({"$object": {"type": "Frozen", "state": good | state}})
 
 
 @pytest.mark.parametrize(
@@ -595,7 +599,7 @@ def test_bombs_are_refused(saved, monkeypatch):
     saved.write_bytes(raw)
     for bound, message in {
         "_MOST_BYTES": r"it has [0-9,]+ bytes, and a model file at most",
-        "_MOST_JSON_BYTES": r"tree has [0-9,]+ bytes",
+        "_MOST_JSON_BYTES": r"it has [0-9,]+ bytes of",
         "_MOST_MEMBERS": r"it has \d+ members",
         "_MOST_DIRECTORY_BYTES": r"its directory of members has \d+ bytes",
     }.items():
@@ -621,34 +625,3 @@ def test_arrays_are_not_copied_without_end():
     assert len(StateReader(parts).decode([matrix] * 8)) == 8
     with pytest.raises(ModelFileError, match="more often than save_model does"):
         StateReader(parts).decode([matrix] * 9)
-
-
-def test_outlines_are_checked_before_arrays_are_read(saved):
-    """A check of shapes sees the headers of the arrays while their data is still unread."""
-    save_model(Holder(np.zeros(10_000)).fit(X), saved)
-    member = max(members_of(saved).values(), key=len)
-    saved.write_bytes(saved.read_bytes().replace(member, member[:-1] + b"!"))
-    shapes = []
-
-    def check(outline):
-        shapes.append(outline.kmeans_.cluster_centers_.shape)
-        raise ModelFileError("these shapes do not fit")
-
-    with pytest.raises(ModelFileError, match=r"m\.coterie: these shapes do not fit"):
-        load_model(saved, check_outline=check)
-    assert shapes == [(2, 4)]
-    with pytest.raises(ModelFileError, match="damaged"):
-        load_model(saved, check_outline=lambda _: None)
-
-
-def test_outlines_have_shapes_and_no_numbers():
-    """Before the arrays are read, an object has everything but their numbers."""
-    texts = np.array([["a", "b"]], dtype=object)
-    value = Holder([np.ones((3, 2)), sp.csr_array(np.eye(3)), INDEXES["texts"], texts, (4, "a")])
-    writer = StateWriter()
-    tree = writer.encode(value, "value")
-    huge = [np.broadcast_to(np.zeros((), a.dtype), (10**9, *a.shape)) for a in writer.arrays]
-    array, matrix, index, texts, rest = StateReader(huge, has_data=False).decode(tree).value
-    assert (array.shape, array.dtype) == ((10**9, 3, 2), np.float64)
-    assert (matrix.shape, matrix.data.shape) == ((3, 3), (10**9, 3))
-    assert (index, texts.shape, texts.dtype.kind, rest) == (None, (1, 2), "O", (4, "a"))
