@@ -77,18 +77,11 @@ def write_output(path: Path, columns: Mapping[str, Any]) -> None:
         raise OutputError(f"cannot write standard output: {error.strerror or error}") from error
 
 
-def write_all(
-    steps: Mapping[Path, Callable[[Path], None]], before: Callable[[Path], None] | None = None
-) -> None:
-    """Write files in order; the arguments of a KeyboardInterrupt are the complete files.
-
-    ``before`` is called with each path before it is written.
-    """
+def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
+    """Write files in order; the arguments of a KeyboardInterrupt are the complete files."""
     written: list[Path] = []
     try:
         for path, write in steps.items():
-            if before is not None:
-                before(path)
             write(path)
             written.append(path)
     except KeyboardInterrupt:
@@ -190,7 +183,6 @@ class Outputs:
         ids: Mapping[str, Any],
         features: tuple[Any, Sequence[str]] | None = None,
         kept: Bools | None = None,
-        before: Callable[[Path], None] | None = None,
     ) -> None:
         """Write a fitted consensus function, or a clusterer with one as ``consensus_``.
 
@@ -217,7 +209,7 @@ class Outputs:
                 )
             )
 
-        self.write({**ids, **columns}, estimator, draw, render, before)
+        self.write({**ids, **columns}, estimator, draw, render)
 
     def write(
         self,
@@ -225,7 +217,6 @@ class Outputs:
         estimator: Any,
         draw: Callable[[], Figure] | None = None,
         render: Callable[[], str] | None = None,
-        before: Callable[[Path], None] | None = None,
     ) -> None:
         """Write the requested files; picture and report are made before anything is written."""
         # The table is last: if it exists, so do the other files.
@@ -255,7 +246,7 @@ class Outputs:
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
             steps[self.table] = lambda path: write_output(path, columns)
-        write_all(steps, before)
+        write_all(steps)
 
 
 def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
