@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from coterie.runtime.messages import is_terminal
 from coterie.runtime.wording import capitalised, visible
 
 if TYPE_CHECKING:
@@ -41,6 +44,20 @@ def print_answer(
             print_summary(facts)
 
 
+def print_message(text: str) -> None:
+    """Print a note or an error as one line; on a terminal it is broken between words."""
+    import typer
+
+    line = one_line(text)
+    if is_terminal():
+        width = max(shutil.get_terminal_size().columns, 2 * _LEAST_NAME)
+        # a path or a command is never broken, so that it can be copied
+        line = textwrap.fill(
+            line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    typer.echo(line, err=True)
+
+
 def stdout_console() -> Console:
     """Return a console on the standard output stream that interprets no markup."""
     from rich.console import Console
@@ -55,10 +72,11 @@ def stdout_console() -> Console:
 
 
 def print_heading(console: Console, name: object, rest: str, style: str = "bold") -> None:
-    """Print a name in bold, followed by what it is."""
+    """Print a name in bold, followed by what it is; a long name is not broken."""
     from rich.text import Text
 
-    console.print(Text.assemble((one_line(name), style), rest))
+    text = Text.assemble((one_line(name), style), rest)
+    console.print(text, overflow="ignore", crop=False)
 
 
 def print_indented(console: Console, content: RenderableType, *, above: int = 1) -> None:
@@ -103,7 +121,8 @@ def print_files(console: Console, paths: Iterable[object]) -> None:
 def print_written(console: Console, written: Mapping[str, str]) -> None:
     """Print which outputs were written."""
     if written:
-        console.print("Wrote " + ", ".join(written.values()), soft_wrap=True)
+        names = ", ".join(map(one_line, written.values()))
+        console.print(f"Wrote {names}", overflow="ignore", crop=False)
     else:
         console.print("Nothing was written; add -o FILE to keep the labels.", style="dim")
 

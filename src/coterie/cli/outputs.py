@@ -190,39 +190,42 @@ class Outputs:
         report compares the clusters by the ``features`` (n, p) and their names, if given. With
         ``kept`` (n₀,), the ids are of n₀ rows, of which n were clustered; the others get label −1.
         """
-        columns = result_columns(estimator, estimator.labels_, estimator.confidence_, kept)
-        fitted_ids = {name: v if kept is None else v[kept] for name, v in ids.items()}
+        figure = page = None
+        if self.picture is not None:
+            import matplotlib.pyplot as plt
 
-        def draw() -> Figure:
-            return consensus_picture(getattr(estimator, "consensus_", estimator), P, names)
+            from coterie.inspection.displays import CoassociationDisplay, PartitionAgreementDisplay
 
-        def render() -> str:
+            consensus = getattr(estimator, "consensus_", estimator)
+            figure, (left, right) = plt.subplots(
+                1, 2, figsize=(14, 5.6), layout="constrained", width_ratios=(1, 1.3)
+            )
+            CoassociationDisplay.from_estimator(consensus, P, random_state=0, ax=left)
+            PartitionAgreementDisplay.from_estimator(consensus, names, ax=right)
+        if self.report is not None:
             from coterie.inspection.report.consensus_page import consensus_contents, render_report
 
             # several id columns make one name
-            parts = [values.tolist() for values in fitted_ids.values()]
+            parts = [(v if kept is None else v[kept]).tolist() for v in ids.values()]
             index = list(zip(*parts, strict=True)) or None
             X, feature_names = features or (None, None)
-            return render_report(
-                consensus_contents(
-                    estimator, X, feature_names=feature_names, names=names, index=index
-                )
+            contents = consensus_contents(
+                estimator, X, feature_names=feature_names, names=names, index=index
             )
-
-        self.write({**ids, **columns}, estimator, draw, render)
+            page = render_report(contents)
+        columns = result_columns(estimator, estimator.labels_, estimator.confidence_, kept)
+        self.write({**ids, **columns}, estimator, figure, page)
 
     def write(
         self,
         columns: Mapping[str, Any],
         estimator: Any,
-        draw: Callable[[], Figure] | None = None,
-        render: Callable[[], str] | None = None,
+        figure: Figure | None = None,
+        page: str | None = None,
     ) -> None:
-        """Write the requested files; picture and report are made before anything is written."""
-        # The table is last: if it exists, so do the other files.
+        """Write the requested files. The table is last: if it exists, so do the others."""
         steps: dict[Path, Callable[[Path], None]] = {}
-        if self.picture is not None and draw is not None:
-            figure = draw()
+        if self.picture is not None and figure is not None:
 
             def write_picture(path: Path) -> None:
                 import matplotlib.pyplot as plt
@@ -232,8 +235,7 @@ class Outputs:
                 plt.close(figure)
 
             steps[self.picture] = write_picture
-        if self.report is not None and render is not None:
-            page = render()
+        if self.report is not None and page is not None:
 
             def write_page(path: Path) -> None:
                 with atomic_file(path) as unfinished:
@@ -247,17 +249,3 @@ class Outputs:
         if self.table is not None:
             steps[self.table] = lambda path: write_output(path, columns)
         write_all(steps)
-
-
-def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
-    """Draw the co-association of the points next to the agreement of the partitions."""
-    import matplotlib.pyplot as plt
-
-    from coterie.inspection.displays import CoassociationDisplay, PartitionAgreementDisplay
-
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(14, 5.6), layout="constrained", width_ratios=(1, 1.3)
-    )
-    CoassociationDisplay.from_estimator(consensus, P, random_state=0, ax=left)
-    PartitionAgreementDisplay.from_estimator(consensus, names, ax=right)
-    return figure

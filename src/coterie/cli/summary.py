@@ -77,12 +77,10 @@ def print_run(run: Run, as_json: bool, quiet: bool, stdout_is_taken: bool = Fals
 
 def print_summary(run: Run) -> None:
     """Print a run for people on the standard output stream."""
-    from rich.text import Text
-
     from coterie.consensus.results import heading, summary_lines
 
     console, facts = layout.stdout_console(), run.facts
-    console.print(Text.assemble((run.input, "bold"), f": {heading(facts)}"), soft_wrap=True)
+    layout.print_heading(console, run.input, f": {heading(facts)}")
     lines = summary_lines(facts) | {"time": f"{run.seconds:.2f} s"}
     if run.engine is not None:
         lines |= {"engine": _engine_in_words(run.engine), "cost": run.cost or ""}
