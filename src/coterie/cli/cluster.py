@@ -80,7 +80,11 @@ def cluster(
             "subsample",
             "scalings",
         ],
-        typer.Option(help="Kind of the runs; mixed is spectral runs and Gaussian mixtures."),
+        typer.Option(
+            metavar="KIND",
+            help="Kind of the runs: mixed (spectral runs and Gaussian mixtures), spectral, "
+            "mixture, diagonal mixture, ward, diverse, kmeans, subspaces, subsample or scalings.",
+        ),
     ] = "mixed",
     standardize: options.Standardize = False,
     impute: options.Impute = None,
@@ -159,6 +163,9 @@ def cluster(
 
             estimator: Any
             if isinstance(read, Views):
+                if not standardize:
+                    for view, X in read.views.items():
+                        warn_of_units(X, read.names[view])
                 estimator = MultiViewClusterer(**settings).fit(read.views)
                 P = np.hstack([runs.labels for runs in estimator.ensembles_.values()])
                 names = [
@@ -167,18 +174,20 @@ def cluster(
                     for run in runs.names
                 ]
                 described: tuple[Any, list[str]] | None
-                described, kept = (np.hstack(list(read.views.values())), read.names), None
+                described_by = [f"{v}: {name}" for v, of_v in read.names.items() for name in of_v]
+                described, kept = (np.hstack(list(read.views.values())), described_by), None
+                # With names, predict can find the columns of the fit.
+                estimator.view_columns_ = read.names
                 factor_values: dict[str, Any] = {}
             else:
                 metric = "precomputed" if distances else "euclidean"
                 if not standardize and not distances:
                     warn_of_units(read.X, read.names)
                 estimator = ConsensusClusterer(metric=metric, **settings).fit(read.X)
-                # With names, predict can check that a table has the columns of the fit.
                 estimator.feature_names_in_ = np.array(read.names, dtype=object)
                 P, names = estimator.ensemble_.labels, list(estimator.ensemble_.names)
                 described, kept = (None if distances else (read.X, read.names)), read.kept
-                factor_values = read.kept_rows(read.factors)
+                factor_values = read.factors
             estimator.set_params(verbose=False)
         seconds = time.perf_counter() - started
         outputs.write_consensus(estimator, P, names, read.ids, described, kept)

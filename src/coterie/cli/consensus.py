@@ -45,14 +45,16 @@ def consensus(
     partition_weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
         typer.Option(
+            metavar="RULE",
             help="Weights of the partitions: agreement uses only the largest camp, learned weighs "
-            "each by its distance to the result.",
+            "each by its distance to the result, equal uses all alike.",
             show_default="agreement",
         ),
     ] = None,
     relaxation: Annotated[
         Literal["auto", "admm", "divided", "l2"] | None,
         typer.Option(
+            metavar="NAME",
             help="Relaxation: admm is robust, divided is robust and solved in parts, l2 is least "
             "squares; auto chooses by size.",
             show_default="auto",
@@ -61,6 +63,7 @@ def consensus(
     refine: Annotated[
         Literal["auto", "search", "relaxation", "sizes"] | None,
         typer.Option(
+            metavar="RULE",
             help="Result to return: auto compares several methods, search is the discrete search, "
             "relaxation is its rounding, sizes is the search or linkage, by the sizes of clusters.",
             show_default="auto",

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,28 +46,22 @@ _ID_NAMES = {"index", "idx", "row", "email", "url", "unnamed: 0", ""}
 
 @dataclass(frozen=True)
 class Features:
-    """A table of features: X (n', p), n' of the n rows, with the ids and factors of all n rows."""
+    """A table of features: X (n', p) and the factors of n' of its rows, the ids of all n."""
 
     ids: dict[str, Any]
     factors: dict[str, Any]
     names: list[str]
     X: Floats
-    kept: Bools | None = None  # (n,) rows of X; None: all rows
-
-    def kept_rows(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Return columns of n rows without those that are not in X."""
-        if self.kept is None:
-            return columns
-        return {name: values[self.kept] for name, values in columns.items()}
+    kept: Bools | None  # (n,) rows of X; None: all rows
 
 
 @dataclass(frozen=True)
 class Views:
-    """Tables (n, p_v) of features of the same n rows, their ids, and the names of all columns."""
+    """Tables (n, p_v) of features of the same n rows, the names of their columns, and the ids."""
 
     ids: dict[str, Any]
     views: dict[str, Floats]
-    names: list[str]
+    names: dict[str, list[str]]
 
 
 def read_input(path: Path) -> Table:
@@ -147,24 +141,36 @@ def read_features(
         if set(names) <= set(table.columns):
             _explain(table, names)
         raise error
-    return Features(id_values, tested, names, X if kept is None else X[kept], kept)
+    if kept is not None:
+        X, tested = X[kept], {name: values[kept] for name, values in tested.items()}
+    return Features(id_values, tested, names, X, kept)
 
 
 def read_views(
-    paths: Sequence[Path], ids: Sequence[str], *, impute: str | None, decimal_comma: bool
+    paths: Sequence[Path],
+    ids: Sequence[str],
+    columns: Iterable[list[str] | None] = (),
+    *,
+    impute: str | None,
+    decimal_comma: bool,
 ) -> Views:
     """Return the features of several tables about the same rows, in the order of the first one.
 
-    Rows are matched by the ids if both tables have them, and otherwise by their order.
+    Rows are matched by the ids if both tables have them, and otherwise by their order. ``columns``
+    are those to read of each table; without them, all but the ids.
     """
     if impute == "drop":
         raise InvalidParameterError("--impute drop works with one table; use --impute median")
-    first = read_features(paths[0], ids, None, impute=impute, decimal_comma=decimal_comma)
-    tables = [first.X]
-    names = [f"{paths[0].stem}: {name}" for name in first.names]
+    stems = [path.stem for path in paths]
+    keys_of_views = stems if len(set(stems)) == len(stems) else list(map(str, paths))
+    views, names = {}, {}
+    reads = [
+        read_features(path, ids, used, impute=impute, decimal_comma=decimal_comma)
+        for path, used in zip(paths, list(columns) or [None] * len(paths), strict=True)
+    ]
+    first, *_ = reads
     rows = list(zip(*(column.tolist() for column in first.ids.values()), strict=True))
-    for path in paths[1:]:
-        read = read_features(path, ids, None, impute=impute, decimal_comma=decimal_comma)
+    for view, path, read in zip(keys_of_views, paths, reads, strict=True):
         keys = list(zip(*(column.tolist() for column in read.ids.values()), strict=True))
         if len(read.X) != len(first.X):
             raise TableError(
@@ -181,11 +187,8 @@ def read_views(
                     f"{path} has {what}, unlike {paths[0]}; views describe the same rows"
                 )
             order = [place[key] for key in rows]
-        tables.append(read.X[order])
-        names += [f"{path.stem}: {name}" for name in read.names]
-    stems = [path.stem for path in paths]
-    keys_of_views = stems if len(set(stems)) == len(stems) else list(map(str, paths))
-    return Views(first.ids, dict(zip(keys_of_views, tables, strict=True)), names)
+        views[view], names[view] = read.X[order], read.names
+    return Views(first.ids, views, names)
 
 
 def warn_of_units(X: Floats, names: Sequence[str]) -> None:
@@ -306,8 +309,8 @@ def find_ids(
 
     n = table.n_rows
 
-    def holds_only(name: str, pattern: str) -> bool:
-        return table.holds_only(name, f"{pattern}|^({'|'.join(MISSING_TEXTS)})$")
+    def holds_only(name: str, *patterns: str) -> bool:
+        return table.holds_only(name, "|".join((*patterns, f"^({'|'.join(MISSING_TEXTS)})$")))
 
     def is_text(name: str) -> bool:
         """Return whether a column is text: labels such as 007 are, features such as 007 are not."""
@@ -315,16 +318,15 @@ def find_ids(
 
     def may_be_id(name: str) -> bool:
         """Return whether different values are an id rather than labels or a feature."""
-        if holds_only(name, NUMBER_PATTERN) and not holds_only(name, r"^[+-]?[0-9]+$"):
+        is_number = holds_only(name, NUMBER_PATTERN, _DECIMAL_COMMA)
+        if is_number and not holds_only(name, r"^[+-]?[0-9]+$"):
             return False  # a measurement: numbers, some with a fraction or an exponent
         if _is_named_like_id(name):
             return True
         if is_text(name):
             return n >= _FEWEST_TEXTS
-        if n < FEWEST_ROWS:
-            return False
-        if use == "labels":
-            return True
+        if n < FEWEST_ROWS or use == "labels":
+            return n >= FEWEST_ROWS
         # Features often have a different number in every row, but rarely without a gap.
         if not holds_only(name, r"^-?[0-9]{1,18}$"):
             return False

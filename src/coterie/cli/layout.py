@@ -90,7 +90,10 @@ def print_indented(console: Console, content: RenderableType, *, above: int = 1)
 
     before = console.width
     if isinstance(content, Table) and _GAP + _width(content, broken=False) > before:
-        _break_headings(content)
+        for column in content.columns:
+            if column.justify == "right":  # the figures stay in one line, their heading need not
+                column.no_wrap = True
+                column.header = str(column.header).replace(" ", "\n")
         console.width = max(before, _GAP + _width(content, broken=True))
     console.print(Padding(content, (above, 0, 1, _GAP), expand=False), crop=False)
     console.width = before
@@ -166,14 +169,6 @@ def sentence(reason: str) -> str:
 def one_line(text: object) -> str:
     r"""Return the text on one line, with control characters made visible."""
     return visible(str(text)).translate(_BREAKS)
-
-
-def _break_headings(table: Table) -> None:
-    """Let headings of figures take several lines, and keep the figures in one."""
-    for column in table.columns:
-        if column.justify == "right":
-            column.no_wrap = True
-            column.header = str(column.header).replace(" ", "\n")
 
 
 def _width(table: Table, *, broken: bool) -> int:

@@ -106,6 +106,12 @@ def result_columns(
     return {"label": labels, **named, "confidence": confidence}
 
 
+def index_of(ids: Mapping[str, Any], kept: Bools | None = None) -> list[tuple[Any, ...]] | None:
+    """Return the ids of the ``kept`` rows, several columns making one name; None without ids."""
+    columns = [(v if kept is None else v[kept]).tolist() for v in ids.values()]
+    return list(zip(*columns, strict=True)) or None
+
+
 @dataclass(frozen=True)
 class Outputs:
     """Paths of the requested outputs: table of labels and confidences, picture, model, report."""
@@ -205,12 +211,13 @@ class Outputs:
         if self.report is not None:
             from coterie.inspection.report.consensus_page import consensus_contents, render_report
 
-            # several id columns make one name
-            parts = [(v if kept is None else v[kept]).tolist() for v in ids.values()]
-            index = list(zip(*parts, strict=True)) or None
             X, feature_names = features or (None, None)
             contents = consensus_contents(
-                estimator, X, feature_names=feature_names, names=names, index=index
+                estimator,
+                X,
+                feature_names=feature_names,
+                names=names,
+                index=index_of(ids, kept),
             )
             page = render_report(contents)
         columns = result_columns(estimator, estimator.labels_, estimator.confidence_, kept)

@@ -78,7 +78,9 @@ def predict(
         X: Any
         kept = None
         if hasattr(estimator, "view_names_"):
-            read = read_views(tables, ids, **cells)
+            # only a model of the program has the names of its columns
+            columns_of = getattr(estimator, "view_columns_", {}).values()
+            read = read_views(tables, ids, columns_of, **cells)
             id_values, X = read.ids, dict(zip(views, read.views.values(), strict=True))
         elif hasattr(estimator, "consensus_"):
             names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]

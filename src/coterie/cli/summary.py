@@ -126,7 +126,7 @@ def _camp_table(camps: Sequence[CampFacts]) -> Table:
         table.add_row(
             str(camp.camp),
             str(size),
-            f"{camp.mean_agreement:.2f}",
+            f"{camp.mean_agreement:z.2f}",
             Text(vote, "green") if camp.decides else Text("ignored", "yellow"),
             Text.assemble(members, (weak, "yellow")),
         )
