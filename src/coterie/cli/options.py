@@ -114,7 +114,7 @@ Engine = Annotated[
         "--engine",
         metavar="URL",
         help="Where to process the table: duckdb://, pyspark://HOST:PORT, "
-        "postgres://HOST/DB, or none for memory.",
+        "postgres://HOST/DB. By default in memory.",
     ),
 ]
 MemoryLimit = Annotated[

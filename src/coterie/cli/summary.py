@@ -25,8 +25,8 @@ _MOST_MEMBERS = 12
 class Run:
     """The facts about a consensus, and what the program adds to them.
 
-    ``engine`` is the run of an engine as values for JSON, with its ``url``, why it was ``chosen``,
-    and its ``cost`` in words. ``views`` are the agreement of the runs of a view with the consensus,
+    ``engine`` is the run of an engine as values for JSON, with its ``url``, and ``cost`` its cost
+    in words. ``views`` are the agreement of the runs of a view with the consensus,
     and the share of them that vote.
     """
 
@@ -99,8 +99,7 @@ def print_summary(run: Run) -> None:
 
 def _engine_in_words(run: dict[str, Any]) -> str:
     """Describe the engine, the path that was taken, and why."""
-    chosen = f" (chosen because {run['chosen']})" if run["chosen"] else ""
-    text = f"{run['url']}{chosen}, {run['path']} path: {run['reason']}"
+    text = f"{run['url']}, {run['path']} path: {run['reason']}"
     if run["sweeps"]:
         text += f"; {counted(run['tuples_fitted'], 'tuple')} fitted, then "
         text += counted(len(run["sweeps"]), "sweep") + " over all rows"
