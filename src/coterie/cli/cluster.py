@@ -10,7 +10,6 @@ import typer
 
 from coterie.cli import options
 from coterie.cli.inputs import (
-    Views,
     factors_in,
     read_features,
     read_views,
@@ -161,43 +160,30 @@ def cluster(
             from coterie.estimators.clusterer import ConsensusClusterer
             from coterie.estimators.view_clusterer import MultiViewClusterer
 
+            if not standardize and not distances:
+                for table in read.views.values() or [read]:
+                    warn_of_units(table.X, table.names)
+            # With names, predict can find the columns of the fit.
             estimator: Any
-            if isinstance(read, Views):
-                if not standardize:
-                    for view, X in read.views.items():
-                        warn_of_units(X, read.names[view])
-                estimator = MultiViewClusterer(**settings).fit(read.views)
-                P = np.hstack([runs.labels for runs in estimator.ensembles_.values()])
-                names = [
-                    f"{view}: {run}"
-                    for view, runs in estimator.ensembles_.items()
-                    for run in runs.names
-                ]
-                described: tuple[Any, list[str]] | None
-                described_by = [f"{v}: {name}" for v, of_v in read.names.items() for name in of_v]
-                described, kept = (np.hstack(list(read.views.values())), described_by), None
-                # With names, predict can find the columns of the fit.
-                estimator.view_columns_ = read.names
-                factor_values: dict[str, Any] = {}
+            if views:
+                estimator = MultiViewClusterer(**settings)
+                estimator.fit({view: table.X for view, table in read.views.items()})
+                estimator.view_columns_ = {view: one.names for view, one in read.views.items()}
             else:
                 metric = "precomputed" if distances else "euclidean"
-                if not standardize and not distances:
-                    warn_of_units(read.X, read.names)
                 estimator = ConsensusClusterer(metric=metric, **settings).fit(read.X)
                 estimator.feature_names_in_ = np.array(read.names, dtype=object)
-                P, names = estimator.ensemble_.labels, list(estimator.ensemble_.names)
-                described, kept = (None if distances else (read.X, read.names)), read.kept
-                factor_values = read.factors
             estimator.set_params(verbose=False)
         seconds = time.perf_counter() - started
-        outputs.write_consensus(estimator, P, names, read.ids, described, kept)
-        tests = run_factor_tests(estimator.labels_, factor_values, seed, coded)
+        described = None if distances else (read.X, read.names)
+        outputs.write_consensus(estimator, read.ids, features=described, kept=read.kept)
+        tests = run_factor_tests(estimator.labels_, read.factors, seed, coded)
     from coterie.consensus.results import consensus_facts
 
     agreement = getattr(estimator, "view_agreement_", None)
     run = Run(
         ", ".join(map(input_name, features)),
-        consensus_facts(estimator, names, method=method, find_dissent=False),
+        consensus_facts(estimator, method=method, find_dissent=False),
         seconds,
         outputs.written,
         notes,

@@ -147,10 +147,10 @@ def consensus(
             id_values, factor_values, P = read_labels(Path(labels), ids, column_names, tested)
             estimator = chosen.make(n_clusters, seed, **settings).fit(P)
             seconds = time.perf_counter() - started
-            outputs.write_consensus(estimator, P, P.names, id_values)
+            outputs.write_consensus(estimator, id_values, P=P)
             run = Run(
                 input_name(labels),
-                consensus_facts(estimator, P.names, method=method, find_dissent=False),
+                consensus_facts(estimator, method=method, find_dissent=False),
                 seconds,
                 outputs.written,
                 notes,

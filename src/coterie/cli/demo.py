@@ -79,13 +79,12 @@ def demo(
             estimator = ConsensusClusterer(n_partitions=16, standardize=True, random_state=seed)
             estimator.fit(X)
             estimator.feature_names_in_ = np.array(_COLUMNS, dtype=object)
-        runs = estimator.ensemble_
-        outputs.write_consensus(estimator, runs.labels, runs.names, {"shop": names}, (X, _COLUMNS))
+        outputs.write_consensus(estimator, {"shop": names}, features=(X, _COLUMNS))
     least = np.argsort(estimator.confidence_, kind="stable")[:3]
     of_kind = np.bincount(kinds, minlength=len(_KINDS)).tolist()
     run = Run(
         str(features),
-        consensus_facts(estimator, list(runs.names)),
+        consensus_facts(estimator),
         time.perf_counter() - started,
         {"features": str(features), **outputs.written},
         notes,

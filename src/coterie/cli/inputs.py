@@ -9,7 +9,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ import typer
 
 from coterie.cli import options
 from coterie.cli.layout import counted
-from coterie.cli.outputs import RESULT_COLUMNS, input_name, is_stream
+from coterie.cli.outputs import RESULT_COLUMNS, index_of, input_name, is_stream
 from coterie.errors import (
     CoterieWarning,
     InvalidLabelsError,
@@ -52,16 +52,8 @@ class Features:
     factors: dict[str, Any]
     names: list[str]
     X: Floats
-    kept: Bools | None  # (n,) rows of X; None: all rows
-
-
-@dataclass(frozen=True)
-class Views:
-    """Tables (n, p_v) of features of the same n rows, the names of their columns, and the ids."""
-
-    ids: dict[str, Any]
-    views: dict[str, Floats]
-    names: dict[str, list[str]]
+    kept: Bools | None = None  # (n,) rows of X; None: all rows
+    views: dict[str, Features] = field(default_factory=dict)  # tables whose columns are those of X
 
 
 def read_input(path: Path) -> Table:
@@ -153,7 +145,7 @@ def read_views(
     *,
     impute: str | None,
     decimal_comma: bool,
-) -> Views:
+) -> Features:
     """Return the features of several tables about the same rows, in the order of the first one.
 
     Rows are matched by the ids if both tables have them, and otherwise by their order. ``columns``
@@ -161,23 +153,23 @@ def read_views(
     """
     if impute == "drop":
         raise InvalidParameterError("--impute drop works with one table; use --impute median")
+    import numpy as np
+
     stems = [path.stem for path in paths]
     keys_of_views = stems if len(set(stems)) == len(stems) else list(map(str, paths))
-    views, names = {}, {}
     reads = [
         read_features(path, ids, used, impute=impute, decimal_comma=decimal_comma)
         for path, used in zip(paths, list(columns) or [None] * len(paths), strict=True)
     ]
-    first, *_ = reads
-    rows = list(zip(*(column.tolist() for column in first.ids.values()), strict=True))
+    first, views = reads[0], {}
+    rows = index_of(first.ids)
     for view, path, read in zip(keys_of_views, paths, reads, strict=True):
-        keys = list(zip(*(column.tolist() for column in read.ids.values()), strict=True))
+        keys = index_of(read.ids)
         if len(read.X) != len(first.X):
             raise TableError(
                 f"{path} has {len(read.X):,} rows, and {paths[0]} has {len(first.X):,}; views "
                 "describe the same rows"
             )
-        order: Any = slice(None)
         if keys and rows and keys != rows:
             place = {key: row for row, key in enumerate(keys)}
             unknown = [key for key in rows if key not in place]
@@ -186,9 +178,11 @@ def read_views(
                 raise TableError(
                     f"{path} has {what}, unlike {paths[0]}; views describe the same rows"
                 )
-            order = [place[key] for key in rows]
-        views[view], names[view] = read.X[order], read.names
-    return Views(first.ids, views, names)
+            read = replace(read, X=read.X[[place[key] for key in rows]])  # noqa: PLW2901
+        views[view] = read
+    names = [f"{view}: {name}" for view, read in views.items() for name in read.names]
+    X = np.hstack([read.X for read in views.values()])
+    return Features(first.ids, {}, names, X, views=views)
 
 
 def warn_of_units(X: Floats, names: Sequence[str]) -> None:

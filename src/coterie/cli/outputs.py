@@ -184,41 +184,40 @@ class Outputs:
     def write_consensus(
         self,
         estimator: Any,
-        P: Any,
-        names: Sequence[str],
         ids: Mapping[str, Any],
+        *,
+        P: Any = None,
         features: tuple[Any, Sequence[str]] | None = None,
         kept: Bools | None = None,
     ) -> None:
-        """Write a fitted consensus function, or a clusterer with one as ``consensus_``.
+        """Write a consensus function that was fitted on P (n, V), or a clusterer with its own runs.
 
-        It was fitted on the partitions P (n, V) with V names; ``ids`` are columns of length n. The
-        report compares the clusters by the ``features`` (n, p) and their names, if given. With
-        ``kept`` (n₀,), the ids are of n₀ rows, of which n were clustered; the others get label −1.
+        ``ids`` are columns of length n. The report compares the clusters by the ``features`` (n, p)
+        and their names, if given. With ``kept`` (n₀,), the ids are of n₀ rows, of which n were
+        clustered; the others get label −1.
         """
         figure = page = None
         if self.picture is not None:
             import matplotlib.pyplot as plt
+            import numpy as np
 
             from coterie.inspection.displays import CoassociationDisplay, PartitionAgreementDisplay
 
             consensus = getattr(estimator, "consensus_", estimator)
+            if P is None:
+                runs = getattr(estimator, "ensembles_", None) or {"": estimator.ensemble_}
+                P = np.hstack([one.labels for one in runs.values()])
             figure, (left, right) = plt.subplots(
                 1, 2, figsize=(14, 5.6), layout="constrained", width_ratios=(1, 1.3)
             )
             CoassociationDisplay.from_estimator(consensus, P, random_state=0, ax=left)
-            PartitionAgreementDisplay.from_estimator(consensus, names, ax=right)
+            PartitionAgreementDisplay.from_estimator(consensus, ax=right)
         if self.report is not None:
             from coterie.inspection.report.consensus_page import consensus_contents, render_report
 
             X, feature_names = features or (None, None)
-            contents = consensus_contents(
-                estimator,
-                X,
-                feature_names=feature_names,
-                names=names,
-                index=index_of(ids, kept),
-            )
+            index = index_of(ids, kept)
+            contents = consensus_contents(estimator, X, feature_names=feature_names, index=index)
             page = render_report(contents)
         columns = result_columns(estimator, estimator.labels_, estimator.confidence_, kept)
         self.write({**ids, **columns}, estimator, figure, page)
