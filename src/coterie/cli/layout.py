@@ -72,11 +72,8 @@ def stdout_console() -> Console:
 
 
 def print_heading(console: Console, name: object, rest: str, style: str = "bold") -> None:
-    """Print a name in bold, followed by what it is; a long name is not broken."""
-    from rich.text import Text
-
-    text = Text.assemble((one_line(name), style), rest)
-    console.print(text, overflow="ignore", crop=False)
+    """Print a name in bold, followed by what it is."""
+    _print_unbroken(console, (one_line(name), style), rest)
 
 
 def print_indented(console: Console, content: RenderableType, *, above: int = 1) -> None:
@@ -124,8 +121,7 @@ def print_files(console: Console, paths: Iterable[object]) -> None:
 def print_written(console: Console, written: Mapping[str, str]) -> None:
     """Print which outputs were written."""
     if written:
-        names = ", ".join(map(one_line, written.values()))
-        console.print(f"Wrote {names}", overflow="ignore", crop=False)
+        _print_unbroken(console, "Wrote " + ", ".join(map(one_line, written.values())))
     else:
         console.print("Nothing was written; add -o FILE to keep the labels.", style="dim")
 
@@ -169,6 +165,14 @@ def sentence(reason: str) -> str:
 def one_line(text: object) -> str:
     r"""Return the text on one line, with control characters made visible."""
     return visible(str(text)).translate(_BREAKS)
+
+
+def _print_unbroken(console: Console, *parts: str | tuple[str, str]) -> None:
+    """Print a text, on one line if it has a path too long for a line, which can then be copied."""
+    from rich.text import Text
+
+    text = Text.assemble(*parts)
+    console.print(text, soft_wrap=max(map(len, text.plain.split())) > console.width)
 
 
 def _width(table: Table, *, broken: bool) -> int:
