@@ -20,7 +20,6 @@ from sklearn.cluster import KMeans
 
 from coterie import RobustConsensus
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
-from coterie.ads.forecasts.model_checks import check_model
 from coterie.errors import InvalidParameterError, ModelFileError
 from coterie.models import load_model, save_model
 from fitted_models import small_model
@@ -60,14 +59,13 @@ def make() -> Target:
 
 
 def check(given: ModelText) -> str:
-    """Load a file; a market that passes the checks of the service must give forecasts."""
+    """Load a file; a market that is not refused must give forecasts."""
     path = own_folder() / "model.coterie"
     path.write_bytes(_forged(given.base, given.content) if given.forged else given.content)
     if given.base:
         load_model(path)
         return "loaded"
     model = load_market(path)
-    check_model(model)
     assert isinstance(model, FittedMarket)
     found = model.forecast(str(model.advertisers_[0]), 2.5)
     json.dumps(found.as_dict(), allow_nan=False)

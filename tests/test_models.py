@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 from sklearn.base import BaseEstimator
 from sklearn.cluster import DBSCAN, KMeans
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from coterie import RobustConsensus, load_model, models, planted_partitions, save_model
 from coterie.ads.segments.text_vectors import TextVectors
@@ -78,6 +77,9 @@ INDEXES = {
     "times": pd.date_range("2026-03-01", periods=3, unit="s"),
     "spans": pd.timedelta_range("1 day", periods=3),
     "range": pd.RangeIndex(5, 8),
+    "zoned times": pd.date_range("2026-03-01", periods=2, tz="Europe/Berlin"),
+    "periods": pd.period_range("2026-03", periods=2, freq="M"),
+    "intervals": pd.interval_range(0, 2),
     "levels": pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["city", None]),
 }
 
@@ -237,32 +239,14 @@ def test_all_that_fitting_sets_comes_back(name):
     assert_same(kept, vars(there_and_back(estimator)))
 
 
-@pytest.mark.parametrize("kind", [StandardScaler, MinMaxScaler])
-def test_sklearn_estimators_come_back(kind):
-    """A fitted scaler keeps its transform."""
-    scaler = kind().fit(X)
-    np.testing.assert_array_equal(scaler.transform(X), there_and_back(scaler).transform(X))
-
-
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_a_pandas_index_is_restored(index):
-    """Values, levels and names of an index of numbers, texts and times are restored."""
+    """Values, levels and names of numbers, texts and times; other values become texts."""
     restored = there_and_back(index)
-    assert restored.equals(index) and list(restored.names) == list(index.names)
-
-
-@pytest.mark.parametrize(
-    "index",
-    [
-        pd.date_range("2026-03-01", periods=2, tz="Europe/Berlin"),
-        pd.period_range("2026-03", periods=2, freq="M"),
-        pd.interval_range(0, 2),
-    ],
-    ids=["zoned times", "periods", "intervals"],
-)
-def test_other_index_values_become_texts(index):
-    """Values that have no form in JSON are stored as their texts."""
-    assert there_and_back(index).tolist() == [str(value) for value in index]
+    if not restored.equals(index):
+        assert restored.tolist() == [str(value) for value in index]
+        assert isinstance(index[0], pd.Timestamp | pd.Period | pd.Interval)
+    assert list(restored.names) == list(index.names)
 
 
 def test_an_index_can_be_read_without_pandas(monkeypatch):
@@ -337,8 +321,8 @@ def test_endless_and_huge_states_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ModelFileError, match="this Holder cannot be stored: its tree has"):
         save_model(holder, tmp_path / "m.coterie")
     for bound, message in {
-        "_MOST_JSON_BYTES": "bytes of lists and texts",
-        "_MOST_MEMBERS": "too many",
+        "_MOST_JSON_BYTES": "it has [0-9,]+ bytes of lists and texts",
+        "_MOST_MEMBERS": "it has [0-9]+ members",
     }.items():
         with monkeypatch.context() as patch:
             patch.setattr(models, bound, 3)
@@ -406,34 +390,36 @@ def test_pipes_are_not_waited_for(use, tmp_path):
         use(pipe)
 
 
-def test_other_versions_and_formats_are_refused(saved):
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"format_version": 99, "coterie": "9.9"}, r"version 99, .*coterie 9\.9.*update coterie"),
+        (
+            {"format_version": 1, "coterie": "0.1"},
+            r"version 1, .*coterie 0\.1.*fit the model again",
+        ),
+        ({"format": "other"}, "its format is 'other'"),
+    ],
+)
+def test_other_versions_and_formats_are_refused(saved, changed, message):
     """The message says to update, or to fit again."""
-    members = members_of(saved)
-    repack(saved, members, format_version=4, coterie="9.9")
-    with pytest.raises(ModelFileError, match=r"version 4, written by coterie 9\.9.*update coterie"):
-        load_model(saved)
-    repack(saved, members, format_version=1, coterie="0.1.0")
-    with pytest.raises(ModelFileError, match=r"version 1, .*coterie 0\.1\.0.*fit the model again"):
-        load_model(saved)
-    repack(saved, members, format="other")
-    with pytest.raises(ModelFileError, match="its format is 'other'"):
+    repack(saved, members_of(saved), **changed)
+    with pytest.raises(ModelFileError, match=message):
         load_model(saved)
 
 
 def test_missing_extra_and_repeated_members_are_refused(saved):
     """The members are the tree and the numbered arrays."""
     members = members_of(saved)
-    repack(saved, {name: part for name, part in members.items() if name != "arrays/0.npy"})
-    with pytest.raises(ModelFileError, match="other members"):
-        load_model(saved)
-    repack(saved, members | {"extra.py": b""})
-    with pytest.raises(ModelFileError, match="other members"):
-        load_model(saved)
-    repack(saved, members)
-    with zipfile.ZipFile(saved, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
-        archive.writestr("arrays/0.npy", members["arrays/0.npy"])
-    with pytest.raises(ModelFileError, match="other members"):
-        load_model(saved)
+    first = members["arrays/0.npy"]
+    missing = {name: part for name, part in members.items() if name != "arrays/0.npy"}
+    for changed, added in ((missing, {}), (members, {"extra.py": b""}), (members, {})):
+        repack(saved, changed | added)
+        if changed | added == members:
+            with zipfile.ZipFile(saved, "a") as archive, pytest.warns(UserWarning, match="Dupl"):
+                archive.writestr("arrays/0.npy", first)
+        with pytest.raises(ModelFileError, match="other members"):
+            load_model(saved)
 
 
 def test_a_verified_checksum_reads_everything(saved):
@@ -480,12 +466,13 @@ def test_forged_trees_are_refused(tree, saved):
     ("tree", "error"),
     [
         ({"$what": 1}, "is not a tag"),
+        ({"$list": [], "$tuple": []}, "too many values"),
         ({"$array": 99}, "index"),
         ({"$object": {"type": "subprocess.Popen", "state": {}}}, "Popen, which .* does not know"),
         ({"$object": {"type": "sklearn.SVC", "state": {}}}, "SVC, which this version"),
         ({"$object": {"type": "Frozen", "state": {"counts": 1}}}, "whose counts is not np.ndarray"),
         ({"$object": {"type": "Frozen", "state": {}}}, "Frozen of another version"),
-        ({"strength": [10**400]}, "an integer of 1,329 bits"),
+        ([[10**400]], "an integer of 1,329 bits"),
         ({"$plain": [[1], {"$array": 0}]}, "lists are 2 deep"),
         ({"$csr": ["csr_array", [1, 2], [{"$array": i} for i in (1, 2, 3)]]}, "ind(ices|ex)"),
     ],
@@ -501,18 +488,19 @@ def test_forged_values_are_refused(tree, error):
 @pytest.mark.parametrize(
     "state",
     [
-        {"counts": {"$array": 0}, "names": ["a"]},
-        {"counts": {"$array": 0}, "names": {"$tuple": []}, "added": "x"},
-        {"counts": {"$array": 0}, "names": {"$tuple": []}, "weights": {"$array": 0}},
+        {"names": ["a"]},
+        {"added": "x"},
+        {"weights": {"$array": 0}},
     ],
 )
 def test_fields_of_records_are_of_their_types(state):
     """A field of another type than its annotation, or an array of another kind, is refused."""
-    good = {"counts": {"$array": 0}, "names": {"$tuple": []}, "added": 1, "later": {"$what": 1}}
+    good = {"counts": {"$array": 0}, "names": {"$tuple": []}, "added": 1, "weights": None}
     arrays = [np.arange(3)]
-    assert StateReader(arrays).decode({"$object": {"type": "Frozen", "state": good}}).added == 1
+    later = good | {"later": {"$what": 1}}  # of another version; it is not read
+    assert StateReader(arrays).decode({"$object": {"type": "Frozen", "state": later}}).added == 1
     with pytest.raises(ModelFileError, match="it holds a Frozen whose"):
-        StateReader(arrays).decode({"$object": {"type": "Frozen", "state": state}})
+        StateReader(arrays).decode({"$object": {"type": "Frozen", "state": good | state}})
 
 
 @pytest.mark.parametrize(
@@ -542,7 +530,7 @@ def test_other_classes_can_be_created_for_a_listed_name():
         StateReader([], {"os.environ": dict}).decode(other)
 
 
-def array_member(header: str, content: bytes, version: bytes = b"\1\0") -> bytes:
+def array_member(header: str, content: bytes, version: bytes) -> bytes:
     """Return the bytes of an npy file with any header."""
     padded = header.ljust(117) + "\n"
     return b"\x93NUMPY" + version + len(padded).to_bytes(2, "little") + padded.encode() + content
@@ -557,22 +545,15 @@ def array_member(header: str, content: bytes, version: bytes = b"\1\0") -> bytes
         ("<f8", "(2,)", bytes(24), "not as large as it claims"),
         ("<f8", "(0,)", bytes(8), "not as large as it claims"),
         ("<f8", "(-2, -1)", bytes(16), "an array of"),
+        ("<f8", "(0,)", b"", "of a form that save_model does not write"),
     ],
 )
 def test_arrays_are_as_large_as_their_members(kind, shape, content, message, saved):
-    """An array of objects, or of another size than its bytes, is refused before it is made."""
+    """An array of objects, of another size or form of file, is refused before it is made."""
     header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
-    repack(saved, members_of(saved) | {"arrays/0.npy": array_member(header, content)})
+    version = b"\2\0" if "of a form" in message else b"\1\0"
+    repack(saved, members_of(saved) | {"arrays/0.npy": array_member(header, content, version)})
     with pytest.raises(ModelFileError, match=rf"damaged.*{message}"):
-        load_model(saved)
-
-
-def test_arrays_of_other_forms_are_refused(saved):
-    """Other versions of npy are refused."""
-    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }"
-    forged = array_member(header, b"", version=b"\2\0")
-    repack(saved, members_of(saved) | {"arrays/0.npy": forged})
-    with pytest.raises(ModelFileError, match="of a form that save_model does not write"):
         load_model(saved)
 
 
@@ -595,7 +576,7 @@ def test_bombs_are_refused(saved, monkeypatch):
     saved.write_bytes(raw)
     for bound, message in {
         "_MOST_BYTES": r"it has [0-9,]+ bytes, and a model file at most",
-        "_MOST_JSON_BYTES": r"tree has [0-9,]+ bytes",
+        "_MOST_JSON_BYTES": r"it has [0-9,]+ bytes of",
         "_MOST_MEMBERS": r"it has \d+ members",
         "_MOST_DIRECTORY_BYTES": r"its directory of members has \d+ bytes",
     }.items():
@@ -621,34 +602,3 @@ def test_arrays_are_not_copied_without_end():
     assert len(StateReader(parts).decode([matrix] * 8)) == 8
     with pytest.raises(ModelFileError, match="more often than save_model does"):
         StateReader(parts).decode([matrix] * 9)
-
-
-def test_outlines_are_checked_before_arrays_are_read(saved):
-    """A check of shapes sees the headers of the arrays while their data is still unread."""
-    save_model(Holder(np.zeros(10_000)).fit(X), saved)
-    member = max(members_of(saved).values(), key=len)
-    saved.write_bytes(saved.read_bytes().replace(member, member[:-1] + b"!"))
-    shapes = []
-
-    def check(outline):
-        shapes.append(outline.kmeans_.cluster_centers_.shape)
-        raise ModelFileError("these shapes do not fit")
-
-    with pytest.raises(ModelFileError, match=r"m\.coterie: these shapes do not fit"):
-        load_model(saved, check_outline=check)
-    assert shapes == [(2, 4)]
-    with pytest.raises(ModelFileError, match="damaged"):
-        load_model(saved, check_outline=lambda _: None)
-
-
-def test_outlines_have_shapes_and_no_numbers():
-    """Before the arrays are read, an object has everything but their numbers."""
-    texts = np.array([["a", "b"]], dtype=object)
-    value = Holder([np.ones((3, 2)), sp.csr_array(np.eye(3)), INDEXES["texts"], texts, (4, "a")])
-    writer = StateWriter()
-    tree = writer.encode(value, "value")
-    huge = [np.broadcast_to(np.zeros((), a.dtype), (10**9, *a.shape)) for a in writer.arrays]
-    array, matrix, index, texts, rest = StateReader(huge, has_data=False).decode(tree).value
-    assert (array.shape, array.dtype) == ((10**9, 3, 2), np.float64)
-    assert (matrix.shape, matrix.data.shape) == ((3, 3), (10**9, 3))
-    assert (index, texts.shape, texts.dtype.kind, rest) == (None, (1, 2), "O", (4, "a"))

@@ -42,7 +42,7 @@ def test_shell_example_writes_the_consensus(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "4 of 5 partitions agree; 1 dissents (emma)" in " ".join(done.stdout.split())
+    assert "4 of 5 partitions agree; 1 dissenter (emma)" in " ".join(done.stdout.split())
     with (tmp_path / "consensus.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["name", "label", "confidence"]

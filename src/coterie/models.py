@@ -4,14 +4,14 @@ A model is a tree of objects of registered classes, arrays and JSON values. Its 
 archive, usually named ``*.coterie``, with uncompressed members:
 
 =====================  =====================================================================
-``model.json``         format, versions, and the tree; what JSON lacks is an object in it with
-                       one key that begins with $
+``model.json``         format, versions, and the tree; each object of JSON in it has one key,
+                       which begins with $ and says what the value is
 ``arrays/0.npy`` …     the arrays that the tree refers to
 =====================  =====================================================================
 
 The checksums of the archive detect damage, not forgery. A forged file can only hold other numbers
 and texts in the classes of :data:`STORABLE_TYPES`: no constructor and no other code runs. Sizes are
-bounded before anything is read, in this order: directory, tree, headers of the arrays, arrays.
+bounded before anything is read: those of the directory, the tree, and each array.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ import types
 import typing
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,65 +43,47 @@ from coterie.arrays import AnyArray
 from coterie.errors import CoterieWarning, ModelFileError
 from coterie.runtime.atomic_files import atomic_file
 
-#: The types that a model file may hold: the stable name in files, and where the class is now.
-#: Classes and modules may move and change names; the names on the left never change.
+#: The types that a model file may hold: the name in files, and the module and name of the class.
 STORABLE_TYPES = {
-    "RobustConsensus": "coterie.consensus.robust:RobustConsensus",
-    "L2Consensus": "coterie.consensus:L2Consensus",
-    "OneHotKMeans": "coterie.consensus:OneHotKMeans",
-    "KMeansConsensus": "coterie.consensus:KMeansConsensus",
-    "CSPA": "coterie.consensus:CSPA",
-    "HGPA": "coterie.consensus:HGPA",
-    "MCLA": "coterie.consensus:MCLA",
-    "HBGF": "coterie.consensus:HBGF",
-    "NMFConsensus": "coterie.consensus:NMFConsensus",
-    "WeightedConsensus": "coterie.consensus:WeightedConsensus",
-    "KLConsensus": "coterie.consensus:KLConsensus",
-    "CorrelationConsensus": "coterie.consensus:CorrelationConsensus",
-    "EvidenceAccumulation": "coterie.consensus:EvidenceAccumulation",
-    "LocallyWeightedConsensus": "coterie.consensus:LocallyWeightedConsensus",
-    "PropagatedConsensus": "coterie.consensus:PropagatedConsensus",
-    "ConsensusClusterer": "coterie.estimators.clusterer:ConsensusClusterer",
-    "MultiViewClusterer": "coterie.estimators.view_clusterer:MultiViewClusterer",
-    "SpectralView": "coterie.multiview:SpectralView",
-    "ConcatenatedSpectral": "coterie.multiview:ConcatenatedSpectral",
-    "MultiViewKMeans": "coterie.multiview:MultiViewKMeans",
-    "MultiViewAffinityPropagation": "coterie.multiview:MultiViewAffinityPropagation",
-    "LowRankConsensus": "coterie.multiview:LowRankConsensus",
-    "Scaling": "coterie.ensembles.scalings:Scaling",
-    "DistanceEmbedding": "coterie.ensembles.scalings:DistanceEmbedding",
-    "Ensemble": "coterie.ensembles.generate:Ensemble",
-    "CentroidMember": "coterie.ensembles.members:CentroidMember",
-    "SpectralMember": "coterie.ensembles.members:SpectralMember",
-    "MixtureMember": "coterie.ensembles.members:MixtureMember",
-    "NearestRowMember": "coterie.ensembles.members:NearestRowMember",
-    "EstimatorMember": "coterie.ensembles.members:EstimatorMember",
-    "LabelMatrix": "coterie.labels.encode:LabelMatrix",
-    "Memberships": "coterie.labels.soft:Memberships",
-    "LabelTuples": "coterie.labels.tuples:LabelTuples",
-    "ClusterTables": "coterie.counts.cluster_tables:ClusterTables",
-    "KChoice": "coterie.consensus.choice_of_k:KChoice",
-    "Dissent": "coterie.consensus.camps:Dissent",
-    "AdForecaster": "coterie.ads.fitting.forecaster:AdForecaster",
-    "Choice": "coterie.ads.forecasts.fitted_market:Choice",
-    "Calibration": "coterie.ads.forecasts.calibration:Calibration",
-    "DayLevels": "coterie.ads.curves.day_levels:DayLevels",
-    "StoredDays": "coterie.ads.histograms.stored_days:StoredDays",
-    "StoredTargets": "coterie.ads.histograms.target_counts:StoredTargets",
-    "SegmentProfile": "coterie.ads.segments.segment_profiles:SegmentProfile",
-    "Supply": "coterie.ads.curves.supply:Supply",
-    "TargetEffects": "coterie.ads.targets.target_effects:TargetEffects",
-    "TextView": "coterie.ads.segments.text_view:TextView",
-    "ViewAgreement": "coterie.ads.segments.view_agreement:ViewAgreement",
-    "sklearn.KMeans": "sklearn.cluster:KMeans",
-    "sklearn.MiniBatchKMeans": "sklearn.cluster:MiniBatchKMeans",
-    "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
-    "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
+    f"sklearn.{name}" if module.startswith("sklearn.") else name: f"{module}:{name}"
+    for module, names in {
+        "coterie.consensus.robust": "RobustConsensus",
+        "coterie.consensus": "L2Consensus OneHotKMeans KMeansConsensus CSPA HGPA MCLA HBGF "
+        "NMFConsensus WeightedConsensus KLConsensus CorrelationConsensus "
+        "EvidenceAccumulation LocallyWeightedConsensus PropagatedConsensus",
+        "coterie.estimators.clusterer": "ConsensusClusterer",
+        "coterie.estimators.view_clusterer": "MultiViewClusterer",
+        "coterie.multiview": "SpectralView ConcatenatedSpectral MultiViewKMeans "
+        "MultiViewAffinityPropagation LowRankConsensus",
+        "coterie.ensembles.scalings": "Scaling DistanceEmbedding",
+        "coterie.ensembles.generate": "Ensemble",
+        "coterie.ensembles.members": "CentroidMember SpectralMember MixtureMember "
+        "NearestRowMember EstimatorMember",
+        "coterie.labels.encode": "LabelMatrix",
+        "coterie.labels.soft": "Memberships",
+        "coterie.labels.tuples": "LabelTuples",
+        "coterie.counts.cluster_tables": "ClusterTables",
+        "coterie.consensus.choice_of_k": "KChoice",
+        "coterie.consensus.camps": "Dissent",
+        "coterie.ads.fitting.forecaster": "AdForecaster",
+        "coterie.ads.forecasts.fitted_market": "Choice",
+        "coterie.ads.forecasts.calibration": "Calibration",
+        "coterie.ads.curves.day_levels": "DayLevels",
+        "coterie.ads.histograms.stored_days": "StoredDays",
+        "coterie.ads.histograms.target_counts": "StoredTargets",
+        "coterie.ads.segments.segment_profiles": "SegmentProfile",
+        "coterie.ads.curves.supply": "Supply",
+        "coterie.ads.targets.target_effects": "TargetEffects",
+        "coterie.ads.segments.text_view": "TextView",
+        "coterie.ads.segments.view_agreement": "ViewAgreement",
+        "sklearn.cluster": "KMeans MiniBatchKMeans",
+        "sklearn.preprocessing": "MinMaxScaler StandardScaler",
+    }.items()
+    for name in names.split()
 }
 
-_FORMAT, _FORMAT_VERSION, _TREE = "coterie-model", 3, "model.json"
-_PART_BYTES = 1 << 20
-#: Of the file, of one JSON member, of the directory of members, and how many members there are.
+_FORMAT, _FORMAT_VERSION, _TREE = "coterie-model", 4, "model.json"
+#: Of the file, of its tree, of the directory of members, and how many members there are.
 _MOST_BYTES, _MOST_JSON_BYTES = 1 << 34, 1 << 26
 _MOST_DIRECTORY_BYTES, _MOST_MEMBERS = 1 << 24, 100_000
 #: Of a JSON tree: values and names in all, and lists or objects within each other.
@@ -167,19 +149,14 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
             "model": writer.encode(estimator, "estimator"),
         }
         tree = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+        _refuse_large_parts(len(tree), 1 + len(writer.arrays))
+        _refuse_large_tree(tree)
+    except ModelFileError:
+        raise
     except RecursionError as error:
         raise ModelFileError(f"this {name} holds itself, or is nested too deep to store") from error
-    if len(tree) > _MOST_JSON_BYTES:
-        raise ModelFileError(
-            f"this {name} has {len(tree):,} bytes of lists and texts, and a model file can hold "
-            f"{_MOST_JSON_BYTES:,}; keep them in arrays"
-        )
-    try:
-        _refuse_large_tree(tree)
     except ValueError as error:
         raise ModelFileError(f"this {name} cannot be stored: {error}") from error
-    if len(writer.arrays) >= _MOST_MEMBERS:
-        raise ModelFileError(f"this {name} has {len(writer.arrays):,} arrays, which is too many")
     with atomic_file(path) as unfinished, zipfile.ZipFile(unfinished, "w") as archive:
         # a ZipInfo has no time stamp
         archive.writestr(zipfile.ZipInfo(_TREE), tree)
@@ -189,12 +166,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
             archive.writestr(zipfile.ZipInfo(f"arrays/{number}.npy"), stored.getbuffer())
 
 
-def load_model(
-    path: str | os.PathLike[str],
-    *,
-    classes: Mapping[str, type] | None = None,
-    check_outline: Callable[[Any], None] | None = None,
-) -> Any:
+def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | None = None) -> Any:
     """Read a fitted estimator from a file of :func:`save_model`.
 
     Parameters
@@ -202,9 +174,6 @@ def load_model(
     path : path-like
     classes : mapping of str to type, optional
         Classes to create for some of the listed names instead of those listed.
-    check_outline : callable, optional
-        Called before the arrays are read, with the estimator whose arrays have shapes and types but
-        no numbers; it raises a ModelFileError if the shapes of the arrays do not fit each other.
 
     Returns
     -------
@@ -233,8 +202,8 @@ def load_model(
     with _archive_at(path) as archive:
         names = [f"arrays/{number}.npy" for number in range(len(archive.namelist()) - 1)]
         if sorted(archive.namelist()) != sorted([_TREE, *names]):
-            raise ModelFileError(_damaged("it has other members than save_model writes"))
-        text = _member(archive, _TREE)
+            raise ValueError("it has other members than save_model writes")
+        text = archive.read(_TREE)
         _refuse_large_tree(text)
         content: dict[str, Any] = json.loads(text)
         if content["format"] != _FORMAT:
@@ -247,12 +216,7 @@ def load_model(
                 f"{_brief(content['coterie'])}, and this version of coterie reads "
                 f"{_FORMAT_VERSION}; {advice}"
             )
-        headers = [_header_of(archive, name) for name in names]
-        if check_outline is not None:
-            outlines = [np.broadcast_to(np.zeros((), h.dtype), h.shape) for h in headers]
-            check_outline(StateReader(outlines, classes, has_data=False).decode(content["model"]))
-        arrays = [h.array(_member(archive, n)) for h, n in zip(headers, names, strict=True)]
-        reader = StateReader(arrays, classes)
+        reader = StateReader([_array_in(archive, name) for name in names], classes)
         estimator = reader.decode(content["model"])
     if any(name.startswith("sklearn.") for name in reader.types):
         import sklearn
@@ -273,9 +237,8 @@ def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) ->
     Only the checksums of the members are read; with ``verified`` all is compared with them.
     """
     with _archive_at(Path(path)) as archive:
-        damaged = archive.testzip() if verified else None
-        if damaged is not None:
-            raise ModelFileError(_damaged(f"the checksum of {_brief(damaged)} does not match"))
+        if verified and (damaged := archive.testzip()) is not None:
+            raise ValueError(f"the checksum of {_brief(damaged)} does not match")
         members = [(one.filename, one.file_size, one.CRC) for one in archive.infolist()]
         return hashlib.sha256(repr(members).encode()).hexdigest()
 
@@ -286,8 +249,8 @@ def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
     def open_nonblocking(name: str, flags: int) -> int:  # not to wait for the writer of a pipe
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
-    file = _BoundedReader(io.FileIO(os.fspath(path), opener=open_nonblocking))
-    try:
+    with contextlib.ExitStack() as unless_good:
+        file = unless_good.enter_context(_BoundedReader(io.FileIO(path, opener=open_nonblocking)))
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFileError("it is not a file but a pipe, a device or the like")
@@ -295,9 +258,7 @@ def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
             raise ModelFileError(
                 f"it has {status.st_size:,} bytes, and a model file at most {_MOST_BYTES:,}"
             )
-    except BaseException:
-        file.close()
-        raise
+        unless_good.pop_all()
     return file
 
 
@@ -309,7 +270,7 @@ class _BoundedReader(io.BufferedReader):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > _MOST_DIRECTORY_BYTES:
-            raise ModelFileError(f"its directory of members has {size:,} bytes")
+            raise ValueError(f"its directory of members has {size:,} bytes")
         return super().read(size)
 
 
@@ -322,22 +283,17 @@ def _archive_at(path: Path) -> Iterator[zipfile.ZipFile]:
                 raise ModelFileError("it is not a model file; create one with save_model")
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
-                tree = next((member for member in members if member.filename == _TREE), None)
-                if len(members) > _MOST_MEMBERS:
-                    raise ModelFileError(_damaged(f"it has {len(members):,} members"))
                 if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                    raise ModelFileError(
-                        _damaged("it has compressed members, and save_model writes none")
-                    )
+                    raise ValueError("it has compressed members, and save_model writes none")
                 # they could need more memory than the file is large
                 if sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
-                    raise ModelFileError(_damaged("its members claim to be larger than the file"))
-                if tree is None:
+                    raise ValueError("its members claim to be larger than the file")
+                sizes = {member.filename: member.file_size for member in members}
+                if _TREE not in sizes:
                     raise ModelFileError(
                         "it is a zip archive, but not a model file; create one with save_model"
                     )
-                if tree.file_size > _MOST_JSON_BYTES:
-                    raise ModelFileError(_damaged(f"its tree has {tree.file_size:,} bytes"))
+                _refuse_large_parts(sizes[_TREE], len(members))
                 yield archive
     except ModelFileError as error:
         raise ModelFileError(f"cannot load {path}: {error}") from error
@@ -348,61 +304,22 @@ def _archive_at(path: Path) -> Iterator[zipfile.ZipFile]:
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # zipfile, json and numpy raise many kinds of exceptions
-        raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
+        raise ModelFileError(
+            f"cannot load {path}: it is damaged, cut short or was changed ({error}); save or fetch "
+            "it again"
+        ) from error
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> bytearray:
-    """Return the content of a member; it is read in parts, so that memory is needed only once."""
-    content, end = bytearray(archive.getinfo(name).file_size), 0
-    with archive.open(name) as member:
-        while part := member.read(_PART_BYTES):  # the last one compares the checksum
-            content[end : end + len(part)] = part
-            end += len(part)
-    return content
+def _refuse_large_parts(tree_bytes: int, n_members: int) -> None:
+    for n, most, what in (
+        (tree_bytes, _MOST_JSON_BYTES, "bytes of lists and texts"),
+        (n_members, _MOST_MEMBERS, "members"),
+    ):
+        if n > most:
+            raise ValueError(f"it has {n:,} {what}; at most {most:,} are allowed")
 
 
-def _brief(text: object) -> str:
-    """Return the beginning of a text from the file, for a message."""
-    return str(text)[:80]
-
-
-def _damaged(damage: object) -> str:
-    return f"it is damaged, cut short or was changed ({damage}); save or fetch it again"
-
-
-# ---- What the members hold, within bounds
-
-
-class _ArrayHeader(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    by_column: bool
-    begin: int  # place of the first byte of data
-
-    def array(self, content: bytearray) -> AnyArray:
-        """Return the array of a member without a copy of its memory."""
-        order: Any = "F" if self.by_column else "C"
-        size = math.prod(self.shape)
-        if not size:
-            return np.empty(self.shape, self.dtype, order=order)
-        return np.frombuffer(content, self.dtype, size, self.begin).reshape(self.shape, order=order)
-
-
-def _header_of(archive: zipfile.ZipFile, name: str) -> _ArrayHeader:
-    """Return the header of an array; refuse one that is not as large as its member."""
-    with archive.open(name) as member:
-        start = io.BytesIO(member.read(_MOST_HEADER_BYTES))
-    if np.lib.format.read_magic(start) != (1, 0):
-        raise ValueError("an array is of a form that save_model does not write")
-    shape, by_column, dtype = np.lib.format.read_array_header_1_0(start)
-    if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
-        raise ValueError(f"an array of {dtype} is not written by save_model")
-    if math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size - start.tell():
-        raise ValueError("an array is not as large as it claims to be")
-    return _ArrayHeader(shape, dtype, by_column, start.tell())
-
-
-def _refuse_large_tree(text: bytes | bytearray, most_depth: int = _MOST_DEPTH) -> None:
+def _refuse_large_tree(text: bytes, most_depth: int = _MOST_DEPTH) -> None:
     """Refuse JSON text with too many values, or with values nested too deep, without parsing it."""
     # without escaped characters, every quotation mark begins or ends a string
     plain = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
@@ -415,6 +332,26 @@ def _refuse_large_tree(text: bytes | bytearray, most_depth: int = _MOST_DEPTH) -
     depth = int(np.cumsum(steps[steps != 0], dtype=np.int32).max(initial=0))
     if depth > most_depth:
         raise ValueError(f"its lists are {depth:,} deep; at most {most_depth:,} are allowed")
+
+
+def _array_in(archive: zipfile.ZipFile, name: str) -> AnyArray:
+    """Return the array of a member; refuse one that is not as large as its header says."""
+    with archive.open(name) as member:
+        start = io.BytesIO(member.read(_MOST_HEADER_BYTES))
+    if np.lib.format.read_magic(start) != (1, 0):
+        raise ValueError("an array is of a form that save_model does not write")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(start)
+    if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
+        raise ValueError(f"an array of {dtype} is not written by save_model")
+    if math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size - start.tell():
+        raise ValueError("an array is not as large as it claims to be")
+    with archive.open(name) as member:  # its last byte is read, which compares the checksum
+        return np.lib.format.read_array(member, allow_pickle=False)
+
+
+def _brief(text: object) -> str:
+    """Return the beginning of a text from the file, for a message."""
+    return str(text)[:80]
 
 
 # ---- The tree
@@ -443,8 +380,6 @@ class StateWriter:
         if kind is tuple:
             return {"$tuple": self.encode(list(value), place)}
         if kind is dict:
-            if all(type(key) is str and not key.startswith("$") for key in value):
-                return {key: self.encode(item, f"{place}[{key!r}]") for key, item in value.items()}
             pairs = [
                 [self.encode(key, f"a key of {place}"), self.encode(item, f"{place}[{key!r}]")]
                 for key, item in value.items()
@@ -452,29 +387,25 @@ class StateWriter:
             return {"$dict": pairs}
         if isinstance(value, np.generic):
             name = "str" if isinstance(value, np.str_) else value.dtype.name
-            if name not in _SCALARS:
-                raise _not_storable(value, place)
-            return {"$scalar": [name, self.encode(value.item(), place)]}
+            if name in _SCALARS:
+                return {"$scalar": [name, self.encode(value.item(), place)]}
         if kind in (np.ndarray, np.memmap):
-            return self._array(value, place)
-        if kind in _SPARSE.values() and value.ndim == 2:
-            parts = [self._array(part, place) for part in (value.data, value.indices, value.indptr)]
+            if value.dtype.kind in _ARRAY_KINDS:
+                return self._array(value)
+            if value.dtype.kind == "O" and all(type(item) is str for item in value.flat):
+                return self._plain(value)
+        is_matrix = kind in _SPARSE.values() and value.ndim == 2
+        if is_matrix and value.dtype.kind in _ARRAY_KINDS:
+            parts = [self._array(part) for part in (value.data, value.indices, value.indptr)]
             return {"$csr": [kind.__name__, [int(size) for size in value.shape], parts]}
         if hasattr(value, "get_level_values"):  # an index of pandas
             names = [None if name is None else str(name) for name in value.names]
             levels = [np.asarray(value.get_level_values(i)) for i in range(value.nlevels)]
-            trees = [
-                self._array(level, place) if level.dtype.kind != "O" else self._plain(level)
-                for level in levels
-            ]
-            return {"$index": [names, trees]}
+            coded = [self._plain(x) if x.dtype.kind == "O" else self._array(x) for x in levels]
+            return {"$index": [names, coded]}
         return self._object(value, place)
 
-    def _array(self, value: AnyArray, place: str) -> Any:
-        if value.dtype.kind == "O" and all(type(item) is str for item in value.flat):
-            return self._plain(value)
-        if value.dtype.kind not in _ARRAY_KINDS:
-            raise _not_storable(value, place)
+    def _array(self, value: AnyArray) -> Any:
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self.arrays)
             self.arrays.append(value)
@@ -487,8 +418,8 @@ class StateWriter:
             return value.item() if isinstance(value, np.generic) else str(value)
 
         text = json.dumps(values.ravel().tolist(), default=other, separators=(",", ":"))
-        self.arrays.append(np.frombuffer(text.encode(), dtype=np.uint8))
-        return {"$plain": [list(values.shape), {"$array": len(self.arrays) - 1}]}
+        array = np.frombuffer(text.encode(), dtype=np.uint8)
+        return {"$plain": [list(values.shape), self._array(array)]}
 
     def _object(self, value: Any, place: str) -> Any:
         kind = type(value)
@@ -496,14 +427,20 @@ class StateWriter:
         named = [n for n, home in STORABLE_TYPES.items() if home.endswith(f":{kind.__name__}")]
         name = next((name for name in named if _class_of(name) is kind), None)
         if name is None:
-            raise _not_storable(value, place)
+            what = kind.__name__
+            if isinstance(value, np.random.RandomState | np.random.Generator):
+                raise ModelFileError(
+                    f"{place} holds a {what}, which cannot be stored; use an int as the seed and "
+                    "fit again"
+                )
+            what += f" of {value.dtype} values" if isinstance(value, np.ndarray) else ""
+            raise ModelFileError(
+                f"{place} holds a {what}; only None, numbers, text, lists, tuples, dicts, arrays "
+                "of numbers or text, CSR matrices, pandas indexes and the types in "
+                "coterie.models.STORABLE_TYPES can be stored"
+            )
         if is_record(kind):
-            # optional fields that are None are left out, so that a new one changes no old file
-            state = {
-                field.name: getattr(value, field.name)
-                for field in dataclasses.fields(value)
-                if field.default is not None or getattr(value, field.name) is not None
-            }
+            state = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
         else:
             # scikit-learn keeps requests of metadata in a fitted estimator; they are for pipelines
             state = {
@@ -515,36 +452,17 @@ class StateWriter:
         return {"$object": {"type": name, "state": encoded}}
 
 
-@dataclasses.dataclass(frozen=True)
-class SparseOutline:
-    """The outline of a CSR matrix."""
-
-    shape: tuple[int, ...]
-    data: AnyArray
-    indices: AnyArray
-    indptr: AnyArray
-
-
 class StateReader:
     """Decoder of the trees of :class:`StateWriter`; creates the types of STORABLE_TYPES only.
 
-    Without ``has_data`` the arrays have shapes and types but no numbers: a matrix becomes a
-    :class:`SparseOutline`, texts an array without texts, a pandas index None. An invalid tree
-    raises ModelFileError, KeyError, TypeError, ValueError or a similar exception.
+    An invalid tree raises ModelFileError, KeyError, TypeError, ValueError or a similar exception.
     """
 
-    def __init__(
-        self,
-        arrays: list[AnyArray],
-        classes: Mapping[str, type] | None = None,
-        *,
-        has_data: bool = True,
-    ) -> None:
+    def __init__(self, arrays: list[AnyArray], classes: Mapping[str, type] | None = None) -> None:
         self.arrays = arrays
         self.types: set[str] = set()  # the names of the types read so far
         self._classes = classes or {}
-        self._has_data = has_data
-        self._copied_bytes = 0
+        self._free_bytes = _MOST_COPIES * sum(array.nbytes for array in arrays)
 
     def decode(self, tree: Any) -> Any:
         """Return the value of a tree."""
@@ -554,10 +472,7 @@ class StateReader:
             if type(tree) is int and tree.bit_length() > _MOST_BITS:
                 raise ModelFileError(f"it holds an integer of {tree.bit_length():,} bits")
             return tree
-        tag = next(iter(tree)) if len(tree) == 1 else ""
-        if not tag.startswith("$"):
-            return {key: self.decode(item) for key, item in tree.items()}
-        body = tree[tag]
+        ((tag, body),) = tree.items()
         match tag:
             case "$float":
                 return float(body)
@@ -570,37 +485,26 @@ class StateReader:
             case "$array":
                 return self.arrays[body]
             case "$csr":
-                return self._matrix(*body)
+                name, shape, parts = body
+                matrix = _SPARSE[name](tuple(map(self._copied, parts)), shape=tuple(shape))
+                matrix.check_format(full_check=True)
+                return matrix
             case "$plain":
-                return self._plain(*body)
+                shape, coded = body
+                text = self._copied(coded).tobytes()
+                _refuse_large_tree(text, most_depth=1)
+                values = json.loads(text)
+                array = np.empty(len(values), dtype=object)
+                array[:] = values
+                return array.reshape(shape)
             case "$index":
                 return self._index(*body)
             case "$object":
                 return self._object(body["type"], body["state"])
-        raise ValueError(f"{tag[:80]} is not a tag that save_model writes")
-
-    def _matrix(self, name: str, shape: list[int], parts: list[Any]) -> Any:
-        if not self._has_data:
-            return SparseOutline(tuple(shape), *self.decode(parts))
-        data = tuple(self._copied(part) for part in parts)
-        matrix = _SPARSE[name](data, shape=tuple(shape))
-        matrix.check_format(full_check=True)
-        return matrix
-
-    def _plain(self, shape: list[int], tree: Any) -> Any:
-        if not self._has_data:
-            return np.broadcast_to(np.array("", dtype=object), shape)
-        text = self._copied(tree).tobytes()
-        _refuse_large_tree(text, most_depth=1)
-        values = json.loads(text)
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-        return array.reshape(shape)
+        raise ValueError(f"{_brief(tag)} is not a tag that save_model writes")
 
     def _index(self, names: list[Any], trees: list[Any]) -> Any:
         """Return a pandas index, or without pandas the names of the rows as a list or array."""
-        if not self._has_data:
-            return None
         levels = [self._copied(tree) for tree in trees]
         try:
             import pandas as pd
@@ -613,8 +517,8 @@ class StateReader:
     def _copied(self, tree: Any) -> Any:
         """Decode an array from which another value is made, which takes memory each time."""
         value = self.decode(tree)
-        self._copied_bytes += getattr(value, "nbytes", 0)
-        if self._copied_bytes > _MOST_COPIES * sum(array.nbytes for array in self.arrays):
+        self._free_bytes -= value.nbytes
+        if self._free_bytes < 0:
             raise ModelFileError("it refers to its arrays more often than save_model does")
         return value
 
@@ -631,10 +535,9 @@ class StateReader:
             value.__dict__.update({key: self.decode(state[key]) for key in known})
             return value
         for field in dataclasses.fields(kind):
-            # fields added later have defaults that describe objects of older files
-            item = self.decode(state[field.name]) if field.name in state else field.default
-            if item is dataclasses.MISSING:
+            if field.name not in state:
                 raise ModelFileError(f"it holds a {name} of another version of coterie")
+            item = self.decode(state[field.name])
             if not _fits(item, _annotations(kind).get(field.name, Any)):
                 raise ModelFileError(f"it holds a {name} whose {field.name} is not {field.type}")
             object.__setattr__(value, field.name, item)  # the class may be frozen
@@ -673,31 +576,15 @@ def _fits(value: Any, annotation: Any) -> bool:
         return any(_fits(value, part) for part in parts)
     if kind is typing.Literal:
         return value in parts
-    if kind is np.ndarray:
-        if not isinstance(value, np.ndarray):
-            return False
-        scalar = typing.get_args(parts[1])[0] if parts else Any
-        kind = typing.get_origin(scalar) or scalar  # np.floating is one of any width
-        concrete = np.sctypeDict.values() if kind is not Any else ()
-        kinds = {np.dtype(one).kind for one in concrete if issubclass(one, kind)}
+    if kind is np.ndarray and parts and isinstance(value, np.ndarray):
+        scalar = typing.get_args(parts[1])[0]
+        scalar = typing.get_origin(scalar) or scalar  # np.floating is one of any width
+        concrete = np.sctypeDict.values() if scalar is not Any else ()
+        kinds = {np.dtype(one).kind for one in concrete if issubclass(one, scalar)}
         return not kinds or value.dtype.kind in kinds
     if kind in (int, float):
         wanted = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
         return isinstance(value, wanted) and not isinstance(value, bool)
-    if kind in (bool, str, list, tuple, dict, types.NoneType):
+    if kind in (bool, str, list, tuple, dict, types.NoneType, np.ndarray):
         return isinstance(value, kind)
     return True
-
-
-def _not_storable(value: Any, place: str) -> ModelFileError:
-    kind = type(value).__name__
-    if isinstance(value, np.random.RandomState | np.random.Generator):
-        return ModelFileError(
-            f"{place} holds a {kind}, which cannot be stored; use an int as the seed and fit again"
-        )
-    of = f" of {value.dtype} values" if isinstance(value, np.ndarray) else ""
-    return ModelFileError(
-        f"{place} holds a {kind}{of}; only None, numbers, text, lists, tuples, dicts, arrays of "
-        "numbers or text, CSR matrices, pandas indexes and the types in "
-        "coterie.models.STORABLE_TYPES can be stored"
-    )

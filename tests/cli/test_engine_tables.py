@@ -11,7 +11,6 @@ import pytest
 
 from answers import assert_one_line, unwrapped
 from coterie import load_model
-from coterie.cli.consensus import _parquet_cells
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_summary_has_path_and_cost(run, labels_parquet):
         assert part in printed
     facts = json.loads(run(*arguments, "--json").stdout)
     assert facts["points"] == sum(facts["sizes"]) == facts["engine"]["rows"] == 100
-    assert facts["engine"]["path"] == "tuples" and facts["engine"]["chosen"] == ""
+    assert facts["engine"]["path"] == "tuples"
     memory = json.loads(run("consensus", labels_parquet, "--id", "name", "-k", 3, "--json").stdout)
     for name in ("tuples", "clusters", "sizes", "votes", "camps", "selected"):
         assert facts[name] == memory[name], name
@@ -71,49 +70,6 @@ def test_summary_of_a_streamed_table(run, labels_parquet, monkeypatch):
     assert "bound" not in printed.split()
     facts = json.loads(run(*arguments, "--json").stdout)
     assert "gap" not in facts and facts["engine"]["tuples_exact"] is False
-
-
-def test_large_parquet_table_uses_duckdb(run, labels_parquet, monkeypatch):
-    """A large Parquet table uses DuckDB, and the summary says so; --engine none does not."""
-    monkeypatch.setattr("coterie.cli.consensus._MOST_CELLS_IN_MEMORY", 999)
-    out = labels_parquet.with_name("out.parquet")
-    arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "-o", out)
-    printed = unwrapped(run(*arguments).stdout)
-    assert "chosen because 1,000 labels are more than 999" in printed
-    by_engine = rows_of(out)
-    assert "engine" not in json.loads(run(*arguments, "--json", "--engine", "none").stdout)
-    assert rows_of(out) == by_engine
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("-o", "out.csv", "--id", "name"),
-        ("-o", "out.parquet", "--columns", "p0,p1"),
-        ("--plot", "picture.svg", "--id", "name"),
-        ("--report", "report.html", "--id", "name"),
-        ("--id", "name", "--columns", "p0,p1"),
-    ],
-)
-def test_some_outputs_need_memory(run, labels_parquet, monkeypatch, tmp_path, arguments):
-    """Text, output without ids, pictures, and few columns of a large table use memory."""
-    monkeypatch.setattr("coterie.cli.consensus._MOST_CELLS_IN_MEMORY", 999)
-    monkeypatch.chdir(tmp_path)
-    result = run("consensus", labels_parquet, "-k", 3, "--json", *arguments)
-    assert result.exit_code == 0, result.output
-    assert "engine" not in json.loads(result.stdout)
-
-
-def test_a_folder_is_counted_as_a_whole(labels_parquet, tmp_path):
-    """The labels of all files of a folder are counted; other files have none."""
-    (tmp_path / "parts").mkdir()
-    for n in range(3):
-        (tmp_path / "parts" / f"{n}.parquet").write_bytes(labels_parquet.read_bytes())
-    assert _parquet_cells(tmp_path / "parts", ["name"], None) == 3000
-    assert _parquet_cells(labels_parquet, ["name"], ["p1"]) == 100
-    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
-    for other in ("cut.parquet", "absent.parquet", "labels.csv"):
-        assert _parquet_cells(tmp_path / other, [], None) == 0
 
 
 def test_the_model_is_kept(run, labels_parquet, planted):

@@ -138,6 +138,8 @@ def test_features_are_ids_only_by_name_or_as_text():
     x = [f"{i}.25" for i in range(20)]
     assert noted(table_of(visitors=numbers, x=x), use="features") == ([], [])
     assert noted(table_of(shop_id=numbers, x=x), use="features")[0] == ["shop_id"]
+    commas = [one.replace(".", ",") for one in x]  # measurements, too
+    assert noted(table_of(shop_id=numbers, x=commas), use="features")[0] == ["shop_id"]
     found, (note,) = noted(table_of(shop=words(20), x=x), use="features")
     assert found == ["shop"] and "--columns" not in note
 
@@ -201,18 +203,8 @@ def with_factors(labels_csv):
 def test_factors_are_tested_and_not_clustered(run, with_factors, labels_csv):
     """The labels are those without the columns, and the tests those of Python."""
     outs = [with_factors.with_name(name) for name in ("one.csv", "two.csv")]
-    given = (
-        "consensus",
-        with_factors,
-        "-k",
-        3,
-        "--factors",
-        "sex,age,site",
-        "--json",
-        "-o",
-        outs[0],
-    )
-    result = run(*given)
+    asked = ("--factors", "sex,age,site", "--json", "-o", outs[0])
+    result = run("consensus", with_factors, "-k", 3, *asked)
     assert result.exit_code == 0, result.stderr
     assert run("consensus", labels_csv, "-k", 3, "-o", outs[1]).exit_code == 0
     assert outs[0].read_text() == outs[1].read_text()
@@ -281,11 +273,7 @@ def test_distances_are_clustered(run, features_csv, tmp_path):
     path = tmp_path / "distances.csv"
     lines = [f"{i:03}," + ",".join(f"{d:.6f}" for d in row) for i, row in enumerate(D)]
     path.write_text("\n".join([",".join(["name", *(f"d{i}" for i in range(60))]), *lines]) + "\n")
-    result = run(
-        "cluster", path, "--id", "name", "--distances", "-k", 3, "--partitions", 8, "--json"
-    )
+    arguments = ("--id", "name", "--distances", "-k", 3, "--partitions", 8, "--json")
+    result = run("cluster", path, *arguments)
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["sizes"] == [20, 20, 20]
-    result = run("cluster", features_csv, "--id", "name", "--distances", "-k", 3)
-    assert result.exit_code == 1
-    assert "needs the distances of all pairs" in result.stderr

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answers import assert_fits
+from answers import assert_fits, unwrapped
 from coterie.cli import layout
+from terminals import watched
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"])))
@@ -34,6 +35,20 @@ def test_errors_do_not_control_the_terminal(run, tmp_path):
     assert result.exit_code == 1
     assert "a␛[2Jb.csv" in result.stderr
     assert "\x1b" not in result.stderr
+
+
+def test_messages_are_broken_between_words_on_a_terminal(monkeypatch, capsys):
+    """Lines fit the terminal unless a path does not; elsewhere a message is one line."""
+    path = "folder/" * 20
+    message = f"note: {'some words ' * 20}{path} and more\n"
+    layout.print_message(message)
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.setenv("COLUMNS", "60")
+    terminal = watched(monkeypatch)
+    layout.print_message(message)
+    lines = terminal.getvalue().splitlines()
+    assert unwrapped(terminal.getvalue()) == f"{unwrapped(message)}␊"
+    assert [line.strip() for line in lines if len(line) > 60] == [path]
 
 
 @pytest.mark.parametrize("arguments", [("consensus", "-k", 3), ("choose-k", "--to", 3)])

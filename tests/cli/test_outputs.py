@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coterie import ConsensusClusterer, RobustConsensus, coassociation
-from coterie.cli.outputs import Outputs, consensus_picture, write_all
+from coterie.cli.outputs import Outputs, write_all
 from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
 from table_files import columns_of
 
@@ -53,24 +53,12 @@ def test_an_id_named_like_a_result_is_refused(tmp_path):
     Outputs().check(tmp_path / "in.csv", ["name", "confidence"])
 
 
-def test_nothing_is_written_when_the_picture_fails(tmp_path):
-    """The picture is drawn first, so that a failure leaves no table."""
-
-    def draw():
-        raise OutputError("no picture")
-
-    outputs = Outputs(tmp_path / "a.csv", tmp_path / "a.png")
-    with pytest.raises(OutputError, match="no picture"):
-        outputs.write({"label": [0]}, None, draw)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_nothing_is_written_when_the_report_fails(tmp_path):
     """The report is made before any file is written."""
     outputs = Outputs(tmp_path / "a.csv", report=tmp_path / "a.html")
     estimator = RobustConsensus(2, random_state=0).fit([[0], [0], [1]])
     with pytest.raises(InvalidParameterError, match="X has 1 rows"):
-        outputs.write_consensus(estimator, [[0], [0], [1]], ["a"], {}, features=([[0.0]], None))
+        outputs.write_consensus(estimator, {}, features=([[0.0]], None))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,18 +68,12 @@ def test_report_names_points_by_their_ids(tmp_path):
     X = np.array([[0.0], [0.1], [5.0], [5.1], [2.0]])
     clusterer.fit(X)
     ids = {"site": np.array(["x"] * 5), "user": np.arange(5)}
-    names = [f"run {v}" for v in range(3)]
-    Outputs(report=tmp_path / "a.html").write_consensus(
-        clusterer,
-        clusterer.ensemble_.labels,
-        names,
-        ids,
-        features=(X, ["height"]),
-    )
+    outputs = Outputs(report=tmp_path / "a.html")
+    outputs.write_consensus(clusterer, ids, features=(X, ["height"]))
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "x · 4" in page
     assert "height" in page
-    assert "run 2" in page
+    assert "kmeans 2" in page
 
 
 def test_models_and_reports_are_no_streams(tmp_path):
@@ -133,17 +115,20 @@ def figures(tmp_path):
 
 
 @pytest.mark.usefixtures("figures")
-def test_picture_shows_points_and_partitions(planted):
+def test_picture_shows_points_and_partitions(planted, tmp_path, monkeypatch):
     """One panel is the weighted co-association, the other the partitions by name."""
     P, _ = planted
     estimator = RobustConsensus(3, random_state=0).fit(P)
-    figure = consensus_picture(estimator, P, [f"run {v}" for v in range(10)])
+    monkeypatch.setattr(plt, "close", lambda _: None)
+    outputs = Outputs(picture=tmp_path / "a.png")
+    outputs.write_consensus(estimator, {}, P=P)
+    figure = plt.gcf()
     points, partitions = (ax.images[0].get_array() for ax in figure.axes if ax.images)
     M = coassociation(P, estimator.partition_weights_)
     np.testing.assert_allclose(np.sort(np.asarray(points), axis=None), np.sort(M, axis=None))
     assert partitions.shape == (10, 10)
     texts = {tick.get_text() for ax in figure.axes for tick in ax.get_yticklabels()}
-    assert {f"run {v}" for v in range(10)} <= texts
+    assert {str(v) for v in range(10)} <= texts
 
 
 @pytest.mark.usefixtures("figures")
@@ -154,7 +139,7 @@ def test_suffix_is_the_format(tmp_path, name, start):
     """A picture, here of one partition, has the format of its suffix; its figure is closed."""
     P = [[0], [0], [1]]
     estimator = RobustConsensus(2, random_state=0).fit(P)
-    Outputs(picture=tmp_path / name).write_consensus(estimator, P, ["a"], {})
+    Outputs(picture=tmp_path / name).write_consensus(estimator, {}, P=P)
     assert (tmp_path / name).read_bytes().startswith(start)
     assert plt.get_fignums() == []
 
@@ -172,7 +157,7 @@ def test_table_has_ids_labels_and_confidences(tmp_path):
     clusterer.fit([[0.0], [0.1], [5.0], [5.1], [5.2]])
     ids = {"row": [f"r{i}" for i in range(5)]}
     outputs = Outputs(tmp_path / "out.parquet")
-    outputs.write_consensus(clusterer, clusterer.ensemble_.labels, ["a", "b"], ids)
+    outputs.write_consensus(clusterer, ids)
     columns = columns_of(tmp_path / "out.parquet")
     assert list(columns) == ["row", "label", "confidence"]
     assert columns["row"] == ids["row"]

@@ -48,7 +48,7 @@ def test_help_names_every_command(run):
     assert all(f"│ {command} " in program.stdout for command in (*COMMANDS, "ads"))
     places = [group.stdout.index(f"│ {command} ") for command in ADS]
     assert places == sorted(places)
-    assert [command.name for command in ads.registered_commands] == list(ADS)
+    assert list(get_command(ads).commands) == list(ADS)
 
 
 def test_flags_read_as_flags():

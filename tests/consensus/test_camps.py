@@ -257,7 +257,7 @@ def test_words_say_who_agrees():
         ([z, z], "2 dissent (3, 4): they agree with each other;"),
         ([z, z, noise[:, 0]], "3 dissent (3, 4, 5): at most 2 of them agree with each other;"),
         ([noise[:, 0], noise[:, 1]], "2 dissent (3, 4): no two of them agree;"),
-        ([z], "1 dissents (3)"),
+        ([z], "1 dissenter (3)"),
     ):
         found = partition_agreement(np.column_stack([alike, *others]))
         start = f"3 of {3 + len(others)} partitions agree; {words}"
@@ -265,7 +265,7 @@ def test_words_say_who_agrees():
         # the score of the camp that is nearest to the largest
         score = f"(z-score at most {found.camp_scores[1:].max():.1f}, where 4 would be agreement)"
         assert (score in found.in_words()) == (len(others) > 1)
-    assert "1 dissents (d)" in found.in_words(list("abcd"))
+    assert "1 dissenter (d)" in found.in_words(list("abcd"))
 
 
 def test_camps_join_the_largest_while_they_agree_with_it():

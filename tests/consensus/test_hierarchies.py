@@ -87,7 +87,7 @@ def test_named_trees_are_named_in_the_result(good):
     found, plain = consensus_linkage(trees), consensus_linkage([*good, random_tree(1)])
     np.testing.assert_array_equal(found.linkage, plain.linkage)
     assert found.dissent.names == (*METHODS, "chance")
-    assert "1 dissents (chance)" in str(found) and f"ward {found.agreement[2]:.2f}" in str(found)
+    assert "1 dissenter (chance)" in str(found) and f"ward {found.agreement[2]:.2f}" in str(found)
     with pytest.raises(InvalidParameterError, match=r"linkages\['odd'\] is not a linkage"):
         consensus_linkage(trees | {"odd": [1, 2]})
 

@@ -93,38 +93,28 @@ def test_on_one_thread_limits_the_pools():
     assert [pool["num_threads"] for pool in threadpool_info()] == before
 
 
-def test_available_memory_respects_the_container(monkeypatch):
-    """The rest of the container's limit counts if it is less than the free memory."""
-    limits = {"memory.max": 5000, "memory.current": 2000}
-    monkeypatch.setattr(devices, "_free_memory", lambda: 10_000)
-    monkeypatch.setattr(devices, "_number_in", lambda path: limits[path.name])
-    assert devices.available_memory() == 3000
-    limits["memory.max"] = None
-    assert devices.available_memory() == 10_000
-    limits["memory.max"] = 1000
-    assert devices.available_memory() == 0
+def test_available_memory(monkeypatch):
+    """It is what Linux says, elsewhere half of the memory, or less in a container with a limit."""
+    files = {
+        "/proc/meminfo": "MemTotal:  900 kB\nMemFree:  10 kB\nMemAvailable:  70 kB\n",
+        "/sys/fs/cgroup/memory.max": "max\n",
+        "/sys/fs/cgroup/memory.current": "20000\n",
+    }
 
+    def read_text(path):
+        if str(path) not in files:
+            raise FileNotFoundError
+        return files[str(path)]
 
-def test_free_memory_is_what_the_system_says(monkeypatch):
-    """Linux says what is available; elsewhere it is half of the memory."""
-    told = "MemTotal:  900 kB\nMemFree:  10 kB\nMemAvailable:  70 kB\n"
-    monkeypatch.setattr(devices.Path, "exists", lambda _: bool(told))
-    monkeypatch.setattr(devices.Path, "read_text", lambda _: told)
-    assert devices._free_memory() == 70 * 1024
-    told = ""
-    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}
-    monkeypatch.setattr(os, "sysconf", pages.get)
-    assert devices._free_memory() == 20_480
-
-
-def test_numbers_in_files(tmp_path):
-    """A file without a number, or a missing file, sets no limit."""
-    limit = tmp_path / "memory.max"
-    assert devices._number_in(limit) is None
-    limit.write_text("max\n")
-    assert devices._number_in(limit) is None
-    limit.write_text("4096\n")
-    assert devices._number_in(limit) == 4096
+    monkeypatch.setattr(devices.Path, "exists", lambda path: str(path) in files)
+    monkeypatch.setattr(devices.Path, "read_text", read_text)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}.get)
+    assert devices.available_memory() == 70 * 1024
+    for limit, left in (("50000", 30_000), ("900000", 70 * 1024), ("1000", 0)):
+        files["/sys/fs/cgroup/memory.max"] = limit
+        assert devices.available_memory() == left
+    del files["/sys/fs/cgroup/memory.max"], files["/proc/meminfo"]
+    assert devices.available_memory() == 20_480
 
 
 def test_sizes_are_readable():

@@ -122,7 +122,7 @@ def test_extras_install_the_packages_that_are_looked_for():
     """Each extra in the code exists; a package without an extra is in the extra of all."""
     checked = {
         (texts[0] or "all", DISTRIBUTIONS.get(module, re.sub("[._]", "-", module)), where)
-        for where, _, texts in calls({"require_extra", "needing"})
+        for where, _, texts in calls({"require_extra"})
         for module in texts[2:]
         if None not in texts
     }

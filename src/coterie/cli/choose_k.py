@@ -16,7 +16,6 @@ from coterie.cli.progress import progress_unless, shown_notes
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.table import Table
 
 
@@ -128,12 +127,10 @@ def choose_k(
             choice = choose(partitions, range(smallest, most + 1), X=X, random_state=seed)
         seconds = time.perf_counter() - started
 
-        def draw() -> Figure:
+        if plot is not None:
             from coterie.inspection.displays import ChooseKDisplay
 
-            return ChooseKDisplay.from_choice(choice).figure_
-
-        outputs.write({}, None, draw)
+            outputs.write({}, None, ChooseKDisplay.from_choice(choice).figure_)
     facts = {
         "input": input_name(source),
         **choice.as_json(),
@@ -148,8 +145,7 @@ def _print_summary(facts: dict[str, Any]) -> None:
     from rich.text import Text
 
     console = layout.stdout_console()
-    heading = Text.assemble((facts["input"], "bold"), ": K by several criteria")
-    console.print(heading, soft_wrap=True)
+    layout.print_heading(console, facts["input"], ": K by several criteria")
     layout.print_indented(console, _table(facts))
     console.print(
         Text.assemble((f"Take K = {facts['recommended']}", "bold"), f": {facts['reason']}")
@@ -157,7 +153,7 @@ def _print_summary(facts: dict[str, Any]) -> None:
     by = ", ".join(f"{name} {k}" for name, k in facts["by_criterion"].items() if k is not None)
     console.print(f"By criterion: {by.replace('_', ' ')}", style="dim")
     if facts["written"]:
-        console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
+        layout.print_written(console, facts["written"])
 
 
 def _table(facts: dict[str, Any]) -> Table:

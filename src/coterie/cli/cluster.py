@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +11,6 @@ import typer
 
 from coterie.cli import options
 from coterie.cli.inputs import (
-    Views,
     factors_in,
     read_features,
     read_views,
@@ -82,7 +80,11 @@ def cluster(
             "subsample",
             "scalings",
         ],
-        typer.Option(help="Kind of the runs; mixed is spectral runs and Gaussian mixtures."),
+        typer.Option(
+            metavar="KIND",
+            help="Kind of the runs: mixed (spectral runs and Gaussian mixtures), spectral, "
+            "mixture, diagonal mixture, ward, diverse, kmeans, subspaces, subsample or scalings.",
+        ),
     ] = "mixed",
     standardize: options.Standardize = False,
     impute: options.Impute = None,
@@ -159,42 +161,30 @@ def cluster(
             from coterie.estimators.clusterer import ConsensusClusterer, notes_on_units
             from coterie.estimators.view_clusterer import MultiViewClusterer
 
+            if not standardize and not distances:
+                for table in read.views.values() or [read]:
+                    warn_of_units(table.X, table.names)
+            # With names, predict can find the columns of the fit.
             estimator: Any
-            if isinstance(read, Views):
-                if not standardize:
-                    columns_left = iter(read.names)
-                    for view in read.views.values():
-                        warn_of_units(view, list(islice(columns_left, view.shape[1])))
-                estimator = MultiViewClusterer(**settings).fit(read.views)
-                P = np.hstack([runs.labels for runs in estimator.ensembles_.values()])
-                names = [
-                    f"{view}: {run}"
-                    for view, runs in estimator.ensembles_.items()
-                    for run in runs.names
-                ]
-                described: tuple[Any, list[str]] | None
-                described, kept = (np.hstack(list(read.views.values())), read.names), None
-                factor_values: dict[str, Any] = {}
+            if views:
+                estimator = MultiViewClusterer(**settings)
+                estimator.fit({view: table.X for view, table in read.views.items()})
+                estimator.view_columns_ = {view: one.names for view, one in read.views.items()}
             else:
                 metric = "precomputed" if distances else "euclidean"
-                if not standardize and not distances:
-                    warn_of_units(read.X, read.names)
                 estimator = ConsensusClusterer(metric=metric, **settings).fit(read.X)
-                # With names, predict can check that a table has the columns of the fit.
                 estimator.feature_names_in_ = np.array(read.names, dtype=object)
-                if estimator.notes_:
+                if estimator.notes_:  # with names of columns
                     estimator.notes_ = tuple(notes_on_units(read.X, read.names))
-                P, names = estimator.ensemble_.labels, list(estimator.ensemble_.names)
-                described, kept = (None if distances else (read.X, read.names)), read.kept
-                factor_values = read.kept_rows(read.factors)
             estimator.set_params(verbose=False)
         seconds = time.perf_counter() - started
-        outputs.write_consensus(estimator, P, names, read.ids, described, kept)
-        tests = run_factor_tests(estimator.labels_, factor_values, seed, coded)
+        described = None if distances else (read.X, read.names)
+        outputs.write_consensus(estimator, read.ids, features=described, kept=read.kept)
+        tests = run_factor_tests(estimator.labels_, read.factors, seed, coded)
     from coterie.consensus.results import consensus_facts
 
-    index = index_of(read.ids, kept)
-    facts = consensus_facts(estimator, names, index=index, method=method, find_dissent=False)
+    index = index_of(read.ids, read.kept)
+    facts = consensus_facts(estimator, index=index, method=method, find_dissent=False)
     agreement = getattr(estimator, "view_agreement_", None)
     run = Run(
         ", ".join(map(input_name, features)),

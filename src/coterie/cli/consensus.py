@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,14 +15,10 @@ from coterie.cli.outputs import Outputs, index_of, input_name, is_stream, refuse
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
 from coterie.consensus.registry import DEFAULT_METHOD, consensus_method
-from coterie.errors import InvalidParameterError, TableError
-from coterie.runtime.imports import missing_packages
+from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from coterie.tables import TableConsensus
-
-# A larger Parquet table is processed in DuckDB unless the user chooses.
-_MOST_CELLS_IN_MEMORY = 50_000_000
 
 
 def consensus(
@@ -45,14 +39,16 @@ def consensus(
     partition_weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
         typer.Option(
+            metavar="RULE",
             help="Weights of the partitions: agreement uses only the largest camp, learned weighs "
-            "each by its distance to the result.",
+            "each by its distance to the result, equal uses all alike.",
             show_default="agreement",
         ),
     ] = None,
     relaxation: Annotated[
         Literal["auto", "admm", "divided", "l2"] | None,
         typer.Option(
+            metavar="NAME",
             help="Relaxation: admm is robust, divided is robust and solved in parts, l2 is least "
             "squares; auto chooses by size.",
             show_default="auto",
@@ -61,6 +57,7 @@ def consensus(
     refine: Annotated[
         Literal["auto", "search", "relaxation", "sizes"] | None,
         typer.Option(
+            metavar="RULE",
             help="Result to return: auto compares several methods, search is the discrete search, "
             "relaxation is its rounding, sizes is the search or linkage, by the sizes of clusters.",
             show_default="auto",
@@ -92,16 +89,15 @@ def consensus(
     --refine and --device are settings of robust. coterie methods lists all
     methods.
 
-    With --engine the table stays in DuckDB or Spark. LABELS may then also be
-    a folder, a quoted glob or a table of a database. A Parquet table of more
-    than 50 million labels is processed in DuckDB by default.
+    With --engine the table stays in DuckDB or Spark, and may be larger than
+    memory. LABELS may then also be a folder, a quoted glob or a table of a
+    database.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
     In a pipe: coterie consensus - --id name -k 3 -o - < labels.csv | sort
     """
     chosen = consensus_method(method)
     parameters = inspect.signature(chosen.estimator_class()).parameters
-    # None means that the option was not given, so that other methods can refuse those that were.
     settings: dict[str, Any] = {
         "partition_weights": partition_weights,
         "relaxation": relaxation,
@@ -109,18 +105,17 @@ def consensus(
         "device": device,
     }
     settings = {name: text for name, text in settings.items() if text is not None}
-    if settings.get("partition_weights") == "equal" and "partition_weights" in parameters:
+    if partition_weights == "equal" and "partition_weights" in parameters:
         settings["partition_weights"] = None
     if method != DEFAULT_METHOD:
-        # Methods with this parameter use equal weights by default, so that changes nothing.
-        settings = {name: text for name, text in settings.items() if text is not None}
-        if settings:
-            clash = [f"--{name.replace('_', '-')} {text}" for name, text in settings.items()]
+        clash = [f"--{name.replace('_', '-')} {text}" for name, text in settings.items() if text]
+        if clash:
             raise typer.BadParameter(
                 f"{' and '.join(clash)} works only with --method {DEFAULT_METHOD}, not with "
                 f"--method {method}; leave out one of them",
                 param_hint="'--method'",
             )
+        settings = {}  # other methods with weights use equal ones by default
     n_clusters = options.clusters_in(clusters)
     if n_clusters == "free" and "str" not in str(parameters["n_clusters"].annotation):
         raise typer.BadParameter(
@@ -131,9 +126,8 @@ def consensus(
     refuse_json(as_json, outputs.table)
     ids, column_names = options.ids_in(id_columns), options.names_in(columns)
     tested, coded = factors_in(factors, categories)
-    url, reason = _engine(engine, labels, ids, column_names, outputs)
     limits = {"memory_limit": memory_limit, "threads": threads}
-    if url is None:
+    if engine is None:
         for name, value in limits.items():
             if value is not None:
                 raise typer.BadParameter(
@@ -143,35 +137,32 @@ def consensus(
         outputs.check(Path(labels), ids)
     elif tested:
         raise typer.BadParameter(
-            "factors are tested in memory; add --engine none", param_hint="'--factors'"
+            "factors are tested in memory; leave out --engine", param_hint="'--factors'"
         )
     from coterie.consensus.results import consensus_facts, table_facts
 
     with shown_notes() as notes, progress_unless(quiet):
         started = time.perf_counter()
-        if url is None:
+        if engine is None:
             id_values, factor_values, P = read_labels(Path(labels), ids, column_names, tested)
             estimator = chosen.make(n_clusters, seed, **settings).fit(P)
             seconds = time.perf_counter() - started
-            outputs.write_consensus(estimator, P, P.names, id_values)
+            outputs.write_consensus(estimator, id_values, P=P)
             run = Run(
                 input_name(labels),
                 consensus_facts(
-                    estimator,
-                    P.names,
-                    index=index_of(id_values),
-                    method=method,
-                    find_dissent=False,
+                    estimator, index=index_of(id_values), method=method, find_dissent=False
                 ),
                 seconds,
                 outputs.written,
-                factors=run_factor_tests(estimator.labels_, factor_values, seed, coded),
+                notes,
+                run_factor_tests(estimator.labels_, factor_values, seed, coded),
             )
         else:
             result = _fit_in_engine(
                 labels,
                 outputs,
-                engine=url,
+                engine=engine,
                 columns=column_names,
                 n_clusters=n_clusters,
                 ids=ids,
@@ -185,62 +176,11 @@ def consensus(
                 table_facts(result, method),
                 time.perf_counter() - started,
                 outputs.written,
-                engine={**result.as_dict(), "url": url, "chosen": reason},
+                notes,
+                engine={**result.as_dict(), "url": engine},
                 cost=result.cost_in_words(),
             )
-    print_run(replace(run, notes=notes), as_json, quiet, outputs.to_stdout)
-
-
-def _engine(
-    requested: str | None,
-    labels: str,
-    ids: Sequence[str],
-    columns: Sequence[str] | None,
-    outputs: Outputs,
-) -> tuple[str | None, str]:
-    """Return the URL of the engine, None for memory, and why it was chosen if nobody asked for it.
-
-    Engines write Parquet without a row order, no plot and no report. Other outputs use memory
-    unless the user asks for an engine.
-    """
-    if requested == "none":
-        return None, ""
-    if requested is not None:
-        if is_stream(labels):
-            raise InvalidParameterError(
-                "--engine cannot read standard input; name a file, or leave out --engine"
-            )
-        if outputs.to_stdout:
-            raise InvalidParameterError(
-                "--engine cannot write to standard output; give -o a .parquet file or a folder, or "
-                "leave out --engine"
-            )
-        return requested, ""
-    table = outputs.table
-    # Without ids, only the order identifies the rows, and engines do not keep it.
-    can_write = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
-    if not can_write or outputs.picture is not None or outputs.report is not None:
-        return None, ""
-    if missing_packages(("ibis", "pyarrow")):
-        return None, ""
-    cells = _parquet_cells(Path(labels), ids, columns)
-    if cells <= _MOST_CELLS_IN_MEMORY:
-        return None, ""
-    more = f"{cells:,} labels are more than {_MOST_CELLS_IN_MEMORY:,}"
-    return "duckdb://", f"{more}; --engine none uses memory"
-
-
-def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None) -> int:
-    """Count the labels in a Parquet file or a folder of them; 0 if that is not possible."""
-    if not path.is_dir() and path.suffix.lower() != ".parquet":
-        return 0
-    from coterie.tables.reading import read_table
-
-    try:
-        table = read_table(path)
-    except TableError:
-        return 0  # reading the table raises a clear error
-    return table.n_rows * (len(columns) if columns else len(table.columns) - len(ids))
+    print_run(run, as_json, quiet, outputs.to_stdout)
 
 
 def _fit_in_engine(labels: str, outputs: Outputs, **arguments: Any) -> TableConsensus:
@@ -249,6 +189,15 @@ def _fit_in_engine(labels: str, outputs: Outputs, **arguments: Any) -> TableCons
     from coterie.tables import consensus_table
     from coterie.tables.sources import local_files
 
+    if is_stream(labels):
+        raise InvalidParameterError(
+            "--engine cannot read standard input; name a file, or leave out --engine"
+        )
+    if outputs.to_stdout:
+        raise InvalidParameterError(
+            "--engine cannot write to standard output; give -o a .parquet file or a folder, or "
+            "leave out --engine"
+        )
     for option, path in (("--plot", outputs.picture), ("--report", outputs.report)):
         if path is not None:
             raise InvalidParameterError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shlex
+import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from coterie.cli.outputs import Outputs, write_output
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.cli.summary import Run, print_summary
 from coterie.errors import OutputError
-from coterie.runtime.atomic_files import atomic_file
+from coterie.runtime.atomic_files import atomic_file, output_errors
 
 _RECORD = "demo.json"
 FEATURES, CLUSTERS, MODEL, REPORT = "shops.csv", "clusters.csv", "shops.coterie", "report.html"
@@ -70,25 +70,21 @@ def demo(
     names = np.array([f"shop {row + 1:03}" for row in range(shops)])
     with (
         shown_notes(quiet) as notes,
-        fresh_folder(output, "coterie demo", (FEATURES, CLUSTERS, MODEL, REPORT)) as record,
+        fresh_folder(output, "coterie demo", (FEATURES, CLUSTERS, MODEL, REPORT)),
     ):
         features = output / FEATURES
-        record(features)
         write_output(features, {"shop": names, **dict(zip(_COLUMNS, X.T, strict=True))})
         outputs = Outputs(output / CLUSTERS, None, output / MODEL, output / REPORT)
         with progress_unless(quiet):
             estimator = ConsensusClusterer(n_partitions=16, standardize=True, random_state=seed)
             estimator.fit(X)
             estimator.feature_names_in_ = np.array(_COLUMNS, dtype=object)
-        runs = estimator.ensemble_
-        outputs.write_consensus(
-            estimator, runs.labels, runs.names, {"shop": names}, (X, _COLUMNS), before=record
-        )
+        outputs.write_consensus(estimator, {"shop": names}, features=(X, _COLUMNS))
     least = np.argsort(estimator.confidence_, kind="stable")[:3]
     of_kind = np.bincount(kinds, minlength=len(_KINDS)).tolist()
     run = Run(
         str(features),
-        consensus_facts(estimator, list(runs.names), index=names.tolist()),
+        consensus_facts(estimator, index=names.tolist()),
         time.perf_counter() - started,
         {"features": str(features), **outputs.written},
         notes,
@@ -134,108 +130,69 @@ def _print_demo(run: Run, facts: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def fresh_folder(
-    folder: Path, made_by: str, names: Sequence[str]
-) -> Iterator[Callable[[Path], None]]:
-    """Make a folder, or remove the files of an earlier demo from it; write a record at the end.
+def fresh_folder(folder: Path, made_by: str, names: Sequence[str]) -> Iterator[None]:
+    """Make a folder, or remove the files of an earlier demo from it.
 
-    The demo is the command ``made_by``, and writes files and folders of these ``names``. Yield a
-    function to call with each path before it is written. The record has the SHA-256 of each file
-    and, until the end, what is being written; it is also written after a failure. The next demo
-    removes exactly those files, even after a demo that was killed, and raises an OutputError if a
-    path of its own holds another file or a changed one. The arguments of a KeyboardInterrupt are
-    the paths that were written.
+    The demo is the command ``made_by``, and writes files and folders of these ``names``. A record
+    in the folder has the SHA-256 of each file, and none while a demo is writing. The next demo
+    removes what an earlier one wrote, even one that failed or was killed, and raises an OutputError
+    if a path of its own holds another file or a changed one. The arguments of a KeyboardInterrupt
+    are the paths that were written.
     """
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not nearest.is_dir():
-        raise OutputError(f"cannot write to {folder}: {nearest} is not a folder; name another")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write to {folder}: the folder {nearest} is read-only")
-    record, action = folder / _RECORD, "read"
-    try:
-        recorded, writing = _read_record(record, made_by)
-        earlier = _demo_paths(folder, names)
-        for path in earlier:
-            place = path.relative_to(folder)
-            is_ours = not path.is_symlink() and (
-                path.is_dir()
-                or place.parts[0] == writing
-                or (path.is_file() and recorded.get(place.as_posix()) == _digest(path))
+    paths, record = [folder / name for name in names], folder / _RECORD
+
+    def write_record(files: dict[str, str] | None) -> None:
+        with atomic_file(record) as unfinished:
+            text = json.dumps({"made_by": made_by, "files": files}, indent=2)
+            unfinished.write_text(text + "\n", encoding="utf-8")
+
+    with output_errors(folder):
+        found, others = _digests(folder, paths), [_RECORD]
+        earlier: Any = {"made_by": made_by, "files": {}}
+        # an unreadable record is not one of a demo
+        with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
+            if record.exists():
+                earlier = json.loads(record.read_text(encoding="utf-8"))
+            if earlier["made_by"] == made_by:
+                known = found if earlier["files"] is None else earlier["files"]
+                others = [name for name, digest in found.items() if known.get(name) != digest]
+        if others:
+            raise OutputError(
+                f"{folder / others[0]} was not written by a demo, and a new demo would replace it; "
+                "move it, or name another folder with --output"
             )
-            if not is_ours:
-                raise OutputError(
-                    f"{path} was not written by a demo, and a new demo would replace it; "
-                    "move it, or name another folder with --output"
-                )
-        action = "write to"
-        # Folders come before their contents, so the reverse order empties a folder first.
-        for path in reversed(earlier):
-            if path.is_dir():
-                path.rmdir()
-            else:
-                path.unlink()
-        record.unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot {action} {folder}: {error.strerror or error}") from error
+        write_record(None)
+        for path in paths:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
     try:
-        yield lambda path: _write_record(record, made_by, names, path.name)
+        yield
     except BaseException as failure:
-        # If the record cannot be written either, the first failure is the one to report.
+        # If the folder cannot be changed either, the first failure is the one to report.
         with contextlib.suppress(OSError):
-            _write_record(record, made_by, names)
+            if written := _digests(folder, paths):
+                write_record(written)
+            else:
+                record.unlink()
+                folder.rmdir()
         if isinstance(failure, KeyboardInterrupt):
-            complete = [folder / name for name in names if (folder / name).exists()]
-            raise KeyboardInterrupt(*complete) from None
+            raise KeyboardInterrupt(*(path for path in paths if path.exists())) from None
         raise
-    _write_record(record, made_by, names)
+    write_record(_digests(folder, paths))
 
 
-def _demo_paths(folder: Path, names: Sequence[str]) -> list[Path]:
-    """Return the existing paths of the demo, each folder before its contents."""
-    existing = []
-    for place in (folder / name for name in names):
-        if place.is_symlink() or place.exists():
-            existing.append(place)
-        if place.is_dir() and not place.is_symlink():
-            existing += sorted(place.rglob("*"))
-    return existing
-
-
-def _read_record(path: Path, made_by: str) -> tuple[dict[str, str], str]:
-    """Return the SHA-256 of each file of an earlier demo, and what it was writing, if anything."""
-    if not path.exists():
-        return {}, ""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["made_by"] == made_by:
-            files = {str(name): str(digest) for name, digest in record["files"].items()}
-            return files, str(record.get("writing", ""))
-    except (ValueError, LookupError, TypeError, AttributeError):
-        pass  # not JSON, or JSON of another form
-    raise OutputError(
-        f"{path} is not the record of a demo, and a new demo would replace it; "
-        "move it, or name another folder with --output"
-    )
-
-
-def _write_record(path: Path, made_by: str, names: Sequence[str], writing: str = "") -> None:
-    """Record the files of the demo and what it writes next; without any, remove the folder."""
-    folder = path.parent
-    written = [path for path in _demo_paths(folder, names) if path.is_file()]
-    if not written and not writing:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-            folder.rmdir()
-        return
-    files = {path.relative_to(folder).as_posix(): _digest(path) for path in written}
-    with atomic_file(path) as unfinished:
-        record = {"made_by": made_by, "files": files, **({"writing": writing} if writing else {})}
-        unfinished.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digests(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
+    """Return the SHA-256 of the files at these paths or below; a link has an empty one."""
+    digests = {}
+    for path in paths:
+        for file in (path, *(() if path.is_symlink() else sorted(path.rglob("*")))):
+            name = file.relative_to(folder).as_posix()
+            if file.is_symlink():
+                digests[name] = ""
+            elif file.is_file():
+                with file.open("rb") as content:
+                    digests[name] = hashlib.file_digest(content, "sha256").hexdigest()
+    return digests

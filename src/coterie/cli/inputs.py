@@ -8,8 +8,8 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ import typer
 
 from coterie.cli import options
 from coterie.cli.layout import counted
-from coterie.cli.outputs import RESULT_COLUMNS, input_name, is_stream
+from coterie.cli.outputs import RESULT_COLUMNS, index_of, input_name, is_stream
 from coterie.errors import (
     CoterieWarning,
     InvalidLabelsError,
@@ -46,28 +46,14 @@ _ID_NAMES = {"index", "idx", "row", "email", "url", "unnamed: 0", ""}
 
 @dataclass(frozen=True)
 class Features:
-    """A table of features: X (n', p), n' of the n rows, with the ids and factors of all n rows."""
+    """A table of features: X (n', p) and the factors of n' of its rows, the ids of all n."""
 
     ids: dict[str, Any]
     factors: dict[str, Any]
     names: list[str]
     X: Floats
     kept: Bools | None = None  # (n,) rows of X; None: all rows
-
-    def kept_rows(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Return columns of n rows without those that are not in X."""
-        if self.kept is None:
-            return columns
-        return {name: values[self.kept] for name, values in columns.items()}
-
-
-@dataclass(frozen=True)
-class Views:
-    """Tables (n, p_v) of features of the same n rows, their ids, and the names of all columns."""
-
-    ids: dict[str, Any]
-    views: dict[str, Floats]
-    names: list[str]
+    views: dict[str, Features] = field(default_factory=dict)  # tables whose columns are those of X
 
 
 def read_input(path: Path) -> Table:
@@ -147,31 +133,43 @@ def read_features(
         if set(names) <= set(table.columns):
             _explain(table, names)
         raise error
-    return Features(id_values, tested, names, X if kept is None else X[kept], kept)
+    if kept is not None:
+        X, tested = X[kept], {name: values[kept] for name, values in tested.items()}
+    return Features(id_values, tested, names, X, kept)
 
 
 def read_views(
-    paths: Sequence[Path], ids: Sequence[str], *, impute: str | None, decimal_comma: bool
-) -> Views:
+    paths: Sequence[Path],
+    ids: Sequence[str],
+    columns: Iterable[list[str] | None] = (),
+    *,
+    impute: str | None,
+    decimal_comma: bool,
+) -> Features:
     """Return the features of several tables about the same rows, in the order of the first one.
 
-    Rows are matched by the ids if both tables have them, and otherwise by their order.
+    Rows are matched by the ids if both tables have them, and otherwise by their order. ``columns``
+    are those to read of each table; without them, all but the ids.
     """
     if impute == "drop":
         raise InvalidParameterError("--impute drop works with one table; use --impute median")
-    first = read_features(paths[0], ids, None, impute=impute, decimal_comma=decimal_comma)
-    tables = [first.X]
-    names = [f"{paths[0].stem}: {name}" for name in first.names]
-    rows = list(zip(*(column.tolist() for column in first.ids.values()), strict=True))
-    for path in paths[1:]:
-        read = read_features(path, ids, None, impute=impute, decimal_comma=decimal_comma)
-        keys = list(zip(*(column.tolist() for column in read.ids.values()), strict=True))
+    import numpy as np
+
+    stems = [path.stem for path in paths]
+    keys_of_views = stems if len(set(stems)) == len(stems) else list(map(str, paths))
+    reads = [
+        read_features(path, ids, used, impute=impute, decimal_comma=decimal_comma)
+        for path, used in zip(paths, list(columns) or [None] * len(paths), strict=True)
+    ]
+    first, views = reads[0], {}
+    rows = index_of(first.ids)
+    for view, path, read in zip(keys_of_views, paths, reads, strict=True):
+        keys = index_of(read.ids)
         if len(read.X) != len(first.X):
             raise TableError(
                 f"{path} has {len(read.X):,} rows, and {paths[0]} has {len(first.X):,}; views "
                 "describe the same rows"
             )
-        order: Any = slice(None)
         if keys and rows and keys != rows:
             place = {key: row for row, key in enumerate(keys)}
             unknown = [key for key in rows if key not in place]
@@ -180,12 +178,11 @@ def read_views(
                 raise TableError(
                     f"{path} has {what}, unlike {paths[0]}; views describe the same rows"
                 )
-            order = [place[key] for key in rows]
-        tables.append(read.X[order])
-        names += [f"{path.stem}: {name}" for name in read.names]
-    stems = [path.stem for path in paths]
-    keys_of_views = stems if len(set(stems)) == len(stems) else list(map(str, paths))
-    return Views(first.ids, dict(zip(keys_of_views, tables, strict=True)), names)
+            read = replace(read, X=read.X[[place[key] for key in rows]])  # noqa: PLW2901
+        views[view] = read
+    names = [f"{view}: {name}" for view, read in views.items() for name in read.names]
+    X = np.hstack([read.X for read in views.values()])
+    return Features(first.ids, {}, names, X, views=views)
 
 
 def warn_of_units(X: Floats, names: Sequence[str]) -> None:
@@ -306,8 +303,8 @@ def find_ids(
 
     n = table.n_rows
 
-    def holds_only(name: str, pattern: str) -> bool:
-        return table.holds_only(name, f"{pattern}|^({'|'.join(MISSING_TEXTS)})$")
+    def holds_only(name: str, *patterns: str) -> bool:
+        return table.holds_only(name, "|".join((*patterns, f"^({'|'.join(MISSING_TEXTS)})$")))
 
     def is_text(name: str) -> bool:
         """Return whether a column is text: labels such as 007 are, features such as 007 are not."""
@@ -315,16 +312,15 @@ def find_ids(
 
     def may_be_id(name: str) -> bool:
         """Return whether different values are an id rather than labels or a feature."""
-        if holds_only(name, NUMBER_PATTERN) and not holds_only(name, r"^[+-]?[0-9]+$"):
+        is_number = holds_only(name, NUMBER_PATTERN, _DECIMAL_COMMA)
+        if is_number and not holds_only(name, r"^[+-]?[0-9]+$"):
             return False  # a measurement: numbers, some with a fraction or an exponent
         if _is_named_like_id(name):
             return True
         if is_text(name):
             return n >= _FEWEST_TEXTS
-        if n < FEWEST_ROWS:
-            return False
-        if use == "labels":
-            return True
+        if n < FEWEST_ROWS or use == "labels":
+            return n >= FEWEST_ROWS
         # Features often have a different number in every row, but rarely without a gap.
         if not holds_only(name, r"^-?[0-9]{1,18}$"):
             return False

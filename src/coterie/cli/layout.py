@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from coterie.runtime.messages import is_terminal
 from coterie.runtime.wording import capitalised, visible
 
 if TYPE_CHECKING:
@@ -41,6 +44,20 @@ def print_answer(
             print_summary(facts)
 
 
+def print_message(text: str) -> None:
+    """Print a note or an error as one line; on a terminal it is broken between words."""
+    import typer
+
+    line = one_line(text)
+    if is_terminal():
+        width = max(shutil.get_terminal_size().columns, 2 * _LEAST_NAME)
+        # a path or a command is never broken, so that it can be copied
+        line = textwrap.fill(
+            line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    typer.echo(line, err=True)
+
+
 def stdout_console() -> Console:
     """Return a console on the standard output stream that interprets no markup."""
     from rich.console import Console
@@ -56,9 +73,7 @@ def stdout_console() -> Console:
 
 def print_heading(console: Console, name: object, rest: str, style: str = "bold") -> None:
     """Print a name in bold, followed by what it is."""
-    from rich.text import Text
-
-    console.print(Text.assemble((one_line(name), style), rest))
+    _print_unbroken(console, (one_line(name), style), rest)
 
 
 def print_indented(console: Console, content: RenderableType, *, above: int = 1) -> None:
@@ -72,7 +87,10 @@ def print_indented(console: Console, content: RenderableType, *, above: int = 1)
 
     before = console.width
     if isinstance(content, Table) and _GAP + _width(content, broken=False) > before:
-        _break_headings(content)
+        for column in content.columns:
+            if column.justify == "right":  # the figures stay in one line, their heading need not
+                column.no_wrap = True
+                column.header = str(column.header).replace(" ", "\n")
         console.width = max(before, _GAP + _width(content, broken=True))
     console.print(Padding(content, (above, 0, 1, _GAP), expand=False), crop=False)
     console.width = before
@@ -103,7 +121,7 @@ def print_files(console: Console, paths: Iterable[object]) -> None:
 def print_written(console: Console, written: Mapping[str, str]) -> None:
     """Print which outputs were written."""
     if written:
-        console.print("Wrote " + ", ".join(written.values()), soft_wrap=True)
+        _print_unbroken(console, "Wrote " + ", ".join(map(one_line, written.values())))
     else:
         console.print("Nothing was written; add -o FILE to keep the labels.", style="dim")
 
@@ -149,12 +167,12 @@ def one_line(text: object) -> str:
     return visible(str(text)).translate(_BREAKS)
 
 
-def _break_headings(table: Table) -> None:
-    """Let headings of figures take several lines, and keep the figures in one."""
-    for column in table.columns:
-        if column.justify == "right":
-            column.no_wrap = True
-            column.header = str(column.header).replace(" ", "\n")
+def _print_unbroken(console: Console, *parts: str | tuple[str, str]) -> None:
+    """Print a text, on one line if it has a path too long for a line, which can then be copied."""
+    from rich.text import Text
+
+    text = Text.assemble(*parts)
+    console.print(text, soft_wrap=max(map(len, text.plain.split())) > console.width)
 
 
 def _width(table: Table, *, broken: bool) -> int:

@@ -12,7 +12,6 @@ from coterie.runtime.wording import in_words
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from rich.text import Text
 
 
 def methods(as_json: options.AsJson = False) -> None:
@@ -35,18 +34,9 @@ def method_facts(method: Method) -> dict[str, Any]:
 
     ``missing`` are preferred packages that are not installed; the method works without them.
     """
-    return {
-        "key": method.key,
-        "title": method.title,
-        "class": method.class_name,
-        "settings": dict(method.settings),
-        "summary": method.summary,
-        "established": method.established,
-        "cost": method.cost,
-        "paper_name": method.paper_name,
-        "packages": list(method.packages),
-        "missing": method.missing_packages(),
-    }
+    facts = vars(method) | {"class": method.class_name, "missing": method.missing_packages()}
+    del facts["class_name"]
+    return facts
 
 
 def _print_summary(facts: dict[str, Any]) -> None:
@@ -75,6 +65,7 @@ def _print_summary(facts: dict[str, Any]) -> None:
 
 def _table(rows: Iterable[dict[str, Any]]) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("KEY", no_wrap=True)
@@ -82,12 +73,6 @@ def _table(rows: Iterable[dict[str, Any]]) -> Table:
     table.add_column("established", max_width=14)
     table.add_column("cost", max_width=16)
     for row in rows:
-        table.add_row(row["key"], _description(row), row["established"], row["cost"])
+        description = Text.assemble((row["title"], "bold"), "\n", row["summary"])
+        table.add_row(row["key"], description, row["established"], row["cost"])
     return table
-
-
-def _description(row: dict[str, Any]) -> Text:
-    """Return title and summary, a line each."""
-    from rich.text import Text
-
-    return Text.assemble((row["title"], "bold"), "\n", row["summary"])

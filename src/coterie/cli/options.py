@@ -20,13 +20,6 @@ def _checked_method(key: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
-def _checked_seed(seed: int) -> int:
-    largest = 2**31 - 1  # the limit of SegmentSettings
-    if not 0 <= seed <= largest:
-        raise typer.BadParameter(f"{seed} is not in the range from 0 to {largest}")
-    return seed
-
-
 def _methods(incomplete: str) -> list[tuple[str, str]]:
     """Return the methods for the completion of a shell: key and summary."""
     known = CONSENSUS_METHODS.values()
@@ -121,7 +114,7 @@ Engine = Annotated[
         "--engine",
         metavar="URL",
         help="Where to process the table: duckdb://, pyspark://HOST:PORT, "
-        "postgres://HOST/DB, or none for memory.",
+        "postgres://HOST/DB. By default in memory.",
     ),
 ]
 MemoryLimit = Annotated[
@@ -156,8 +149,9 @@ Seed = Annotated[
     int,
     typer.Option(
         "--seed",
+        min=0,
+        max=2**31 - 1,  # the limit of SegmentSettings
         metavar="N",
-        callback=_checked_seed,
         help="Random seed; the same seed gives the same result.",
     ),
 ]

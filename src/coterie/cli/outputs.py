@@ -77,18 +77,11 @@ def write_output(path: Path, columns: Mapping[str, Any]) -> None:
         raise OutputError(f"cannot write standard output: {error.strerror or error}") from error
 
 
-def write_all(
-    steps: Mapping[Path, Callable[[Path], None]], before: Callable[[Path], None] | None = None
-) -> None:
-    """Write files in order; the arguments of a KeyboardInterrupt are the complete files.
-
-    ``before`` is called with each path before it is written.
-    """
+def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
+    """Write files in order; the arguments of a KeyboardInterrupt are the complete files."""
     written: list[Path] = []
     try:
         for path, write in steps.items():
-            if before is not None:
-                before(path)
             write(path)
             written.append(path)
     except KeyboardInterrupt:
@@ -191,53 +184,54 @@ class Outputs:
     def write_consensus(
         self,
         estimator: Any,
-        P: Any,
-        names: Sequence[str],
         ids: Mapping[str, Any],
+        *,
+        P: Any = None,
         features: tuple[Any, Sequence[str]] | None = None,
         kept: Bools | None = None,
-        before: Callable[[Path], None] | None = None,
     ) -> None:
-        """Write a fitted consensus function, or a clusterer with one as ``consensus_``.
+        """Write a consensus function that was fitted on P (n, V), or a clusterer with its own runs.
 
-        It was fitted on the partitions P (n, V) with V names; ``ids`` are columns of length n. The
-        report compares the clusters by the ``features`` (n, p) and their names, if given. With
-        ``kept`` (n₀,), the ids are of n₀ rows, of which n were clustered; the others get label −1.
+        ``ids`` are columns of length n. The report compares the clusters by the ``features`` (n, p)
+        and their names, if given. With ``kept`` (n₀,), the ids are of n₀ rows, of which n were
+        clustered; the others get label −1.
         """
-        columns = result_columns(estimator, estimator.labels_, estimator.confidence_, kept)
+        figure = page = None
+        if self.picture is not None:
+            import matplotlib.pyplot as plt
+            import numpy as np
 
-        def draw() -> Figure:
-            return consensus_picture(getattr(estimator, "consensus_", estimator), P, names)
+            from coterie.inspection.displays import CoassociationDisplay, PartitionAgreementDisplay
 
-        def render() -> str:
+            consensus = getattr(estimator, "consensus_", estimator)
+            if P is None:
+                runs = getattr(estimator, "ensembles_", None) or {"": estimator.ensemble_}
+                P = np.hstack([one.labels for one in runs.values()])
+            figure, (left, right) = plt.subplots(
+                1, 2, figsize=(14, 5.6), layout="constrained", width_ratios=(1, 1.3)
+            )
+            CoassociationDisplay.from_estimator(consensus, P, random_state=0, ax=left)
+            PartitionAgreementDisplay.from_estimator(consensus, ax=right)
+        if self.report is not None:
             from coterie.inspection.report.consensus_page import consensus_contents, render_report
 
             X, feature_names = features or (None, None)
-            return render_report(
-                consensus_contents(
-                    estimator,
-                    X,
-                    feature_names=feature_names,
-                    names=names,
-                    index=index_of(ids, kept),
-                )
-            )
-
-        self.write({**ids, **columns}, estimator, draw, render, before)
+            index = index_of(ids, kept)
+            contents = consensus_contents(estimator, X, feature_names=feature_names, index=index)
+            page = render_report(contents)
+        columns = result_columns(estimator, estimator.labels_, estimator.confidence_, kept)
+        self.write({**ids, **columns}, estimator, figure, page)
 
     def write(
         self,
         columns: Mapping[str, Any],
         estimator: Any,
-        draw: Callable[[], Figure] | None = None,
-        render: Callable[[], str] | None = None,
-        before: Callable[[Path], None] | None = None,
+        figure: Figure | None = None,
+        page: str | None = None,
     ) -> None:
-        """Write the requested files; picture and report are made before anything is written."""
-        # The table is last: if it exists, so do the other files.
+        """Write the requested files. The table is last: if it exists, so do the others."""
         steps: dict[Path, Callable[[Path], None]] = {}
-        if self.picture is not None and draw is not None:
-            figure = draw()
+        if self.picture is not None and figure is not None:
 
             def write_picture(path: Path) -> None:
                 import matplotlib.pyplot as plt
@@ -247,8 +241,7 @@ class Outputs:
                 plt.close(figure)
 
             steps[self.picture] = write_picture
-        if self.report is not None and render is not None:
-            page = render()
+        if self.report is not None and page is not None:
 
             def write_page(path: Path) -> None:
                 with atomic_file(path) as unfinished:
@@ -261,18 +254,4 @@ class Outputs:
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
             steps[self.table] = lambda path: write_output(path, columns)
-        write_all(steps, before)
-
-
-def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
-    """Draw the co-association of the points next to the agreement of the partitions."""
-    import matplotlib.pyplot as plt
-
-    from coterie.inspection.displays import CoassociationDisplay, PartitionAgreementDisplay
-
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(14, 5.6), layout="constrained", width_ratios=(1, 1.3)
-    )
-    CoassociationDisplay.from_estimator(consensus, P, random_state=0, ax=left)
-    PartitionAgreementDisplay.from_estimator(consensus, names, ax=right)
-    return figure
+        write_all(steps)

@@ -78,8 +78,11 @@ def predict(
         X: Any
         kept = None
         if hasattr(estimator, "view_names_"):
-            read = read_views(tables, ids, **cells)
-            id_values, X = read.ids, dict(zip(views, read.views.values(), strict=True))
+            # only a model of the program has the names of its columns
+            columns_of = getattr(estimator, "view_columns_", {}).values()
+            read = read_views(tables, ids, columns_of, **cells)
+            id_values = read.ids
+            X = {view: one.X for view, one in zip(views, read.views.values(), strict=True)}
         elif hasattr(estimator, "consensus_"):
             names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
             table = read_features(tables[0], ids, names or None, **cells)

@@ -36,7 +36,7 @@ from coterie.cli.choose_k import choose_k
 from coterie.cli.cluster import cluster
 from coterie.cli.consensus import consensus
 from coterie.cli.demo import demo
-from coterie.cli.layout import one_line
+from coterie.cli.layout import print_message
 from coterie.cli.methods import methods
 from coterie.cli.predict import predict
 from coterie.cli.progress import in_options
@@ -62,14 +62,14 @@ class Program(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except CoterieError as error:
-            typer.echo(f"error: {one_line(in_options(' '.join(str(error).split())))}", err=True)
+            print_message(f"error: {in_options(' '.join(str(error).split()))}")
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             # Its arguments are the files that are complete; write_all sets them.
-            written = ", ".join(map(one_line, interrupt.args))
+            written = ", ".join(map(str, interrupt.args))
             result = f" after writing {written}" if written else "; nothing was written"
             event, code = ("terminated", 143) if _terminated.is_set() else ("interrupted", 130)
-            typer.echo(f"{event}{result}", err=True)
+            print_message(event + result)
             raise typer.Exit(code) from interrupt
         except BrokenPipeError as closed:
             # Python flushes the stream once more when it exits, which would be a second error.
@@ -78,19 +78,18 @@ class Program(typer.core.TyperGroup):
             raise typer.Exit(141) from closed
 
 
-#: How messages of the library about a parameter begin, as in supply=-1.0 and day='Monday'.
-_PARAMETER = re.compile(r"(\w+)=('?)(.*?)\2: ", re.DOTALL)
-
-
 class Command(typer.core.TyperCommand):
     """A command whose options have one value each, unless they may be repeated."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; refuse an option that is given twice, not to ignore a value."""
         if not ctx.resilient_parsing:
-            given = self.make_parser(ctx).parse_args(args=list(args))[2]
+            given: Any = self.make_parser(ctx).parse_args(args=list(args))[2]
             for option, times in Counter(given).items():
-                if times > 1 and _has_one_value(option):
+                has_one_value = option.param_type_name == "option" and not (
+                    option.multiple or option.is_flag or option.count
+                )
+                if times > 1 and has_one_value:
                     raise typer.BadParameter(
                         "it is given more than once; give one value", ctx, option
                     )
@@ -105,18 +104,17 @@ class Command(typer.core.TyperCommand):
         try:
             return super().invoke(ctx)
         except InvalidParameterError as error:
-            raise type(error)(self._with_options(str(error))) from error
+            # messages of the library about a parameter begin with supply=-1.0, or day='Monday'
+            parameter = re.match(r"(\w+)=('?)(.*?)\2: ", str(error), re.DOTALL)
+            option = parameter and f"--{parameter[1].replace('_', '-')}"
+            if not parameter or not any(option in one.opts for one in self.params):
+                raise
+            value = parameter[3].strip("[]").replace("'", "")
+            message = f"{option} {value}: {str(error)[parameter.end() :]}"
+            raise type(error)(message) from error
 
-    def _with_options(self, message: str) -> str:
-        parameter = _PARAMETER.match(message)
-        option = parameter and f"--{parameter[1].replace('_', '-')}"
-        if not parameter or not any(option in one.opts for one in self.params):
-            return message
-        value = parameter[3].strip("[]").replace("'", "")
-        return f"{option} {value}: {message[parameter.end() :]}"
 
-
-class QuickCommand(Command):
+class LearningCommand(Command):
     """A command that computes with scikit-learn, and imports no more of it than it needs."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -125,20 +123,13 @@ class QuickCommand(Command):
         return super().invoke(ctx)
 
 
-def needing(extra: str, what: str, *packages: str) -> type[Command]:
-    """Return commands that run only if the packages of an extra are installed."""
+class AdvertisingCommand(Command):
+    """A command that needs the packages of an extra."""
 
-    class Needing(Command):
-        def invoke(self, ctx: Any) -> Any:
-            require_extra(extra, what, *packages)
-            return super().invoke(ctx)
-
-    return Needing
-
-
-def _has_one_value(option: Any) -> bool:
-    is_flag = getattr(option, "is_flag", False) or getattr(option, "count", False)
-    return option.param_type_name == "option" and not (option.multiple or is_flag)
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        require_extra("ads", "advertising needs", "pyarrow", "ibis", "msgspec")
+        return super().invoke(ctx)
 
 
 @contextlib.contextmanager
@@ -147,21 +138,20 @@ def stopped_by_sigterm() -> Iterator[None]:
 
     Unfinished files are removed. If the caller of the program ignores SIGTERM, it stays ignored.
     """
-    before = signal.getsignal(signal.SIGTERM)
-    # Another handler, such as SIG_IGN, was set by the caller and is kept.
-    if before is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _interrupt)
+
+    def interrupt(*_: object) -> None:
+        _terminated.set()
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield  # the handler of the caller, such as SIG_IGN, is kept
+        return
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
-        if before is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, before)
-            _terminated.clear()
-
-
-def _interrupt(*_: object) -> None:
-    _terminated.set()
-    raise KeyboardInterrupt
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _terminated.clear()
 
 
 def _print_version(requested: bool) -> None:
@@ -203,13 +193,14 @@ def import_scikit_learn() -> None:
     """Import scikit-learn in half of the time, without pandas and, until used, scipy.stats."""
     if "sklearn" in sys.modules or "scipy.stats" in sys.modules:
         return
-    blocked: dict[str, Any] = {} if "pandas" in sys.modules else {"pandas": None}
-    sys.modules |= {"scipy.stats": _LaterModule("scipy.stats"), **blocked}
+    modules: dict[str, Any] = sys.modules
+    modules["scipy.stats"] = _LaterModule("scipy.stats")
+    without_pandas = modules.setdefault("pandas", None) is None
     try:
         import sklearn.base  # noqa: F401
     finally:
-        for name in blocked:
-            del sys.modules[name]
+        if without_pandas:
+            del modules["pandas"]
 
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -249,27 +240,14 @@ def _program(
     """
 
 
-_ADVERTISING = needing("ads", "advertising needs", "pyarrow", "ibis", "msgspec")
+for _command in (simulate, check, segment, update, forecast, budget, portfolio, targets):
+    ads.command(cls=AdvertisingCommand)(_command)
+for _command in (compare, export, evaluate, report, serve):
+    ads.command(cls=AdvertisingCommand)(_command)
+ads.command("demo", cls=AdvertisingCommand)(ads_demo)
 
-ads.command("simulate", cls=_ADVERTISING)(simulate)
-ads.command("check", cls=_ADVERTISING)(check)
-ads.command("segment", cls=_ADVERTISING)(segment)
-ads.command("update", cls=_ADVERTISING)(update)
-ads.command("forecast", cls=_ADVERTISING)(forecast)
-ads.command("budget", cls=_ADVERTISING)(budget)
-ads.command("portfolio", cls=_ADVERTISING)(portfolio)
-ads.command("targets", cls=_ADVERTISING)(targets)
-ads.command("compare", cls=_ADVERTISING)(compare)
-ads.command("export", cls=_ADVERTISING)(export)
-ads.command("evaluate", cls=_ADVERTISING)(evaluate)
-ads.command("report", cls=_ADVERTISING)(report)
-ads.command("serve", cls=_ADVERTISING)(serve)
-ads.command("demo", cls=_ADVERTISING)(ads_demo)
-
-app.command("consensus", cls=QuickCommand)(consensus)
-app.command("cluster", cls=QuickCommand)(cluster)
-app.command("predict", cls=QuickCommand)(predict)
-app.command("choose-k", cls=QuickCommand)(choose_k)
-app.command("methods", cls=Command)(methods)
+for _command in (consensus, cluster, predict, choose_k):
+    app.command(cls=LearningCommand)(_command)
+app.command(cls=Command)(methods)
 app.add_typer(ads, name="ads")
-app.command("demo", cls=QuickCommand)(demo)
+app.command(cls=LearningCommand)(demo)

@@ -8,9 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import typer
-
-from coterie.cli.layout import one_line
+from coterie.cli.layout import print_message
 from coterie.runtime import messages
 
 #: What the library writes, and what the program writes instead. ``\1`` is the value.
@@ -96,7 +94,7 @@ def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
             yield notes
         finally:
             for line in [] if quiet else notes:
-                typer.echo(f"note: {one_line(line)}", err=True)
+                print_message(f"note: {line}")
 
 
 def in_options(message: str) -> str:

@@ -25,8 +25,8 @@ _MOST_MEMBERS = 12
 class Run:
     """The facts about a consensus, and what the program adds to them.
 
-    ``engine`` is the run of an engine as values for JSON, with its ``url``, why it was ``chosen``,
-    and its ``cost`` in words. ``views`` are the agreement of the runs of a view with the consensus,
+    ``engine`` is the run of an engine as values for JSON, with its ``url``, and ``cost`` its cost
+    in words. ``views`` are the agreement of the runs of a view with the consensus,
     and the share of them that vote.
     """
 
@@ -77,12 +77,10 @@ def print_run(run: Run, as_json: bool, quiet: bool, stdout_is_taken: bool = Fals
 
 def print_summary(run: Run) -> None:
     """Print a run for people on the standard output stream."""
-    from rich.text import Text
-
     from coterie.consensus.results import heading, summary_lines
 
     console, facts = layout.stdout_console(), run.facts
-    console.print(Text.assemble((run.input, "bold"), f": {heading(facts)}"), soft_wrap=True)
+    layout.print_heading(console, run.input, f": {heading(facts)}")
     lines = summary_lines(facts) | {"time": f"{run.seconds:.2f} s"}
     if run.engine is not None:
         lines |= {"engine": _engine_in_words(run.engine), "cost": run.cost or ""}
@@ -101,8 +99,7 @@ def print_summary(run: Run) -> None:
 
 def _engine_in_words(run: dict[str, Any]) -> str:
     """Describe the engine, the path that was taken, and why."""
-    chosen = f" (chosen because {run['chosen']})" if run["chosen"] else ""
-    text = f"{run['url']}{chosen}, {run['path']} path: {run['reason']}"
+    text = f"{run['url']}, {run['path']} path: {run['reason']}"
     if run["sweeps"]:
         text += f"; {counted(run['tuples_fitted'], 'tuple')} fitted, then "
         text += counted(len(run["sweeps"]), "sweep") + " over all rows"
@@ -128,7 +125,7 @@ def _camp_table(camps: Sequence[CampFacts]) -> Table:
         table.add_row(
             str(camp.camp),
             str(size),
-            f"{camp.mean_agreement:.2f}",
+            f"{camp.mean_agreement:z.2f}",
             Text(vote, "green") if camp.decides else Text("ignored", "yellow"),
             Text.assemble(members, (weak, "yellow")),
         )

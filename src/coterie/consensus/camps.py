@@ -131,7 +131,7 @@ class Dissent:
         shown = self._listed(out, names)
         agree = f"{camps[0]} of {V} partitions agree{weakly}"
         if len(out) == 1:
-            return f"{agree}; 1 dissents ({shown})"
+            return f"{agree}; 1 dissenter ({shown})"
         others = "no two of them agree"
         if camps[1] == len(out):
             others = "they agree with each other"

@@ -135,24 +135,20 @@ def remove_stale(path: Path) -> None:
     """Remove what ended processes left next to an output."""
     named = re.compile(re.escape(_prefix(path)) + r"(\w+)-(\d+)-[0-9a-f]{8}\.unfinished(\.\w+)?")
     for name in os.listdir(path.parent):  # noqa: PTH208 — the folder may have many files
-        match = named.fullmatch(name)
+        left, match = path.parent / name, named.fullmatch(name)
         if not match:
             continue
-        left = path.parent / name
-        if match[1] == _machine():
-            is_in_use = _is_alive(int(match[2]))
-        else:
-            try:
+        with contextlib.suppress(OSError):  # another process is changing it
+            if match[1] == _machine():
+                is_in_use = _is_alive(int(match[2]))
+            else:
                 latest = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
-            except OSError:  # another process is changing it
+                is_in_use = time.time() - latest <= _WEEK
+            if is_in_use:
                 continue
-            is_in_use = time.time() - latest <= _WEEK
-        if is_in_use:
-            continue
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
-        else:
-            with contextlib.suppress(OSError):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
                 left.unlink()
 
 

@@ -91,13 +91,19 @@ def on_one_thread() -> Iterator[None]:
 
 def available_memory() -> int:
     """Return the free memory in bytes, within the memory limit of the container if there is one."""
-    limits = [_free_memory()]
+    # systems without this file report only the total memory; half of it is a cautious estimate
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024
     allowed, used = (
         _number_in(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current")
     )
     if allowed is not None and used is not None:
-        limits.append(allowed - used)
-    return max(0, min(limits))
+        free = min(free, allowed - used)
+    return max(0, free)
 
 
 def readable_bytes(n: float) -> str:
@@ -113,16 +119,6 @@ def readable_bytes(n: float) -> str:
 def _thread_pools() -> ThreadpoolController:
     """Return the thread pools of the process; finding them takes milliseconds."""
     return ThreadpoolController()
-
-
-def _free_memory() -> int:
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    # other systems report only the total memory; half of it is a cautious estimate
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def _number_in(path: Path) -> int | None:

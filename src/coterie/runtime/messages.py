@@ -136,27 +136,18 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 @contextlib.contextmanager
-def ignore_duplicate_points_warning() -> Iterator[None]:
-    """Ignore that k-means has fewer distinct points than clusters; callers drop the empty ones."""
+def _ignored(message: str = "", category: type[Warning] = Warning) -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Number of distinct clusters")
+        warnings.filterwarnings("ignore", message, category)
         yield
 
 
-@contextlib.contextmanager
-def ignore_label_warnings() -> Iterator[None]:
-    """Ignore warnings about label matrices that this package made: many columns are no mistake."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelWarning)
-        yield
-
-
-@contextlib.contextmanager
-def ignore_unfinished_tasks_warning() -> Iterator[None]:
-    """Ignore the warning of joblib about unfinished tasks after an error or an interrupt."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"\d+ tasks (have been|which were)")
-        yield
+#: Of k-means: it has fewer distinct points than clusters; callers drop the empty clusters.
+ignore_duplicate_points_warning = functools.partial(_ignored, "Number of distinct clusters")
+#: About label matrices that this package made: many columns are no mistake.
+ignore_label_warnings = functools.partial(_ignored, category=LabelWarning)
+#: Of joblib, after an error or an interrupt.
+ignore_unfinished_tasks_warning = functools.partial(_ignored, r"\d+ tasks (have been|which were)")
 
 
 class _Stages(logging.Handler):

@@ -411,22 +411,7 @@ def test_every_advertiser_of_a_served_model_can_be_asked_for():
     assert Limits().id_chars == MOST_ID_CHARS
 
 
-def saved(path, **attributes):
-    """Write the small model with other attributes to a file, and spoil the data of one array.
-
-    The checksum of the spoiled array would be noticed if it were read.
-    """
-    model = copy.copy(small_model())
-    vars(model).update(attributes)
-    save_model(model, path)
-    raw = bytearray(path.read_bytes())
-    numbers = small_model().spread_.tobytes()
-    raw[raw.index(numbers) + len(numbers) // 2] ^= 1
-    path.write_bytes(raw)
-    return path
-
-
-HEADERS = [
+UNSOUND = [
     ("win_", lambda model: model.win_[:, 1:], r"win_ must be an array of 60 × \d+ numbers"),
     ("win_", lambda model: model.win_.astype(float), r"numbers \(float32\)"),
     ("advertisers_", lambda model: model.advertisers_[1:], "shares_ must be an array of 59 ×"),
@@ -439,22 +424,18 @@ HEADERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "wrong", "words"), HEADERS)
-def test_shapes_are_refused_before_numbers_are_read(name, wrong, words, tmp_path):
-    """A file whose arrays do not fit each other is refused by their headers alone."""
-    path = saved(tmp_path / "market.coterie", **{name: wrong(small_model())})
-    with pytest.raises(ModelFileError, match=rf"not sound: .*{words}.*; make it again"):
-        load_market(path)
-
-
-def test_numbers_are_read_after_the_shapes(tmp_path):
-    """The outline of a sound model passes, and then its damaged numbers are noticed."""
-    with pytest.raises(ModelFileError, match=r"damaged.*arrays/\d+\.npy"):
-        load_market(saved(tmp_path / "market.coterie"))
+@pytest.mark.parametrize(("name", "wrong", "words"), UNSOUND)
+def test_files_of_unsound_models_are_refused(name, wrong, words, tmp_path):
+    """A file whose arrays do not fit each other is refused by its name and what is wrong."""
+    model = copy.copy(small_model())
+    setattr(model, name, wrong(small_model()))
+    save_model(model, tmp_path / "market.coterie")
+    with pytest.raises(ModelFileError, match=rf"market\.coterie: .*{words}.*; make it again"):
+        load_market(tmp_path / "market.coterie")
 
 
 @pytest.mark.parametrize("made", [small_model, first_price_model, minimum_model, textless_model])
 def test_models_are_sound_after_loading(made, tmp_path):
     """What can be served can be saved, loaded and served."""
     save_model(made(), tmp_path / "market.coterie")
-    check_model(load_market(tmp_path / "market.coterie"))
+    load_market(tmp_path / "market.coterie")

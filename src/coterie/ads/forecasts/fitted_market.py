@@ -329,19 +329,20 @@ class FittedMarket:
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:
     """Return the market in the model file of a forecaster, to forecast by and not to fit again.
 
-    A file whose arrays do not fit each other is refused before they are read.
+    A model that cannot be served is refused.
     """
-    from coterie.ads.forecasts.model_checks import check_outline
+    from coterie.ads.forecasts.model_checks import check_model
     from coterie.ads.segments.text_vectors import TextVectors
-
-    def check(outline: Any) -> None:
-        if isinstance(outline, FittedMarket):
-            refuse_former(outline, "it")
-        check_outline(outline)
 
     # these need no scikit-learn, which takes longer to import than a model takes to load
     classes = {"AdForecaster": FittedMarket, "TextView": TextVectors}
-    model: FittedMarket = load_model(path, classes=classes, check_outline=check)
+    model: FittedMarket = load_model(path, classes=classes)
+    try:
+        if isinstance(model, FittedMarket):
+            refuse_former(model, "it")
+        check_model(model)
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot load {os.fspath(path)}: {error}") from error
     return model
 
 

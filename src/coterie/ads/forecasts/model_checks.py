@@ -5,8 +5,7 @@ have written it. A model that passes gives finite figures at every bid.
 
 The rules are one table, at the end. Shapes are written in symbols: A advertisers, G edges of the
 grid of bids, K segments, D days, V views, P columns of the vectors of texts, W words and C runs of
-characters in them, T values of Q dimensions. The table is evaluated twice: on the outline of a
-file, whose arrays have shapes and types but no numbers yet, and on the model.
+characters in them, T values of Q dimensions.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ from coterie.ads.segments.text_vectors import TextVectors
 from coterie.ads.segments.view_agreement import ViewAgreement
 from coterie.ads.targets.target_effects import TargetEffects
 from coterie.errors import ModelFileError
-from coterie.models import SparseOutline
 
-__all__ = ["MOST_ID_CHARS", "check_model", "check_outline"]
+__all__ = ["MOST_ID_CHARS", "check_model"]
 
 #: Of the id of an advertiser; longer ones cannot be asked for.
 MOST_ID_CHARS = 1_024
@@ -47,10 +45,8 @@ _FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9990-12-31")
 _ROWS_AT_ONCE = 4_096
 
 
-def check_model(model: Any, *, has_data: bool = True) -> None:
+def check_model(model: Any) -> None:
     """Refuse a model that cannot be served, by the attribute that is wrong and what it must be.
-
-    Without ``has_data`` only what needs no numbers of arrays is looked at.
 
     >>> check_model("market")
     Traceback (most recent call last):
@@ -69,8 +65,8 @@ def check_model(model: Any, *, has_data: bool = True) -> None:
             _require(not lacks, f"{one} needs {other}")
         for row in _TABLE:
             for name, value in _values_at(model, row.path):
-                _check_row(row, name, value, sizes, has_data)
-        for rule, holds in _BETWEEN if has_data else ():
+                _check_row(row, name, value, sizes)
+        for rule, holds in _BETWEEN:
             _require(holds(model), rule)
     except ModelFileError as error:
         raise ModelFileError(f"its model is not sound: {error}; make it again") from error
@@ -79,11 +75,6 @@ def check_model(model: Any, *, has_data: bool = True) -> None:
         raise ModelFileError(
             f"its model is not sound ({type(error).__name__}); make it again"
         ) from error
-
-
-def check_outline(model: Any) -> None:
-    """Refuse a model by the shapes and types of its arrays, before their numbers are read."""
-    check_model(model, has_data=False)
 
 
 #: What must hold, and a test of it.
@@ -131,7 +122,7 @@ def _values_at(whole: Any, path: str, name: str = "") -> Iterator[tuple[str, Any
             yield from _values_at(part, rest, of_part)
 
 
-def _check_row(row: _Row, name: str, value: Any, sizes: dict[str, int], has_data: bool) -> None:
+def _check_row(row: _Row, name: str, value: Any, sizes: dict[str, int]) -> None:
     if value is None and row.optional:
         return
     if row.entries is not None:
@@ -153,14 +144,14 @@ def _check_row(row: _Row, name: str, value: Any, sizes: dict[str, int], has_data
     elif isinstance(row.kind, type):
         _require(isinstance(value, row.kind), f"{name} must be a {row.kind.__name__}")
     elif row.kind == "counts":
-        _check_counts(name, value, sizes, has_data)
+        _check_counts(name, value, sizes)
     else:
-        _check_array(row, name, value, sizes, has_data)
-    for rule, holds in row.also if has_data else ():
+        _check_array(row, name, value, sizes)
+    for rule, holds in row.also:
         _require(holds(value), f"{name} must {rule}")
 
 
-def _check_array(row: _Row, name: str, values: Any, sizes: dict[str, int], has_data: bool) -> None:
+def _check_array(row: _Row, name: str, values: Any, sizes: dict[str, int]) -> None:
     shape = tuple(_amount(size, sizes) for size in row.shape.removeprefix("≤").split(" × "))
     is_most = row.shape.startswith("≤")
     size = "at most " * is_most + " × ".join(f"{n:,}" for n in shape)
@@ -169,7 +160,7 @@ def _check_array(row: _Row, name: str, values: Any, sizes: dict[str, int], has_d
     good = good and (values.dtype.kind in kinds or values.dtype.name == row.kind)
     good = good and (values.shape == shape or (is_most and values.size <= shape[0]))
     _require(good, f"{name} must be an array of {size} {values_are}")
-    if has_data and values.size and row.kind != "texts":
+    if values.size and row.kind != "texts":
         least, most = _amount(row.least, sizes), _amount(row.most, sizes)
         within = values.min() >= least and values.max() <= most  # NaN is neither
         limits = " and ".join(f"{x:g}" if _is_number(x) else str(x) for x in (least, most))
@@ -183,10 +174,9 @@ def _amount(value: Any, sizes: dict[str, int]) -> Any:
     return sum(sizes[part] if part in sizes else int(part) for part in value.split("+"))
 
 
-def _check_counts(name: str, matrix: Any, sizes: dict[str, int], has_data: bool) -> None:
+def _check_counts(name: str, matrix: Any, sizes: dict[str, int]) -> None:
     """Check a CSR matrix of A × G counts, its columns in order in every row."""
-    kinds = (sp.csr_array, sp.csr_matrix) if has_data else SparseOutline
-    _require(isinstance(matrix, kinds), f"{name} must be a CSR matrix")
+    _require(isinstance(matrix, sp.csr_array | sp.csr_matrix), f"{name} must be a CSR matrix")
     A, G = shape = sizes["A"], sizes["G"]
     _require(matrix.shape == shape, f"{name} must be of {A:,} × {G:,} counts")
     counts, columns, starts = parts = matrix.data, matrix.indices, matrix.indptr
@@ -196,10 +186,9 @@ def _check_counts(name: str, matrix: Any, sizes: dict[str, int], has_data: bool)
         (_Row(f"the counts of {name}", "floats", "N"), counts),
         (_Row(f"the rows of {name}", "whole", "A+1", 0, "N", (_IN_ORDER,)), starts),
     ):
-        _check_row(row, row.path, part, known, has_data)
-    if has_data:
-        fresh = sp.csr_array(parts, shape=shape)  # it knows nothing of an earlier look
-        _require(fresh.has_canonical_format, f"{name} must have its columns in order, each once")
+        _check_row(row, row.path, part, known)
+    fresh = sp.csr_array(parts, shape=shape)  # it knows nothing of an earlier look
+    _require(fresh.has_canonical_format, f"{name} must have its columns in order, each once")
 
 
 def _is_number(value: Any) -> bool:

@@ -27,7 +27,6 @@ from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, tables_of
-from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.forecasts.placement import Placement, Placer
 from coterie.ads.forecasts.profiles import Profiles
 from coterie.ads.protocol import (
@@ -164,7 +163,6 @@ def load_served(path: Path, version: str, *, whole: bool = True) -> ServedModel:
     Unless ``whole``, threads may still be making its details.
     """
     model = load_market(path)
-    check_model(model)
     served = ServedModel(model, version, printable(path.name))
     with _rehearsal():
         day = served.average_day.table

@@ -87,16 +87,15 @@ def demo(
     names = MARKET, MODEL, SEGMENTS, REPORT
     with (
         shown_notes(quiet) as notes,
-        fresh_folder(output, "coterie ads demo", names) as record,
+        fresh_folder(output, "coterie ads demo", names),
     ):
-        record(output / MARKET)
         simulated = simulate_market(market, output / MARKET, quiet)
         with progress_unless(quiet):
             log = LogInput(str(output / MARKET)).read()
             made = make_report(log, SegmentSettings(random_state=seed), holdout_days=1)
             steps = made.steps(report, model_file)
             steps[table] = lambda path: write_table(path, segment_columns(made.model))
-            write_all(steps, record)
+            write_all(steps)
     truth = read_truth(simulated.truth, made.model.advertisers_)
     example = example_forecast(made.model)
     facts = {
