@@ -25,9 +25,7 @@ from coterie.inspection.displays.colours_and_axes import (
     BLUE,
     VERMILION,
     Display,
-    axes_or_new,
     cluster_image,
-    panels,
     without_frame,
 )
 from coterie.inspection.displays.points import sample_points
@@ -77,8 +75,7 @@ class ChooseKDisplay(Display):
         ----------
         choice : KChoice
             The result of :func:`~coterie.choose_k`.
-        ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
+        ax : as in :meth:`plot`
 
         Examples
         --------
@@ -131,15 +128,13 @@ class ChooseKDisplay(Display):
         curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
         rows = -(-len(curves) // _MOST_IN_A_ROW)
         columns = -(-len(curves) // rows)
-        drawn, self.figure_ = panels(
-            ax, (3.1 * columns, 2.9 * rows), rows, columns, sharex=True, squeeze=False
-        )
-        places = drawn.ravel()
+        size, shape = (3.1 * columns, 2.9 * rows), (rows, columns)
+        places = self._panels(ax, size, shape, sharex=True, squeeze=False).ravel()
         self.axes_ = dict(zip(curves, places, strict=False))
-        self.ax_ = places[0]
         for unused in places[len(curves) :]:
             unused.set_axis_off()
-        for (name, curve), panel in zip(curves.items(), places, strict=False):
+        for name, panel in self.axes_.items():
+            curve = curves[name]
             panel.plot(ks, curve, "o-", color=BLUE, lw=1.8, ms=4)
             panel.plot(best, curve[ks == best], "o", color=VERMILION, ms=9, label=f"K = {best}")
             panel.axvline(best, color=VERMILION, lw=1, ls=":")
@@ -236,18 +231,15 @@ class ConsensusCDFDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         if self.delta_area is None:
-            curves, self.figure_ = axes_or_new(ax, (5.4, 3.8))
-            self.delta_ax_: Any = None
+            curves, self.delta_ax_ = self._axes(ax, (5.4, 3.8)), None
         else:
-            drawn, self.figure_ = panels(ax, (9.0, 3.8), 1, 2, widths=(1.4, 1))
-            (curves, growth), ks = drawn, np.asarray(self.ks)
-            self.delta_ax_ = growth
+            curves, growth = self._panels(ax, (9.0, 3.8), (1, 2), width_ratios=(1.4, 1))
+            self.delta_ax_, ks = growth, np.asarray(self.ks)
             growth.plot(ks, self.delta_area, "o-", color=BLUE, lw=1.8, ms=5)
             growth.axhline(0, color="black", lw=0.8)
             growth.set(xlabel="K", ylabel="relative growth Δ(K)", xticks=ks[:: -(-len(ks) // 12)])
             growth.set_title("Growth of the area with K", loc="left")
             without_frame(growth)
-        self.ax_ = curves
         curves.axvspan(*_AMBIGUOUS, color="0.95", lw=0, zorder=0)
         curves.annotate(
             "ambiguous pairs", (0.5, 0), (0, 4), "data", "offset points", ha="center", color="0.4"
@@ -401,8 +393,7 @@ class TrackingDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         n_rows, n_points = self.tracks.shape
-        ax, self.figure_ = axes_or_new(ax, (7.6, min(1.2 + 0.36 * n_rows, 9.0)))
-        self.ax_ = ax
+        ax = self._axes(ax, (7.6, min(1.2 + 0.36 * n_rows, 9.0)))
         self.image_ = cluster_image(ax, self.tracks)
         for edge in range(1, n_rows):
             ax.axhline(edge - 0.5, color="white", lw=2.5)
