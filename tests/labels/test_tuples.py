@@ -55,7 +55,7 @@ def test_tuples_are_the_distinct_rows(P):
     assert_array_equal(tuples.in_given_order(tuples.n_labels), matrix.n_labels)
     codes = tuples.expand(tuples.codes)
     assert_array_equal(tuples.columns_of(matrix.codes), codes)
-    assert_array_equal(tuples.without_points().columns_of(matrix.codes[::-1]), codes[::-1])
+    assert_array_equal(tuples.subset(slice(None)).columns_of(matrix.codes[::-1]), codes[::-1])
     full = tuples.without_compression()
     assert_array_equal(full.codes, codes)
     assert_array_equal(full.weights, np.ones(len(P)))
@@ -192,7 +192,7 @@ def test_restriction_keeps_the_memberships(P, seed):
     assert_array_equal(np.flatnonzero(columns)[restricted.recode], remaining)
     every = tuples.without_compression()
     assert_array_equal(indicator_of(every), indicator_of(tuples))
-    assert every.n_tuples == len(P[0]) == tuples.without_points().n_points
+    assert every.n_tuples == len(P[0]) == tuples.subset(slice(None)).n_points
 
 
 def test_new_points_get_the_slots_of_their_tuples():
