@@ -50,10 +50,6 @@ class DatasetInfo:
         Whether the file is part of this package.
     subsets : mapping of str to int
         Subsets that can be loaded by name, and their numbers of points.
-    uci_id : int or None
-        Number in the UCI Machine Learning Repository.
-    openml_ids : tuple of int
-        Numbers at OpenML, one for each view.
     """
 
     name: str
@@ -65,8 +61,6 @@ class DatasetInfo:
     editions: tuple[Edition, ...] = ()
     bundled: bool = False
     subsets: Mapping[str, int] = field(default_factory=dict)
-    uci_id: int | None = None
-    openml_ids: tuple[int, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -108,9 +102,7 @@ SHA256 = {
 }
 
 
-def _small(
-    name: str, n_features: int, class_sizes: dict[str, int], source: str, uci_id: int, openml: int
-) -> DatasetInfo:
+def _small(name: str, n_features: int, class_sizes: dict[str, int], source: str) -> DatasetInfo:
     """Describe a dataset that is part of scikit-learn or of this package."""
     bundled = f"{name}.csv" in SHA256
     return DatasetInfo(
@@ -122,8 +114,6 @@ def _small(
         how_to_get=f"part of {'this package' if bundled else 'scikit-learn'}",
         editions=(Edition("table", (f"{name}.csv",)),) if bundled else (),
         bundled=bundled,
-        uci_id=uci_id,
-        openml_ids=(openml,),
     )
 
 
@@ -146,24 +136,19 @@ def _caltech(n_classes: str, class_sizes: dict[str, int]) -> DatasetInfo:
 
 
 _ALL = [
-    _small("iris", 4, _sizes("setosa versicolor virginica", [50, 50, 50]), "Fisher (1936)", 53, 61),
-    _small("wine", 13, _numbered(0, [59, 71, 48]), "Aeberhard & Forina (1992)", 109, 187),
-    # UCI defines seven types of glass; no row has type 4.
+    _small("iris", 4, _sizes("setosa versicolor virginica", [50, 50, 50]), "Fisher (1936)"),
+    _small("wine", 13, _numbered(0, [59, 71, 48]), "Aeberhard & Forina (1992)"),
     _small(
         "glass",
         9,
-        _sizes("1 2 3 5 6 7", [70, 76, 17, 13, 9, 29]),
+        _sizes("1 2 3 5 6 7", [70, 76, 17, 13, 9, 29]),  # no row has type 4
         "German (1987), Glass Identification, doi 10.24432/C5WW2P",
-        42,
-        41,
     ),
     _small(
         "ionosphere",
         34,
         _sizes("bad good", [126, 225]),
         "Sigillito, Wing, Hutton & Baker (1989), Ionosphere, doi 10.24432/C5W01B",
-        52,
-        59,
     ),
     _small(
         "zoo",
@@ -172,8 +157,6 @@ _ALL = [
             "mammal bird reptile fish amphibian insect mollusc.et.al", [41, 20, 5, 13, 4, 8, 10]
         ),
         "Forsyth (1990), Zoo, doi 10.24432/C5R59V",
-        111,
-        62,
     ),
     DatasetInfo(
         name="soybean_small",
@@ -186,7 +169,6 @@ _ALL = [
             Edition("table", ("soybean_small.csv",)),
             Edition("headless table", ("soybean-small.data",), f"{_UCI_FILES}/soybean"),
         ),
-        uci_id=91,
     ),
     DatasetInfo(
         name="cstr",
@@ -216,7 +198,6 @@ _ALL = [
             Edition("reuters", ("reuters21578.tar.gz",), f"{_UCI_FILES}/reuters21578-mld"),
         ),
         subsets={"2900": 2900},
-        uci_id=137,
     ),
     DatasetInfo(
         name="msrc_v1",
@@ -261,8 +242,6 @@ _ALL = [
                 f"{_UCI_FILES}/mfeat",
             ),
         ),
-        uci_id=72,
-        openml_ids=(12, 14, 16, 18, 20, 22),
     ),
 ]
 

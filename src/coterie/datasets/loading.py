@@ -1,10 +1,9 @@
 """Datasets by name: features and classes, found on this machine or downloaded.
 
 ``iris`` and ``wine`` are part of scikit-learn; ``glass``, ``ionosphere`` and ``zoo`` are part of
-this package. The path of any other file is ``<folder>/<dataset>/<file>``. The folder is the one in
-the environment variable ``COTERIE_DATA``, or else the cache (``$XDG_CACHE_HOME/coterie``, by
-default ``~/.cache/coterie``). If the file is in neither and has an address, it is downloaded, read
-and checked, and then stored in the cache.
+this package. Any other file is ``<folder>/<dataset>/<file>``, in the folder ``COTERIE_DATA`` or in
+the cache. If it is in neither and has an address, it is downloaded, read and checked, and then
+stored in the cache.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from urllib.request import urlopen
 
 import numpy as np
 from scipy import sparse
+from scipy.io import loadmat
 
 from coterie.arrays import AnyArray, Ints
 from coterie.datasets.catalogue import DATASETS, SHA256, DatasetInfo, Edition
@@ -370,22 +370,15 @@ def _read_sparse(paths: Sequence[Path]) -> RawDataset:
 
 def _read_matlab_views(paths: Sequence[Path]) -> RawDataset:
     """Read a MATLAB file: a cell ``X`` of (n, d) or (d, n) matrices, classes ``Y``."""
-    from scipy.io import loadmat
-
     contents = loadmat(paths[0], variable_names=["X", "Y"])
     labels = contents["Y"].ravel().astype(np.int64)
-    views = []
-    for cell in contents["X"].ravel():
-        view = cell.toarray() if sparse.issparse(cell) else np.asarray(cell)
-        rows_are_points = len(view) == len(labels)
-        views.append(np.ascontiguousarray(view if rows_are_points else view.T, dtype=np.float64))
-    return RawDataset(views, labels)
+    views = [cell.toarray() if sparse.issparse(cell) else cell for cell in contents["X"].ravel()]
+    views = [view if len(view) == len(labels) else view.T for view in views]
+    return RawDataset([np.ascontiguousarray(view, dtype=np.float64) for view in views], labels)
 
 
 def _read_matlab_sparse(paths: Sequence[Path]) -> RawDataset:
     """Read a MATLAB file: features ``fea`` (n, d), classes ``gnd``."""
-    from scipy.io import loadmat
-
     contents = loadmat(paths[0], variable_names=["fea", "gnd"])
     features = sparse.csr_array(contents["fea"]).astype(np.float64)
     return RawDataset([features], contents["gnd"].ravel().astype(np.int64))
