@@ -210,7 +210,7 @@ def test_named_partitions_are_compared_like_a_matrix(spoilt):
 @pytest.mark.parametrize(
     ("P", "X", "error", "message"),
     [
-        ({2: TWO, 3: [*TWO, [2, 2]]}, None, InvalidLabelsError, "k=3 has 3 points, that of k=2"),
+        ({2: TWO, 3: [*TWO, [2, 2]]}, None, InvalidLabelsError, r"\(K=2: 2, K=3: 3\)"),
         ({2: TWO, "a": TWO}, None, InvalidParameterError, "'a'"),
         ({}, None, InvalidParameterError, "empty"),
         (TWO, np.eye(3), InvalidParameterError, "X has 3 rows for 2 points"),

@@ -19,7 +19,6 @@ from coterie.consensus.linkage import (
     vote_linkage,
 )
 from coterie.consensus.results import fitted_consensus, fitted_rows, k_choice_of
-from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.choose_k import choose_k
 from coterie.inspection.displays.colours_and_axes import (
     BLUE,
@@ -29,9 +28,15 @@ from coterie.inspection.displays.colours_and_axes import (
     without_frame,
 )
 from coterie.inspection.displays.points import sample_points
-from coterie.inspection.stability import area_growth, area_under, check_ks, consensus_cdf
+from coterie.inspection.stability import (
+    area_growth,
+    area_under,
+    check_ks,
+    consensus_cdf,
+    ensembles_by_k,
+)
 from coterie.labels.encode import renumber_by_size
-from coterie.labels.tuples import LabelTuples, as_label_tuples
+from coterie.labels.tuples import LabelTuples
 
 #: Criteria of K that have a panel, in its order.
 CRITERIA = {
@@ -204,7 +209,7 @@ class ConsensusCDFDisplay(Display):
         >>> ConsensusCDFDisplay.from_ensembles(ensembles).names
         ['K = 2', 'K = 3']
         """
-        tuples = tuples_by_k(ensembles)
+        tuples = ensembles_by_k(ensembles)
         curves = [consensus_cdf(P, max_points=max_points) for P in tuples.values()]
         x, names = curves[0][0], [f"K = {k}" for k in tuples]
         return cls(x, np.array([cdf for _, cdf in curves]), names, np.array([*tuples])).plot(ax)
@@ -319,7 +324,7 @@ class TrackingDisplay(Display):
         array([[0, 0, 1],
                [0, 2, 1]])
         """
-        by_k = tuples_by_k(ensembles)
+        by_k = ensembles_by_k(ensembles)
         n = len(next(iter(by_k.values())).inverse)
         points = sample_points(np.zeros(n), max_points, random_state)
         rows = []
@@ -404,27 +409,6 @@ class TrackingDisplay(Display):
         ax.set(ylabel="K", xlabel=f"{n_points:,} points, by their clusters")
         ax.set_title("Clusters of the points for each K", loc="left")
         ax.spines[:].set_visible(False)
-
-
-def tuples_by_k(ensembles: Mapping[int, Any]) -> dict[int, LabelTuples]:
-    """Return the tuples of the ensemble of each K, in rising order of K.
-
-    Refuse anything but a mapping of K to labels of the same points.
-    """
-    if not isinstance(ensembles, Mapping):
-        raise InvalidParameterError(
-            f"ensembles is of type {type(ensembles).__name__}; give a mapping of K to labels, as "
-            "made by coterie.inspection.stability.resampled_ensembles"
-        )
-    tuples = {k: as_label_tuples(ensembles[k]) for k in check_ks(ensembles).tolist()}
-    sizes = {k: len(labels.inverse) for k, labels in tuples.items()}
-    if len(set(sizes.values())) > 1:
-        given = ", ".join(f"K={k}: {size}" for k, size in sizes.items())
-        raise InvalidLabelsError(
-            f"the ensembles have different numbers of points ({given}); all must label the same "
-            "points, with −1 for points not drawn"
-        )
-    return tuples
 
 
 def carry_colours(rows: Sequence[AnyArray]) -> Ints:
