@@ -230,7 +230,7 @@ class ClustermapDisplay(Display):
 
         Parameters
         ----------
-        estimator, max_points, random_state : as in :class:`CoassociationDisplay`
+        estimator, max_points, random_state : as in :class:`~coterie.CoassociationDisplay`
         ax, plot_settings : as in :meth:`plot`
 
         Examples
@@ -258,7 +258,7 @@ class ClustermapDisplay(Display):
 
         Parameters
         ----------
-        ax, cmap, colorbar : as in :meth:`CoassociationDisplay.plot`
+        ax, cmap, colorbar : as in :meth:`coterie.CoassociationDisplay.plot`
         """
         ax = self._axes(ax, (7.6, 6.0))
         from matplotlib.collections import LineCollection
@@ -368,7 +368,7 @@ class ClusterConsensusDisplay(Display):
 
         Parameters
         ----------
-        estimator, max_points, random_state : as in :class:`CoassociationDisplay`
+        estimator, max_points, random_state : as in :class:`~coterie.CoassociationDisplay`
         ax : as in :meth:`plot`
 
         Examples

@@ -85,15 +85,21 @@ class Display:
         return ax
 
     def _panels(
-        self, ax: Any, size: tuple[float, float], shape: tuple[int, int], **settings: Any
+        self,
+        ax: Any,
+        size: tuple[float, float],
+        shape: tuple[int, int],
+        width_ratios: Any = None,
+        height_ratios: Any = None,
+        **shared: Any,
     ) -> Any:
         """Return a grid of panels in place of ``ax`` or on a new figure."""
         place = self._axes(ax, size).get_subplotspec()
         if place is None:
             raise InvalidParameterError("ax is not a subplot; create it with plt.subplots()")
         self.ax_.set_axis_off()
-        ratios = {key: settings.pop(key) for key in [*settings] if key.endswith("_ratios")}
-        drawn = place.subgridspec(*shape, **ratios).subplots(**settings)
+        grid = place.subgridspec(*shape, width_ratios=width_ratios, height_ratios=height_ratios)
+        drawn = grid.subplots(**shared)
         self.ax_ = np.ravel(drawn)[0]
         return drawn
 

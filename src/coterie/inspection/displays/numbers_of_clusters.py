@@ -309,8 +309,7 @@ class TrackingDisplay(Display):
 
         Parameters
         ----------
-        ensembles : mapping of k to (n, V_k) labels
-            As made by :func:`~coterie.inspection.stability.resampled_ensembles`.
+        ensembles : as in :meth:`ConsensusCDFDisplay.from_ensembles`
         max_points : int
             With more points a random sample of this size is clustered and shown.
         random_state : seed of the sample
@@ -351,12 +350,9 @@ class TrackingDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted consensus function, ConsensusClusterer or MultiViewClusterer
+        estimator, max_points, random_state : as in :class:`~coterie.CoassociationDisplay`
         ks : iterable of int, optional
             By default 2 to ``max(n_clusters_ + 2, 6)``.
-        max_points : int
-            With more points a sample is shown: a share of each cluster, at least one point.
-        random_state : seed of the sample
         ax : as in :meth:`plot`
 
         Examples
