@@ -105,7 +105,7 @@ def choose_k(
             tuple(labels for M in matrices.values() for labels in M.categories),
             tuple(name for M in matrices.values() for name in M.names),
         )
-        tuples, default = compress_labels(pooled), [*matrices]
+        tuples, default = compress_labels(pooled), np.array([*matrices])
         resampled = {k: compress_labels(M) for k, M in matrices.items() if M.has_missing}
     else:
         if isinstance(P, LabelTuples) or are_memberships(P):

@@ -75,7 +75,7 @@ class FactorTests:
         return frame.set_index("factor")
 
     def __str__(self) -> str:
-        lines = [("factor", "test", "n", "effect", "", "p", "adjusted")]
+        lines: list[tuple[str, ...]] = [("factor", "test", "n", "effect", "", "p", "adjusted")]
         # nan is last: it compares as larger here
         for row in sorted(self.rows, key=lambda row: (np.isnan(row.p_value), row.p_adjusted)):
             numbers = map(_number, (row.effect_size, row.p_value, row.p_adjusted))
