@@ -17,12 +17,7 @@ from coterie.consensus.robust import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.ensembles.input_checks import check_features
 from coterie.errors import InvalidParameterError
-from coterie.inspection.stability import (
-    check_ks,
-    ensembles_by_k,
-    stability_measures,
-    stable_ks,
-)
+from coterie.inspection.stability import check_ks, ensembles_by_k, stability_measures, stable_ks
 from coterie.labels.encode import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
 

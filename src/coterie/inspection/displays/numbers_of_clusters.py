@@ -12,12 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.base import voting_tuples
 from coterie.consensus.choice_of_k import KChoice
-from coterie.consensus.linkage import (
-    cluster_weights,
-    cut_into,
-    locally_weighted_tree,
-    vote_linkage,
-)
+from coterie.consensus.linkage import cluster_weights, cut_into, locally_weighted_tree, vote_linkage
 from coterie.consensus.results import fitted_consensus, fitted_rows, k_choice_of
 from coterie.inspection.choose_k import choose_k
 from coterie.inspection.displays.colours_and_axes import (

@@ -12,12 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from coterie.arrays import Bools, Floats, Ints
 from coterie.consensus.results import dissent_of, fitted_consensus, partition_names
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.colours_and_axes import (
-    BLUE,
-    VERMILION,
-    Display,
-    without_frame,
-)
+from coterie.inspection.displays.colours_and_axes import BLUE, VERMILION, Display, without_frame
 
 # inches: height of a new figure, of a row of the heat map, and of titles and axis labels
 _LEAST_HEIGHT, _MOST_HEIGHT, _ROW_HEIGHT, _MARGINS = 4.8, 10.0, 0.19, 1.35

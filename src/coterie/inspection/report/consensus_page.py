@@ -47,14 +47,7 @@ from coterie.inspection.report.features import FeaturesPart, features_part
 from coterie.labels.encode import LabelMatrix, refuse_other_rows, row_index_of
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
-from coterie.runtime.wording import (
-    UNKNOWN,
-    capitalised,
-    in_words,
-    number_of,
-    short_repr,
-    visible,
-)
+from coterie.runtime.wording import UNKNOWN, capitalised, in_words, number_of, short_repr, visible
 
 #: The most points of the co-association, partitions of the agreement, and doubtful points.
 _MOST_COASSOCIATED, _MOST_COMPARED, _MOST_DOUBTFUL = 300, 200, 100
