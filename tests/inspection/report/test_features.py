@@ -43,10 +43,9 @@ def brute_force(X, labels):
 
 def compare(found, expected):
     """Compare with the definitions."""
-    for one, other in zip(
-        (found.separation, found.difference, found.cluster_mean), expected, strict=True
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    names = ("separation", "difference", "cluster_mean")
+    for name, other in zip(names, expected, strict=True):
+        np.testing.assert_allclose(getattr(found, name), other, rtol=1e-9, atol=1e-9)
 
 
 @st.composite
@@ -127,18 +126,10 @@ def test_sparse_features_stay_sparse(monkeypatch):
     assert X.shape not in shapes
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}),
-        pl.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}),
-        pa.table({"a": [1.0, 2.0], "b": [3, 4]}),
-    ],
-    ids=["pandas", "polars", "arrow"],
-)
-def test_columns_of_tables_have_names(table):
+@pytest.mark.parametrize("as_table", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_of_tables_have_names(as_table):
     """The names of the columns of a table are those of the features."""
-    X, names = named_features(table, None, 2)
+    X, names = named_features(as_table({"a": [1.0, 2.0], "b": [3, 4]}), None, 2)
     assert names == ["a", "b"]
     assert X.tolist() == [[1.0, 3.0], [2.0, 4.0]]
 
