@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 _UCI_FILES = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _GITHUB_FILES = "https://raw.githubusercontent.com"
-_CSTR_FOLDER = (
-    f"{_GITHUB_FILES}/franrole/cclust_package/d301cf8d4073af5e972edd1a05320e2343ab8895/datasets"
-)
-_MSRC_FOLDER = (
-    f"{_GITHUB_FILES}/weilyshmtu/Multi-view-DataSets/300b5178c5e7f55b8baa247269ee4c566aeb4356"
-)
+_CSTR_COMMIT = "d301cf8d4073af5e972edd1a05320e2343ab8895"
+_CSTR_FOLDER = f"{_GITHUB_FILES}/franrole/cclust_package/{_CSTR_COMMIT}/datasets"
+_MSRC_COMMIT = "300b5178c5e7f55b8baa247269ee4c566aeb4356"
+_MSRC_FOLDER = f"{_GITHUB_FILES}/weilyshmtu/Multi-view-DataSets/{_MSRC_COMMIT}"
 _CC_BY = "CC BY 4.0"
 
 

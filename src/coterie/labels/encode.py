@@ -1,8 +1,5 @@
 """Label matrices: read from arrays, lists and tables, checked, and encoded as small integers.
 
-A label is a whole number from 0 or a text, of one kind in a column; −1, null, NaN and empty text
-are missing. Everything else is refused with its row and column.
-
 :func:`as_label_matrix` takes the columns from any kind of table. Small integers are encoded by a
 lookup table, large ones by sorting; of other columns, pandas, polars and arrow find the distinct
 values themselves, and other cells are keys of a dictionary.
