@@ -1,5 +1,6 @@
 """Experiments on real data: their pieces against oracles, and results from kept figures."""
 
+import gzip
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import CensoredData, ecdf
 from sklearn.linear_model import LinearRegression
 
-from auction_rows import weekly_rows, write_rows
 from benchmarks.ads_real import publisher, snap
 from benchmarks.ads_real.ipinyou import estimates, seen_by_bidder
 from benchmarks.ads_real.order_forecasts import (
@@ -48,12 +48,35 @@ def test_kaplan_meier_is_scipys(some):
     assert found["paid"][0] == pytest.approx([np.mean(np.array(prices) <= p) for p in range(P)])
 
 
+COLUMNS = (
+    "date", "site_id", "ad_type_id", "geo_id", "device_category_id", "advertiser_id", "order_id",
+    "line_item_type_id", "os_id", "monetization_channel_id", "ad_unit_id", "total_impressions",
+    "total_revenue", "viewable_impressions", "measurable_impressions",
+)  # fmt: skip
+
+
+def weekly_rows(n_orders=12, n_days=30, noise=0.1):
+    """Yield rows of orders of two kinds: half sell on Sundays, half on Wednesdays elsewhere."""
+    rng = np.random.default_rng(0)
+    for order in range(n_orders):
+        kind = order % 2
+        level, price = 200 * (1 + order), 0.001 * (1 + kind)
+        for date in np.datetime64("2019-06-01") + np.arange(n_days):
+            weekday = (date.astype(int) + 3) % 7
+            shape = 4.0 if weekday == (6, 2)[kind] else 0.5
+            for unit in (1, 2):
+                n = int(level * shape * rng.lognormal(0, noise))
+                money = round(n * price * rng.lognormal(0, noise), 5)
+                yield [date, kind, 1, kind, 1 + kind, 1, order, 1, 1, 1, unit, n, money, 0, 0]
+
+
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     """Twelve orders of two kinds over thirty days."""
-    return publisher.read_orders(
-        write_rows(tmp_path_factory.mktemp("log") / "rows.csv.gz", weekly_rows())
-    )
+    path = tmp_path_factory.mktemp("log") / "rows.csv.gz"
+    lines = [",".join(map(str, row)) for row in (COLUMNS, *weekly_rows())]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    return publisher.read_orders(path)
 
 
 @settings(deadline=None, max_examples=50)

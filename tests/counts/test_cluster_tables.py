@@ -4,66 +4,37 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score, mutual_info_score
 
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
-from label_matrices import label_matrices, pair_votes, weights_for
+from label_matrices import label_matrices
 from soft_memberships import any_partitions, clustered, pair_matrices, soft_objectives
 
 properties = settings(max_examples=25)
-thresholds = st.floats(0.1, 0.9)
+seeds, thresholds = st.integers(0, 99), st.floats(0.1, 0.9)
 
 
-@st.composite
-def clusterings(draw, missing=True):
-    """A label matrix, a clustering of its points, partition weights, and the tables.
-
-    Weights and partitions are in the order of the tuples' columns.
-    """
-    P = draw(label_matrices(missing=missing))
-    tuples = as_label_tuples(P)
-    labels = draw(arrays(np.int64, tuples.n_tuples, elements=st.integers(0, 3)))
-    alpha = draw(weights_for(P))
-    return (
-        P[:, tuples.partition_order],
-        tuples.expand(labels),
-        alpha,
-        ClusterTables.of(tuples, labels, alpha),
-    )
+def clustering(P, seed, K=3):
+    """Return tuples, weights in the order of P, the tables, and who is in which cluster (n, K)."""
+    tuples, alpha, labels = clustered(P, seed, K)
+    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order], K)
+    return tuples, alpha, tables, np.eye(K)[tuples.expand(labels)]
 
 
-def same_cluster(labels):
-    """Return which pairs of points are in one cluster, (n, n)."""
-    return labels[:, None] == labels[None, :]
-
-
-def brute_score(P, labels, alpha, threshold):
-    """Σ_{same cluster} Σ_v α_v ([together] − τ [both labelled]) / Σ α."""
-    together, both = pair_votes(P)
-    kept = (together - threshold * both) * same_cluster(labels)
-    return alpha @ kept.sum(axis=(1, 2)) / alpha.sum()
-
-
+@given(P=any_partitions, seed=seeds)
 @properties
-@given(clusterings())
-def test_tables_count_points(case):
-    """N[c, b], sizes and presence count the points."""
-    P, labels, _, tables = case
-    assert_array_equal(tables.size, np.bincount(labels))
-    assert tables.n_clusters == len(set(labels.tolist()))
-    assert tables.complete == (P >= 0).all()
-    for v, column in enumerate(P.T):
-        assert_array_equal(
-            tables.present[v], np.bincount(labels[column >= 0], minlength=len(tables.size))
-        )
-        block = tables.table[tables.offsets[v] : tables.offsets[v + 1]]
-        names = np.unique(column[column >= 0])
-        expected = [np.bincount(labels[column == c], minlength=len(tables.size)) for c in names]
-        assert sorted(block.tolist()) == sorted(np.array(expected, dtype=float).tolist())
+def test_tables_count_points(P, seed):
+    """N[c, b], sizes and presence are sums of memberships."""
+    tuples, _, tables, member = clustering(P, seed)
+    Z, mass = np.hstack([m[:, m.any(axis=0)] for m in P]), np.array([m.sum(axis=1) for m in P])
+    assert_allclose(tables.table[tuples.recode], Z.T @ member, atol=1e-12)
+    assert_allclose(tuples.in_given_order(tables.present), mass @ member, atol=1e-12)
+    assert_array_equal(tables.size, member.sum(axis=0))
+    assert tables.n_clusters == member.any(axis=0).sum()
+    assert tables.complete == (tuples.memberships is None and (mass == 1).all())
 
 
 def test_points_in_no_cluster_are_not_counted():
@@ -77,91 +48,65 @@ def test_points_in_no_cluster_are_not_counted():
     assert tables.n_clusters == 1
 
 
+@given(P=any_partitions, seed=seeds, threshold=thresholds)
 @properties
-@given(clusterings(), thresholds)
-def test_score(case, threshold):
-    """The score is Σ (M_ij − τ) over the labelled pairs in one cluster."""
-    P, labels, alpha, tables = case
-    assert_allclose(tables.score(threshold), brute_score(P, labels, alpha, threshold), atol=1e-9)
+def test_score_and_merge_gains(P, seed, threshold):
+    """The score is Σ (M_ij − τ) over pairs in one cluster; a merge adds twice those between."""
+    _, alpha, tables, member = clustering(P, seed)
+    together, both = pair_matrices(P)
+    pairs = np.tensordot(alpha / alpha.sum(), together - threshold * both, 1)
+    sums = member.T @ pairs @ member
+    assert tables.score(threshold) == pytest.approx(np.trace(sums), abs=1e-9)
+    np.fill_diagonal(sums, -np.inf)
+    assert_allclose(tables.merge_gains(threshold), sums, atol=1e-9)
 
 
+@given(P=label_matrices(), seed=seeds)
 @properties
-@given(clusterings())
-def test_indices_are_those_of_scikit_learn(case):
+def test_indices_are_those_of_scikit_learn(P, seed):
     """Adjusted Rand index and mutual information, in nats, over the points a partition labels."""
-    P, labels, _, tables = case
+    tuples, _, tables, member = clustering(list(P.T), seed)
+    labels = member.argmax(axis=1)
     for found, index in (
         (tables.agreement(), adjusted_rand_score),
         (tables.information(), mutual_info_score),
     ):
         expected = [index(column[column >= 0], labels[column >= 0]) for column in P.T]
-        assert_allclose(found, expected, atol=1e-9)
+        assert_allclose(tuples.in_given_order(found), expected, atol=1e-9)
 
 
+@given(P=any_partitions, seed=seeds, threshold=thresholds)
 @properties
-@given(clusterings(), thresholds)
-def test_merge_gains(case, threshold):
-    """Merging a and b raises the score, which counts ordered pairs, by twice the gain."""
-    P, labels, alpha, tables = case
-    gains = tables.merge_gains(threshold)
-    before = brute_score(P, labels, alpha, threshold)
-    assert (np.diag(gains) == -np.inf).all()
-    for a in range(len(gains)):
-        for b in range(a):
-            merged = brute_score(P, np.where(labels == a, b, labels), alpha, threshold)
-            assert_allclose(2 * gains[[a, b], [b, a]], merged - before, atol=1e-9)
+def test_rows_join_the_cluster_of_largest_gain(P, seed, threshold):
+    """A row keeps a given label, or joins the best cluster; rows in no cluster are new to it."""
+    tuples, alpha, _ = clustered(P, seed)
+    labels = np.random.default_rng(seed).integers(-1, 3, tuples.n_tuples)
+    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order], n_clusters=3)
+    member = np.vstack([np.eye(3), np.zeros(3)])[tuples.expand(labels)]
+    together, both = (np.tensordot(alpha, x, 1) @ member for x in pair_matrices(P))
+    gains = together - threshold * both
+    shares = np.divide(together, both, out=np.zeros_like(together), where=both > 0)
+    rows = tuples.codes, tuples.memberships
+    assert_allclose(tuples.expand(tables.vote_shares(*rows)), shares, atol=1e-9)
+    free = tables.assign(tuples.codes, threshold, memberships=tuples.memberships)
+    kept = tables.assign(tuples.codes, threshold, labels, tuples.memberships)
+    assert_array_equal(kept[0], np.where(labels >= 0, labels, free[0]))
+    best = np.take_along_axis(gains, tuples.expand(free[0])[:, None], axis=1)[:, 0]
+    assert (best >= gains.max(axis=1) - 1e-9).all()
+    for found, margins in (free, kept):
+        for own, margin, share in zip(*map(tuples.expand, (found, margins)), shares, strict=True):
+            rest = np.delete(share, own).max()
+            assert margin == pytest.approx(max(share[own] - rest, 0.0), abs=1e-9)
 
 
-def brute_gains(P, labels, alpha, threshold, rows, n_clusters):
-    """Return the gain of each cluster for each new row (n', K), and its share of votes."""
-    gains, shares = np.zeros((2, len(rows), n_clusters))
-    for i, row in enumerate(rows):
-        both = (row >= 0) & (P >= 0)
-        together = both & (row == P)
-        for b in range(n_clusters):
-            same, seen = ((alpha * x[labels == b]).sum() for x in (together, both))
-            gains[i, b] = same - threshold * seen
-            shares[i, b] = same / seen if seen > 0 else 0.0
-    return gains, shares
-
-
-@st.composite
-def clusterings_and_new_rows(draw):
-    """A clustering with its tables, and rows of labels to be assigned: (V,) each, −1 missing."""
-    P = draw(label_matrices())
-    matrix = as_label_matrix(P)
-    tuples = compress_labels(matrix)
-    labels = draw(arrays(np.int64, tuples.n_tuples, elements=st.integers(0, 3)))
-    alpha = draw(weights_for(P))
-    n_labels = matrix.n_labels
-    rows = draw(
-        st.lists(st.tuples(*(st.integers(-1, k - 1) for k in n_labels)), min_size=1, max_size=8)
-    )
-    codes = tuples.columns_of(np.array(rows, dtype=matrix.codes.dtype))
-    return tuples, labels, alpha, codes, ClusterTables.of(tuples, labels, alpha)
-
-
-@properties
-@given(clusterings_and_new_rows(), thresholds, st.data())
-def test_rows_join_the_cluster_of_largest_gain(case, threshold, data):
-    """A row keeps a given label, or joins the best cluster; without labels it gets −1 and 0."""
-    tuples, labels, alpha, codes, tables = case
-    K = len(tables.size)
-    rows, expanded = tuples.expand(tuples.codes), tuples.expand(labels)
-    gains, shares = brute_gains(rows, expanded, alpha, threshold, codes, K)
-    free, free_margin = tables.assign(codes, threshold)
-    blank = (codes < 0).all(axis=1)
-    assert_array_equal(free == -1, blank)
-    assert_array_equal(free_margin[blank], 0.0)
-    given_labels = data.draw(arrays(np.int64, len(codes), elements=st.integers(-1, K - 1)))
-    kept, kept_margin = tables.assign(codes, threshold, given_labels)
-    assert_array_equal(kept, np.where(given_labels >= 0, given_labels, free))
-    assert (kept_margin[blank] == 0).all()
-    for i in np.flatnonzero(~blank):
-        assert gains[i, free[i]] >= gains[i].max() - 1e-9
-        for found, margin in ((free, free_margin), (kept, kept_margin)):
-            others = np.delete(shares[i], found[i]).max(initial=0.0)
-            assert_allclose(margin[i], max(shares[i, found[i]] - others, 0.0), atol=1e-9)
+def test_rows_without_a_label_join_nothing():
+    """They get the label −1, the margin 0 and no votes; a given label is kept."""
+    tuples, _, tables, _ = clustering([np.array([0, 1, 1]), np.array([0, 0, 1])], 0)
+    blank = np.full((2, 2), -1, dtype=tuples.codes.dtype)
+    assert [x.tolist() for x in tables.assign(blank, 0.5)] == [[-1, -1], [0, 0]]
+    kept = tables.assign(blank, 0.5, np.array([1, -1]))
+    assert [x.tolist() for x in kept] == [[1, -1], [0, 0]]
+    assert not tables.vote_shares(blank).any()
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.6])
@@ -202,21 +147,7 @@ def test_tables_are_counted_in_blocks(gaps, monkeypatch):
             assert_allclose(getattr(found[0], name), getattr(whole, name), rtol=1e-12)
 
 
-@given(any_partitions, st.integers(0, 1000))
-@properties
-def test_vote_shares_are_means_over_all_pairs(P, seed):
-    """They are the means of ⟨π_i, π_j⟩ over m_i m_j; a row without a label gets 0."""
-    tuples, alpha, labels = clustered(P, seed)
-    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order], n_clusters=3)
-    shares = tuples.expand(tables.vote_shares(tuples.codes, tuples.memberships))
-    member = np.eye(3)[tuples.expand(labels)]
-    together, both = (np.tensordot(alpha, x, 1) @ member for x in pair_matrices(P))
-    expected = np.divide(together, both, out=np.zeros_like(together), where=both > 0)
-    assert_allclose(shares, expected, atol=1e-9)
-    assert not tables.vote_shares(np.full((1, len(P)), -1, dtype=np.int16)).any()
-
-
-@given(P=any_partitions, seed=st.integers(0, 99))
+@given(P=any_partitions, seed=seeds)
 @properties
 def test_objective_and_distances(P, seed):
     """J and the distances are sums over pairs."""
@@ -228,14 +159,15 @@ def test_objective_and_distances(P, seed):
     assert tuples.in_given_order(tables.distances()) == pytest.approx(each, abs=1e-9)
 
 
-@given(P=any_partitions, seed=st.integers(0, 99))
+@given(P=any_partitions, seed=seeds)
 @properties
 def test_agreement_and_means(P, seed):
     """Adjusted Rand indices and means inside and between clusters are sums over pairs i ≠ j."""
     tuples, alpha, labels = clustered(P, seed)
     tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
     together, both = pair_matrices(P)
-    same, others = same_cluster(tuples.expand(labels)), ~np.eye(len(P[0]), dtype=bool)
+    points = tuples.expand(labels)
+    same, others = points[:, None] == points, ~np.eye(len(points), dtype=bool)
     same, other = same & others, ~same
     agreement = tuples.in_given_order(tables.agreement())
     for v in range(len(P)):
@@ -253,26 +185,21 @@ def test_agreement_and_means(P, seed):
             assert found == without
 
 
-@given(P=any_partitions, seed=st.integers(0, 99))
+@given(P=any_partitions, seed=seeds)
 @properties
-def test_silhouettes_and_margins(P, seed):
-    """Silhouettes are (b − a) / max(a, b) without the point itself; margins include it."""
+def test_silhouettes(P, seed):
+    """They are (b − a) / max(a, b): a in its cluster without the point itself, b in the nearest."""
     tuples, alpha, labels = clustered(P, seed)
     tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
-    together, both = (np.tensordot(alpha, x, 1) for x in pair_matrices(P))
     points = tuples.expand(labels)
-    margin = tables.assign(tuples.codes, 0.5, labels, tuples.memberships)[1]
-    silhouettes = tables.silhouettes(tuples, labels)
+    member = np.eye(3)[points]
+    together, both = (np.tensordot(alpha, x, 1) for x in pair_matrices(P))
+    for x in (together, both):
+        np.fill_diagonal(x, 0)
+    silhouettes = tuples.expand(tables.silhouettes(tuples, labels))
+    shares = (together @ member) / np.maximum(both @ member, 1e-300)
     for i, own in enumerate(points):
-        shares, others = np.zeros((2, 3))
-        for b in range(3):
-            members = points == b
-            shares[b] = together[i][members].sum() / max(both[i][members].sum(), 1e-300)
-            members[i] = False
-            others[b] = together[i][members].sum() / max(both[i][members].sum(), 1e-300)
-        rest = np.delete(shares, own).max(initial=0)
-        assert tuples.expand(margin)[i] == pytest.approx(max(shares[own] - rest, 0))
-        alone = both[i][(points == own) & (np.arange(len(points)) != i)].sum() < 1e-9
-        a, b = 1 - others[own], 1 - rest
+        a, b = 1 - shares[i, own], 1 - np.delete(shares[i], own).max()
+        alone = (both @ member)[i, own] < 1e-9
         expected = 0.0 if alone or max(a, b) < 1e-12 else (b - a) / max(a, b)
-        assert tuples.expand(silhouettes)[i] == pytest.approx(expected, abs=1e-7)
+        assert silhouettes[i] == pytest.approx(expected, abs=1e-7)

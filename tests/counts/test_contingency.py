@@ -5,7 +5,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics.cluster import pair_confusion_matrix
 
 from all_partitions import all_partitions
 from coterie.counts import contingency
@@ -16,7 +15,7 @@ from coterie.counts.contingency import (
     jaccard_similarity,
 )
 from coterie.errors import TooManyPointsError
-from coterie.inspection.scores import mirkin_distance, mirkin_objective
+from coterie.inspection.scores import mirkin_objective
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices
 from soft_memberships import any_partitions, clustered, pair_matrices, soft_objectives
@@ -50,38 +49,9 @@ def test_contingencies_on_any_number_of_threads(threads, monkeypatch):
     P = np.random.default_rng(0).integers(-1, 40, (45_000, 4))
     P[:, 0] = np.abs(P[:, 0])
     tuples = as_label_tuples(P).without_compression()
+    Z = np.hstack([P[:, [v]] == np.arange(40) for v in range(4)]).astype(float)
     C = all_contingencies(tuples)
-    for v in range(4):
-        for w in range(4):
-            both = (P[:, v] >= 0) & (P[:, w] >= 0)
-            expected = np.zeros((40, 40))
-            np.add.at(expected, (P[both, v], P[both, w]), 1)
-            rows, columns = (_columns_of(tuples, x) for x in (v, w))
-            assert_array_equal(C[np.ix_(rows, columns)], expected)
-
-
-def _columns_of(tuples, v):
-    """Return the indicator columns of the user's partition v, which has 40 labels."""
-    return tuples.recode[40 * v : 40 * (v + 1)]
-
-
-@properties
-@given(P=label_matrices())
-def test_pair_counts_are_those_of_scikit_learn(P):
-    """Counts are those of the pair confusion matrix of the points that both label."""
-    tuples = as_label_tuples(P)
-    counts = counts_of(tuples)
-    for v, a in enumerate(P.T[tuples.partition_order]):
-        for w, b in enumerate(P.T[tuples.partition_order]):
-            both = (a >= 0) & (b >= 0)
-            assert counts.n_points[v, w] == both.sum()
-            assert counts.n_pairs[v, w] == both.sum() * (both.sum() - 1)
-            if both.any():
-                (_, apart_in_v), (apart_in_w, together) = pair_confusion_matrix(a[both], b[both])
-                assert counts.together[v, w] == together
-                assert counts.in_row[v, w] == together + apart_in_w
-                assert counts.in_row[w, v] == together + apart_in_v
-                assert counts.mirkin[v, w] == mirkin_distance(a[both], b[both])
+    assert_array_equal(C[np.ix_(tuples.recode, tuples.recode)], Z.T @ Z)
 
 
 @properties
@@ -134,24 +104,25 @@ def test_tables_beyond_the_memory_are_refused(monkeypatch):
 def test_pairs_are_counted(P):
     """All pair counts are sums over pairs of different points."""
     tuples = as_label_tuples(P)
-    counts = counts_of(tuples)
-    together, both = pair_matrices(P)
-    n = len(P[0])
-    together[:, np.arange(n), np.arange(n)] = both[:, np.arange(n), np.arange(n)] = 0
-    mass = np.array([m.sum(axis=1) for m in P])[tuples.partition_order]
-    a, b = together[tuples.partition_order], both[tuples.partition_order]
-    for v in range(len(P)):
-        for w in range(len(P)):
-            row = a[v] * b[w]
-            assert counts.in_row[v, w] == pytest.approx(row.sum(), abs=1e-9)
-            assert counts.together[v, w] == pytest.approx((a[v] * a[w]).sum(), abs=1e-9)
-            if counts.row_squares is not None:  # chance may draw nothing but labels
-                assert counts.row_squares[v, w] == pytest.approx((row**2).sum(), abs=1e-9)
-            assert counts.row_cubes[v, w] == pytest.approx((row.sum(axis=1) ** 2).sum(), abs=1e-9)
-            degrees = a[v].sum(axis=1) * a[w].sum(axis=1)
-            assert counts.degree_products[v, w] == pytest.approx(degrees.sum(), abs=1e-9)
-            assert counts.n_points[v, w] == pytest.approx(mass[v] @ mass[w])
-            assert counts.n_pairs[v, w] == pytest.approx((b[v] * b[w]).sum(), abs=1e-9)
+    counts, order = counts_of(tuples), tuples.partition_order
+    a, b = pair_matrices([P[v] for v in order])
+    for matrix in (*a, *b):
+        np.fill_diagonal(matrix, 0)
+    mass = np.array([m.sum(axis=1) for m in P])[order]
+    expected = {
+        "in_row": np.einsum("vij,wij->vw", a, b),
+        "together": np.einsum("vij,wij->vw", a, a),
+        "row_cubes": (np.einsum("vij,wij->vwi", a, b) ** 2).sum(axis=-1),
+        "degree_products": a.sum(axis=2) @ a.sum(axis=2).T,
+        "n_points": mass @ mass.T,
+        "n_pairs": np.einsum("vij,wij->vw", b, b),
+    }
+    if tuples.memberships is not None:
+        expected["row_squares"] = np.einsum("vij,wij->vw", a**2, b**2)
+    else:
+        expected["mirkin"] = ((a[:, None] != a) * b[:, None] * b).sum(axis=(2, 3))
+    for name, sums in expected.items():
+        assert_allclose(getattr(counts, name), sums, atol=1e-9, err_msg=name)
 
 
 @given(P=any_partitions, seed=st.integers(0, 99))

@@ -100,12 +100,14 @@ def test_missing_values_and_labels_are_left_out():
     assert more == whole
 
 
-@pytest.mark.parametrize("as_table", [pd.DataFrame, pl.DataFrame, pa.table, dict])
-def test_any_table_gives_the_same_tests(as_table):
-    """Tables of pandas, polars and arrow, and dicts, are read alike."""
+def test_any_table_and_any_estimator_give_the_same_tests():
+    """Tables of pandas, polars and arrow are read like dicts; an estimator gives its labels."""
     columns = {"sex": ["m", "f", "f"] * 8, "age": list(range(24))}
-    labels = [0, 1] * 12
-    assert factor_tests(labels, as_table(columns)) == factor_tests(labels, columns)
+    est = AgglomerativeClustering(2).fit(np.arange(24)[:, None])
+    expected = factor_tests(est.labels_, columns)
+    assert factor_tests(est, columns) == expected
+    for as_table in (pd.DataFrame, pl.DataFrame, pa.table):
+        assert factor_tests(est.labels_, as_table(columns)) == expected
 
 
 def test_dates_are_numbers_and_codes_as_texts_are_categories():
@@ -118,11 +120,8 @@ def test_dates_are_numbers_and_codes_as_texts_are_categories():
             "treated": [True, False] * 20,
         }
     )
-    assert [row.test for row in factor_tests(labels, frame).rows] == [
-        "Kruskal-Wallis",
-        "chi-squared",
-        "chi-squared",
-    ]
+    tests = [row.test for row in factor_tests(labels, frame).rows]
+    assert tests == ["Kruskal-Wallis", "chi-squared", "chi-squared"]
 
 
 def test_numbers_that_look_like_codes_are_named():
@@ -171,10 +170,3 @@ def test_factors_that_do_not_vary_have_no_test():
     assert x.p_value == x.p_adjusted
     assert "–" in str(tests)
     assert only(factor_tests([0, 0], {"x": [1, 2]})).test == "none"
-
-
-def test_an_estimator_gives_its_labels():
-    """A fitted estimator can be given instead of its labels."""
-    est = AgglomerativeClustering(2).fit(np.arange(24)[:, None])
-    factors = {"age": np.arange(24) % 5 + 0.5}
-    assert factor_tests(est, factors) == factor_tests(est.labels_, factors)

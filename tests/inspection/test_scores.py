@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -81,25 +79,14 @@ def test_contingency_takes_any_names():
 
 
 @properties
-@given(two_partitions(max_points=10, max_clusters=4))
-def test_accuracy_equals_brute_force(pair):
-    """The accuracy is the maximum over all matchings of clusters."""
-    table = contingency(*pair).toarray()
-    if table.shape[0] > table.shape[1]:
-        table = table.T
-    rows = np.arange(table.shape[0])
-    best = max(table[rows, list(p)].sum() for p in permutations(range(table.shape[1]), len(rows)))
-    assert clustering_accuracy(*pair) == best / len(pair[0])
-
-
-@pytest.mark.parametrize("shape", [(40, 40), (60, 7), (7, 60), (1, 30)])
-def test_accuracy_equals_dense_assignment(shape):
-    """The sparse matching is as good as the dense one on larger tables."""
-    rng = np.random.default_rng(0)
-    pair = [rng.integers(k, size=500) for k in shape]
+@given(st.tuples(st.integers(1, 60), st.integers(1, 60)), st.integers(0, 99))
+def test_accuracy_equals_dense_assignment(shape, seed):
+    """The accuracy is the maximum over all matchings of clusters, which a dense solver finds."""
+    rng = np.random.default_rng(seed)
+    pair = [rng.integers(k, size=200) for k in shape]
     table = contingency(*pair).toarray()
     best = table[linear_sum_assignment(table, maximize=True)].sum()
-    assert clustering_accuracy(*pair) == best / 500
+    assert clustering_accuracy(*pair) == best / 200
 
 
 def test_accuracy_of_any_number_of_clusters():

@@ -11,11 +11,12 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
 import coterie as ct
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection import stability
 from coterie.inspection.stability import (
     check_ks,
     consensus_cdf,
+    ensembles_by_k,
     proportion_of_ambiguous_pairs,
     resampled_ensembles,
 )
@@ -131,6 +132,14 @@ def test_impossible_numbers_of_clusters_are_refused(ks, words):
     """Each K is an integer from 2 to the number of points."""
     with pytest.raises(InvalidParameterError, match=words):
         check_ks(ks, 6)
+
+
+def test_ensembles_label_the_same_points():
+    """Ensembles are in rising order of K; those of other points are refused."""
+    P = np.zeros((9, 2), dtype=int)
+    assert list(ensembles_by_k({5: P, 2: P})) == [2, 5]
+    with pytest.raises(InvalidLabelsError, match=r"\(K=2: 8, K=3: 9\); all must label the same"):
+        ensembles_by_k({3: P, 2: P[:8]})
 
 
 def test_invalid_settings_are_refused():

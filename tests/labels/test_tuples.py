@@ -1,6 +1,7 @@
 """Label tuples: compression, their order, and growth."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -55,7 +56,7 @@ def test_tuples_are_the_distinct_rows(P):
     assert_array_equal(tuples.in_given_order(tuples.n_labels), matrix.n_labels)
     codes = tuples.expand(tuples.codes)
     assert_array_equal(tuples.columns_of(matrix.codes), codes)
-    assert_array_equal(tuples.without_points().columns_of(matrix.codes[::-1]), codes[::-1])
+    assert_array_equal(tuples.subset(slice(None)).columns_of(matrix.codes[::-1]), codes[::-1])
     full = tuples.without_compression()
     assert_array_equal(full.codes, codes)
     assert_array_equal(full.weights, np.ones(len(P)))
@@ -192,7 +193,7 @@ def test_restriction_keeps_the_memberships(P, seed):
     assert_array_equal(np.flatnonzero(columns)[restricted.recode], remaining)
     every = tuples.without_compression()
     assert_array_equal(indicator_of(every), indicator_of(tuples))
-    assert every.n_tuples == len(P[0]) == tuples.without_points().n_points
+    assert every.n_tuples == len(P[0]) == tuples.subset(slice(None)).n_points
 
 
 def test_new_points_get_the_slots_of_their_tuples():
@@ -208,17 +209,19 @@ def test_new_points_get_the_slots_of_their_tuples():
     assert repr(as_label_tuples(labels)).startswith("LabelTuples(codes=int16 (3, 2), offsets=")
 
 
-def test_points_set_apart_are_tuples_of_their_own() -> None:
-    """Weights, points and codes stay; tuples without a point left are gone."""
-    P = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [1, 0]])
-    weights = np.array([1.0, 2.0, 3.0, 1.0, 1.0])
-    tuples = compress_labels(as_label_matrix(P), weights)
-    apart, kept = tuples.with_points_apart(np.array([1, 3]), weights)
-    assert apart.n_tuples == 4
-    np.testing.assert_array_equal(apart.codes[apart.inverse], tuples.codes[tuples.inverse])
-    np.testing.assert_allclose(np.bincount(apart.inverse, weights), apart.weights)
-    assert apart.weights[-2:].tolist() == [2.0, 1.0]
-    np.testing.assert_array_equal(apart.codes[: len(kept)], tuples.codes[kept])
+@properties
+@given(P=any_partitions, seed=seeds)
+def test_points_set_apart_are_tuples_of_their_own(P, seed):
+    """Weights and Z of the points stay; tuples without a point left are gone."""
+    rng, tuples = np.random.default_rng(seed), as_label_tuples(P)
+    n = len(P[0])
+    weights, points = rng.integers(1, 9, n).astype(float), rng.permutation(n)[: n // 2]
+    tuples = replace(tuples, weights=np.bincount(tuples.inverse, weights))
+    apart, kept = tuples.with_points_apart(points, weights)
+    assert_array_equal(indicator_of(apart), indicator_of(tuples))
+    assert_array_equal(np.bincount(apart.inverse, weights), apart.weights)
+    assert apart.inverse[points].tolist() == list(range(len(kept), apart.n_tuples))
+    assert_array_equal(apart.codes[: len(kept)], tuples.codes[kept])
 
 
 @given(st.integers(1, 30), st.integers(0, 1000))

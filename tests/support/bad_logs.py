@@ -169,15 +169,10 @@ def _in_cents(more: float) -> Rows:
     ]
 
 
-def _times_a_thousand(rows: Rows) -> None:
-    for row in rows:
-        for name in [name for name in row if name.endswith("_micros")]:
-            row[name] = row[name] and row[name] * 1000
-
-
 def _of_cpm_and_unit(is_other: Callable[[dict[str, Any]], bool]) -> Rows:
     rows = good_rows()
-    _times_a_thousand([row for row in rows if is_other(row)])
+    for row in filter(is_other, rows):
+        row |= {k: v and v * 1000 for k, v in row.items() if k.endswith("_micros")}
     return rows
 
 

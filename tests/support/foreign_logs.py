@@ -77,12 +77,15 @@ def write_canonical(folder: Path, rows: Iterable[Auction]) -> Path:
 
 
 def _text(rows: Iterable[dict[str, Any]], delimiter: str = ",") -> str:
-    rows = list(rows)
-    file = io.StringIO()
+    rows, file = list(rows), io.StringIO()
     writer = csv.DictWriter(file, rows[0], delimiter=delimiter)
     writer.writeheader()
     writer.writerows(rows)
     return file.getvalue()
+
+
+def _columns(**names: str) -> list[str]:
+    return [word for role, name in names.items() for word in ("--column", f"{role}={name}")]
 
 
 def _currency(cents: int | None) -> str:
@@ -118,10 +121,9 @@ def german(folder: Path, rows: list[Auction]) -> list[str]:
         for row in rows
     )
     (folder / "log.csv").write_text(_text(log, ";"))
-    names = {"advertiser": "Kunde", "time": "Zeitpunkt", "bid": "Gebot", "won": "Gewonnen"}
-    options = [w for k, v in names.items() for w in ("--column", f"{k}={v}")]
-    options += ["--column", "price=Preis", "--amounts", "currency", "--decimal-comma"]
-    return [str(folder / "log.csv"), *options, "--time-zone", "Europe/Berlin"]
+    names = {"time": "Zeitpunkt", "bid": "Gebot", "won": "Gewonnen", "price": "Preis"}
+    options = ["--amounts", "currency", "--decimal-comma", "--time-zone", "Europe/Berlin"]
+    return [str(folder / "log.csv"), *_columns(advertiser="Kunde", **names), *options]
 
 
 def ad_manager(folder: Path, rows: list[Auction]) -> list[str]:
@@ -169,17 +171,10 @@ def nested_json(folder: Path, rows: list[Auction]) -> list[str]:
             if row.won:
                 line["outcome"]["paid_usd"] = row.price / 100_000
             file.write(json.dumps(line) + "\n")
-    columns = {
-        "advertiser": "imp.0.buyer.name",
-        "time": "at_ms",
-        "bid": "imp.0.bid.usd",
-        "won": "outcome.won",
-        "price": "outcome.paid_usd",
-    }
-    options = [w for k, v in columns.items() for w in ("--column", f"{k}={v}")]
-    per_impression = ["bid=currency/impression", "price=currency/impression"]
-    options += [w for unit in per_impression for w in ("--amounts", unit)]
-    return [str(folder / "log.jsonl"), *options]
+    outcome = {"won": "outcome.won", "price": "outcome.paid_usd"}
+    names = _columns(advertiser="imp.0.buyer.name", time="at_ms", bid="imp.0.bid.usd", **outcome)
+    units = [w for role in ("bid", "price") for w in ("--amounts", f"{role}=currency/impression")]
+    return [str(folder / "log.jsonl"), *names, *units]
 
 
 def json_folder(folder: Path, rows: list[Auction]) -> list[str]:

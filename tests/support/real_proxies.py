@@ -97,18 +97,9 @@ def running_proxy(
     certificate: tuple[Path, Path],
     *changes: tuple[str, str],
 ) -> Iterator[Proxy]:
-    """Start a proxy in front of a service, and end it afterwards.
+    """Start nginx or caddy in front of a service, and end it afterwards.
 
-    Parameters
-    ----------
-    name : {"nginx", "caddy"}
-    service : RunningService
-    folder : Path
-        For its files.
-    certificate : tuple
-        From :func:`make_certificate`.
-    *changes : tuple of str
-        Parts of the configuration, each with what stands in its place besides ports and files.
+    ``changes`` are parts of its configuration, each with what is used instead.
     """
     program = shutil.which(name)
     if program is None:
@@ -117,19 +108,17 @@ def running_proxy(
     folder /= name
     proxy = Proxy(name, folder, certificate)
     command, environment = _KINDS[name](program, proxy, service.port, changes)
+    variables = {**os.environ, **environment}
+
+    def is_up_or_over() -> bool:
+        return process.poll() is not None or (listens(proxy.https) and listens(proxy.http))
+
     with (
         (folder / "standard.log").open("wb") as log,
-        subprocess.Popen(
-            command, stdout=log, stderr=log, env={**os.environ, **environment}
-        ) as process,
+        subprocess.Popen(command, stdout=log, stderr=log, env=variables) as process,
     ):
         try:
-            wait_until(
-                lambda: (
-                    process.poll() is not None or (listens(proxy.https) and listens(proxy.http))
-                ),
-                f"a connection to {name}",
-            )
+            wait_until(is_up_or_over, f"a connection to {name}")
             assert process.poll() is None, proxy.logged
             yield proxy
         finally:

@@ -86,9 +86,7 @@ def make_payload(
         tables=_tables(),
         quality=_quality(hostile),
         how=[
-            Step(
-                "Read the logs", "One pass of DuckDB: bids by advertiser, day and bin of the bid."
-            ),
+            Step("Read the logs", "One pass of DuckDB: bids by advertiser, day and bin."),
             Step("Segments", "18 partitions from three views, one robust consensus of them."),
             Step("Again", "coterie ads report logs/ --holdout-days 1 --output report.html"),
         ],
@@ -134,13 +132,10 @@ def twin_intervals(payload: Report, index: int, bid: float) -> dict[str, tuple[f
 
 
 def _markets(n: int, rng: np.random.Generator) -> list[dict[str, float]]:
-    levels = rng.permutation(np.linspace(-0.7, 1.6, n))
+    levels = rng.permutation(np.linspace(-0.7, 1.6, n)).tolist()
+    spread, share = (0.35, 0.8), (0.55, 1.0)
     return [
-        {
-            "level": float(level),
-            "spread": float(rng.uniform(0.35, 0.8)),
-            "share": float(rng.uniform(0.55, 1)),
-        }
+        {"level": level, "spread": rng.uniform(*spread), "share": rng.uniform(*share)}
         for level in levels
     ]
 
@@ -271,6 +266,7 @@ POOLED = {
     "cost": (0.104, 0.127, 0.62), "l2": (0.105, 0.129, 0.62), "robust": (0.094, 0.119, 0.62),
 }  # fmt: skip
 TARGETS = ("impressions", "spend", "clicks")
+PUBLISHED = ("published impressions", "published spend")
 
 
 def _evaluation(rng: np.random.Generator) -> dict[str, Any]:
@@ -393,13 +389,7 @@ def _tables() -> list[dict[str, Any]]:
         },
         {
             "title": "Forecast error by feature",
-            "columns": [
-                "feature",
-                "impressions, MAPE",
-                "spend, MAPE",
-                "published impressions",
-                "published spend",
-            ],
+            "columns": ["feature", "impressions, MAPE", "spend, MAPE", *PUBLISHED],
             "rows": [["text", 0.237, 0.2, 0.31, 0.44], ["consensus", 0.094, 0.119, 0.19, 0.28]],
             "note": "",
         },

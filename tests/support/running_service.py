@@ -27,16 +27,12 @@ _SAYS = re.compile(rb"coterie is listening on (http://\S+)")
 
 @dataclass
 class RunningService:
-    """A service that listens, and where to find it.
-
-    ``address`` is as the service says it, such as ``http://127.0.0.1:40123``; ``model`` is the
-    file it serves; ``log`` holds what it wrote on its standard error stream.
-    """
+    """A service that listens, and where to find it."""
 
     process: subprocess.Popen[bytes]
-    address: str
-    model: Path
-    log: Path
+    address: str  # as the service says it, such as http://127.0.0.1:40123
+    model: Path  # the file it serves
+    log: Path  # what it wrote on its standard error stream
 
     @property
     def port(self) -> int:
@@ -76,18 +72,8 @@ def running_service(
 ) -> Iterator[RunningService]:
     """Start ``coterie ads serve`` on a model, wait until it listens, and end it afterwards.
 
-    Parameters
-    ----------
-    model : AdForecaster or Path
-        A model, written to ``folder / "market.coterie"``, or a file of one.
-    folder : Path
-        For the model and the log.
-    *options : str
-        Of the command, such as ``"--log-format", "json"``.
-    port : int
-        0 is one that the system chooses.
-    environment : mapping, optional
-        Variables besides those of the tests; ``COTERIE_TOKEN`` is not inherited.
+    The model is one, written to ``folder / "market.coterie"``, or the path of one. The system
+    chooses port 0. ``environment`` adds to that of the tests, whose COTERIE_TOKEN is left out.
     """
     file = model if isinstance(model, Path) else folder / "market.coterie"
     if not isinstance(model, Path):

@@ -96,18 +96,14 @@ def tuple_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Tuple
     """Compute M over tuples; the weights (V,) are in the order of the columns of the codes."""
     u = tuples.n_tuples
     codes, alpha, soft = _kernel_arrays(tuples, partition_weights)
-    if not soft and _is_countable(codes, alpha):
+    narrow = None if soft else _countable(codes, alpha)
+    if narrow is not None:
         counts = np.empty((u, u), dtype=np.min_scalar_type(len(alpha)))
-        narrow = _narrow(codes)
         map_row_blocks(lambda a, b: kernels.count_rows(narrow, a, b, counts), u)
         return TupleCoassociation(counts, 1.0 / len(alpha), tuples.weights)
     shares = np.empty((u, u), dtype=_share_dtype(u))
     share_rows: Any = kernels.share_soft_rows if soft else kernels.share_rows
-
-    def divide(start: int, stop: int) -> None:
-        share_rows(codes, alpha, start, stop, *np.empty((2, u)), shares)
-
-    map_row_blocks(divide, u)
+    map_row_blocks(lambda a, b: share_rows(codes, alpha, a, b, *np.empty((2, u)), shares), u)
     unlabelled = ~tuples.has_weighted_label(partition_weights)
     shares[unlabelled, unlabelled] = 1.0
     return TupleCoassociation(shares, 1.0, tuples.weights)
@@ -147,15 +143,15 @@ def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Floats) -> floa
     """
     u, weights = tuples.n_tuples, tuples.weights
     codes, alpha, soft = _kernel_arrays(tuples, partition_weights / partition_weights.sum())
-    countable = not soft and _is_countable(codes, alpha)
-    codes = _narrow(codes) if countable else codes
+    narrow = None if soft else _countable(codes, alpha)
     bound_rows: Any = kernels.bound_soft_rows if soft else kernels.bound_rows
 
     def add(start: int, stop: int) -> float:
-        if countable:
+        if narrow is not None:
             counts = np.empty(u, dtype=np.min_scalar_type(len(alpha)))
-            total = kernels.bound_count_rows(codes, weights, start, stop, counts)
-            return float(total / len(alpha))
+            return float(
+                kernels.bound_count_rows(narrow, weights, start, stop, counts) / len(alpha)
+            )
         return float(bound_rows(codes, alpha, weights, start, stop, *np.empty((2, u))))
 
     return sum(map_row_blocks(add, u))
@@ -204,21 +200,20 @@ def _kernel_arrays(tuples: LabelTuples, weights: Floats) -> tuple[AnyArray, Floa
     return transposed, np.ascontiguousarray((tuples.mass * root).T), True
 
 
-def _is_countable(codes: AnyArray, alpha: Floats) -> bool:
-    """Return whether M is a count divided by V: weights are equal and no label is missing.
+def _countable(codes: AnyArray, alpha: Floats) -> AnyArray | None:
+    """Return narrow codes (V, u) if M is a count divided by V, else None.
 
-    The kernels count labels and partitions in two bytes at most.
+    It is one if weights are equal and no label is missing. The kernels count labels and partitions
+    in two bytes at most. The codes are from 0 in the smallest type: more of them fit in a vector
+    register.
     """
     labels = int(np.ptp(codes, axis=1).max()) if codes.size else 0
     few = max(labels, len(alpha)) <= np.iinfo(np.uint16).max
-    return bool(few and np.all(alpha == alpha[0]) and codes.min() >= 0)
+    if not (few and np.all(alpha == alpha[0]) and codes.min() >= 0):
+        return None
+    from_zero = codes - codes.min(axis=1, keepdims=True)
+    return from_zero.astype(np.min_scalar_type(int(from_zero.max())))
 
 
 def _share_dtype(n_tuples: int) -> np.dtype[Any]:
     return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)
-
-
-def _narrow(codes: AnyArray) -> AnyArray:
-    """Return codes (V, u) from 0 in the smallest type: more of them fit in a vector register."""
-    from_zero = codes - codes.min(axis=1, keepdims=True)
-    return from_zero.astype(np.min_scalar_type(int(from_zero.max())))

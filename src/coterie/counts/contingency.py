@@ -85,11 +85,10 @@ def all_contingencies(tuples: LabelTuples, row_weights: Floats | None = None) ->
         )
 
     def count(start: int, stop: int) -> Floats:
-        C = np.zeros((m, m))
-        if tuples.memberships is None:
+        C, shares = np.zeros((m, m)), tuples.memberships
+        if shares is None:
             kernels.add_contingencies(tuples.codes, weights, start, stop, C)
         else:
-            shares = tuples.memberships
             kernels.add_soft_contingencies(tuples.codes, shares, weights, start, stop, C)
         return C
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 _UCI_FILES = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _GITHUB_FILES = "https://raw.githubusercontent.com"
-_CSTR_FOLDER = (
-    f"{_GITHUB_FILES}/franrole/cclust_package/d301cf8d4073af5e972edd1a05320e2343ab8895/datasets"
-)
-_MSRC_FOLDER = (
-    f"{_GITHUB_FILES}/weilyshmtu/Multi-view-DataSets/300b5178c5e7f55b8baa247269ee4c566aeb4356"
-)
+_CSTR_COMMIT = "d301cf8d4073af5e972edd1a05320e2343ab8895"
+_CSTR_FOLDER = f"{_GITHUB_FILES}/franrole/cclust_package/{_CSTR_COMMIT}/datasets"
+_MSRC_COMMIT = "300b5178c5e7f55b8baa247269ee4c566aeb4356"
+_MSRC_FOLDER = f"{_GITHUB_FILES}/weilyshmtu/Multi-view-DataSets/{_MSRC_COMMIT}"
 _CC_BY = "CC BY 4.0"
 
 
@@ -50,10 +48,6 @@ class DatasetInfo:
         Whether the file is part of this package.
     subsets : mapping of str to int
         Subsets that can be loaded by name, and their numbers of points.
-    uci_id : int or None
-        Number in the UCI Machine Learning Repository.
-    openml_ids : tuple of int
-        Numbers at OpenML, one for each view.
     """
 
     name: str
@@ -65,8 +59,6 @@ class DatasetInfo:
     editions: tuple[Edition, ...] = ()
     bundled: bool = False
     subsets: Mapping[str, int] = field(default_factory=dict)
-    uci_id: int | None = None
-    openml_ids: tuple[int, ...] = ()
 
     @property
     def n_samples(self) -> int:
@@ -108,9 +100,7 @@ SHA256 = {
 }
 
 
-def _small(
-    name: str, n_features: int, class_sizes: dict[str, int], source: str, uci_id: int, openml: int
-) -> DatasetInfo:
+def _small(name: str, n_features: int, class_sizes: dict[str, int], source: str) -> DatasetInfo:
     """Describe a dataset that is part of scikit-learn or of this package."""
     bundled = f"{name}.csv" in SHA256
     return DatasetInfo(
@@ -122,8 +112,6 @@ def _small(
         how_to_get=f"part of {'this package' if bundled else 'scikit-learn'}",
         editions=(Edition("table", (f"{name}.csv",)),) if bundled else (),
         bundled=bundled,
-        uci_id=uci_id,
-        openml_ids=(openml,),
     )
 
 
@@ -146,24 +134,19 @@ def _caltech(n_classes: str, class_sizes: dict[str, int]) -> DatasetInfo:
 
 
 _ALL = [
-    _small("iris", 4, _sizes("setosa versicolor virginica", [50, 50, 50]), "Fisher (1936)", 53, 61),
-    _small("wine", 13, _numbered(0, [59, 71, 48]), "Aeberhard & Forina (1992)", 109, 187),
-    # UCI defines seven types of glass; no row has type 4.
+    _small("iris", 4, _sizes("setosa versicolor virginica", [50, 50, 50]), "Fisher (1936)"),
+    _small("wine", 13, _numbered(0, [59, 71, 48]), "Aeberhard & Forina (1992)"),
     _small(
         "glass",
         9,
-        _sizes("1 2 3 5 6 7", [70, 76, 17, 13, 9, 29]),
+        _sizes("1 2 3 5 6 7", [70, 76, 17, 13, 9, 29]),  # no row has type 4
         "German (1987), Glass Identification, doi 10.24432/C5WW2P",
-        42,
-        41,
     ),
     _small(
         "ionosphere",
         34,
         _sizes("bad good", [126, 225]),
         "Sigillito, Wing, Hutton & Baker (1989), Ionosphere, doi 10.24432/C5W01B",
-        52,
-        59,
     ),
     _small(
         "zoo",
@@ -172,8 +155,6 @@ _ALL = [
             "mammal bird reptile fish amphibian insect mollusc.et.al", [41, 20, 5, 13, 4, 8, 10]
         ),
         "Forsyth (1990), Zoo, doi 10.24432/C5R59V",
-        111,
-        62,
     ),
     DatasetInfo(
         name="soybean_small",
@@ -186,7 +167,6 @@ _ALL = [
             Edition("table", ("soybean_small.csv",)),
             Edition("headless table", ("soybean-small.data",), f"{_UCI_FILES}/soybean"),
         ),
-        uci_id=91,
     ),
     DatasetInfo(
         name="cstr",
@@ -216,7 +196,6 @@ _ALL = [
             Edition("reuters", ("reuters21578.tar.gz",), f"{_UCI_FILES}/reuters21578-mld"),
         ),
         subsets={"2900": 2900},
-        uci_id=137,
     ),
     DatasetInfo(
         name="msrc_v1",
@@ -261,8 +240,6 @@ _ALL = [
                 f"{_UCI_FILES}/mfeat",
             ),
         ),
-        uci_id=72,
-        openml_ids=(12, 14, 16, 18, 20, 22),
     ),
 ]
 

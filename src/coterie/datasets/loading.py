@@ -1,10 +1,9 @@
 """Datasets by name: features and classes, found on this machine or downloaded.
 
 ``iris`` and ``wine`` are part of scikit-learn; ``glass``, ``ionosphere`` and ``zoo`` are part of
-this package. The path of any other file is ``<folder>/<dataset>/<file>``. The folder is the one in
-the environment variable ``COTERIE_DATA``, or else the cache (``$XDG_CACHE_HOME/coterie``, by
-default ``~/.cache/coterie``). If the file is in neither and has an address, it is downloaded, read
-and checked, and then stored in the cache.
+this package. Any other file is ``<folder>/<dataset>/<file>``, in the folder ``COTERIE_DATA`` or in
+the cache. If it is in neither and has an address, it is downloaded, read and checked, and then
+stored in the cache.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from urllib.request import urlopen
 
 import numpy as np
 from scipy import sparse
+from scipy.io import loadmat
 
 from coterie.arrays import AnyArray, Ints
 from coterie.datasets.catalogue import DATASETS, SHA256, DatasetInfo, Edition
@@ -209,26 +209,12 @@ def _load(name: str, subset: str) -> tuple[list[Any], Ints, DatasetInfo]:
 
 def _find_or_download(info: DatasetInfo) -> Contents:
     """Read the first complete edition in a folder, or download the first with an address."""
-    remedy = "; remove it, or replace it by the right file"
     for folder in data_folders():
         for edition in info.editions:
             paths = [folder / info.name / name for name in edition.files]
-            if not all(path.is_file() for path in paths):
-                continue
-            for path in paths:
-                expected = SHA256.get(path.name)
-                try:
-                    computed = expected and hashlib.sha256(path.read_bytes()).hexdigest()
-                except OSError as error:
-                    raise DatasetUnavailableError(
-                        f"cannot read {path}: {error.strerror}"
-                    ) from error
-                if computed != expected:
-                    raise DatasetUnavailableError(
-                        f"{path} is damaged or a different file: its SHA-256 is {computed}, not "
-                        f"{expected}{remedy}"
-                    )
-            return _read(info, edition, paths, " + ".join(map(str, paths)), remedy)
+            if all(path.is_file() for path in paths):
+                places = list(map(str, paths))
+                return _read(info, edition, paths, places, "; remove it, or replace it")
     try:
         return _download(info)
     except DatasetUnavailableError as error:
@@ -256,8 +242,20 @@ def _download(info: DatasetInfo) -> Contents:
     with tempfile.TemporaryDirectory(prefix="coterie-") as name:
         paths = [Path(name) / file for file in edition.files]
         for path, url in zip(paths, edition.urls, strict=True):
-            path.write_bytes(_fetch(url, SHA256.get(path.name)))
-        contents = _read(info, edition, paths, " + ".join(edition.urls))
+            try:
+                with urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
+                    content: bytes = response.read()
+                    announced = response.headers.get("Content-Length")
+            except (OSError, HTTPException) as error:
+                raise DatasetUnavailableError(
+                    f"{url} could not be downloaded ({type(error).__name__}: {error})"
+                ) from error
+            if announced is not None and len(content) != int(announced):
+                raise DatasetUnavailableError(
+                    f"the download of {url} is incomplete: {len(content)} of {announced} bytes"
+                )
+            path.write_bytes(content)
+        contents = _read(info, edition, paths, edition.urls)
         folder = cache_folder() / info.name
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -272,34 +270,27 @@ def _download(info: DatasetInfo) -> Contents:
     return contents
 
 
-def _fetch(url: str, sha256: str | None) -> bytes:
-    """Download a file, and check its length and checksum."""
-    try:
-        with urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
-            content: bytes = response.read()
-            announced = response.headers.get("Content-Length")
-    except (OSError, HTTPException) as error:
-        raise DatasetUnavailableError(
-            f"{url} could not be downloaded ({type(error).__name__}: {error})"
-        ) from error
-    if announced is not None and len(content) != int(announced):
-        raise DatasetUnavailableError(
-            f"the download of {url} is incomplete: {len(content)} of {announced} bytes"
-        )
-    computed = hashlib.sha256(content).hexdigest()
-    if sha256 not in (None, computed):
-        raise DatasetUnavailableError(f"{url} has changed: its SHA-256 is {computed}, not {sha256}")
-    return content
-
-
 def _read(
-    info: DatasetInfo, edition: Edition, paths: Sequence[Path], origin: str, remedy: str = ""
+    info: DatasetInfo, edition: Edition, paths: list[Path], places: list[str], remedy: str = ""
 ) -> Contents:
+    """Read and check files, which are called by the ``places`` they come from."""
+    for path, place in zip(paths, places, strict=True):
+        expected = SHA256.get(path.name)
+        try:
+            computed = expected and hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise DatasetUnavailableError(f"cannot read {path}: {error.strerror}") from error
+        if computed != expected:
+            raise DatasetUnavailableError(
+                f"{place} is damaged or has changed: its SHA-256 is {computed}, not {expected}"
+                f"{remedy}"
+            )
     try:
         return _checked(info, READERS[edition.format](paths))
     except Exception as error:  # a damaged file can raise any error in its parser
         raise DatasetUnavailableError(
-            f"{origin} does not hold the dataset ({type(error).__name__}: {error}){remedy}"
+            f"{' + '.join(places)} does not hold the dataset "
+            f"({type(error).__name__}: {error}){remedy}"
         ) from error
 
 
@@ -370,22 +361,15 @@ def _read_sparse(paths: Sequence[Path]) -> RawDataset:
 
 def _read_matlab_views(paths: Sequence[Path]) -> RawDataset:
     """Read a MATLAB file: a cell ``X`` of (n, d) or (d, n) matrices, classes ``Y``."""
-    from scipy.io import loadmat
-
     contents = loadmat(paths[0], variable_names=["X", "Y"])
     labels = contents["Y"].ravel().astype(np.int64)
-    views = []
-    for cell in contents["X"].ravel():
-        view = cell.toarray() if sparse.issparse(cell) else np.asarray(cell)
-        rows_are_points = len(view) == len(labels)
-        views.append(np.ascontiguousarray(view if rows_are_points else view.T, dtype=np.float64))
-    return RawDataset(views, labels)
+    views = [cell.toarray() if sparse.issparse(cell) else cell for cell in contents["X"].ravel()]
+    views = [view if len(view) == len(labels) else view.T for view in views]
+    return RawDataset([np.ascontiguousarray(view, dtype=np.float64) for view in views], labels)
 
 
 def _read_matlab_sparse(paths: Sequence[Path]) -> RawDataset:
     """Read a MATLAB file: features ``fea`` (n, d), classes ``gnd``."""
-    from scipy.io import loadmat
-
     contents = loadmat(paths[0], variable_names=["fea", "gnd"])
     features = sparse.csr_array(contents["fea"]).astype(np.float64)
     return RawDataset([features], contents["gnd"].ravel().astype(np.int64))

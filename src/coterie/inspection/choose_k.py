@@ -16,8 +16,8 @@ from coterie.consensus.choice_of_k import FeatureSample, KChoice, choose_n_clust
 from coterie.consensus.robust import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.ensembles.input_checks import check_features
-from coterie.errors import InvalidLabelsError, InvalidParameterError
-from coterie.inspection.stability import check_ks, stability_measures, stable_ks
+from coterie.errors import InvalidParameterError
+from coterie.inspection.stability import check_ks, ensembles_by_k, stability_measures, stable_ks
 from coterie.labels.encode import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
 
@@ -92,20 +92,26 @@ def choose_k(
     >>> choice.best_k, choice.by_criterion["margin"]
     (4, 4)
     """
+    labelled = None
     if isinstance(P, Mapping) and not (P and all(isinstance(name, str) for name in P)):
-        default = check_ks(P)
-        tuples, resampled = _pooled(P)
-        labelled = np.ones(len(tuples.inverse), dtype=np.bool_)
+        matrices = ensembles_by_k(P, as_label_matrix)
+        pooled = LabelMatrix(
+            np.hstack([M.codes for M in matrices.values()]),
+            tuple(labels for M in matrices.values() for labels in M.categories),
+            tuple(name for M in matrices.values() for name in M.names),
+        )
+        tuples, default = compress_labels(pooled), np.array([*matrices])
+        resampled = {k: compress_labels(M) for k, M in matrices.items() if M.has_missing}
     else:
         if isinstance(P, LabelTuples) or are_memberships(P):
             tuples = as_label_tuples(P)
-            labelled = np.ones(len(tuples.inverse), dtype=np.bool_)
         else:
             matrix = as_label_matrix(P, allow_unlabelled_rows=True)
             labelled = matrix.labelled_rows
             tuples = compress_labels(matrix if labelled.all() else matrix.rows(labelled))
         resampled = _resampled_in(tuples)
         default = default_ks(tuples.n_labels, tuples.n_points)
+    labelled = np.ones(len(tuples.inverse), np.bool_) if labelled is None else labelled
     ks = check_ks(default if ks is None else ks, tuples.n_points)
     votes = Votes.from_tuples(tuples, partition_weights)
     features = None
@@ -142,25 +148,6 @@ def choose_k(
     agreeing = [name for name, k in by_criterion.items() if k == best]
     reason += f"; criteria that agree: {', '.join(agreeing).replace('_', ' ') or 'none'}"
     return replace(choice, best_k=best, reason=reason, is_weak=is_weak, by_criterion=by_criterion)
-
-
-def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelTuples, dict[int, LabelTuples]]:
-    """Return the partitions of all ensembles together, and the resampled ensembles by k."""
-    matrices = {k: as_label_matrix(P) for k, P in ensembles.items()}
-    (first, some), *_ = matrices.items()
-    for k, matrix in matrices.items():
-        if matrix.n_points != some.n_points:
-            raise InvalidLabelsError(
-                f"the ensemble of k={k} has {matrix.n_points} points, that of k={first} has "
-                f"{some.n_points}; all must label the same points, with −1 for points not drawn"
-            )
-    pooled = LabelMatrix(
-        np.hstack([matrix.codes for matrix in matrices.values()]),
-        tuple(labels for matrix in matrices.values() for labels in matrix.categories),
-        tuple(name for matrix in matrices.values() for name in matrix.names),
-    )
-    resampled = {k: compress_labels(matrix) for k, matrix in matrices.items() if matrix.has_missing}
-    return compress_labels(pooled), resampled
 
 
 def _resampled_in(tuples: LabelTuples) -> dict[int, LabelTuples]:

@@ -75,26 +75,19 @@ class FactorTests:
         return frame.set_index("factor")
 
     def __str__(self) -> str:
-        head = ("factor", "test", "n", "effect", "", "p", "adjusted")
+        lines: list[tuple[str, ...]] = [("factor", "test", "n", "effect", "", "p", "adjusted")]
         # nan is last: it compares as larger here
-        ordered = sorted(self.rows, key=lambda row: (np.isnan(row.p_value), row.p_adjusted))
-        cells = [
-            (
-                *(row.factor, row.test, f"{row.n:,}", row.effect),
-                *map(_number, (row.effect_size, row.p_value, row.p_adjusted)),
-            )
-            for row in ordered
-        ]
-        widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-        left = (0, 1, 3)
-        lines = (
+        for row in sorted(self.rows, key=lambda row: (np.isnan(row.p_value), row.p_adjusted)):
+            numbers = map(_number, (row.effect_size, row.p_value, row.p_adjusted))
+            lines.append((row.factor, row.test, f"{row.n:,}", row.effect, *numbers))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        aligned = [*"<<><>>>"]
+        return "\n".join(
             "  ".join(
-                text.ljust(width) if c in left else text.rjust(width)
-                for c, (text, width) in enumerate(zip(line, widths, strict=True))
+                f"{text:{a}{w}}" for text, a, w in zip(line, aligned, widths, strict=True)
             ).rstrip()
-            for line in (head, *cells)
+            for line in lines
         )
-        return "\n".join(lines)
 
 
 def factor_tests(
@@ -179,13 +172,20 @@ def factor_tests(
         raise InvalidParameterError(
             f"categories names {unknown[0]!r}, but the factors are {', '.join(map(repr, columns))}"
         )
-    clusters = _cluster_codes(getattr(labels, "labels_", labels))
+    points = _as_column(getattr(labels, "labels_", labels))
+    if points.ndim != 1 or not len(points):
+        raise InvalidLabelsError(
+            f"labels have shape {points.shape}; give one label for each point, not a table"
+        )
+    clusters = _value_codes(points)
+    if points.dtype.kind in "if":
+        clusters[points == -1] = -1
+    if not (clusters >= 0).any():
+        raise InvalidLabelsError("no point has a label; every label is missing")
     rng = np.random.default_rng(random_state)
     rows, coded = [], []
     for name, values in columns.items():
-        column = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-        if column.dtype.kind in "US" and not hasattr(values, "dtype"):
-            column = np.asarray(values, dtype=object)  # numpy would turn numbers into texts
+        column = _as_column(values)
         if column.shape != clusters.shape:
             raise InvalidParameterError(
                 f"factor {name!r} has shape {column.shape} for {len(clusters)} labels; give one "
@@ -286,6 +286,13 @@ def _permuted_p(B: int, cells: int, permuted: Callable[[int], Floats], observed:
     return (larger + 1) / (B + 1)
 
 
+def _as_column(values: Any) -> AnyArray:
+    column: AnyArray = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    if column.dtype.kind in "US" and not hasattr(values, "dtype"):
+        column = np.asarray(values, dtype=object)  # numpy would turn numbers into texts
+    return column
+
+
 def _as_numbers(column: AnyArray) -> Floats | None:
     """Return numbers or dates as floats, with nan for missing ones; None for categories."""
     if column.dtype.kind in "mM":
@@ -308,23 +315,6 @@ def _value_codes(column: AnyArray) -> Ints:
         [-1 if _is_missing(v) else code_of.setdefault(str(v), len(code_of)) for v in column],
         dtype=np.int64,
     )
-
-
-def _cluster_codes(labels: Any) -> Ints:
-    """Return codes of the clusters, −1 for points without one."""
-    column = np.asarray(labels)
-    if column.ndim != 1 or not len(column):
-        raise InvalidLabelsError(
-            f"labels have shape {column.shape}; give one label for each point, not a table"
-        )
-    if column.dtype.kind == "U" and not hasattr(labels, "dtype"):
-        column = np.asarray(labels, dtype=object)
-    codes = _value_codes(column)
-    if column.dtype.kind in "if":
-        codes[column == -1] = -1
-    if not (codes >= 0).any():
-        raise InvalidLabelsError("no point has a label; every label is missing")
-    return codes
 
 
 def _is_missing(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.ensembles.generate import make_partitions
 from coterie.ensembles.input_checks import check_whole
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities
 
@@ -169,6 +169,24 @@ def stable_ks(ks: Ints, pac: Floats, cdf_area: Floats) -> Ints:
     ratio = pac / together
     least = np.nanmin(ratio, initial=np.inf)
     return ks[(ratio <= least + _STABLE_WITHIN) & (least <= _UNSTABLE_ABOVE)]
+
+
+def ensembles_by_k(ensembles: Any, read: Callable[[Any], Any] = as_label_tuples) -> dict[int, Any]:
+    """Return the labels of the ensemble of each K as they are ``read``, in rising order of K."""
+    if not isinstance(ensembles, Mapping):
+        raise InvalidParameterError(
+            f"ensembles is of type {type(ensembles).__name__}; give a mapping of K to labels, as "
+            "made by coterie.inspection.stability.resampled_ensembles"
+        )
+    labels = {k: read(ensembles[k]) for k in check_ks(ensembles).tolist()}
+    sizes = {k: each.n_points for k, each in labels.items()}
+    if len(set(sizes.values())) > 1:
+        given = ", ".join(f"K={k}: {size}" for k, size in sizes.items())
+        raise InvalidLabelsError(
+            f"the ensembles have different numbers of points ({given}); all must label the same "
+            "points, with −1 for points not drawn"
+        )
+    return labels
 
 
 def check_ks(ks: Any, n_points: int | None = None) -> Ints:

@@ -1,8 +1,5 @@
 """Label matrices: read from arrays, lists and tables, checked, and encoded as small integers.
 
-A label is a whole number from 0 or a text, of one kind in a column; −1, null, NaN and empty text
-are missing. Everything else is refused with its row and column.
-
 :func:`as_label_matrix` takes the columns from any kind of table. Small integers are encoded by a
 lookup table, large ones by sorting; of other columns, pandas, polars and arrow find the distinct
 values themselves, and other cells are keys of a dictionary.
@@ -45,7 +42,7 @@ _SINGLE_PRECISION = ("float32", "float", "float[pyarrow]")  # pandas and polars,
 _TRUTH_VALUES = {bool, np.bool_}
 
 Categories = tuple[AnyArray, ...]
-RowOf = Callable[[int], int]  # from a row of an array, or a code, to a row of the user
+RowOf = Callable[[int], int]  # from a row of an array, or a code, to a row that the user gave
 
 
 @dataclass(frozen=True)
@@ -288,57 +285,43 @@ def _read(P: Any) -> tuple[LabelMatrix, bool]:
             f"{is_matrix.index(False)} is not: {SOFT_HINT}; labels y ≥ 0 become a matrix by "
             "np.eye(y.max() + 1)[y]"
         )
-    frame = _frame_columns(P)
-    if frame is None:
+    is_named = not isinstance(P, list | tuple)
+    is_vectors = not is_named and all(len(getattr(item, "shape", ())) == 1 for item in P)
+    columns: Sequence[Any]
+    if isinstance(P, Mapping) or (is_vectors and P):
+        row_index_of(P)  # refuses Series of different rows
+        names = tuple(map(str, P)) if is_named else numbered(len(P))
+        columns = [np.asarray(item) for item in (P.values() if is_named else P)]
+        for name, vector in zip(names, columns, strict=True):
+            if vector.ndim != 1 or len(vector) != len(columns[0]):
+                raise InvalidLabelsError(
+                    f"partition '{name}' has shape {vector.shape}, partition '{names[0]}' has "
+                    f"{columns[0].shape}; give one label for each point in every partition"
+                )
+    elif hasattr(P, "iloc") and P.ndim == 2:  # pandas: by position, as names may occur twice
+        names = tuple(map(str, P.columns))
+        columns = [P.iloc[:, v] for v in range(len(names))]
+    elif hasattr(P, "get_columns"):  # polars
+        columns, names = P.get_columns(), tuple(P.columns)
+    elif hasattr(P, "__arrow_c_stream__") and (hasattr(P, "schema") or hasattr(P, "columns")):
+        require_extra("tables", "tables of arrow need", "pyarrow")
+        import pyarrow as pa
+
+        table = pa.table(P)
+        columns, names = table.columns, tuple(table.column_names)
+    else:
         array = _as_two_dimensional(P)
         names = numbered(array.shape[1])
         return LabelMatrix(*encode_array(array, names), names), False
-    columns, names = frame
     if not columns or len(columns[0]) == 0:
         raise InvalidLabelsError("labels are empty: the table has no rows or no columns")
-    return LabelMatrix(*encode_columns(columns, names), names), not isinstance(P, list | tuple)
+    return LabelMatrix(*encode_columns(columns, names), names), is_named
 
 
 def _which_are_matrices(P: Any) -> list[bool]:
     """Return for each item of a list whether it has two dimensions; nothing for other types."""
     items = P if isinstance(P, list | tuple) else ()
     return [len(getattr(item, "shape", ())) == 2 for item in items]
-
-
-def _frame_columns(P: Any) -> tuple[list[Any], tuple[str, ...]] | None:
-    """Return columns and names of a table, mapping or list of vectors, or None for other types."""
-    if isinstance(P, list | tuple) and P:
-        if all(len(getattr(item, "shape", ())) == 1 for item in P):
-            row_index_of(P)  # refuses Series of different rows
-            return _vectors(list(P), numbered(len(P)))
-        return None
-    if isinstance(P, Mapping):
-        row_index_of(P)
-        return _vectors(list(P.values()), tuple(map(str, P)))
-    # pandas: select by position, because names may occur twice
-    if hasattr(P, "iloc") and P.ndim == 2:
-        names = tuple(str(name) for name in P.columns)
-        return [P.iloc[:, v] for v in range(len(names))], names
-    if hasattr(P, "get_columns"):  # polars
-        return P.get_columns(), tuple(P.columns)
-    if hasattr(P, "__arrow_c_stream__") and (hasattr(P, "schema") or hasattr(P, "columns")):
-        require_extra("tables", "tables of arrow need", "pyarrow")
-        import pyarrow as pa
-
-        table = pa.table(P)
-        return table.columns, tuple(table.column_names)
-    return None
-
-
-def _vectors(items: list[Any], names: tuple[str, ...]) -> tuple[list[Any], tuple[str, ...]]:
-    vectors = [np.asarray(item) for item in items]
-    for name, vector in zip(names, vectors, strict=True):
-        if vector.ndim != 1 or len(vector) != len(vectors[0]):
-            raise InvalidLabelsError(
-                f"partition '{name}' has shape {vector.shape}, partition '{names[0]}' has "
-                f"{vectors[0].shape}; give one label for each point in every partition"
-            )
-    return vectors, names
 
 
 def _as_two_dimensional(P: Any) -> AnyArray:
@@ -444,10 +427,7 @@ def _by_sorting(column: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def _encode_column(column: Any, name: str) -> tuple[AnyArray, AnyArray]:
-    """Return codes (n,) and categories of an array, a pandas or polars Series, or an arrow array.
-
-    ``name`` is for messages.
-    """
+    """Return codes (n,) and categories of an array, a Series, or an array of arrow."""
     numbers = _as_numbers(column)
     if numbers is not None:
         codes, (values,) = encode_array(numbers[:, None], [name])
@@ -468,7 +448,7 @@ def _encode_column(column: Any, name: str) -> tuple[AnyArray, AnyArray]:
 
 def _as_numbers(column: Any) -> AnyArray | None:
     """Return a column of numbers or truth values without nulls as an array, or None for others."""
-    if _is_arrow(column):
+    if hasattr(column, "dictionary_encode"):  # arrow
         return None
     if hasattr(column, "null_count"):  # polars: with nulls, integers would become floats
         if column.null_count() or not (column.dtype.is_numeric() or column.dtype == bool):
@@ -482,14 +462,24 @@ def _as_numbers(column: Any) -> AnyArray | None:
     return None
 
 
-def _is_arrow(column: Any) -> bool:
-    return hasattr(column, "dictionary_encode")
-
-
 def _distinct_values(column: Any, name: str) -> tuple[AnyArray, AnyArray]:
     """Return codes (n,) and distinct values, which are not checked yet; nulls may be −1."""
-    if _is_arrow(column):
-        return _distinct_in_arrow(column, name)
+    if hasattr(column, "dictionary_encode"):
+        import pyarrow as pa
+
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if pa.types.is_dictionary(column.type):  # it may have unused values, or some twice
+            column = column.dictionary_decode()
+        if pa.types.is_float16(column.type):
+            column = column.cast(pa.float32())
+        try:
+            encoded = column.dictionary_encode()
+        except pa.ArrowNotImplementedError:
+            raise _unknown_type(column.type, name) from None
+        indices = encoded.indices.fill_null(MISSING) if encoded.null_count else encoded.indices
+        labels = encoded.dictionary.to_pylist()
+        return indices.to_numpy(zero_copy_only=False), np.fromiter(labels, object, len(labels))
     if hasattr(column, "factorize") and column.dtype != object:  # pandas
         codes, labels = column.factorize()
         return codes, np.asarray(labels, dtype=object)
@@ -517,24 +507,6 @@ def _distinct_values(column: Any, name: str) -> tuple[AnyArray, AnyArray]:
     return codes, np.fromiter(code_of, object, len(code_of))
 
 
-def _distinct_in_arrow(column: Any, name: str) -> tuple[AnyArray, AnyArray]:
-    import pyarrow as pa
-
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):  # its dictionary may have unused values, or some twice
-        column = column.dictionary_decode()
-    if pa.types.is_float16(column.type):
-        column = column.cast(pa.float32())
-    try:
-        encoded = column.dictionary_encode()
-    except pa.ArrowNotImplementedError:
-        raise _unknown_type(column.type, name) from None
-    indices = encoded.indices.fill_null(MISSING) if encoded.null_count else encoded.indices
-    labels = encoded.dictionary.to_pylist()
-    return indices.to_numpy(zero_copy_only=False), np.fromiter(labels, object, len(labels))
-
-
 def _drop_categories(
     codes: AnyArray, categories: AnyArray, missing: AnyArray
 ) -> tuple[AnyArray, AnyArray]:
@@ -560,10 +532,7 @@ def _side_by_side(encoded: Sequence[tuple[AnyArray, AnyArray]]) -> tuple[AnyArra
 
 
 def _whole_numbers(array: AnyArray, names: Sequence[str], row_of: RowOf = int) -> AnyArray:
-    """Return booleans, integers or floats (n, V) as integers ≥ −1; NaN becomes −1.
-
-    ``names`` are those of the columns. ``row_of`` returns the user's row of a row of the array.
-    """
+    """Return booleans, integers or floats (n, V) as integers ≥ −1; NaN becomes −1."""
     if array.dtype.kind == "b":
         return array.astype(np.int8)
     if array.dtype.kind == "f":
@@ -593,10 +562,7 @@ def _whole_numbers(array: AnyArray, names: Sequence[str], row_of: RowOf = int) -
 
 
 def _integers_or_texts(labels: Sequence[Any] | AnyArray, name: str, row_of: RowOf) -> AnyArray:
-    """Return labels that are not missing as an array of integers or of texts.
-
-    ``row_of`` returns a row that has the label of this index.
-    """
+    """Return labels that are not missing as an array of integers or of texts."""
     _refuse_several_kinds(labels, name, row_of)
     kind = _kind_of(labels[0]) if len(labels) else "number"
     if kind == "text":

@@ -133,8 +133,7 @@ def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Membership
     """
     if not are_memberships(P):
         raise InvalidLabelsError(f"{SOFT_HINT}; for a single matrix M give the list [M]")
-    named = [_read_matrix(given, v) for v, given in enumerate(P)]
-    parts = [_checked(part, v) for v, (part, _) in enumerate(named)]
+    parts, column_names = zip(*(_read_matrix(given, v) for v, given in enumerate(P)), strict=True)
     for v, part in enumerate(parts):
         if part.shape[0] != parts[0].shape[0]:
             raise InvalidLabelsError(
@@ -142,7 +141,6 @@ def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Membership
                 f"{parts[0].shape[0]}; give the same points in the same order"
             )
     widths = np.array([part.shape[1] for part in parts], dtype=np.int64)
-    column_names = tuple(names for _, names in named)
     rows = sp.hstack(parts, format="csr")
     soft = Memberships(rows, np.arange(widths.sum()), widths, numbered(len(parts)), column_names)
     unlabelled = ~soft.labelled_rows
@@ -243,7 +241,7 @@ def _most_likely(soft: Memberships) -> Ints:
 
 
 def _read_matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
-    """Return one matrix as sparse rows of doubles, and its column names if it has any."""
+    """Return one matrix as checked rows without stored zeros, and its column names if any."""
     names = None
     if hasattr(given, "column_names"):  # arrow
         names = tuple(given.column_names)
@@ -275,33 +273,25 @@ def _read_matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | No
             "np.hstack(P), and memberships as floats"
         )
     rows.sum_duplicates()
-    return rows, names
-
-
-def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:
-    """Check entries and row sums, and drop stored zeros."""
+    point = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     wrong = ~(np.isfinite(rows.data) & (rows.data >= 0))
     if wrong.any():
         entry = int(np.argmax(wrong))
-        row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
         raise InvalidLabelsError(
-            f"membership {rows.data[entry]} at row {row}, column {rows.indices[entry]} of "
+            f"membership {rows.data[entry]} at row {point[entry]}, column {rows.indices[entry]} of "
             f"membership matrix {v}: memberships are numbers from 0 to 1; a row of zeros is a "
             "missing label"
         )
-    rows.eliminate_zeros()
-    if not rows.nnz:
+    if not rows.data.any():
         raise InvalidLabelsError(f"membership matrix {v} has only zeros; leave it out")
-    point = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     # added by increasing value, the sums do not depend on the order of the columns
-    order = np.lexsort((rows.data, point))
-    sums = np.bincount(point, weights=rows.data[order])
+    sums = np.bincount(point, weights=rows.data[np.lexsort((rows.data, point))])
     if (too_much := sums > 1 + _TOLERANCE).any():
         row = int(np.argmax(too_much))
         raise InvalidLabelsError(
             f"row {row} of membership matrix {v} sums to {sums[row]:.9g}; memberships sum to at "
             "most 1: divide each row by its sum"
         )
-    near = np.abs(sums - 1) <= _TOLERANCE
-    rows.data /= np.where(near, sums, 1.0)[point]
-    return rows
+    rows.data /= np.where(np.abs(sums - 1) <= _TOLERANCE, sums, 1.0)[point]
+    rows.eliminate_zeros()
+    return rows, names

@@ -151,13 +151,12 @@ class LabelTuples:
 
         For a soft partition it is the cluster of largest membership, the first one on ties.
         """
+        column, labelled = self.codes[:, v], self.codes[:, v] != MISSING
         if self.memberships is not None:
             own = np.append(self.partition_of == v, False)[self.codes]
-            best = np.argmax(np.where(own, self.memberships, 0.0), axis=1)[:, None]
-            column = np.take_along_axis(self.codes, best, axis=1)[:, 0].astype(np.int64)
-            return np.where(own.any(axis=1), column - self.offsets[v], MISSING)
-        column = self.codes[:, v].astype(np.int64)
-        return np.where(column == MISSING, MISSING, column - self.offsets[v])
+            best = np.argmax(np.where(own, self.memberships, 0.0), axis=1)
+            column, labelled = self.codes[np.arange(len(best)), best], own.any(axis=1)
+        return np.where(labelled, column - self.offsets[v], MISSING)
 
     def indicator(self, values: AnyArray) -> csr_array:
         """Return Z (u, m) as a sparse matrix, each entry multiplied by a value.
@@ -201,7 +200,8 @@ class LabelTuples:
     def subset(self, chosen: AnyArray, weights: Floats | None = None) -> LabelTuples:
         """Return the chosen tuples (mask or indices) without points; ``weights`` are new ones."""
         return replace(
-            self.without_points(),
+            self,
+            inverse=np.empty(0, dtype=self.inverse.dtype),
             codes=self.codes[chosen],
             weights=self.weights[chosen] if weights is None else weights,
             memberships=None if self.memberships is None else self.memberships[chosen],
@@ -260,10 +260,6 @@ class LabelTuples:
         apart = self.subset(chosen, np.append(rest[kept], own))
         return replace(apart, inverse=inverse), kept
 
-    def without_points(self) -> LabelTuples:
-        """Return the tuples with an empty ``inverse``, to save memory."""
-        return replace(self, inverse=np.empty(0, dtype=self.inverse.dtype))
-
     def without_compression(self) -> LabelTuples:
         """Return n tuples of weight one, one for each point."""
         n = len(self.inverse)
@@ -309,16 +305,15 @@ def compress_memberships(soft: Memberships, row_weights: Floats | None = None) -
 def tuples_of_groups(
     codes: AnyArray, n_labels: Ints, inverse: AnyArray, weights: Floats
 ) -> LabelTuples:
-    """Return the sorted label tuples, given the distinct rows.
+    """Return the sorted label tuples, given the distinct rows (u, V) and that of each point (n,).
 
-    ``codes`` (u, V) are the distinct rows, with codes 0..K_v − 1 or −1; ``n_labels`` (V,) are
-    the K_v; ``inverse`` (n,) is the distinct row of each point.
+    The rows have codes 0..K_v − 1 or −1; ``n_labels`` (V,) are the K_v.
     """
     offsets = _offsets(n_labels)
+    every, columns = map(np.arange, codes.shape)
     lookup = np.arange(offsets[-1], dtype=code_dtype(offsets[-1]))
-    u, V = codes.shape
-    columns = recoded_rows(codes, np.arange(u), np.arange(V), offsets[:-1], lookup)
-    return _sorted(columns, offsets, inverse, weights)
+    codes = recoded_rows(codes, every, columns, offsets[:-1], lookup)
+    return _sorted(codes, offsets, inverse, weights)
 
 
 def append_partitions(
@@ -327,50 +322,43 @@ def append_partitions(
     """Add the partitions in the columns of P to fitted tuples; return tuples and names of all.
 
     P (n, V') has labels of the same points in the same order as in the fit. Rows without any label
-    are allowed. Memberships can be added only to memberships, and labels only to labels.
-    ``vocabulary`` has the names of the fitted partitions and labels; ``row_weights`` (n,) are the
-    weights of the points in the fit. In the given order the new partitions come last.
+    are allowed. ``vocabulary`` has the names of the fitted partitions and labels; ``row_weights``
+    (n,) are the weights of the points in the fit. In the given order the new partitions come last.
     """
-    if isinstance(vocabulary, Memberships):
-        if not are_memberships(P):
-            raise InvalidLabelsError(
-                "the fitted partitions are membership matrices, but the new ones are labels; give "
-                "a list of matrices with one column for each label"
-            )
-        more = as_memberships(P, allow_unlabelled_rows=True)
-        _refuse_other_points(more.n_points, len(before.inverse))
-        shares = before.indicator(np.ones(before.n_partitions))[:, before.recode][before.inverse]
-        joined = replace(vocabulary, shares=shares).joined(more)
-        return compress_memberships(joined, row_weights), joined.without_rows()
-    if are_memberships(P):
+    is_soft = isinstance(vocabulary, Memberships)
+    if is_soft and not are_memberships(P):
+        raise InvalidLabelsError(
+            "the fitted partitions are membership matrices, but the new ones are labels; give "
+            "a list of matrices with one column for each label"
+        )
+    if not is_soft and are_memberships(P):
         raise InvalidLabelsError(
             "the fitted partitions are labels, but the new ones are membership matrices; fit again "
             "with membership matrices of all partitions"
         )
-    new = as_label_matrix(P, allow_unlabelled_rows=True)
-    _refuse_other_points(new.n_points, len(before.inverse))
-    keys = np.column_stack([before.inverse, new.codes])
-    first, inverse, weights = group_rows(keys, row_weights)
+    new: Any = (as_memberships if is_soft else as_label_matrix)(P, allow_unlabelled_rows=True)
+    if new.n_points != len(before.inverse):
+        raise InvalidLabelsError(
+            f"the new partitions have {new.n_points} rows (points), the fitted ones have "
+            f"{len(before.inverse)}; give the same points in the same order (for new points use "
+            "predict)"
+        )
+    if isinstance(vocabulary, Memberships):
+        shares = before.indicator(np.ones(before.n_partitions))[:, before.recode][before.inverse]
+        joined = replace(vocabulary, shares=shares).joined(new)
+        return compress_memberships(joined, row_weights), joined.without_rows()
     both = _joined_vocabulary(vocabulary, new)
+    first, inverse, weights = group_rows(np.column_stack([before.inverse, new.codes]), row_weights)
     codes = np.empty((len(first), both.n_partitions), dtype=both.codes.dtype)
     # the labels of the old tuples in the user's order; the code −1 selects the last entry
     n_labels = before.in_given_order(before.n_labels)
-    starts = np.cumsum(n_labels) - n_labels
     label = np.full(before.n_columns + 1, MISSING, dtype=before.codes.dtype)
-    label[before.recode] = np.arange(before.n_columns) - np.repeat(starts, n_labels)
+    label[before.recode] = np.concatenate([np.arange(K) for K in n_labels])
     given = label[before.codes[:, np.argsort(before.partition_order)]]
     codes[:, : before.n_partitions] = given[before.inverse[first].astype(np.int64)]
     codes[:, before.n_partitions :] = new.codes[first]
     tuples = tuples_of_groups(codes, both.n_labels, inverse, weights)
     return replace(tuples, names=both.names), both
-
-
-def _refuse_other_points(n_new: int, n_before: int) -> None:
-    if n_new != n_before:
-        raise InvalidLabelsError(
-            f"the new partitions have {n_new} rows (points), the fitted ones have {n_before}; give "
-            "the same points in the same order (for new points use predict)"
-        )
 
 
 def _joined_vocabulary(before: LabelMatrix, new: LabelMatrix) -> LabelMatrix:
@@ -497,11 +485,10 @@ def order_colours(
 ) -> tuple[Colours, Colours, Colours]:
     """Return the colours of tuples (u,), clusters (m,) and partitions (V,) by which to sort them.
 
-    The arguments are those of :class:`LabelTuples`. Tuples with equal colours after
-    :func:`refine_colours` are interchangeable, except in rare cases. But the order of tied tuples
-    must be consistent with the order of their clusters and partitions. So one of them gets a unique
-    weight, and the colours are refined again. This is repeated until all tuples have different
-    colours.
+    Tuples with equal colours after :func:`refine_colours` are interchangeable, except in rare
+    cases. But the order of tied tuples must be consistent with the order of their clusters and
+    partitions. So one of them gets a unique weight, and the colours are refined again, until all
+    tuples have different colours.
     """
     whole = bool((weights == np.floor(weights)).all())
     seeds = weights.astype(np.uint64) if whole else weights.view(np.uint64).copy()
@@ -518,12 +505,14 @@ def order_colours(
         colours = refine_colours(codes, offsets, seeds, memberships)
     if colours is shared:
         return colours
+
+    def ranks(*keys: Colours) -> Colours:
+        inverse = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1]
+        return inverse.ravel().astype(np.uint64)
+
     # sort by the first colours; the later ones only break ties
-    return (
-        _ranks(shared[0], turn, colours[0]),
-        _ranks(shared[1], colours[1]),
-        _ranks(shared[2], colours[2]),
-    )
+    of_clusters, of_partitions = (ranks(shared[i], colours[i]) for i in (1, 2))
+    return ranks(shared[0], turn, colours[0]), of_clusters, of_partitions
 
 
 def refine_colours(
@@ -553,9 +542,3 @@ def refine_colours(
             break
         previous = n_colours
     return tuples, clusters, partitions
-
-
-def _ranks(*keys: Colours) -> Colours:
-    """Return the rank of each item by the first key; later keys break ties."""
-    ranks = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1]
-    return ranks.ravel().astype(np.uint64)

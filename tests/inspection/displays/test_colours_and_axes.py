@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import coterie as ct
-from coterie.errors import InvalidLabelsError, InvalidParameterError, MissingExtraError
+from coterie.errors import InvalidParameterError, MissingExtraError
 from coterie.inspection.displays.coassociation import coassociation_of_points
 from coterie.inspection.displays.colours_and_axes import (
     NO_LABEL,
@@ -17,7 +17,6 @@ from coterie.inspection.displays.colours_and_axes import (
     colour_distances,
     name_blocks,
 )
-from coterie.inspection.displays.numbers_of_clusters import tuples_by_k
 from coterie.inspection.displays.points import sample_points
 from coterie.labels.tuples import as_label_tuples
 
@@ -111,10 +110,3 @@ def test_points_with_equal_labels_have_their_own_rows(spoilt):
     alpha = np.arange(1.0, 11)
     M = coassociation_of_points(tuples, points, alpha[tuples.partition_order])
     np.testing.assert_allclose(M, ct.coassociation(P, alpha)[np.ix_(points, points)])
-
-
-def test_ensembles_label_the_same_points(spoilt):
-    """Ensembles are in rising order of K; those of other points are refused."""
-    assert list(tuples_by_k({5: spoilt, 2: spoilt})) == [2, 5]
-    with pytest.raises(InvalidLabelsError, match=r"\(K=2: 90, K=3: 100\); all must label the same"):
-        tuples_by_k({3: spoilt, 2: spoilt[:90]})

@@ -43,21 +43,14 @@ def test_resampled_choice_has_a_panel_of_ambiguous_pairs():
     assert [panel.lines[0].get_xdata().tolist() for panel in display.axes_.values()] == [[2]] * 4
 
 
-def test_partitions_of_an_estimator_are_compared(spoilt):
-    """Without a stored choice the fitted partitions are compared, with their weights."""
-    est = ct.RobustConsensus(3, random_state=0).fit(spoilt)
-    display = ct.ChooseKDisplay.from_estimator(est, range(2, 6))
-    expected = ct.choose_k(
-        spoilt, range(2, 6), partition_weights=est.partition_weights_, random_state=0
-    )
+def test_an_estimator_has_its_choice_or_a_comparison_of_its_partitions(spoilt):
+    """``k_choice_`` is drawn as it is, unless other K are asked for: with the fitted weights."""
+    est, ks = ct.RobustConsensus(3, random_state=0).fit(spoilt), range(2, 6)
+    display = ct.ChooseKDisplay.from_estimator(est, ks)
+    expected = ct.choose_k(spoilt, ks, partition_weights=est.partition_weights_, random_state=0)
     assert display.choice.best_k == expected.best_k
     np.testing.assert_allclose(display.choice.objective, expected.objective)
-
-
-def test_a_stored_choice_is_drawn(spoilt):
-    """``k_choice_`` is drawn as it is, unless other K are asked for."""
-    est = ct.L2Consensus(3, random_state=0).fit(spoilt)
-    est.k_choice_ = replace(ct.choose_k(spoilt, [2, 3, 4], random_state=0), best_k=4)
+    est.k_choice_ = replace(expected, best_k=4)
     assert ct.ChooseKDisplay.from_estimator(est).choice is est.k_choice_
     assert ct.ChooseKDisplay.from_estimator(est, [2, 3]).choice.ks.tolist() == [2, 3]
 

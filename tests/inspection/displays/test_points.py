@@ -30,16 +30,19 @@ def est(X):
     return ConsensusClusterer(3, n_partitions=8, random_state=0).fit(X)
 
 
-def test_two_features_are_drawn_as_they_are(est, X):
-    """The axes have the names of the features, those of a frame if there are."""
+def test_one_or_two_features_are_drawn_as_they_are(est, X):
+    """Axes have the names of the features, those of a frame if any; one is next to the row."""
     display = PointsDisplay.from_estimator(est, X[:, :2])
     np.testing.assert_array_equal(display.coordinates, X[:, :2])
     assert display.axis_names == ("feature 0", "feature 1")
     for name, scatter in display.scatters_.items():
         np.testing.assert_array_equal(scatter.get_offsets(), X[est.labels_ == name, :2])
     frame = pd.DataFrame(X[:, :2], columns=["width", "height"])
-    display = PointsDisplay.from_estimator(est, frame)
-    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("width", "height")
+    ax = PointsDisplay.from_estimator(est, frame).ax_
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "height")
+    one = PointsDisplay.from_estimator(est, X[:, [0]])
+    np.testing.assert_array_equal(one.coordinates, np.column_stack([X[:, 0], np.arange(60)]))
+    assert one.axis_names == ("feature 0", "row")
 
 
 def test_wide_features_are_projected(est, X):
@@ -59,13 +62,6 @@ def test_sparse_features_are_projected_without_centring(est, X):
     assert display.axis_names[0].startswith("singular vector 1 (")
     narrow = PointsDisplay.from_estimator(est, csr_matrix(X[:, :2]))
     np.testing.assert_array_equal(narrow.coordinates, X[:, :2])
-
-
-def test_one_feature_is_drawn_against_the_row(est, X):
-    """A single feature has no second one; the rows are apart from each other."""
-    display = PointsDisplay.from_estimator(est, X[:, [0]])
-    np.testing.assert_array_equal(display.coordinates, np.column_stack([X[:, 0], np.arange(60)]))
-    assert display.axis_names == ("feature 0", "row")
 
 
 def test_uncertain_points_are_paler_and_smaller(X, est):

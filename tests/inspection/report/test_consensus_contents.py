@@ -30,10 +30,11 @@ def test_clusters_have_the_confidence_of_their_points(case):
     """Mean, histogram and consensus of a cluster are those of its points."""
     _, _, est = case
     firmness = ct.cluster_consensus(est)
-    for row in consensus_contents(est).clusters:
+    report = consensus_contents(est)
+    for row, histogram in zip(report.clusters, report.histograms, strict=True):
         own = est.confidence_[est.labels_ == row.cluster]
         assert row.confidence == pytest.approx(own.mean())
-        assert row.histogram == np.histogram(own.round(6), np.arange(11) / 10)[0].tolist()
+        assert histogram == np.histogram(own.round(6), np.arange(11) / 10)[0].tolist()
         assert row.consensus == pytest.approx(firmness[row.cluster])
 
 
@@ -80,14 +81,15 @@ def test_doubtful_points_are_the_least_certain(case):
     """They are listed by rising confidence, with their cluster and the next best."""
     _, _, est = case
     report = consensus_contents(est)
-    assert report.n_doubtful == (est.confidence_ < report.doubtful_below).sum() > 0
+    assert report.n_doubtful == (est.confidence_ < module._DOUBTFUL_BELOW).sum() > 0
     runner_up = runner_up_clusters(est)
-    shown = [one.confidence for one in report.points]
-    assert shown == sorted(est.confidence_[est.confidence_ < report.doubtful_below].tolist())[:100]
-    for one in report.points:
-        assert one.cluster == est.labels_[one.row]
-        assert one.runner_up == runner_up[one.row]
-        assert one.name == str(one.row)
+    shown = [one.confidence for one, _ in report.points]
+    doubtful = est.confidence_[est.confidence_ < module._DOUBTFUL_BELOW]
+    assert shown == sorted(doubtful.tolist())[:100]
+    for one, next_best in report.points:
+        assert one.cluster == est.labels_[one.point]
+        assert next_best == runner_up[one.point]
+        assert one.name == str(one.point)
     assert not report.has_index
 
 
@@ -101,7 +103,7 @@ def test_if_no_point_is_doubtful_a_few_are_listed_unless_all_are_certain(case, m
     monkeypatch.setattr(module, "_DOUBTFUL_BELOW", 0.0)
     report = consensus_contents(est)
     assert report.n_doubtful == 0
-    assert [one.confidence for one in report.points] == np.sort(est.confidence_)[:10].tolist()
+    assert [one.confidence for one, _ in report.points] == np.sort(est.confidence_)[:10].tolist()
 
 
 def test_unlabelled_points_are_counted_and_not_listed():
@@ -112,7 +114,7 @@ def test_unlabelled_points_are_counted_and_not_listed():
     report = consensus_contents(est, X)
     assert report.facts.unlabelled == 1
     assert sum(row.size for row in report.clusters) == 5
-    assert 5 not in [one.row for one in report.points]
+    assert 5 not in [one.point for one, _ in report.points]
     assert report.features.rows[0].mean == pytest.approx(X[:5].mean())
 
 
@@ -124,9 +126,10 @@ def test_points_have_the_names_of_the_table(case):
     from_X = consensus_contents(est, pd.DataFrame(X, index=rows))
     given = consensus_contents(est, index=list(zip(rows, range(len(rows)), strict=True)))
     for report in (from_fit, from_X):
-        assert [one.name for one in report.points] == [f"p{one.row}" for one in report.points]
+        assert all(one.name == f"p{one.point}" for one, _ in report.points)
         assert report.has_index
-    assert given.points[0].name == f"p{given.points[0].row} · {given.points[0].row}"
+    first, _ = given.points[0]
+    assert first.name == f"p{first.point} · {first.point}"
 
 
 def test_features_of_other_rows_are_refused(case):

@@ -57,9 +57,9 @@ def test_every_table_has_the_numbers_of_the_estimator(case, page):
     assert numbers(partitions, 1) == sorted(est.partition_agreement_.tolist(), reverse=True)
     assert numbers(partitions, 2) == [row.coverage for row in contents.partitions]
     assert numbers(criteria, 0) == [2, 3, 4, 5]
-    assert numbers(points, 3) == [one.confidence for one in contents.points]
-    assert numbers(points, 1) == [one.cluster for one in contents.points]
-    assert [row[0][0] for row in points[1:]] == [one.name for one in contents.points]
+    assert numbers(points, 3) == [one.confidence for one, _ in contents.points]
+    assert numbers(points, 1) == [one.cluster for one, _ in contents.points]
+    assert [row[0][0] for row in points[1:]] == [one.name for one, _ in contents.points]
     assert numbers(separation, 1) == [row.separation for row in contents.features.rows]
     for card, table in zip(contents.features.clusters, cards, strict=True):
         assert numbers(table, 2) == [one.difference for one in card.features]

@@ -16,7 +16,12 @@ from consensus_pages import clustered_features, fitted
 from coterie import EvidenceAccumulation
 from coterie.errors import InvalidParameterError
 from coterie.inspection.report import features as module
-from coterie.inspection.report.features import feature_contrasts, features_part, named_features
+from coterie.inspection.report.features import feature_contrasts, named_features
+
+
+def part_of(est, X, feature_names=None, row_names=range(1_000)):
+    """Return the features part of the report."""
+    return module.features_part(est, X, feature_names, row_names)
 
 
 def brute_force(X, labels):
@@ -38,10 +43,9 @@ def brute_force(X, labels):
 
 def compare(found, expected):
     """Compare with the definitions."""
-    for one, other in zip(
-        (found.separation, found.difference, found.cluster_mean), expected, strict=True
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    names = ("separation", "difference", "cluster_mean")
+    for name, other in zip(names, expected, strict=True):
+        np.testing.assert_allclose(getattr(found, name), other, rtol=1e-9, atol=1e-9)
 
 
 @st.composite
@@ -122,18 +126,10 @@ def test_sparse_features_stay_sparse(monkeypatch):
     assert X.shape not in shapes
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}),
-        pl.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}),
-        pa.table({"a": [1.0, 2.0], "b": [3, 4]}),
-    ],
-    ids=["pandas", "polars", "arrow"],
-)
-def test_columns_of_tables_have_names(table):
+@pytest.mark.parametrize("as_table", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_of_tables_have_names(as_table):
     """The names of the columns of a table are those of the features."""
-    X, names = named_features(table, None, 2)
+    X, names = named_features(as_table({"a": [1.0, 2.0], "b": [3, 4]}), None, 2)
     assert names == ["a", "b"]
     assert X.tolist() == [[1.0, 3.0], [2.0, 4.0]]
 
@@ -175,7 +171,7 @@ def case():
 def test_features_and_differences_are_listed_by_falling_size(case, monkeypatch):
     """Rows and cards have the numbers of all points; constant features are last, or left out."""
     X, est = case
-    part = features_part(est, X, list("abcd"), None)
+    part = part_of(est, X, list("abcd"))
     expected = feature_contrasts(X, est.labels_)
     assert [row.name for row in part.rows][-1] == "d"
     shown = [row.separation for row in part.rows]
@@ -195,7 +191,7 @@ def test_features_and_differences_are_listed_by_falling_size(case, monkeypatch):
     monkeypatch.setattr(module, "_MOST_FEATURES", 2)
     monkeypatch.setattr(module, "_MOST_DIFFERENCES", 1)
     monkeypatch.setattr(module, "_MOST_CLUSTERS", 2)
-    part = features_part(est, X, None, None)
+    part = part_of(est, X, None)
     assert (len(part.rows), part.n_features, len(part.clusters)) == (2, 4, 2)
     assert [len(card.features) for card in part.clusters] == [1, 1]
 
@@ -203,10 +199,10 @@ def test_features_and_differences_are_listed_by_falling_size(case, monkeypatch):
 def test_one_or_two_features_are_drawn_as_they_are(case):
     """Up to two varying features are the axes, without scaling."""
     X, est = case
-    two = features_part(est, X[:, [0, 3, 1]], ["a", "constant", "b"], None).map
+    two = part_of(est, X[:, [0, 3, 1]], ["a", "constant", "b"]).map
     np.testing.assert_array_equal(two.coordinates, X[:, :2])
     assert (two.axis_names, two.is_scaled) == (("a", "b"), False)
-    one = features_part(est, sp.csr_array(X[:, [0]]), ["a"], None).map
+    one = part_of(est, sp.csr_array(X[:, [0]]), ["a"]).map
     np.testing.assert_array_equal(one.coordinates, np.column_stack([X[:, 0], np.arange(len(X))]))
     assert one.axis_names == ("a", "row")
 
@@ -214,13 +210,11 @@ def test_one_or_two_features_are_drawn_as_they_are(case):
 def test_more_features_are_scaled_and_projected(case):
     """The projection has no unit: a feature in other units gives the same picture."""
     X, est = case
-    first, second = (
-        features_part(est, X * scale, None, None).map for scale in (1.0, [1e3, 1, 1e-3, 1])
-    )
+    first, second = (part_of(est, X * scale, None).map for scale in (1.0, [1e3, 1, 1e-3, 1]))
     np.testing.assert_allclose(first.coordinates, second.coordinates, atol=1e-9)
     assert first.is_scaled
     assert first.axis_names[0].startswith("principal component 1 (")
-    sparse = features_part(est, sp.csr_array(X), None, None).map
+    sparse = part_of(est, sp.csr_array(X), None).map
     assert sparse.axis_names[0].startswith("singular vector 1 (")
 
 
@@ -229,7 +223,7 @@ def test_a_sample_is_drawn_and_named(case, monkeypatch):
     X, est = case
     monkeypatch.setattr(module, "_MOST_SHOWN", 20)
     names = np.array([f"point {i}" for i in range(len(X))], dtype=object)
-    drawn = features_part(est, X, None, names).map
+    drawn = part_of(est, X, None, names).map
     rows = [int(name.removeprefix("point ")) for name in drawn.names]
     assert (len(rows), drawn.total) == (20, len(X))
     np.testing.assert_array_equal(drawn.labels, est.labels_[rows])
@@ -241,9 +235,9 @@ def test_a_sample_is_drawn_and_named(case, monkeypatch):
 def test_constant_features_have_no_map(X):
     """If no feature varies there is nothing to draw, and nothing differs; nor if K is 1."""
     est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
-    part = features_part(est, X, None, None)
+    part = part_of(est, X, None)
     assert part.map is None and part.n_constant == 3
     assert [card.features for card in part.clusters] == [[], []]
     one = EvidenceAccumulation(1).fit([[0, 0], [0, 0], [1, 1]])
-    part = features_part(one, np.arange(6.0).reshape(3, 2), None, None)
+    part = part_of(one, np.arange(6.0).reshape(3, 2), None)
     assert part.clusters == [] and [row.separation for row in part.rows] == [0.0, 0.0]

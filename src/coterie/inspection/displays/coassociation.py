@@ -24,11 +24,9 @@ from coterie.errors import InvalidLabelsError
 from coterie.inspection.displays.colours_and_axes import (
     VERMILION,
     Display,
-    axes_or_new,
     cluster_colours,
     cluster_image,
     name_blocks,
-    panels,
     without_frame,
 )
 from coterie.inspection.displays.points import sample_points
@@ -37,7 +35,6 @@ from coterie.labels.tuples import LabelTuples, as_label_tuples
 _TITLE = "Which points the partitions put together"
 # colour of branches with points of several clusters
 _MIXED = "0.35"
-_COLUMNS_OF_LEGEND = 10
 # with more clusters the numbers above the bars would overlap
 _MOST_NUMBERS = 16
 
@@ -131,7 +128,6 @@ class CoassociationDisplay(Display):
 
     @classmethod
     def _of_estimator(cls, estimator: Any, P: Any = None, **settings: Any) -> Self:
-        """Return the display of :meth:`from_estimator`, not drawn."""
         consensus = fitted_consensus(estimator)
         rows = fitted_rows(consensus) if P is None else np.arange(len(consensus.labels_))
         settings.setdefault("confidence", consensus.confidence_[rows])
@@ -177,8 +173,7 @@ class CoassociationDisplay(Display):
         colorbar : bool
             Whether to draw a colour bar.
         """
-        ax, self.figure_ = axes_or_new(ax, (6.4, 5.6))
-        self.ax_ = ax
+        ax = self._axes(ax, (6.4, 5.6))
         from matplotlib.patches import Rectangle
 
         self.image_ = _share_map(ax, self.matrix, cmap, colorbar)
@@ -235,10 +230,7 @@ class ClustermapDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted consensus function, ConsensusClusterer or MultiViewClusterer
-        max_points : int
-            With more points a sample is shown: a share of each cluster, at least one point.
-        random_state : seed of the sample
+        estimator, max_points, random_state : as in :class:`~coterie.CoassociationDisplay`
         ax, plot_settings : as in :meth:`plot`
 
         Examples
@@ -266,10 +258,9 @@ class ClustermapDisplay(Display):
 
         Parameters
         ----------
-        ax, cmap, colorbar : as in :meth:`CoassociationDisplay.plot`
+        ax, cmap, colorbar : as in :meth:`coterie.CoassociationDisplay.plot`
         """
-        ax, self.figure_ = axes_or_new(ax, (7.6, 6.0))
-        self.ax_ = ax
+        ax = self._axes(ax, (7.6, 6.0))
         from matplotlib.collections import LineCollection
         from matplotlib.patches import Patch
 
@@ -282,16 +273,10 @@ class ClustermapDisplay(Display):
         self.strip_ax_.set_axis_off()
         colours = [*cluster_colours(int(self.labels.max()) + 1), _MIXED]
         names = np.unique(self.labels).tolist()
-        ax.legend(
-            handles=[Patch(color=colours[name], label=str(name)) for name in names],
-            title="cluster",
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.05),
-            ncols=min(len(names), _COLUMNS_OF_LEGEND),
-            frameon=False,
-            handlelength=1,
-            columnspacing=1,
-        )
+        handles = [Patch(color=colours[name], label=str(name)) for name in names]
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.05), "frameon": False}
+        spacing = {"handlelength": 1, "columnspacing": 1, "ncols": min(len(names), 10)}
+        ax.legend(handles=handles, title="cluster", **place, **spacing)
         lines, labels = _branches(self.tree, self.labels)
         drawn = [colours[label] for label in labels]
         tree.add_collection(LineCollection(list(lines), colors=drawn, lw=0.9))
@@ -383,10 +368,7 @@ class ClusterConsensusDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted consensus function, ConsensusClusterer or MultiViewClusterer
-        max_points : int
-            With more points a sample is shown: a share of each cluster, at least one point.
-        random_state : seed of the sample
+        estimator, max_points, random_state : as in :class:`~coterie.CoassociationDisplay`
         ax : as in :meth:`plot`
 
         Examples
@@ -406,8 +388,8 @@ class ClusterConsensusDisplay(Display):
         return display.plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        (bars, items), self.figure_ = panels(ax, (8.0, 5.4), 2, 1, heights=(1, 1.3))
-        self.ax_, self.items_ax_ = bars, items
+        bars, items = self._panels(ax, (8.0, 5.4), (2, 1), height_ratios=(1, 1.3))
+        self.items_ax_ = items
         values, n = self.cluster_consensus, len(self.labels)
         clusters, colours = np.arange(len(values)), cluster_colours(len(values))
         self.bars_ = bars.bar(clusters, np.nan_to_num(values), width=0.7, color=colours)

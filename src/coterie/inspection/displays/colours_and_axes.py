@@ -1,7 +1,6 @@
 """What the displays share: the colours of clusters, axes and panels.
 
-A display is a dataclass of the numbers that its ``plot`` draws. matplotlib is imported when the
-first display is drawn.
+matplotlib is imported when the first display is drawn.
 
 Colour-blind readers can tell the colours of clusters apart. The first eight are those of Okabe and
 Ito. Each further colour is the one that is farthest from all colours before it, in a perceptually
@@ -58,11 +57,11 @@ _LEFT_BY_LAYOUT = 0.85
 
 
 class Display:
-    """Base of the displays."""
+    """Base of the displays: dataclasses of the numbers that ``_draw`` shows."""
 
     __repr__ = short_repr
 
-    _draw: Callable[[Any], None]  # draws on axes, or on a new figure if they are None
+    _draw: Callable[[Any], None]
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the picture.
@@ -74,6 +73,35 @@ class Display:
         """
         self._draw(ax)
         return self
+
+    def _axes(self, ax: Any, size: tuple[float, float]) -> Any:
+        """Return ``ax``, or the axes of a new figure of a size in inches."""
+        if ax is None:
+            require_extra("plots", "plots need", "matplotlib")
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(figsize=size, layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+    def _panels(
+        self,
+        ax: Any,
+        size: tuple[float, float],
+        shape: tuple[int, int],
+        width_ratios: Any = None,
+        height_ratios: Any = None,
+        **shared: Any,
+    ) -> Any:
+        """Return a grid of panels in place of ``ax`` or on a new figure."""
+        place = self._axes(ax, size).get_subplotspec()
+        if place is None:
+            raise InvalidParameterError("ax is not a subplot; create it with plt.subplots()")
+        self.ax_.set_axis_off()
+        grid = place.subgridspec(*shape, width_ratios=width_ratios, height_ratios=height_ratios)
+        drawn = grid.subplots(**shared)
+        self.ax_ = np.ravel(drawn)[0]
+        return drawn
 
 
 @cache
@@ -111,36 +139,6 @@ def _seen(channels: Floats) -> Floats:
     linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
     seen = np.clip(linear @ _VISION.transpose(0, 2, 1), 0, 1)
     return np.asarray(np.cbrt(seen @ _TO_CONES.T) @ _TO_LAB.T)
-
-
-def axes_or_new(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
-    """Return ``ax``, or the axes of a new figure of a size in inches; and the figure."""
-    if ax is None:
-        require_extra("plots", "plots need", "matplotlib")
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=size, layout="constrained")[1]
-    return ax, ax.figure
-
-
-def panels(
-    ax: Any,
-    size: tuple[float, float],
-    rows: int,
-    columns: int,
-    *,
-    widths: Any = None,
-    heights: Any = None,
-    **shared: Any,
-) -> tuple[Any, Any]:
-    """Return a grid of panels in place of ``ax`` or on a new figure, and the figure."""
-    ax, figure = axes_or_new(ax, size)
-    place = ax.get_subplotspec()
-    if place is None:
-        raise InvalidParameterError("ax is not a subplot; create it with plt.subplots()")
-    ax.set_axis_off()
-    grid = place.subgridspec(rows, columns, width_ratios=widths, height_ratios=heights)
-    return grid.subplots(**shared), figure
 
 
 def without_frame(ax: Any, *sides: str) -> None:

@@ -12,28 +12,26 @@ from scipy.optimize import linear_sum_assignment
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.base import voting_tuples
 from coterie.consensus.choice_of_k import KChoice
-from coterie.consensus.linkage import (
-    cluster_weights,
-    cut_into,
-    locally_weighted_tree,
-    vote_linkage,
-)
+from coterie.consensus.linkage import cluster_weights, cut_into, locally_weighted_tree, vote_linkage
 from coterie.consensus.results import fitted_consensus, fitted_rows, k_choice_of
-from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.choose_k import choose_k
 from coterie.inspection.displays.colours_and_axes import (
     BLUE,
     VERMILION,
     Display,
-    axes_or_new,
     cluster_image,
-    panels,
     without_frame,
 )
 from coterie.inspection.displays.points import sample_points
-from coterie.inspection.stability import area_growth, area_under, check_ks, consensus_cdf
+from coterie.inspection.stability import (
+    area_growth,
+    area_under,
+    check_ks,
+    consensus_cdf,
+    ensembles_by_k,
+)
 from coterie.labels.encode import renumber_by_size
-from coterie.labels.tuples import LabelTuples, as_label_tuples
+from coterie.labels.tuples import LabelTuples
 
 #: Criteria of K that have a panel, in its order.
 CRITERIA = {
@@ -77,8 +75,7 @@ class ChooseKDisplay(Display):
         ----------
         choice : KChoice
             The result of :func:`~coterie.choose_k`.
-        ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
+        ax : as in :meth:`plot`
 
         Examples
         --------
@@ -131,15 +128,13 @@ class ChooseKDisplay(Display):
         curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
         rows = -(-len(curves) // _MOST_IN_A_ROW)
         columns = -(-len(curves) // rows)
-        drawn, self.figure_ = panels(
-            ax, (3.1 * columns, 2.9 * rows), rows, columns, sharex=True, squeeze=False
-        )
-        places = drawn.ravel()
+        size, shape = (3.1 * columns, 2.9 * rows), (rows, columns)
+        places = self._panels(ax, size, shape, sharex=True, squeeze=False).ravel()
         self.axes_ = dict(zip(curves, places, strict=False))
-        self.ax_ = places[0]
         for unused in places[len(curves) :]:
             unused.set_axis_off()
-        for (name, curve), panel in zip(curves.items(), places, strict=False):
+        for name, panel in self.axes_.items():
+            curve = curves[name]
             panel.plot(ks, curve, "o-", color=BLUE, lw=1.8, ms=4)
             panel.plot(best, curve[ks == best], "o", color=VERMILION, ms=9, label=f"K = {best}")
             panel.axvline(best, color=VERMILION, lw=1, ls=":")
@@ -209,7 +204,7 @@ class ConsensusCDFDisplay(Display):
         >>> ConsensusCDFDisplay.from_ensembles(ensembles).names
         ['K = 2', 'K = 3']
         """
-        tuples = tuples_by_k(ensembles)
+        tuples = ensembles_by_k(ensembles)
         curves = [consensus_cdf(P, max_points=max_points) for P in tuples.values()]
         x, names = curves[0][0], [f"K = {k}" for k in tuples]
         return cls(x, np.array([cdf for _, cdf in curves]), names, np.array([*tuples])).plot(ax)
@@ -236,18 +231,15 @@ class ConsensusCDFDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         if self.delta_area is None:
-            curves, self.figure_ = axes_or_new(ax, (5.4, 3.8))
-            self.delta_ax_: Any = None
+            curves, self.delta_ax_ = self._axes(ax, (5.4, 3.8)), None
         else:
-            drawn, self.figure_ = panels(ax, (9.0, 3.8), 1, 2, widths=(1.4, 1))
-            (curves, growth), ks = drawn, np.asarray(self.ks)
-            self.delta_ax_ = growth
+            curves, growth = self._panels(ax, (9.0, 3.8), (1, 2), width_ratios=(1.4, 1))
+            self.delta_ax_, ks = growth, np.asarray(self.ks)
             growth.plot(ks, self.delta_area, "o-", color=BLUE, lw=1.8, ms=5)
             growth.axhline(0, color="black", lw=0.8)
             growth.set(xlabel="K", ylabel="relative growth Δ(K)", xticks=ks[:: -(-len(ks) // 12)])
             growth.set_title("Growth of the area with K", loc="left")
             without_frame(growth)
-        self.ax_ = curves
         curves.axvspan(*_AMBIGUOUS, color="0.95", lw=0, zorder=0)
         curves.annotate(
             "ambiguous pairs", (0.5, 0), (0, 4), "data", "offset points", ha="center", color="0.4"
@@ -312,8 +304,7 @@ class TrackingDisplay(Display):
 
         Parameters
         ----------
-        ensembles : mapping of k to (n, V_k) labels
-            As made by :func:`~coterie.inspection.stability.resampled_ensembles`.
+        ensembles : as in :meth:`ConsensusCDFDisplay.from_ensembles`
         max_points : int
             With more points a random sample of this size is clustered and shown.
         random_state : seed of the sample
@@ -327,7 +318,7 @@ class TrackingDisplay(Display):
         array([[0, 0, 1],
                [0, 2, 1]])
         """
-        by_k = tuples_by_k(ensembles)
+        by_k = ensembles_by_k(ensembles)
         n = len(next(iter(by_k.values())).inverse)
         points = sample_points(np.zeros(n), max_points, random_state)
         rows = []
@@ -354,12 +345,9 @@ class TrackingDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted consensus function, ConsensusClusterer or MultiViewClusterer
+        estimator, max_points, random_state : as in :class:`~coterie.CoassociationDisplay`
         ks : iterable of int, optional
             By default 2 to ``max(n_clusters_ + 2, 6)``.
-        max_points : int
-            With more points a sample is shown: a share of each cluster, at least one point.
-        random_state : seed of the sample
         ax : as in :meth:`plot`
 
         Examples
@@ -401,8 +389,7 @@ class TrackingDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         n_rows, n_points = self.tracks.shape
-        ax, self.figure_ = axes_or_new(ax, (7.6, min(1.2 + 0.36 * n_rows, 9.0)))
-        self.ax_ = ax
+        ax = self._axes(ax, (7.6, min(1.2 + 0.36 * n_rows, 9.0)))
         self.image_ = cluster_image(ax, self.tracks)
         for edge in range(1, n_rows):
             ax.axhline(edge - 0.5, color="white", lw=2.5)
@@ -413,27 +400,6 @@ class TrackingDisplay(Display):
         ax.set(ylabel="K", xlabel=f"{n_points:,} points, by their clusters")
         ax.set_title("Clusters of the points for each K", loc="left")
         ax.spines[:].set_visible(False)
-
-
-def tuples_by_k(ensembles: Mapping[int, Any]) -> dict[int, LabelTuples]:
-    """Return the tuples of the ensemble of each K, in rising order of K.
-
-    Refuse anything but a mapping of K to labels of the same points.
-    """
-    if not isinstance(ensembles, Mapping):
-        raise InvalidParameterError(
-            f"ensembles is of type {type(ensembles).__name__}; give a mapping of K to labels, as "
-            "made by coterie.inspection.stability.resampled_ensembles"
-        )
-    tuples = {k: as_label_tuples(ensembles[k]) for k in check_ks(ensembles).tolist()}
-    sizes = {k: len(labels.inverse) for k, labels in tuples.items()}
-    if len(set(sizes.values())) > 1:
-        given = ", ".join(f"K={k}: {size}" for k, size in sizes.items())
-        raise InvalidLabelsError(
-            f"the ensembles have different numbers of points ({given}); all must label the same "
-            "points, with −1 for points not drawn"
-        )
-    return tuples
 
 
 def carry_colours(rows: Sequence[AnyArray]) -> Ints:

@@ -12,13 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from coterie.arrays import Bools, Floats, Ints
 from coterie.consensus.results import dissent_of, fitted_consensus, partition_names
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.colours_and_axes import (
-    BLUE,
-    VERMILION,
-    Display,
-    panels,
-    without_frame,
-)
+from coterie.inspection.displays.colours_and_axes import BLUE, VERMILION, Display, without_frame
 
 # inches: height of a new figure, of a row of the heat map, and of titles and axis labels
 _LEAST_HEIGHT, _MOST_HEIGHT, _ROW_HEIGHT, _MARGINS = 4.8, 10.0, 0.19, 1.35
@@ -66,10 +60,7 @@ class PartitionAgreementDisplay(Display):
         estimator : fitted consensus function, ConsensusClusterer or MultiViewClusterer
         names : sequence of str, optional
             Names of the partitions; by default those of the columns of P.
-        ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
-        **settings
-            ``cmap``, as in :meth:`plot`.
+        ax, **settings : as in :meth:`plot`
 
         Examples
         --------
@@ -83,7 +74,6 @@ class PartitionAgreementDisplay(Display):
 
     @classmethod
     def _of_estimator(cls, estimator: Any, names: Sequence[str] | None = None) -> Self:
-        """Return the display of :meth:`from_estimator`, not drawn."""
         consensus = fitted_consensus(estimator)
         dissent, agreement = dissent_of(consensus), consensus.partition_agreement_
         names = partition_names(consensus, names)
@@ -98,23 +88,21 @@ class PartitionAgreementDisplay(Display):
         )
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues") -> Self:
-        """Draw both panels.
-
-        A new figure grows with the number of partitions, up to a limit. If the names of the
-        partitions do not fit below each other, every second or third one is shown.
+        """Draw both panels; of names that do not fit, only every second or third one is shown.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
+            The panels take its place. By default a new figure is made, which grows with the number
+            of partitions up to a limit.
         cmap : str
             Name of the colour map.
         """
         V = len(self.names)
         height = float(np.clip(_MARGINS + _ROW_HEIGHT * V, _LEAST_HEIGHT, _MOST_HEIGHT))
         size = (6.4 + 0.42 * height, height)
-        (heat, bars), self.figure_ = panels(ax, size, 1, 2, widths=(1.3, 1), sharey=True)
-        self.ax_, self.bars_ax_ = heat, bars
+        heat, bars = self._panels(ax, size, (1, 2), width_ratios=(1.3, 1), sharey=True)
+        self.bars_ax_ = bars
         from matplotlib.patches import Patch
         from matplotlib.transforms import offset_copy
 
@@ -149,19 +137,10 @@ class PartitionAgreementDisplay(Display):
                 heat.annotate(name, (middle, 1), (0, 9), across, "offset points", ha="center")
         if not self.decides.all():
             # the names of the colours are above the bars, where the title leaves room
-            legend = bars.legend(
-                handles=[
-                    Patch(color=BLUE, label="decides"),
-                    Patch(color=VERMILION, label="dissents"),
-                ],
-                loc="lower left",
-                bbox_to_anchor=(0, 1),
-                ncols=2,
-                frameon=False,
-                borderpad=0.2,
-                columnspacing=1.2,
-                handlelength=1.2,
-            )
+            handles = [Patch(color=BLUE, label="decides"), Patch(color=VERMILION, label="dissents")]
+            place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2, "borderpad": 0.2}
+            spacing = {"columnspacing": 1.2, "handlelength": 1.2}
+            legend = bars.legend(handles=handles, frameon=False, **place, **spacing)
             legend.set_in_layout(False)  # a wide legend must not narrow the panel
         return self
 
@@ -198,10 +177,8 @@ class ConvergenceDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted RobustConsensus or RobustSpectral
-            Or a clusterer that holds one.
-        ax : matplotlib axes, optional
-            The panels take its place; by default they get a new figure.
+        estimator : fitted RobustConsensus or RobustSpectral, or clusterer that holds one
+        ax : as in :meth:`plot`
 
         Examples
         --------
@@ -222,14 +199,15 @@ class ConvergenceDisplay(Display):
         return cls(history).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        (self.ax_, self.residuals_ax_), self.figure_ = panels(ax, (6.4, 4.8), 2, 1, sharex=True)
+        objective, residuals = self._panels(ax, (6.4, 4.8), (2, 1), sharex=True)
+        self.residuals_ax_ = residuals
         steps = np.arange(1, len(self.history["objective"]) + 1)
-        self.ax_.plot(steps, self.history["objective"], color=BLUE, lw=1.8)
-        self.ax_.set(ylabel="objective ‖M − HDHᵀ‖₁", title="Convergence of the robust relaxation")
+        objective.plot(steps, self.history["objective"], color=BLUE, lw=1.8)
+        objective.set(ylabel="objective ‖M − HDHᵀ‖₁", title="Convergence of the robust relaxation")
         for name, colour, style in (("primal", BLUE, "-"), ("dual", VERMILION, "--")):
             values, label = self.history[f"{name}_residual"], f"{name} residual"
-            self.residuals_ax_.plot(steps, values, style, color=colour, lw=1.8, label=label)
-        self.residuals_ax_.set(xlabel="step", ylabel="relative residual", yscale="log")
-        self.residuals_ax_.legend(frameon=False)
-        without_frame(self.ax_)
-        without_frame(self.residuals_ax_)
+            residuals.plot(steps, values, style, color=colour, lw=1.8, label=label)
+        residuals.set(xlabel="step", ylabel="relative residual", yscale="log")
+        residuals.legend(frameon=False)
+        without_frame(objective)
+        without_frame(residuals)

@@ -18,7 +18,6 @@ from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.colours_and_axes import (
     NO_LABEL,
     Display,
-    axes_or_new,
     cluster_colours,
     without_frame,
 )
@@ -123,8 +122,7 @@ class PointsDisplay(Display):
             Area of a point of confidence 1, in square points; by default points are smaller if
             there are many.
         """
-        ax, self.figure_ = axes_or_new(ax, (7.0, 5.0))
-        self.ax_ = ax
+        ax = self._axes(ax, (7.0, 5.0))
         from matplotlib.colors import to_rgba_array
         from matplotlib.lines import Line2D
         from matplotlib.patheffects import withStroke

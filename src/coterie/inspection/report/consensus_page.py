@@ -1,18 +1,15 @@
 """The report on a consensus: its contents, and their rendering as one self-contained HTML file.
 
-The contents are the facts of the consensus, and tables and pictures for the details. Confidences,
-agreements and shares are fractions from 0 to 1. Clusters are numbered as the labels. Names have
-visible symbols in place of control characters.
-
 Tables, bars and curves are written into the page. A small script draws the heat maps and the map
-of points from numbers in the page, sorts tables and filters points.
+of points from numbers in the page, sorts tables and filters points. Names have visible symbols in
+place of control characters.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from numbers import Integral
@@ -22,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import coterie
-from coterie.arrays import AnyArray, Floats
+from coterie.arrays import Floats
 from coterie.consensus.choice_of_k import KChoice
 from coterie.consensus.results import (
     ClusterRow,
@@ -51,14 +48,7 @@ from coterie.inspection.report.features import FeaturesPart, features_part
 from coterie.labels.encode import LabelMatrix, refuse_other_rows, row_index_of
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
-from coterie.runtime.wording import (
-    UNKNOWN,
-    capitalised,
-    in_words,
-    number_of,
-    short_repr,
-    visible,
-)
+from coterie.runtime.wording import UNKNOWN, capitalised, in_words, number_of, short_repr, visible
 
 #: The most points of the co-association, partitions of the agreement, and doubtful points.
 _MOST_COASSOCIATED, _MOST_COMPARED, _MOST_DOUBTFUL = 300, 200, 100
@@ -140,14 +130,6 @@ def write_report(
 
 
 @dataclass(frozen=True)
-class ClusterDetails(ClusterRow):
-    """One cluster, with the numbers of its points in ten bins of confidence, and its words."""
-
-    histogram: list[int]
-    words: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
 class KindRow:
     """Partitions of one kind, or of one view: how many there are, decide, and agree on average."""
 
@@ -180,13 +162,6 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
-class DoubtfulPoint(UncertainPoint):
-    """A point of low confidence; ``runner_up`` is the next best cluster, None if there is none."""
-
-    runner_up: int | None
-
-
-@dataclass(frozen=True)
 class ConsensusReport:
     """Everything that the report on a consensus shows."""
 
@@ -195,18 +170,20 @@ class ConsensusReport:
     version: str
     estimator: str
     facts: ConsensusFacts
-    clusters: list[ClusterDetails]
+    clusters: list[ClusterRow]
+    histograms: list[list[int]]  # of each cluster: its points in ten bins of confidence
+    words: list[list[tuple[str, str]]]  # of each cluster, as of cluster_words
     partitions: list[PartitionRow]
-    kinds: list[KindRow]
     n_deciding: int
+    kinds: list[KindRow]
     agreement: HeatMap
     coassociation: HeatMap
     has_finer_runs: bool  # whether the default ensemble's runs have more clusters than the answer
     k_given: bool
-    doubtful_below: float
     n_doubtful: int
     has_index: bool  # whether the points have names other than their row numbers
-    points: list[DoubtfulPoint]  # the doubtful ones, or a few that are less certain than others
+    # the doubtful points, or a few that are less certain than others, and their next best clusters
+    points: list[tuple[UncertainPoint, int | None]]
     features: FeaturesPart | None
 
     __repr__ = short_repr
@@ -225,17 +202,16 @@ def consensus_contents(
     consensus = fitted_consensus(estimator)
     labels, confidence = estimator.labels_, estimator.confidence_
     names = [visible(name) for name in partition_names(consensus, names)]
-    rows = _row_names(estimator, X, index, len(consensus.labels_))
-    partitions = partition_report(estimator, names)
+    V = len(names)
+    index = _row_names(estimator, X, index, len(consensus.labels_))
+    clusters, partitions = cluster_report(estimator), partition_report(estimator, names)
     finer = sum(row.n_clusters > estimator.n_clusters_ for row in partitions)
 
-    clusters = cluster_report(estimator)
     # 0.9 may be stored as 0.8999…, and belongs to the bin from 0.9
     bins = (confidence * _CONFIDENCE_BINS + _ROUNDING).astype(np.int64)
     histograms = np.zeros((len(clusters), _CONFIDENCE_BINS), dtype=np.int64)
     labelled = labels >= 0
     np.add.at(histograms, (labels[labelled], np.minimum(bins, _CONFIDENCE_BINS - 1)[labelled]), 1)
-    details = zip(clusters, histograms.tolist(), cluster_words(estimator, names), strict=True)
 
     # one row per kind of partition, or per view; none if there is only one
     weights, agreement = consensus.partition_weights_, consensus.partition_agreement_
@@ -248,22 +224,19 @@ def consensus_contents(
         ]
     )
     kinds = {kind: kind_of == kind for kind in dict.fromkeys(kind_of.tolist())}
-    if len(kinds) < 2 or len(kind_of) != len(weights):
+    if len(kinds) < 2 or len(kind_of) != V:
         kinds = {}
 
     heat = PartitionAgreementDisplay._of_estimator(consensus, names)
-    V = len(names)
     compared = np.unique(np.linspace(0, V - 1, min(V, _MOST_COMPARED)).round().astype(np.int64))
-    sizes = [(name, int(np.isin(members, compared).sum())) for name, members in heat.blocks]
+    camps = [(name, int(np.isin(members, compared).sum())) for name, members in heat.blocks]
     pairs = CoassociationDisplay._of_estimator(
         consensus, max_points=_MOST_COASSOCIATED, random_state=0
     )
     of_cluster = zip(*np.unique(pairs.labels, return_counts=True), strict=True)
 
     n_doubtful = int((labelled & (confidence < _DOUBTFUL_BELOW)).sum())
-    least = least_certain(
-        estimator, rows, min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN, below=_DOUBTFUL_BELOW
-    )
+    most = min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN
     runner_up = runner_up_clusters(estimator).tolist()
     return ConsensusReport(
         title=f"Consensus of {V} partitions" if title is None else visible(str(title)),
@@ -271,47 +244,43 @@ def consensus_contents(
         version=coterie.__version__,
         estimator=type(estimator).__name__,
         facts=consensus_facts(estimator, names),
-        clusters=[
-            ClusterDetails(**asdict(row), histogram=counts, words=words)
-            for row, counts, words in details
-        ],
+        clusters=clusters,
+        histograms=histograms.tolist(),
+        words=cluster_words(estimator, names),
         partitions=partitions,
+        n_deciding=sum(row.weight > 0 for row in partitions),
         kinds=[
             KindRow(
                 kind, int(own.sum()), int((weights[own] > 0).sum()), float(agreement[own].mean())
             )
             for kind, own in kinds.items()
         ],
-        n_deciding=sum(row.weight > 0 for row in partitions),
         agreement=HeatMap(
             np.clip(heat.agreement[np.ix_(compared, compared)], 0, 1),
-            [(name, size) for name, size in sizes if size],
+            [(name, size) for name, size in camps if size],
             [heat.names[v] for v in compared],
             V,
         ),
         coassociation=HeatMap(
             pairs.matrix,
             [(str(cluster), int(size)) for cluster, size in of_cluster],
-            [point_name(i, rows) for i in pairs.points.tolist()],
+            [point_name(i, index) for i in pairs.points.tolist()],
             len(consensus._tuples.inverse),
         ),
         has_finer_runs=getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > V,
         k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
-        doubtful_below=_DOUBTFUL_BELOW,
         n_doubtful=n_doubtful,
-        has_index=rows is not None,
+        has_index=not isinstance(index, range),
         points=[
-            DoubtfulPoint(
-                **asdict(one), runner_up=runner_up[one.row] if runner_up[one.row] >= 0 else None
-            )
-            for one in least
+            (point, runner_up[point.row] if runner_up[point.row] >= 0 else None)
+            for point in least_certain(estimator, index, most, below=_DOUBTFUL_BELOW)
         ],
-        features=None if X is None else features_part(estimator, X, feature_names, rows),
+        features=None if X is None else features_part(estimator, X, feature_names, index),
     )
 
 
-def _row_names(estimator: Any, X: Any, index: Sequence[Any] | None, n: int) -> AnyArray | None:
-    """Return the names (n,) of the points, or None if they have only row numbers."""
+def _row_names(estimator: Any, X: Any, index: Sequence[Any] | None, n: int) -> Sequence[Any]:
+    """Return the names (n,) of the points, or ``range(n)`` if they have only row numbers."""
     fitted, given = row_index(estimator), row_index_of(X)
     refuse_other_rows(given, fitted, "X", "the fit")
     for row_names in (index, fitted, given):
@@ -320,12 +289,8 @@ def _row_names(estimator: Any, X: Any, index: Sequence[Any] | None, n: int) -> A
                 raise InvalidParameterError(
                     f"index has {len(row_names)} names for {n} points; give one name per point"
                 )
-            names = np.empty(n, dtype=object)
-            for i, name in enumerate(row_names):
-                text = " · ".join(map(str, name)) if isinstance(name, tuple) else str(name)
-                names[i] = visible(text)
-            return names
-    return None
+            return [visible(point_name(row, row_names)) for row in range(n)]
+    return range(n)
 
 
 def cluster_words(estimator: Any, names: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -366,15 +331,17 @@ def render_report(contents: ConsensusReport) -> str:
     )
     facts, features = contents.facts, contents.features
     confidence = facts.mean_confidence or 0.0
-    differences = [
-        abs(one.difference)
-        for cluster in (features.clusters if features is not None else [])
-        for one in cluster.features
-    ]
-    points = None if features is None else features.map
-    curves = {} if facts.k_choice is None else facts.k_choice.curves
+    cards, points = (features.clusters, features.map) if features is not None else ([], None)
+    differences = [abs(one.difference) for card in cards for one in card.features]
+    choice = facts.k_choice
+    curves = {} if choice is None else choice.curves
     drawn = [name for name in CRITERIA if name in curves]
     drawn += [name for name in curves if name not in (*drawn, *_NOT_DRAWN)]
+    # the sizes of the camps, and how many partitions are alone
+    sizes = [len(camp.partitions) for camp in facts.camps or []]
+    together, alone = [f"{size:,}" for size in sizes if size > 1], sizes.count(1)
+    camps = [f"{in_words(together)} partitions"] if together else []
+    camps += [f"{number_of(alone, 'partition')} alone"] if alone else []
     filters: dict[str, Callable[..., Any]] = {"decimals": _decimals, "figure": _figure}
     template = page_templates("coterie.inspection.report", filters).get_template("consensus.html")
     return template.render(
@@ -395,12 +362,13 @@ def render_report(contents: ConsensusReport) -> str:
         sizes=sizes_in_words(facts),
         certainty=next((word for least, word in _CONFIDENCE_WORDS if confidence >= least), "weak"),
         dissent=capitalised(facts.dissent or ""),
-        camps=_camps_in_words([len(camp.partitions) for camp in facts.camps or []]),
+        camps=", and ".join(camps),
         bound=capitalised(bound_in_words(facts)),
         indices=indices_in_words(facts.feature_indices or {}),
         most_quoted=MOST_QUOTED,
+        doubtful_below=_DOUBTFUL_BELOW,
         agreement_in_table=len(contents.partitions) <= _MOST_IN_TABLE,
-        k_charts=[_k_chart(facts.k_choice, name) for name in drawn] if facts.k_choice else [],
+        k_charts=[_k_chart(choice, name) for name in drawn] if choice is not None else [],
         largest_difference=max(differences, default=0.0) or 1.0,
     )
 
@@ -416,14 +384,6 @@ def _figure(number: float | None) -> str:
         return UNKNOWN
     in_full = 1e4 <= abs(number) < 1e9
     return (f"{number:,.0f}" if in_full else f"{number:,.4g}").replace("-", "−")
-
-
-def _camps_in_words(camps: Sequence[int]) -> str:
-    """Return the sizes of the camps in words."""
-    together = [f"{size:,}" for size in camps if size > 1]
-    alone = len(camps) - len(together)
-    parts = [f"{in_words(together)} partitions"] if together else []
-    return ", and ".join([*parts, f"{number_of(alone, 'partition')} alone"] if alone else parts)
 
 
 def _k_chart(choice: KChoice, name: str) -> dict[str, Any]:

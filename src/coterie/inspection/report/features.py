@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,8 +28,7 @@ _LARGEST_VALUE = 1e150
 _ROUNDING = 1e-13
 
 
-@dataclass(frozen=True)
-class FeatureRow:
+class FeatureRow(NamedTuple):
     """One feature: its separation η², and its mean and standard deviation over all points."""
 
     name: str
@@ -38,8 +37,7 @@ class FeatureRow:
     deviation: float
 
 
-@dataclass(frozen=True)
-class FeatureDifference:
+class FeatureDifference(NamedTuple):
     """A feature in which a cluster differs from the other points, in standard deviations."""
 
     name: str
@@ -48,8 +46,7 @@ class FeatureDifference:
     mean: float
 
 
-@dataclass(frozen=True)
-class ClusterFeatures:
+class ClusterFeatures(NamedTuple):
     """The features in which a cluster differs most, by falling absolute difference."""
 
     cluster: int
@@ -97,36 +94,27 @@ class FeaturesPart:
 
 
 def features_part(
-    estimator: Any,
-    X: Any,
-    feature_names: Sequence[str] | None,
-    row_names: AnyArray | None,
+    estimator: Any, X: Any, feature_names: Sequence[str] | None, row_names: Sequence[Any]
 ) -> FeaturesPart:
     """Compare the clusters of a fitted estimator by the features X of its points."""
     X, names = named_features(X, feature_names, len(estimator.labels_))
     contrasts = feature_contrasts(X, estimator.labels_)
-    mean, deviation = contrasts.mean, contrasts.deviation
-    first = np.argsort(-contrasts.separation, kind="stable")[:_MOST_FEATURES].tolist()
+    separation, mean, deviation = contrasts.separation, contrasts.mean, contrasts.deviation
     # clusters are numbered by falling size; a single cluster differs from nothing
     sizes = np.bincount(estimator.labels_[estimator.labels_ >= 0]).tolist()
     clusters = []
     for b, size in enumerate(sizes[:_MOST_CLUSTERS] if len(sizes) > 1 else []):
-        own, own_mean = contrasts.difference[b], contrasts.cluster_mean[b]
-        order = np.argsort(-np.abs(own), kind="stable")
+        own = contrasts.difference[b], contrasts.cluster_mean[b], mean
+        order = np.argsort(-np.abs(own[0]), kind="stable")
         order = order[deviation[order] > 0][:_MOST_DIFFERENCES]
-        differences = [
-            FeatureDifference(names[j], float(own[j]), float(own_mean[j]), float(mean[j]))
-            for j in order.tolist()
-        ]
-        clusters.append(ClusterFeatures(b, size, differences))
+        listed = [FeatureDifference(names[j], *(float(x[j]) for x in own)) for j in order]
+        clusters.append(ClusterFeatures(b, size, listed))
     return FeaturesPart(
         n_features=len(names),
         n_constant=int((deviation == 0).sum()),
         rows=[
-            FeatureRow(
-                names[j], float(contrasts.separation[j]), float(mean[j]), float(deviation[j])
-            )
-            for j in first
+            FeatureRow(names[j], *(float(x[j]) for x in (separation, mean, deviation)))
+            for j in np.argsort(-separation, kind="stable")[:_MOST_FEATURES]
         ],
         clusters=clusters,
         map=_points_map(estimator, X, names, contrasts, row_names),
@@ -138,39 +126,34 @@ def _points_map(
     X: Any,
     names: Sequence[str],
     contrasts: FeatureContrasts,
-    row_names: AnyArray | None,
+    row_names: Sequence[Any],
 ) -> PointsMap | None:
-    """Draw a sample of the points and place them in the plane.
+    """Place a sample of the points in the plane.
 
     Up to two features are used as they are. More have different units: they are scaled, and
     projected to two principal components.
     """
     points = sample_points(estimator.labels_, _MOST_SHOWN, 0)
     shown = X[points]
-    low, high = shown.min(axis=0), shown.max(axis=0)
-    if sp.issparse(shown):
-        low, high = low.toarray().ravel(), high.toarray().ravel()
-    varying = np.flatnonzero(low < high)
+    varying = np.flatnonzero(np.less(*_extremes(shown)))
     if len(points) < 3 or len(varying) == 0:
         return None
-    shown = shown[:, varying]
-    is_scaled = len(varying) > 2
-    deviation = contrasts.deviation[varying]
-    if is_scaled and sp.issparse(shown):
-        shown = (shown @ sp.diags_array(1 / deviation)).tocsr()
-    elif is_scaled:
-        shown = (shown - contrasts.mean[varying]) / deviation
-    elif len(varying) == 1:
-        values = shown.toarray() if sp.issparse(shown) else shown
-        shown = np.column_stack([values[:, 0], points])
+    shown, deviation = shown[:, varying], contrasts.deviation[varying]
+    if is_scaled := len(varying) > 2:
+        if sp.issparse(shown):
+            shown = (shown @ sp.diags_array(1 / deviation)).tocsr()
+        else:
+            shown = (shown - contrasts.mean[varying]) / deviation
     coordinates, axis_names = plane(shown, len(points), 0)
     if not is_scaled:
         axis_names = (names[varying[0]], names[varying[1]] if len(varying) == 2 else "row")
+        if len(varying) == 1:
+            coordinates[:, 1] = points
     return PointsMap(
         coordinates=np.asarray(coordinates, dtype=np.float64),
         labels=estimator.labels_[points].astype(np.int64),
         confidence=estimator.confidence_[points],
-        names=[str(i) if row_names is None else str(row_names[i]) for i in points.tolist()],
+        names=[str(row_names[i]) for i in points.tolist()],
         axis_names=axis_names,
         is_scaled=is_scaled,
         total=len(estimator.labels_),
@@ -254,10 +237,9 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
             "feature"
         )
     column_names = [visible(str(name)) for name in (column_names if names is None else names)]
-    values = X.data if sp.issparse(X) else X
-    if max(values.max(initial=0.0), -values.min(initial=0.0)) > _LARGEST_VALUE:
-        largest = abs(X).max(axis=0)
-        largest = largest.toarray().ravel() if sp.issparse(X) else largest
+    low, high = _extremes(X)
+    largest = np.maximum(high, -low)
+    if largest.max() > _LARGEST_VALUE:
         name = column_names[int(np.argmax(largest))]
         raise InvalidParameterError(
             f"feature {name!r} has values up to {largest.max():.0e}; divide it so that they are at "
@@ -267,7 +249,7 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
 
 
 def _column_names(table: Any, p: int) -> list[str]:
-    # tables of arrow have column_names, and their columns are the values
+    # tables of arrow have column_names; their columns are the values
     names = getattr(table, "column_names", getattr(table, "columns", None))
     return [f"feature {column}" for column in range(p)] if names is None else list(map(str, names))
 
@@ -282,8 +264,7 @@ def _dense_moments(X: Floats, members: Any) -> Iterator[_Moments]:
     step = max(_MOST_VALUES // len(X), 1)
     for start in range(0, X.shape[1], step):
         block = X[:, start : start + step].astype(np.float64)
-        mean, low, high = block.mean(axis=0), block.min(axis=0), block.max(axis=0)
-        mean, scale = _centre_and_scale(mean, low, high)
+        mean, scale = _centre_and_scale(block.mean(axis=0), *_extremes(block))
         block = (block - mean) / scale
         yield mean, scale, (block**2).sum(axis=0), members @ block
 
@@ -292,9 +273,8 @@ def _sparse_moments(X: Any, members: Any) -> Iterator[_Moments]:
     n, p = X.shape
     X = X.astype(np.float64)
     stored = np.bincount(X.indices, minlength=p)
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    low, high = (edge(axis=0).toarray().ravel() for edge in (X.min, X.max))
-    mean, scale = _centre_and_scale(mean, low, high)
+    low, high = _extremes(X)
+    mean, scale = _centre_and_scale(np.asarray(X.mean(axis=0)).ravel(), low, high)
     shift = mean / scale
     entries = X.data / scale[X.indices]
     square = np.bincount(X.indices, (entries - shift[X.indices]) ** 2, p) + (n - stored) * shift**2
@@ -310,3 +290,9 @@ def _centre_and_scale(mean: Floats, low: Floats, high: Floats) -> tuple[Floats, 
     constant = low == high
     mean = np.where(constant, low, np.clip(mean, low, high))
     return mean, np.where(constant, 1.0, np.maximum(high - mean, mean - low))
+
+
+def _extremes(X: Any) -> tuple[Floats, Floats]:
+    """Return the least and the largest value of each column, dense or CSR."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    return (low.toarray().ravel(), high.toarray().ravel()) if sp.issparse(X) else (low, high)
