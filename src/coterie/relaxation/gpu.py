@@ -27,7 +27,6 @@ from coterie.relaxation.admm import (
     RobustRelaxation,
     minimise,
 )
-from coterie.relaxation.spectral import symmetric_part
 from coterie.runtime.devices import readable_bytes
 
 if TYPE_CHECKING:
@@ -124,7 +123,10 @@ class GpuSolver:
     ) -> None:
         import torch
 
-        self.torch, self.device, self.precision = torch, torch.device(device), precision
+        from coterie.relaxation import gpu_kernels
+
+        self.torch, self.kernels, self.precision = torch, gpu_kernels, precision
+        self.device = torch.device(device)
         self.u, self.k = start.shape
         self.n_points = float(weights.sum())
         self.eigen_tolerance = max(eigen_tolerance, _EIGEN_FLOOR)
@@ -149,9 +151,7 @@ class GpuSolver:
         _log.info("%s on %s for %d tuples", readable_bytes(n_bytes), self.device, self.u)
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        from coterie.relaxation.gpu_kernels import STEP
-
-        objective, residual = self._pass(STEP, self.block, shrink, bound)
+        objective, residual = self._pass(self.kernels.STEP, self.block, shrink, bound)
         return objective, residual**0.5
 
     def advance(self) -> float:
@@ -168,9 +168,7 @@ class GpuSolver:
         return float(torch.sqrt(torch.clamp(square, min=0.0)))
 
     def objective(self) -> float:
-        from coterie.relaxation.gpu_kernels import OBJECTIVE
-
-        return self._pass(OBJECTIVE, self.block, 0.0, 0.0)[0]
+        return self._pass(self.kernels.OBJECTIVE, self.block, 0.0, 0.0)[0]
 
     @cached_property
     def strips(self) -> torch.Tensor:
@@ -185,27 +183,23 @@ class GpuSolver:
 
     def _pass(self, task: int, block: Any, shrink: float, bound: float) -> tuple[float, float]:
         """Run one pass over the strips; return the two sums over all tuples."""
-        from coterie.relaxation.gpu_kernels import PRODUCT, strip_kernel
-
         sums = self._empty((len(self.strips), 2))
         padded_factor = _padded(self.k)
         factor = self._padded_rows(self.factor, padded_factor)
         scaled_block = self._padded_rows(self.root * block, self.columns)
-        strip_kernel[(len(self.strips),)](
+        self.kernels.strip_kernel[(len(self.strips),)](
             self.state, self.values, self.scale, factor, self.weights, scaled_block, shrink, bound,
             self.strips, self.by_row, self.by_column, sums, TASK=task, T=_TILE, K=padded_factor,
             Q=self.columns, PRECISION=self.precision, num_warps=_WARPS, num_stages=_STAGES,
         )  # fmt: skip
-        if task == PRODUCT:
+        if task == self.kernels.PRODUCT:
             return 0.0, 0.0
         first, second = sums.double().sum(dim=0).tolist()
         return first, second
 
     def _gathered(self) -> Any:
         """Return S B S X of the last pass, (u, q), float64."""
-        from coterie.relaxation.gpu_kernels import gather_kernel
-
-        gather_kernel[(self.tiles, _TILE // _ROWS_GATHERED)](
+        self.kernels.gather_kernel[(self.tiles, _TILE // _ROWS_GATHERED)](
             self.by_row, self.by_column, self._first_strip, self.tiles, self.product, T=_TILE,
             PART=_ROWS_GATHERED, Q=self.columns,
         )  # fmt: skip
@@ -213,9 +207,7 @@ class GpuSolver:
         return self.root * self.product[: self.u, : self.block.shape[1]]
 
     def _times(self, block: Any) -> Any:
-        from coterie.relaxation.gpu_kernels import PRODUCT
-
-        self._pass(PRODUCT, block, 0.0, 0.0)
+        self._pass(self.kernels.PRODUCT, block, 0.0, 0.0)
         return self._gathered()
 
     def _eigenpairs(self) -> tuple[Any, Any]:
@@ -226,7 +218,8 @@ class GpuSolver:
         torch, k, q = self.torch, self.k, self.block.shape[1]
         basis, image = self.block, self._gathered()
         for n_products in range(_PRODUCTS + 1):
-            values, rotation = np.linalg.eigh(symmetric_part(_on_host(basis.T @ image)))
+            gram = _on_host(basis.T @ image)  # symmetric up to rounding
+            values, rotation = np.linalg.eigh((gram + gram.T) / 2)
             rotation = self._float64(rotation[:, : -q - 1 : -1])
             values = self._float64(values[: -q - 1 : -1])
             block = basis @ rotation
@@ -262,8 +255,6 @@ class GpuSolver:
         self, codes: AnyArray, partition_weights: Floats
     ) -> tuple[Any, float, float, float]:
         """Return M in tiles and its scale, its mean |entry| over points, and ‖M‖_F."""
-        from coterie.relaxation.gpu_kernels import shares_kernel
-
         torch = self.torch
         used = partition_weights > 0
         alpha = partition_weights[used]
@@ -278,7 +269,7 @@ class GpuSolver:
         sums = self._empty((len(self.strips), 2))
         # Relative to the largest weight, so that all weights fit in single precision.
         relative = (alpha / alpha.max()).astype(np.float32)
-        shares_kernel[(len(self.strips),)](
+        self.kernels.shares_kernel[(len(self.strips),)](
             torch.from_numpy(by_partition).to(self.device),
             torch.from_numpy(relative).to(self.device), self.weights, self.strips, values, sums,
             len(alpha), self.rows, COUNTED=counted, T=_TILE, num_warps=_WARPS,
