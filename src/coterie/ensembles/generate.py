@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -37,8 +36,6 @@ from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
 from coterie.runtime.wording import short_repr
 
 _log = logging.getLogger(__name__)
-
-_ONE_THREAD_UP_TO = 5_000
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
@@ -85,9 +82,7 @@ class Ensemble:
                 f"X_new has {X.shape[1]} columns, the ensemble was fitted on {self.n_features}; "
                 "give the same columns in the same order"
             )
-        # for few rows, starting threads takes longer than the work
-        few = X.shape[0] <= _ONE_THREAD_UP_TO
-        with on_one_thread() if few else contextlib.nullcontext():
+        with on_one_thread(X.shape[0]):
             return label_rows(self.members, X, self.labels.dtype)
 
 

@@ -144,11 +144,6 @@ class CentroidMember(Member):
     """A fitted k-means run: the label of x is the index of the nearest row of ``centres``.
 
     ``centres`` (K_v, q) are in the coordinates of the scaling; each is nearest to some fitted row.
-
-    >>> import numpy as np
-    >>> member = CentroidMember(centres=np.array([[0.0], [4.0]]))
-    >>> member.predict(np.array([[1.0], [3.0]]))
-    array([0, 1], dtype=int32)
     """
 
     centres: AnyArray
@@ -178,13 +173,7 @@ def fit_centroids(
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NearestRowMember(Member):
-    """Fitted rows (s, q), in the coordinates of the scaling, and their labels (s,).
-
-    >>> import numpy as np
-    >>> rows, labels = np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1], dtype=np.int32)
-    >>> NearestRowMember(rows=rows, row_labels=labels).predict(np.array([[0.8], [4.0]]))
-    array([0, 1], dtype=int32)
-    """
+    """Fitted rows (s, q), in the coordinates of the scaling, and their labels (s,)."""
 
     rows: Any
     row_labels: AnyArray
@@ -194,7 +183,6 @@ class NearestRowMember(Member):
         return self.row_labels[pairwise_distances_argmin(Z, self.rows)]
 
     def with_clusters(self, kept: AnyArray) -> Self:
-        """Return the same run with some of its clusters only."""
         return replace(self, row_labels=renumber(self.row_labels, kept))
 
 
@@ -379,7 +367,12 @@ def _link_to_landmarks(
     links, width = _links(Z, landmarks, n_neighbors)
     used = np.flatnonzero(links.sum(axis=0))
     links = links[:, used]
-    axes = _leading_axes(links, n_axes)
+    # W = Bᵀ D⁻¹ B, and R^−½ U for the largest eigenvalues of R^−½ W R^−½
+    scaled = sp.diags_array(1.0 / np.sqrt(links.sum(axis=1))) @ links
+    W = (scaled.T @ scaled).toarray()
+    root = 1.0 / np.sqrt(W.sum(axis=1))
+    vectors = np.linalg.eigh(W * root[:, None] * root)[1]
+    axes = vectors[:, ::-1][:, :n_axes] * root[:, None]
     return LandmarkGraph(landmarks[used], width, min(n_neighbors, len(used)), axes), links
 
 
@@ -434,16 +427,6 @@ def _appended(Z: Any, column: Floats) -> Any:
     return np.hstack([Z, column])
 
 
-def _leading_axes(links: sp.csr_array, n_axes: int) -> Floats:
-    """Return the columns of R^−½ U for the largest eigenvalues, (p, r)."""
-    scaled = sp.diags_array(1.0 / np.sqrt(links.sum(axis=1))) @ links
-    W = (scaled.T @ scaled).toarray()
-    root = 1.0 / np.sqrt(W.sum(axis=1))
-    vectors = np.linalg.eigh(W * root[:, None] * root)[1]
-    axes: Floats = vectors[:, ::-1][:, :n_axes] * root[:, None]
-    return axes
-
-
 def _embedding(links: sp.csr_array, axes: Floats) -> Floats:
     rows: Floats = links @ axes
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
@@ -457,13 +440,6 @@ class EstimatorMember(Member):
     """A fitted scikit-learn clusterer whose clusters are renumbered from 0.
 
     ``clusters`` (K_v,) are the estimator's labels of clusters 0, 1, …, in increasing order.
-
-    >>> import numpy as np
-    >>> from sklearn.cluster import MeanShift
-    >>> X = np.array([[0.0], [0.1], [5.0]])
-    >>> member = EstimatorMember(estimator=MeanShift(bandwidth=1).fit(X), clusters=np.arange(2))
-    >>> len(set(member.predict(X)))
-    2
     """
 
     estimator: Any

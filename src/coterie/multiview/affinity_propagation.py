@@ -48,31 +48,26 @@ class MultiViewAffinityPropagation(MultiViewMethod):
     Parameters
     ----------
     n_clusters : int, default=None
-        The number of exemplars to search for; it must be given. Some numbers cannot be reached;
-        see ``n_clusters_``.
+        The number of exemplars to search for. It must be given; some numbers cannot be reached.
     max_fits : int, default=20
         Largest number of preferences to try.
     max_iter : int, default=1000
         Largest number of rounds of messages per fit.
-    standardize : bool, default=False
-        Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=3_000
         More points are refused, because S has n² entries and each round reads all of them.
     random_state : int, RandomState or None, default=None
         Seed of the noise that breaks ties; it is as small as rounding errors.
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    standardize, verbose
+        As in :class:`ConcatenatedSpectral`.
 
     Attributes
     ----------
-    labels_ : (n,) int
-        Numbered by decreasing size.
-    n_clusters_ : int
+    labels_, n_clusters_, view_names_
+        As in :class:`ConcatenatedSpectral`.
     exemplars_ : (K,) int
         The row of each cluster's exemplar.
     preference_ : float
         The preference of the selected fit; NaN if no search was needed (K = 1 or n).
-    view_names_ : list of str
     loss_ : float
         −Σ_i S(i, c_i).
     history_ : dict

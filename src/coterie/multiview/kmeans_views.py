@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -28,8 +27,6 @@ _log = logging.getLogger(__name__)
 
 # A point is on a centre if their distance is at most this share of the spread of the view.
 _ON_CENTRE = 1e-7
-# Up to this many rows, one thread is faster than several.
-_ONE_THREAD_UP_TO = 5_000
 _LARGEST_GAMMA = 100.0
 
 
@@ -46,8 +43,6 @@ class MultiViewKMeans(MultiViewMethod):
 
     Parameters
     ----------
-    n_clusters : int, default=None
-        Number of clusters, K. It must be given.
     gamma : float in (1, 100], default=2.0
         γ. Near 1 the view with the lowest loss gets all the weight; large γ gives equal weights.
     n_init : int, default=10
@@ -55,20 +50,13 @@ class MultiViewKMeans(MultiViewMethod):
     max_iter : int, default=200
     tol : float, default=1e-7
         Stop if a round reduces the loss by at most this share of it.
-    standardize : bool, default=False
-        Scale columns to mean 0 and variance 1, then divide each view by the root of its number
-        of columns. Sparse views are scaled but not shifted.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    n_clusters, standardize, random_state, verbose
+        As in :class:`ConcatenatedSpectral`.
 
     Attributes
     ----------
-    labels_ : (n,) int
-        Numbered by decreasing size.
-    n_clusters_ : int
-        Smaller than ``n_clusters`` only if there are fewer distinct points.
-    view_names_ : list of str
+    labels_, n_clusters_, view_names_
+        As in :class:`ConcatenatedSpectral`.
     view_weights_ : dict of str to float
         a_v; their sum is 1.
     cluster_centers_ : dict of str to (K, p_v) array
@@ -154,10 +142,7 @@ class MultiViewKMeans(MultiViewMethod):
         X = list(views.values())
         tables = [_Table.of(x) for x in X]
         joined = sp.hstack(X, format="csr") if any(map(sp.issparse, X)) else np.hstack(X)
-        threads = (
-            on_one_thread() if joined.shape[0] <= _ONE_THREAD_UP_TO else contextlib.nullcontext()
-        )
-        with threads, ignore_duplicate_points_warning():
+        with on_one_thread(joined.shape[0]), ignore_duplicate_points_warning():
             starts = [
                 KMeans(n_clusters, n_init=1, random_state=rng).fit(joined).labels_
                 for _ in range(n_init)

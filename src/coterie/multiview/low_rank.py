@@ -47,8 +47,6 @@ class LowRankConsensus(MultiViewMethod):
 
     Parameters
     ----------
-    n_clusters : int, default=None
-        Number of clusters, K. It must be given.
     n_partitions : int, default=10
         k-means runs in each view.
     error_weight : float or None, default=None
@@ -58,21 +56,16 @@ class LowRankConsensus(MultiViewMethod):
     max_iter : int, default=100
     tol : float, default=1e-5
         Stop if the violation of each constraint is at most this share of the largest ‖S_v‖_F.
-    standardize : bool, default=False
-        Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=5_000
         More distinct points are refused, because a step takes O(n³) time and 3V·n² numbers are
         in memory.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    n_clusters, standardize, random_state, verbose
+        As in :class:`ConcatenatedSpectral`.
 
     Attributes
     ----------
-    labels_ : (n,) int
-        Numbered by decreasing size.
-    n_clusters_ : int
-    view_names_ : list of str
+    labels_, n_clusters_, view_names_
+        As in :class:`ConcatenatedSpectral`.
     n_tuples_ : int
         Number of distinct points: those that at least one run separates. The problem is solved
         over these.

@@ -59,6 +59,7 @@ class ConcatenatedSpectral(MultiViewMethod):
     labels_ : (n,) int
         Numbered by decreasing size.
     n_clusters_ : int
+        Smaller than ``n_clusters`` only if there are fewer distinct points, or with a warning.
     view_names_ : list of str
 
     Notes
@@ -119,11 +120,9 @@ class SpectralView(ConcatenatedSpectral):
 
     Parameters
     ----------
-    n_clusters : int, default=None
-        Number of clusters, K. It must be given.
     view : int or str, default=0
         Index or name of the view.
-    n_neighbors, standardize, max_points, random_state, verbose
+    n_clusters, n_neighbors, standardize, max_points, random_state, verbose
         As in :class:`ConcatenatedSpectral`.
 
     Attributes

@@ -13,24 +13,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats, Ints
-from coterie.relaxation.admm import (
-    EIGEN_TOLERANCE,
-    MAX_ITER,
-    RHO,
-    TOL,
-    RobustRelaxation,
-    minimise,
-)
+from coterie.relaxation.admm import EIGEN_TOLERANCE, MAX_ITER, RHO, TOL, RobustRelaxation, minimise
 from coterie.runtime.devices import readable_bytes
-
-if TYPE_CHECKING:
-    import torch
 
 _log = logging.getLogger(__name__)
 
@@ -133,6 +122,10 @@ class GpuSolver:
         self.n_products = 0
         self.tiles = -(-self.u // _TILE)
         self.rows = self.tiles * _TILE
+        self.strips = torch.from_numpy(strip_table(self.tiles)).to(self.device)
+        # the first strip of each row of tiles, and the number of strips at the end
+        edges = torch.arange(self.tiles + 1, device=self.device)
+        self.first_strip = torch.searchsorted(self.strips[:, 0].contiguous(), edges)
         self.root = self._float64(np.sqrt(weights))[:, None]
         self.weights = self._padded_rows(self._float64(weights)[:, None], 1)
         self.factor = self._float64(start)
@@ -170,17 +163,6 @@ class GpuSolver:
     def objective(self) -> float:
         return self._pass(self.kernels.OBJECTIVE, self.block, 0.0, 0.0)[0]
 
-    @cached_property
-    def strips(self) -> torch.Tensor:
-        """Return the strips on the device; see :func:`strip_table`."""
-        return self.torch.from_numpy(strip_table(self.tiles)).to(self.device)
-
-    @cached_property
-    def _first_strip(self) -> torch.Tensor:
-        """Return the first strip of each row of tiles, and the number of strips at the end."""
-        rows = self.torch.arange(self.tiles + 1, device=self.device)
-        return self.torch.searchsorted(self.strips[:, 0].contiguous(), rows)
-
     def _pass(self, task: int, block: Any, shrink: float, bound: float) -> tuple[float, float]:
         """Run one pass over the strips; return the two sums over all tuples."""
         sums = self._empty((len(self.strips), 2))
@@ -200,7 +182,7 @@ class GpuSolver:
     def _gathered(self) -> Any:
         """Return S B S X of the last pass, (u, q), float64."""
         self.kernels.gather_kernel[(self.tiles, _TILE // _ROWS_GATHERED)](
-            self.by_row, self.by_column, self._first_strip, self.tiles, self.product, T=_TILE,
+            self.by_row, self.by_column, self.first_strip, self.tiles, self.product, T=_TILE,
             PART=_ROWS_GATHERED, Q=self.columns,
         )  # fmt: skip
         self.n_products += 1

@@ -64,8 +64,6 @@ _JOINING_EDGE = 1e-9
 # Share of all links that belong to the artificial point.
 _EXTRA_LINKS = 1e-10
 _NEGLIGIBLE = 1e-12
-# Up to this many rows, k-means is faster on one thread than on several.
-_ONE_THREAD_UP_TO = 5_000
 _SAMPLE = 20_000  # rows that are rounded; the others join the nearest centre
 
 
@@ -308,8 +306,7 @@ def round_by_kmeans(
         chosen, sample_weight = draw_weighted_subsample(weights, _SAMPLE, rng)
         rows = factor[chosen]
     model = KMeans(n_clusters, n_init=n_init, random_state=rng)
-    threads = on_one_thread() if len(rows) <= _ONE_THREAD_UP_TO else contextlib.nullcontext()
-    with ignore_duplicate_points_warning(), threads:
+    with ignore_duplicate_points_warning(), on_one_thread(len(rows)):
         model.fit(rows, sample_weight=sample_weight)
     return renumber_by_appearance(model.labels_ if rows is factor else model.predict(factor))
 
