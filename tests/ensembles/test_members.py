@@ -22,11 +22,11 @@ from coterie.ensembles.members import (
     NearestRowMember,
     RowBlock,
     _embedding,
-    _link_to_landmarks,
     _links,
     fit_centroids,
     fit_mixture,
     fit_ward,
+    link_to_landmarks,
     principal_axes,
     run_parameters,
     takes_weights,
@@ -379,7 +379,7 @@ def test_the_embedding_is_that_of_the_dense_normalised_cut(n_axes):
     inner products of unit rows do not depend on the basis.
     """
     X = np.unique(FLOWERS[::2], axis=0)
-    graph, links = _link_to_landmarks(X, n_axes, np.random.RandomState(0), 30)
+    graph, links = link_to_landmarks(X, n_axes, np.random.RandomState(0), 30)
     B = links.toarray()
     D, R = B.sum(axis=1), B.sum(axis=0)
     values, V = np.linalg.eigh(B @ np.diag(1 / R) @ B.T / np.sqrt(np.outer(D, D)))

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris, make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from coterie.ensembles import members, runs, scalings
+from coterie.ensembles import generate, runs, scalings
 from coterie.ensembles.generate import fit_ensemble
 from coterie.ensembles.members import MOST_LLOYD, label_rows
 from coterie.ensembles.runs import (
@@ -236,7 +236,7 @@ def few_fitted(monkeypatch):
     for kind in MOST_FITTED:
         monkeypatch.setitem(MOST_FITTED, kind, 90)
     monkeypatch.setattr(runs, "_ROWS_PER_TASK", 40)
-    monkeypatch.setattr(members, "SHARED_LANDMARKS", 20)
+    monkeypatch.setattr(generate, "_SHARED_LANDMARKS", 20)
 
 
 @pytest.mark.usefixtures("few_fitted")

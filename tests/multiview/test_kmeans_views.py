@@ -66,7 +66,7 @@ def test_the_loss_never_rises(seed, n_clusters, gamma, sparse):
     """No round raises the loss, for any data with equal points, from any labels."""
     rng = np.random.default_rng(seed)
     X = [rng.integers(0, 4, (25, 1)).astype(float), rng.normal(size=(25, 3))]
-    tables = [_Table.of(X[0] - X[0].mean()), _Table.of(csr_array(X[1]) if sparse else X[1])]
+    tables = [_Table(X[0] - X[0].mean()), _Table(csr_array(X[1]) if sparse else X[1])]
     start = rng.integers(0, n_clusters, 25)
     fit = _descend(tables, start, n_clusters, gamma, 60, 0.0, np.random.RandomState(0))
     assert (np.diff(fit.history) <= 1e-7 * fit.history[0]).all()
@@ -119,7 +119,7 @@ def test_centres_converge_to_the_geometric_median(seed, p):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(15, p))
     labels = np.zeros(15, dtype=np.int64)
-    table = _Table.of(X)
+    table = _Table(X)
 
     def total(f):
         return np.linalg.norm(X - f, axis=1).sum()
@@ -166,7 +166,7 @@ def test_a_constant_view_has_no_weight(views):
 def test_an_empty_cluster_takes_a_point_and_lowers_the_loss():
     """The point comes from a cluster of several, and its centre is the point."""
     X = np.array([[0.0], [1.0], [5.0]])
-    tables, centres = [_Table.of(X)], [np.array([[0.5], [5.0], [90.0]])]
+    tables, centres = [_Table(X)], [np.array([[0.5], [5.0], [90.0]])]
     labels = _nearest(tables, centres, np.ones(1))
     _fill_empty_clusters(tables, centres, labels, np.random.RandomState(0))
     assert sorted(np.bincount(labels)) == [1, 1, 1] and labels[2] == 1

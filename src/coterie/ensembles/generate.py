@@ -19,7 +19,7 @@ from coterie.ensembles.input_checks import (
     check_row_weights,
     check_whole,
 )
-from coterie.ensembles.members import Member, label_rows, principal_axes, share_graph
+from coterie.ensembles.members import Member, label_rows, link_to_landmarks, principal_axes
 from coterie.ensembles.runs import (
     MOST_FINE,
     MOST_FITTED,
@@ -36,6 +36,9 @@ from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
 from coterie.runtime.wording import short_repr
 
 _log = logging.getLogger(__name__)
+
+#: Number of landmarks that the runs on large data share.
+_SHARED_LANDMARKS = 1_000
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
@@ -261,11 +264,12 @@ def fit_ensemble(
         number = int(random.integers(2**31 - 1))
         most_clusters = max(MOST_FINE, *(size or 1 for size in plan.sizes))
         with on_one_thread(), ignore_duplicate_points_warning():
-            plan = replace(
-                plan,
-                axes=principal_axes(Z, number) if has_mixtures else None,
-                graph=share_graph(Z, most_clusters, number) if shares_graph else None,
-            )
+            if has_mixtures:
+                plan = replace(plan, axes=principal_axes(Z, number))
+            if shares_graph:
+                rng = np.random.RandomState(number)
+                graph, _ = link_to_landmarks(Z, most_clusters, rng, _SHARED_LANDMARKS)
+                plan = replace(plan, graph=graph)
     shortcuts = plan.shortcuts()
     for shortcut in shortcuts:
         _log.info("%s", shortcut)

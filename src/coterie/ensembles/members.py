@@ -43,8 +43,6 @@ _STEPS = 50
 _FAR = 1e3
 _TINY = float(np.finfo(np.float64).tiny) ** 0.5
 _LANDMARKS = 300
-#: Number of landmarks that the runs on large data share.
-SHARED_LANDMARKS = 1_000
 _NEIGHBOURS = 5
 # The landmarks need not be optimal centres: few steps on a sample are enough.
 _ROWS_PER_LANDMARK = 10
@@ -114,10 +112,9 @@ def label_rows(members: Sequence[Member], X: Any, dtype: Any = np.int32) -> AnyA
 
 
 def _coordinates(X: Any, features: Any, shift: Any, scale: Any, dtype: Any) -> Any:
+    scaling = Scaling(features=features, shift=shift, scale=scale)
     with np.errstate(over="ignore"):  # such rows are refused below
-        Z = Scaling(features=features, shift=shift, scale=scale).transform(
-            X.astype(dtype, copy=False)
-        )
+        Z = scaling.transform(X.astype(dtype, copy=False))
     values, limit = Z.data if sp.issparse(Z) else Z, largest_coordinate(Z)
     if values.size == 0 or (-limit <= values.min() and values.max() <= limit):
         return Z
@@ -332,9 +329,8 @@ class SpectralMember(Member):
     def labels_of(self, block: RowBlock) -> AnyArray:
         Z = self.coordinates(block, self.landmarks.dtype)
         links, _ = block.once(_links, Z, self.landmarks, self.n_neighbors, self.width)
-        return pairwise_distances_argmin(_embedding(links, self.axes), self.centres).astype(
-            np.int32
-        )
+        rows = _embedding(links, self.axes)
+        return pairwise_distances_argmin(rows, self.centres).astype(np.int32)
 
 
 class LandmarkGraph(NamedTuple):
@@ -346,12 +342,7 @@ class LandmarkGraph(NamedTuple):
     axes: Floats
 
 
-def share_graph(Z: Any, n_axes: int, seed: int) -> LandmarkGraph:
-    """Return a graph of the rows Z (n, q) with up to ``n_axes`` axes, for runs to share."""
-    return _link_to_landmarks(Z, n_axes, np.random.RandomState(seed), SHARED_LANDMARKS)[0]
-
-
-def _link_to_landmarks(
+def link_to_landmarks(
     Z: Any, n_axes: int, rng: np.random.RandomState, n_landmarks: int
 ) -> tuple[LandmarkGraph, sp.csr_array]:
     """Choose landmarks of the rows Z (n, q); return their graph, and the links of the rows."""
@@ -385,7 +376,7 @@ def fit_landmark_spectral(
     """
     rng = np.random.RandomState(seed)
     if graph is None:
-        graph, links = _link_to_landmarks(Z, n_clusters, rng, _LANDMARKS)
+        graph, links = link_to_landmarks(Z, n_clusters, rng, _LANDMARKS)
     else:
         links = _links(Z, graph.landmarks, graph.n_neighbors, graph.width)[0]
         graph = graph._replace(axes=graph.axes[:, :n_clusters])

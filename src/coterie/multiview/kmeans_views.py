@@ -117,7 +117,7 @@ class MultiViewKMeans(MultiViewMethod):
         named = named_views(X)
         n_columns = {name: centres.shape[1] for name, centres in self._centres.items()}
         check_same_views(named, self.view_names_, n_columns)
-        tables = [_Table.of(view) for view in self._scaled(named).values()]
+        tables = [_Table(view) for view in self._scaled(named).values()]
         factors = _factors(np.array(list(self.view_weights_.values())), self.gamma)
         return _nearest(tables, list(self._centres.values()), factors).astype(np.int32)
 
@@ -140,7 +140,7 @@ class MultiViewKMeans(MultiViewMethod):
         max_iter = check_whole("max_iter", self.max_iter)
         n_init = check_whole("n_init", self.n_init)
         X = list(views.values())
-        tables = [_Table.of(x) for x in X]
+        tables = [_Table(x) for x in X]
         joined = sp.hstack(X, format="csr") if any(map(sp.issparse, X)) else np.hstack(X)
         with on_one_thread(joined.shape[0]), ignore_duplicate_points_warning():
             starts = [
@@ -181,26 +181,20 @@ class MultiViewKMeans(MultiViewMethod):
         return labels
 
 
-@dataclass(frozen=True)
 class _Table:
     """One view: rows X (n, p), dense or CSR, their squared norms (n,), and its spread.
 
     The spread is the square root of the total variance, or 0 if all rows are equal up to rounding.
     """
 
-    rows: Any
-    squares: Floats
-    spread: float
-
-    @classmethod
-    def of(cls, X: Any) -> _Table:
+    def __init__(self, X: Any) -> None:
+        self.rows, self.squares = X, row_norms(X, squared=True)
         if sp.issparse(X):
             mean, variance = mean_variance_axis(X, axis=0)
         else:
             mean, variance = X.mean(axis=0), X.var(axis=0)
         spread = float(np.sqrt(variance.sum()))
-        constant = spread <= _ON_CENTRE * float(np.linalg.norm(mean))
-        return cls(X, row_norms(X, squared=True), 0.0 if constant else spread)
+        self.spread = 0.0 if spread <= _ON_CENTRE * float(np.linalg.norm(mean)) else spread
 
     def distances(self, centres: Floats) -> Floats:
         """Return ‖x_i − f_k‖, shape (n, K)."""
@@ -322,7 +316,7 @@ def _fill_empty_clusters(
 ) -> None:
     """Fill each empty cluster with a random point of a larger cluster, which becomes its centre.
 
-    Ints and centres change in place. A cluster stays empty if every point is on its centre.
+    Labels and centres change in place. A cluster stays empty if every point is on its centre.
     """
     K = len(centres[0])
     for k in np.flatnonzero(np.bincount(labels, minlength=K) == 0):
