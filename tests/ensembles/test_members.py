@@ -80,15 +80,15 @@ LATTICE = hnp.arrays(
 )
 
 
-def kmeans_run(n_clusters, X, drawn=None, seed=0):
-    """Return a k-means run on centred features."""
-    return Run(kind="kmeans", n_clusters=n_clusters, scaling=centring(X), drawn=drawn, seed=seed)
+def run_of(kind, n_clusters, X, drawn=None, seed=0):
+    """Return a run on centred features."""
+    return Run(kind=kind, n_clusters=n_clusters, scaling=centring(X), drawn=drawn, seed=seed)
 
 
 def test_a_run_is_scikit_learns_kmeans():
     """A run gives the labels of KMeans with the same seed, bit for bit."""
     for seed in range(3):
-        _, labels = fit_run(FLOWERS, kmeans_run(3, FLOWERS, seed=seed))
+        _, labels = fit_run(FLOWERS, run_of("kmeans", 3, FLOWERS, seed=seed))
         oracle = KMeans(3, init="random", n_init=1, random_state=seed).fit(FLOWERS)
         np.testing.assert_array_equal(labels, oracle.labels_)
 
@@ -102,7 +102,7 @@ def test_labels_are_consecutive_and_predicted_in_any_batch(X, data):
     """
     drawn = data.draw(hnp.arrays(np.bool_, len(X)).filter(np.any))
     n_clusters = data.draw(st.integers(1, int(drawn.sum())))
-    member, labels = fit_run(X, kmeans_run(n_clusters, X, drawn))
+    member, labels = fit_run(X, run_of("kmeans", n_clusters, X, drawn))
     assert labels.dtype == np.int32
     assert set(labels[~drawn]) <= {-1}
     assert set(labels[drawn]) == set(range(len(member.centres)))
@@ -144,14 +144,8 @@ LINE = np.array([[0.0], [0.1], [0.2], [5.0], [9.0], [9.1], [9.2]])
 
 def clusterer_run(clusterer, n_clusters=2, drawn=None, seed=0):
     """Return a run of a clusterer on features that are not scaled."""
-    return Run(
-        kind="clusterer",
-        n_clusters=n_clusters,
-        scaling=Scaling(),
-        drawn=drawn,
-        seed=seed,
-        clusterer=clusterer,
-    )
+    settings = {"n_clusters": n_clusters, "drawn": drawn, "seed": seed, "clusterer": clusterer}
+    return Run(kind="clusterer", scaling=Scaling(), **settings)
 
 
 class ThreeAndSeven(ClusterMixin, BaseEstimator):
@@ -357,17 +351,14 @@ def test_clusters_of_different_spread_are_found():
     """A wide and a narrow cluster with the same mean are separated, unlike by k-means."""
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(size=(300, 2)) * 0.2, rng.normal(size=(300, 2)) * 5])
-    run = Run(kind="mixture", n_clusters=2, scaling=centring(X), drawn=None, seed=0)
-    labels = fit_run(X, run)[1]
+    labels = fit_run(X, run_of("mixture", 2, X))[1]
     assert (labels[:300] == labels[0]).mean() > 0.97
     assert (labels[300:] != labels[0]).mean() > 0.9
 
 
-def spectral_run(X, n_clusters, seed=0):
+def spectral_run(X, n_clusters):
     """Return member and labels of a spectral run."""
-    scaling = centring(X)
-    run = Run(kind="spectral", n_clusters=n_clusters, scaling=scaling, drawn=None, seed=seed)
-    return fit_run(X, run)
+    return fit_run(X, run_of("spectral", n_clusters, X))
 
 
 @pytest.mark.parametrize("n_axes", [2, 5])
@@ -425,11 +416,10 @@ def test_sparse_rows_are_landmarks_themselves(monkeypatch):
     assert {tuple(row) for row in member.landmarks.toarray()} <= rows
 
 
-@pytest.mark.parametrize("p", [3, 20])
-def test_few_distinct_rows_are_separated(p):
+def test_few_distinct_rows_are_separated():
     """Repeated rows give one cluster for each distinct row, in any batch and order."""
     rng = np.random.default_rng(0)
-    distinct = rng.normal(size=(4, p))
+    distinct = rng.normal(size=(4, 20))
     which = rng.integers(4, size=200)
     member, labels = spectral_run(distinct[which], 10)
     assert len(np.unique(labels)) == 4
