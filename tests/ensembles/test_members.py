@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, KMeans, MeanShift
-from sklearn.datasets import load_digits, load_iris, make_circles, make_moons
+from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsClassifier
@@ -218,10 +218,8 @@ def test_the_clusterer_is_cloned_and_set():
     """The run sets seed and K of a clone, also in a pipeline; the original is not changed."""
     pipeline = make_pipeline(StandardScaler(), KMeans(8, n_init=1, random_state=99))
     member, labels = fit_run(FLOWERS, clusterer_run(pipeline, 3, seed=5))
-    assert member.estimator[-1].get_params()["random_state"] == 5
-    assert len(np.unique(labels)) == 3
-    assert pipeline[-1].get_params()["random_state"] == 99
-    assert not hasattr(pipeline[-1], "labels_")
+    assert [one[-1].random_state for one in (member.estimator, pipeline)] == [5, 99]
+    assert len(np.unique(labels)) == 3 and not hasattr(pipeline[-1], "labels_")
 
 
 @pytest.mark.parametrize(
@@ -347,15 +345,6 @@ def test_the_origin_does_not_matter(covariance):
         np.testing.assert_array_equal(shifted.predict(make(far)), labels)
 
 
-def test_clusters_of_different_spread_are_found():
-    """A wide and a narrow cluster with the same mean are separated, unlike by k-means."""
-    rng = np.random.default_rng(0)
-    X = np.vstack([rng.normal(size=(300, 2)) * 0.2, rng.normal(size=(300, 2)) * 5])
-    labels = fit_run(X, run_of("mixture", 2, X))[1]
-    assert (labels[:300] == labels[0]).mean() > 0.97
-    assert (labels[300:] != labels[0]).mean() > 0.9
-
-
 def spectral_run(X, n_clusters):
     """Return member and labels of a spectral run."""
     return fit_run(X, run_of("spectral", n_clusters, X))
@@ -393,11 +382,9 @@ def test_links_fall_with_the_squared_distance():
     np.testing.assert_allclose(links.toarray(), expected)
 
 
-@pytest.mark.parametrize("make", [make_moons, make_circles])
-def test_curved_clusters_are_not_mixed(make):
-    """The clusters of a fine run of two moons or rings are pure, for rows and for new rows."""
-    options = {"factor": 0.4} if make is make_circles else {}
-    X, y = make(1500, noise=0.04, random_state=0, **options)
+def test_curved_clusters_are_not_mixed():
+    """The clusters of a fine run of two moons are pure, for rows and for new rows."""
+    X, y = make_moons(1500, noise=0.04, random_state=0)
     member, labels = spectral_run(X[::2], 15)
     table = np.zeros((labels.max() + 1, 2), dtype=int)
     np.add.at(table, (labels, y[::2]), 1)
