@@ -137,12 +137,12 @@ def test_gross_errors_in_a_similarity_are_ignored():
     assert error < 0.01 < np.abs(start @ start.T - G @ G.T)[clean].max()
 
 
-@pytest.mark.parametrize("u", [600, 4001])
-def test_required_bytes_are_those_of_state_and_counts(u):
+@pytest.mark.parametrize(("u", "dtype"), [(600, np.float64), (4001, np.float32)])
+def test_required_bytes_are_those_of_state_and_counts(u, dtype):
     """The estimate is the bytes of half of B, and of M as floats or counts."""
-    state = SymmetricTiles(u, np.dtype(np.float32 if u > 4000 else np.float64))
-    assert required_bytes(u) == state.numbers.nbytes + u**2
-    assert required_bytes(u, counted=False) == state.numbers.nbytes + u**2 * state.dtype.itemsize
+    state = SymmetricTiles(u, np.dtype(dtype)).numbers
+    assert required_bytes(u) == state.nbytes + u**2
+    assert required_bytes(u, counted=False) == state.nbytes + u**2 * state.itemsize
 
 
 @pytest.fixture(scope="module")
