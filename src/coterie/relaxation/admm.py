@@ -64,9 +64,9 @@ _HISTORY = ("objective", "primal_residual", "dual_residual", "mu")
 # Up to this many tuples LAPACK is faster than the Krylov method.
 _DENSE_UP_TO = 400
 # The block has this many columns beyond K, which speed up convergence.
-_EXTRA_COLUMNS = 6
+EXTRA_COLUMNS = 6
 # Products with B per step, before ARPACK is used.
-_PRODUCTS = 8
+PRODUCTS = 8
 
 _SINGLE_PRECISION_ABOVE = 4000
 # Rows of a tile: it fits in the second-level cache, so that a pass reads it from memory once.
@@ -248,7 +248,7 @@ class TiledSolver:
         self.weights = M.weights.astype(self.dtype)
         self.state = SymmetricTiles(u, self.dtype)
         self.factor = start
-        noise = np.random.default_rng(0).standard_normal((u, min(_EXTRA_COLUMNS, u - self.k)))
+        noise = np.random.default_rng(0).standard_normal((u, min(EXTRA_COLUMNS, u - self.k)))
         self.block = np.linalg.qr(np.column_stack([self.root * start, noise]))[0]
         self.product = np.zeros_like(self.block)
         size, square = self._gap_sums(np.zeros((u, 1)))
@@ -277,32 +277,31 @@ class TiledSolver:
         return float(objective), float(np.sqrt(residual))
 
     def advance(self) -> float:
-        vectors, values = self._eigenpairs()
+        # the K largest eigenpairs of S B S; if it is large, start from the last block
+        (u, q), k = self.block.shape, self.k
+        if u <= max(_DENSE_UP_TO, 3 * q):
+            vectors, values = dense_eigenpairs(self.root * self.state.dense() * self.root.T, k)
+        else:
+            tolerance = self.eigen_tolerance
+            size = float(np.linalg.norm(self.product, 2))
+            self.block, values, met = krylov_eigenpairs(
+                self.block, self.product, self._times, k, tolerance * size, PRODUCTS
+            )
+            vectors, values = self.block[:, :k], values[:k]
+            if not met:
+                start = self.block[:, 0]
+                vectors, values = lanczos_eigenpairs(self._times, u, k, start, tolerance)
+                self.block = np.linalg.qr(np.column_stack([vectors, self.block[:, k:]]))[0]
         before = self.root * self.factor
         after = vectors * np.sqrt(np.maximum(values, 0.0))
         self.factor = after / self.root
         # ‖A Aᵀ − B Bᵀ‖_F from the triangle of a QR needs no (u, u) matrix and does not cancel.
         R = np.linalg.qr(np.column_stack([after, before]))[1]
-        left, right = R[:, : self.k], R[:, self.k :]
+        left, right = R[:, :k], R[:, k:]
         return float(np.linalg.norm(left @ left.T - right @ right.T))
 
     def objective(self) -> float:
         return self._gap_sums(self.factor)[0]
-
-    def _eigenpairs(self) -> tuple[Floats, Floats]:
-        """Return the K largest eigenpairs of S B S; if it is large, start from the last block."""
-        u, q = self.block.shape
-        if u <= max(_DENSE_UP_TO, 3 * q):
-            return dense_eigenpairs(self.root * self.state.dense() * self.root.T, self.k)
-        size = float(np.linalg.norm(self.product, 2))
-        self.block, values, met = krylov_eigenpairs(
-            self.block, self.product, self._times, self.k, self.eigen_tolerance * size, _PRODUCTS
-        )
-        if met:
-            return self.block[:, : self.k], values[: self.k]
-        found = lanczos_eigenpairs(self._times, u, self.k, self.block[:, 0], self.eigen_tolerance)
-        self.block = np.linalg.qr(np.column_stack([found[0], self.block[:, self.k :]]))[0]
-        return found
 
     def _times(self, X: Floats) -> Floats:
         """Return S B S @ X."""

@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats, Ints
-from coterie.relaxation.admm import EIGEN_TOLERANCE, MAX_ITER, RHO, TOL, RobustRelaxation, minimise
+from coterie.relaxation.admm import (
+    EIGEN_TOLERANCE,
+    EXTRA_COLUMNS,
+    MAX_ITER,
+    PRODUCTS,
+    RHO,
+    TOL,
+    RobustRelaxation,
+    minimise,
+)
 from coterie.runtime.devices import readable_bytes
 
 _log = logging.getLogger(__name__)
@@ -29,9 +38,7 @@ _TILE = 64
 _TILES_PER_STRIP = 32
 _ROWS_GATHERED = 32
 _SMALLEST_DOT = 16
-_EXTRA_COLUMNS = 6
 _LARGEST_BYTE = 255
-_PRODUCTS = 8
 #: Residuals of eigenpairs below this are rounding errors of float32.
 _EIGEN_FLOOR = 3e-6
 _WARPS = 4
@@ -48,7 +55,7 @@ def required_gpu_bytes(
     """
     t = -(-n_tuples // _TILE)
     tiles = t * (t + 1) // 2
-    columns = _padded(n_clusters + _EXTRA_COLUMNS)
+    columns = _padded(n_clusters + EXTRA_COLUMNS)
     share_bytes = (1 if n_partitions <= _LARGEST_BYTE else 2) if counted else 4
     tile_bytes = _TILE * _TILE * (4 + share_bytes) + _TILE * columns * 4
     small = n_tuples * columns * 8 * 30
@@ -129,7 +136,7 @@ class GpuSolver:
         self.root = self._float64(np.sqrt(weights))[:, None]
         self.weights = self._padded_rows(self._float64(weights)[:, None], 1)
         self.factor = self._float64(start)
-        extra = min(_EXTRA_COLUMNS, self.u - self.k)
+        extra = min(EXTRA_COLUMNS, self.u - self.k)
         noise = self._float64(np.random.default_rng(0).standard_normal((self.u, extra)))
         self.block = torch.linalg.qr(torch.cat([self.root * self.factor, noise], dim=1))[0]
         self.columns = _padded(self.block.shape[1])
@@ -148,10 +155,28 @@ class GpuSolver:
         return objective, residual**0.5
 
     def advance(self) -> float:
-        torch = self.torch
-        vectors, values = self._eigenpairs()
+        torch, k, q = self.torch, self.k, self.block.shape[1]
+        # the K largest eigenpairs of S B S in the block Krylov space of the last ones, as
+        # spectral.krylov_eigenpairs finds them; the small problem is solved on the host
+        basis, image = self.block, self._gathered()
+        for n_products in range(PRODUCTS + 1):
+            gram = _on_host(basis.T @ image)  # symmetric up to rounding
+            values, rotation = np.linalg.eigh((gram + gram.T) / 2)
+            rotation = self._float64(rotation[:, : -q - 1 : -1])
+            values = self._float64(values[: -q - 1 : -1])
+            block = basis @ rotation
+            residual = image @ rotation - block * values
+            error = float(torch.linalg.norm(residual[:, :k]))
+            met = error <= self.eigen_tolerance * max(float(values[0]), 0.0)
+            if met or n_products == PRODUCTS or self.u < basis.shape[1] + q:
+                break
+            added = self._orthonormal(residual, basis)
+            self._pass(self.kernels.PRODUCT, added, 0.0, 0.0)
+            basis = torch.cat([basis, added], dim=1)
+            image = torch.cat([image, self._gathered()], dim=1)
+        self.block = block
         before = self.root * self.factor
-        after = vectors * torch.sqrt(torch.clamp(values, min=0.0))
+        after = block[:, :k] * torch.sqrt(torch.clamp(values[:k], min=0.0))
         self.factor = after / self.root
         square = (
             torch.linalg.norm(after.T @ after) ** 2
@@ -187,34 +212,6 @@ class GpuSolver:
         )  # fmt: skip
         self.n_products += 1
         return self.root * self.product[: self.u, : self.block.shape[1]]
-
-    def _times(self, block: Any) -> Any:
-        self._pass(self.kernels.PRODUCT, block, 0.0, 0.0)
-        return self._gathered()
-
-    def _eigenpairs(self) -> tuple[Any, Any]:
-        """Return the K largest eigenpairs of S B S in the block Krylov space of the last ones.
-
-        As :func:`~.spectral.krylov_eigenpairs`; the small problem is solved on the host.
-        """
-        torch, k, q = self.torch, self.k, self.block.shape[1]
-        basis, image = self.block, self._gathered()
-        for n_products in range(_PRODUCTS + 1):
-            gram = _on_host(basis.T @ image)  # symmetric up to rounding
-            values, rotation = np.linalg.eigh((gram + gram.T) / 2)
-            rotation = self._float64(rotation[:, : -q - 1 : -1])
-            values = self._float64(values[: -q - 1 : -1])
-            block = basis @ rotation
-            residual = image @ rotation - block * values
-            error = float(torch.linalg.norm(residual[:, :k]))
-            met = error <= self.eigen_tolerance * max(float(values[0]), 0.0)
-            if met or n_products == _PRODUCTS or self.u < basis.shape[1] + q:
-                break
-            added = self._orthonormal(residual, basis)
-            basis = torch.cat([basis, added], dim=1)
-            image = torch.cat([image, self._times(added)], dim=1)
-        self.block = block
-        return block[:, :k], values[:k]
 
     def _orthonormal(self, A: Any, basis: Any) -> Any:
         """Return an orthonormal basis of the part of A that is orthogonal to ``basis``.

@@ -241,14 +241,12 @@ def transfer_embedding(indicator: csr_array, weights: Floats, n_clusters: int) -
     columns = np.flatnonzero(indicator.sum(axis=0))
     if not len(rows):
         return np.zeros((len(weights), 0))
-    k, m = min(n_clusters, len(rows), len(columns)), len(columns)
-    # N (u + 1, m); the last row is that of the artificial point
-    links, weights_ = indicator[rows][:, columns], weights[rows]
-    strength = links.sum(axis=1)
-    links = vstack([links, csr_array(np.ones((1, m)))], format="csr")
-    w = np.append(weights_, _EXTRA_LINKS * (weights_ @ strength) / m)
-    d, e = np.append(strength, m), links.T @ w
-    N = diags_array(np.sqrt(w / d)) @ links @ diags_array(e**-0.5)
+    B, w, m = indicator[rows][:, columns], weights[rows], len(columns)
+    d, k = B.sum(axis=1), min(n_clusters, len(rows), m)
+    # the last row is that of the artificial point
+    B = vstack([B, csr_array(np.ones((1, m)))], format="csr")
+    w, d = np.append(w, _EXTRA_LINKS * (w @ d) / m), np.append(d, m)
+    N = diags_array(np.sqrt(w / d)) @ B @ diags_array((B.T @ w) ** -0.5)
     if N.shape[1] <= N.shape[0]:
         U, _ = _leading_eigenpairs(N.T.tocsr(), k)
     else:
