@@ -47,7 +47,7 @@ def test_make_partitions_gives_the_labels_of_the_ensemble():
 
 
 def test_labels_do_not_depend_on_the_number_of_jobs():
-    """One job, two jobs and another backend agree to the last bit, also on new rows."""
+    """One job, two jobs and another backend agree to the last bit, even on new rows."""
     # Enough rows for k-means to use several threads if it were allowed to.
     X, _ = make_blobs(1000, 3, centers=5, cluster_std=3, random_state=0)
     new = X + 0.1

@@ -215,7 +215,7 @@ def test_noise_of_a_clusterer_that_predicts_stays_missing():
 
 
 def test_the_clusterer_is_cloned_and_set():
-    """The run sets seed and K of a clone, also in a pipeline; the original is not changed."""
+    """The run sets seed and K of a clone, even in a pipeline; the original is not changed."""
     pipeline = make_pipeline(StandardScaler(), KMeans(8, n_init=1, random_state=99))
     member, labels = fit_run(FLOWERS, clusterer_run(pipeline, 3, seed=5))
     assert [one[-1].random_state for one in (member.estimator, pipeline)] == [5, 99]
@@ -290,7 +290,7 @@ DIGITS = load_digits().data[:400]
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("covariance", ["full", "diag"])
 def test_labels_are_those_of_scikit_learns_mixture(covariance):
-    """Predict equals GaussianMixture.predict on the principal coordinates, also of new rows."""
+    """Predict equals GaussianMixture.predict on the principal coordinates, even of new rows."""
     Z = DIGITS - DIGITS.mean(axis=0)
     fitted, new = Z[::2], Z[1::2]
     axes = principal_axes(fitted, 0)

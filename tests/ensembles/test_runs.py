@@ -281,7 +281,7 @@ def test_many_rows_have_mini_batches():
 
 @pytest.mark.parametrize(("K", "dtype"), [(100, np.int8), (140, np.int16)])
 def test_labels_have_the_smallest_type(K, dtype):
-    """128 clusters fit in one byte; more labels need two, also beside smaller runs."""
+    """128 clusters fit in one byte; more labels need two, even next to smaller runs."""
     X = np.arange(150.0)[:, None]
     found = fit_ensemble(X, [K], 4, ensemble=["kmeans", "spectral"], random_state=0)
     assert found.labels.dtype == found.predict(X).dtype == dtype

@@ -63,7 +63,7 @@ def test_few_points_have_the_best_exemplars(n_clusters):
 @settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_improving_never_raises_the_loss(seed):
-    """From any exemplars, also of equal points, the number of clusters stays the same."""
+    """From any exemplars, even of equal points, the number of clusters stays the same."""
     rng = np.random.default_rng(seed)
     S = summed_similarity([rng.integers(0, 4, (20, 2)).astype(float)])
     first = rng.choice(20, 4, replace=False)
