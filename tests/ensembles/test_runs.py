@@ -35,14 +35,15 @@ from coterie.inspection.scores import clustering_accuracy
 SCALINGS = [Scaling(shift=np.zeros(10) + shift) for shift in (0.0, 1.0, 2.0)]
 
 
-def planned_runs(ensemble, n_runs, n_rows=400, n_clusters=3, **shares):
+def planned_runs(ensemble, n_runs, n_rows=400, n_clusters=3, subsample=None, subspace=None, **odds):
     """Return the runs of an ensemble of 10 features."""
     plan = Plan(
         n_rows=n_rows,
         n_features=10,
         sizes=check_sizes(n_clusters, n_rows),
-        kinds=check_ensemble(ensemble),
-        **shares,
+        kinds=check_ensemble(ensemble, subsample, subspace),
+        same_samples=subsample is not None,
+        **odds,
     )
     plan.check_draws(n_runs)
     return list(plan.runs(SCALINGS, np.random.SeedSequence(0).spawn(n_runs)))
@@ -180,8 +181,7 @@ def test_what_is_no_clusterer_is_refused(entry):
 )
 def test_shortcuts_count_the_rows_that_are_drawn(name, n_rows, subsample, shortcuts):
     """A sample that is fitted completely is no shortcut."""
-    kinds = check_ensemble(name)
-    plan = Plan(n_rows=n_rows, n_features=2, sizes=(3,), kinds=kinds, subsample=subsample)
+    plan = Plan(n_rows=n_rows, n_features=2, sizes=(3,), kinds=check_ensemble(name, subsample))
     assert len(plan.shortcuts()) == len(shortcuts)
     for found, expected in zip(plan.shortcuts(), shortcuts, strict=True):
         assert found.startswith(expected)

@@ -232,16 +232,12 @@ def fit_ensemble(
     if weights is not None and used is not None:
         X, weights = X[used], weights[used]
         row_odds = None if row_odds is None else row_odds[used]
-    for name, share in (("subsample", subsample), ("subspace", subspace)):
-        if share is not None:
-            check_number(name, share, 0.0, most=1.0)
     plan = Plan(
         n_rows=X.shape[0],
         n_features=X.shape[1],
         sizes=check_sizes(n_clusters, X.shape[0]),
-        kinds=check_ensemble(ensemble),
-        subsample=subsample,
-        subspace=subspace,
+        kinds=check_ensemble(ensemble, subsample, subspace),
+        same_samples=subsample is not None,
         row_odds=row_odds,
         column_odds=check_odds("subspace_weight", subspace_weight, X.shape[1], "column"),
     )
@@ -254,7 +250,7 @@ def fit_ensemble(
         scalings.append(centring(X))
         if any(kind.scalings for kind in plan.kinds):
             scalings += standard_and_min_max(X)
-    methods = {kind.method for kind in plan.kinds if plan.subspace is None}
+    methods = {kind.method for kind in plan.kinds if kind.subspace is None}
     has_mixtures = bool(methods & {"mixture", "diagonal mixture"})
     shares_graph = "spectral" in methods and X.shape[0] > MOST_FITTED["spectral"]
     if has_mixtures or shares_graph:

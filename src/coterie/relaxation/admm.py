@@ -321,7 +321,7 @@ class TiledSolver:
                 total += tile.copies * sums
             return total
 
-        size, square = sum(map_in_threads(work, self.state.shares))
+        size, square = sum(map_in_threads(work, self.state.shares), np.zeros(2))
         return float(size), float(square)
 
 
@@ -376,8 +376,7 @@ class SymmetricTiles:
                 tile.add_product(X, partial)
             return partial
 
-        total: Floats = sum(map_in_threads(multiply, self.shares))
-        return total
+        return sum(map_in_threads(multiply, self.shares), np.zeros(X.shape))
 
     def dense(self) -> AnyArray:
         A = np.empty((self.n, self.n), dtype=self.dtype)
