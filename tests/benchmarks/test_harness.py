@@ -8,13 +8,11 @@ import warnings
 from functools import partial
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from benchmarks import accuracy, noise
 from benchmarks.__main__ import main
 from benchmarks.accuracy import Cell, run_cell, summarise
-from benchmarks.environment import describe_environment, environment_line
 from benchmarks.harness import Context, KeptTrials, in_parallel, run_benchmark, settings_of
 from benchmarks.noise import NoiseCell
 from benchmarks.results import Result, Table
@@ -93,15 +91,6 @@ def test_a_result_holds_finite_figures_only():
     assert "| x\\|y | **1** |" in Result("r", [table], {}).markdown()
     with pytest.raises(ValueError, match="JSON"):
         Result("r", [], {"figure": float("nan")}).json_text()
-
-
-def test_the_environment_is_described_in_one_line():
-    """Versions are those imported; the line names processor, threads and every version."""
-    described = describe_environment()
-    assert described["versions"]["numpy"] == np.__version__
-    line = environment_line(described)
-    assert "\n" not in line and f"{described['cpu']}, {described['threads']} threads" in line
-    assert all(f"{name} {number}" in line for name, number in described["versions"].items())
 
 
 def fake_cell(*methods, clock=None):

@@ -17,7 +17,7 @@ from benchmarks.program_runs import failure_text, run_program
 from coterie.errors import CoterieError
 
 #: Holds a pipe open, and writes to it only if nobody ends this process.
-HOLD = "import os, sys, time; pipe = open(sys.argv[1], 'w'); {}time.sleep(60); pipe.write('alive')"
+HOLD = "import sys, time; pipe = open(sys.argv[1], 'w'); time.sleep(60); pipe.write('alive')"
 
 
 @pytest.fixture(autouse=True)
@@ -90,17 +90,6 @@ def python(code):
     return [sys.executable, "-S", "-c", code]
 
 
-@pytest.fixture
-def pipe(tmp_path):
-    """A named pipe, and a function that returns what came once no process holds it open."""
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    os.set_blocking(reading, True)
-    yield str(path), lambda: os.read(reading, 9)
-    os.close(reading)
-
-
 def test_streams_status_and_variables_of_a_program(tmp_path):
     """Output, exit status, a signal and environment variables; no path in a failure."""
     code = f"import os, sys; print('é', os.environ['COLOUR']); sys.exit('error: {tmp_path}/x: no')"
@@ -112,27 +101,16 @@ def test_streams_status_and_variables_of_a_program(tmp_path):
     assert failure_text(killed, tmp_path) == "exit status -9"
 
 
-def test_a_program_ends_with_its_children_when_the_time_is_up(pipe):
-    """Neither the program nor its child continues."""
-    path, rest = pipe
-    child = [sys.executable, "-c", HOLD.format(""), path]
+def test_a_program_ends_with_its_children_when_the_time_is_up(tmp_path):
+    """Neither the program nor its child continues: nobody holds the pipe open."""
+    os.mkfifo(path := str(tmp_path / "pipe"))
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reading, True)
+    child = [*python(HOLD), path]
     run = run_program(python(f"import subprocess; subprocess.run({child!r})"), 0.5)
     assert (run.in_time, run.status) == (False, -signal.SIGKILL)
-    assert rest() == b""
-
-
-def test_an_interrupt_ends_the_program(pipe):
-    """An interrupt while the program runs leaves no process behind."""
-    path, rest = pipe
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run_program(
-                [*python(HOLD.format(f"os.kill({os.getpid()}, {signal.SIGALRM:d}); ")), path], 60
-            )
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert rest() == b""
+    assert os.read(reading, 9) == b""
+    os.close(reading)
 
 
 def test_bytes_of_sockets_are_counted():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from scipy.stats import CensoredData, ecdf
 from sklearn.linear_model import LinearRegression
 
@@ -19,15 +18,12 @@ from benchmarks.ads_real.order_forecasts import (
     Candidate,
     History,
     forecasts,
-    weekday_evidence,
 )
 
 P = 8
 auctions = st.lists(
     st.tuples(st.integers(0, P - 1), st.integers(1, P - 1)), min_size=1, max_size=40
 )
-amounts = arrays(np.float64, st.tuples(st.integers(1, 4), st.just(17)), elements=st.integers(0, 9))
-WEEKDAYS = np.arange(22) % 7
 labelled = st.lists(st.tuples(st.integers(0, 3), st.floats(-5, 5)), min_size=3, max_size=20)
 
 
@@ -77,19 +73,6 @@ def log(tmp_path_factory):
     lines = [",".join(map(str, row)) for row in (COLUMNS, *weekly_rows())]
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     return publisher.read_orders(path)
-
-
-@settings(deadline=None, max_examples=50)
-@given(amounts)
-def test_weekday_factors_are_ratios_of_means(table):
-    """x / y is the mean on that weekday over the mean of all days, and y the number of days."""
-    weekday = WEEKDAYS[:17]
-    x, y = weekday_evidence(table, weekday)
-    for a, values in enumerate(table):
-        for w in range(7):
-            mean, days = values[weekday == w].mean(), (weekday == w).sum()
-            assert y[a, w] == (days if values.any() else 0)
-            assert x[a, w] * values.mean() == pytest.approx(y[a, w] * mean)
 
 
 def test_an_exact_week_is_forecast_exactly():

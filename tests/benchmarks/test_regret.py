@@ -1,8 +1,5 @@
 """Regret of consensus functions: figures, kept draws, methods that refuse, missing data."""
 
-from __future__ import annotations
-
-import json
 from functools import partial
 
 import numpy as np
@@ -42,7 +39,7 @@ CELLS = (
 @pytest.fixture
 def fitted(monkeypatch):
     """Replace suite and methods; return a list that receives (method, seed) of every fit."""
-    calls: list[tuple[str, int]] = []
+    calls = []
 
     class Column:
         def __init__(self, key, seed):
@@ -83,14 +80,6 @@ def test_figures_are_those_of_the_draws(fitted):
             own = [cell[key]["regret"] for cell in cells]
             assert one["mean"] == pytest.approx(np.mean(own))
             assert one["worst"] == max(own)
-            assert one["mean_of_families"] == pytest.approx(
-                np.mean([part["mean"] for part in one["families"].values()])
-            )
-    assert [t.title.partition(" (")[0] for t in result.tables][:2] == [
-        "Regret, report half",
-        "Regret, develop half",
-    ]
-    assert all(len(row) == len(t.headings) for t in result.tables for row in t.rows)
+            families = [part["mean"] for part in one["families"].values()]
+            assert one["mean_of_families"] == pytest.approx(np.mean(families))
     assert len(result.notes) == 1 and "EAC" in result.notes[0]
-    assert json.loads(result.json_text())["draws"] == 2
-    assert result.plots[""]().axes

@@ -193,20 +193,12 @@ def test_contenders_of_speed_reach_the_same_answer():
 
 
 @pytest.mark.filterwarnings("ignore:.*stopped after:UserWarning")
-def test_the_ratio_of_a_step_is_positive():
-    """The best run gives the steps, the least times give the unavoidable work."""
+def test_steps_first_use_and_kills():
+    """A step takes time, a first consensus two of them; a killed command leaves no part."""
     (size,) = check_result(relaxation.run(Context(quick=True), steps=4))["sizes"]
     assert (size["n_tuples"], size["n_runs"], size["n_steps"]) == (150, 2, 4)
     assert np.isfinite(size["ratio"]) and size["ratio"] > 0
-
-
-def test_a_first_consensus_is_found():
-    """Both steps run in this environment."""
     assert len(check_result(first_use.run(Context(), repeats=1))["trials"]) == 2
-
-
-def test_a_killed_command_leaves_its_output_absent_or_whole():
-    """After each kill the command succeeds when it is run again."""
     (found,) = check_result(kills.run(Context(), times=2, only="consensus to NPY"))["commands"]
     assert found["faults"] == [] and sum(found["states"].values()) == 2
 

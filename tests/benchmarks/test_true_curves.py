@@ -1,17 +1,11 @@
 """True win rates and price levels agree with the simulated auctions."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads.logs.simulation.simulated_logs import auction_batches
-from coterie.ads.logs.simulation.simulated_traits import (
-    PRICE_BY_WEEKDAY,
-    MarketSettings,
-    draw_traits,
-)
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits
 
 # few advertisers with many bids; the last day has all changes of prices
 LARGE = MarketSettings(
@@ -43,19 +37,3 @@ def test_win_rates_are_the_shares_of_a_simulation(day):
         assert (np.abs(shares - rates) <= 4 * np.sqrt(rates * (1 - rates) / own.sum())).all()
         rates = true_win_rates(LARGE, traits, shift, bid[own] + 500)[a]
         assert abs((won[own] - rates).sum()) <= 4 * np.sqrt((rates * (1 - rates)).sum())
-
-
-def test_day_shifts_are_weekday_drift_and_rise():
-    """The settings add their terms to the same drift; the rise is on the last four days."""
-    plain = MarketSettings(advertisers=40, days=9, weekday_effect=0)
-    traits = draw_traits(plain)
-    drift = day_shifts(plain, traits)
-    full = day_shifts(dataclasses.replace(plain, weekday_effect=2, price_rise=-0.5), traits)
-    weekday = 2 * np.log(PRICE_BY_WEEKDAY)[np.arange(9) % 7]
-    rise = np.repeat([0, -0.5], [5, 4])
-    # another number of auctions uses another part of the day's stream
-    equal = weekday == 0
-    np.testing.assert_allclose((full - drift)[equal], np.tile(rise[equal, None], 40), atol=1e-12)
-    assert np.abs(full - (weekday + rise)[:, None]).max() <= 5 * 0.02
-    assert np.abs(drift).max() <= 5 * 0.02
-    assert 0.015 <= drift.std() <= 0.025

@@ -117,21 +117,6 @@ def test_workers_make_the_same_partitions(client):
     assert os.getpid() not in client.run(os.getpid).values()
 
 
-def test_features_are_sent_once(client, monkeypatch):
-    """X is sent to the cluster once for all runs."""
-    sent = []
-    send = client.scatter
-
-    def counted(data, *args, **kwargs):
-        sent.extend(item for item in (data if isinstance(data, list) else [data]) if item is X)
-        return send(data, *args, **kwargs)
-
-    monkeypatch.setattr(client, "scatter", counted)
-    with joblib.parallel_config(backend="dask", client=client):
-        make_partitions(X, 2, n_partitions=12, random_state=0)
-    assert len(sent) == 1
-
-
 def test_a_worker_may_die(cluster, client, expected, tmp_path):
     """The runs of a killed worker are repeated on another, with the same labels."""
     processes, flag = client.run(os.getpid), tmp_path / "go on"

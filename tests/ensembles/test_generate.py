@@ -39,18 +39,15 @@ def assert_consecutive(P: np.ndarray) -> None:
 
 def test_make_partitions_gives_the_labels_of_the_ensemble():
     """Both functions have the same parameters and labels."""
-    assert (
-        inspect.signature(make_partitions).parameters == inspect.signature(fit_ensemble).parameters
-    )
-    settings_ = {"ensemble": ALL_KINDS, "subsample": 0.6, "subspace": 0.3, "random_state": 4}
-    np.testing.assert_array_equal(
-        make_partitions(IRIS, [2, 3], 10, **settings_),
-        fit_ensemble(IRIS, [2, 3], 10, **settings_).labels,
-    )
+    ours, theirs = map(inspect.signature, (make_partitions, fit_ensemble))
+    assert ours.parameters == theirs.parameters
+    found = make_partitions(IRIS, [2, 3], 8, subsample=0.6, subspace=0.3, random_state=4)
+    ensemble = fit_ensemble(IRIS, [2, 3], 8, subsample=0.6, subspace=0.3, random_state=4)
+    assert_array_equal(found, ensemble.labels)
 
 
 def test_labels_do_not_depend_on_the_number_of_jobs():
-    """One job, two jobs and another backend agree to the last bit, also on new rows."""
+    """One job, two jobs and another backend agree to the last bit, even on new rows."""
     # Enough rows for k-means to use several threads if it were allowed to.
     X, _ = make_blobs(1000, 3, centers=5, cluster_std=3, random_state=0)
     new = X + 0.1
@@ -69,13 +66,9 @@ def test_backends_that_cannot_stream_still_work():
     class Whole(ThreadingBackend):
         supports_return_generator = False
 
-    joblib.register_parallel_backend("whole", Whole)
-    try:
-        with joblib.parallel_config(backend="whole", n_jobs=2):
-            P = make_partitions(IRIS, 3, 4, random_state=0)
-    finally:
-        del joblib.parallel.BACKENDS["whole"]
-    np.testing.assert_array_equal(P, make_partitions(IRIS, 3, 4, random_state=0))
+    with joblib.parallel_config(backend=Whole(), n_jobs=2):
+        P = make_partitions(IRIS, 3, 4, random_state=0)
+    assert_array_equal(P, make_partitions(IRIS, 3, 4, random_state=0))
 
 
 def test_a_longer_ensemble_begins_like_a_shorter_one():
@@ -213,9 +206,6 @@ class Interrupted(ClusterMixin, BaseEstimator):
 class FirstFails(ClusterMixin, BaseEstimator):
     """A clusterer whose first run fails once the second, which is slow, has started."""
 
-    turns = itertools.count()
-    started, ended = threading.Event(), threading.Event()
-
     def fit(self, X, y=None):  # noqa: ARG002  scikit-learn's signature and meaning
         if next(self.turns) == 0:
             self.started.wait(60)
@@ -227,25 +217,20 @@ class FirstFails(ClusterMixin, BaseEstimator):
         return self
 
 
-def test_a_failure_waits_for_running_threads():
-    """The error of one thread is raised after the other has ended, and all is restored."""
+@pytest.mark.parametrize("verbose", [False, True])
+def test_failures_and_interrupts_are_raised_and_all_is_restored(verbose):
+    """The error of one thread is raised after the other has ended; Ctrl-C ends the ensemble."""
     filters, pools = list(warnings.filters), threadpool_info()
+    with pytest.raises(KeyboardInterrupt):
+        make_partitions(IRIS, 3, 4, ensemble=Interrupted(), verbose=verbose)
+    FirstFails.turns = itertools.count()
+    FirstFails.started, FirstFails.ended = threading.Event(), threading.Event()
     with (
         joblib.parallel_config(backend="threading", n_jobs=2),
         pytest.raises(InvalidParameterError, match="the first run fails"),
     ):
-        make_partitions(IRIS, 3, 2, ensemble=FirstFails())
+        make_partitions(IRIS, 3, 2, ensemble=FirstFails(), verbose=verbose)
     assert FirstFails.ended.is_set()
-    assert warnings.filters == filters
-    assert threadpool_info() == pools
-
-
-@pytest.mark.parametrize("verbose", [False, True])
-def test_interrupts_are_raised(verbose):
-    """Ctrl-C ends the ensemble and restores pools and filters."""
-    filters, pools = list(warnings.filters), threadpool_info()
-    with pytest.raises(KeyboardInterrupt):
-        make_partitions(IRIS, 3, 4, ensemble=Interrupted(), verbose=verbose)
     assert warnings.filters == filters
     assert threadpool_info() == pools
 
@@ -293,10 +278,12 @@ def test_bad_features_are_refused(X, message):
 def test_new_rows_are_checked():
     """New rows with other columns or missing values are refused."""
     ensemble = fit_ensemble(IRIS, 3, 2, random_state=0)
-    with pytest.raises(InvalidParameterError, match=r"X_new has 3 columns.*fitted on 4"):
-        ensemble.predict(IRIS[:, :3])
-    with pytest.raises(InvalidParameterError, match="X_new has NaN at row 0, column 2"):
-        ensemble.predict([[1.0, 1.0, np.nan, 1.0]])
+    for X, message in (
+        (IRIS[:, :3], r"X_new has 3 columns.*fitted on 4"),
+        ([[1.0, 1.0, np.nan, 1.0]], "X_new has NaN at row 0, column 2"),
+    ):
+        with pytest.raises(InvalidParameterError, match=message):
+            ensemble.predict(X)
 
 
 @pytest.mark.parametrize(
@@ -350,9 +337,9 @@ def test_without_noise_copies_are_exact():
     assert adjusted_rand_index(P[:, 4], P[:, 5]) == 1.0
 
 
-@pytest.mark.parametrize("noise", [0.1, 0.5])
-def test_noise_redraws_its_share(noise):
+def test_noise_redraws_its_share():
     """A share noise·(1 − 1/K) of the labels changes, in good and in correlated wrong columns."""
+    noise = 0.5
     P, y = planted_partitions(SIZES, 3, 2, noise, random_state=2)
     kept = 1 - noise * (1 - 1 / len(SIZES))
     assert_allclose(clustering_accuracy(y, P[:, 0]), kept, atol=0.015)

@@ -35,22 +35,6 @@ def test_whole_row_weights_are_kept_and_others_have_mean_one(weights, unit):
     np.testing.assert_allclose(scaled / scaled[0], (counts + 0.5) / (counts[0] + 0.5))
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1.0, 2.0], r"sample_weight has shape \(2,\).*each of the 3 rows"),
-        ([1.0, -1.0, 1.0], r"sample_weight\[1\] is -1.0"),
-        ([1.0, np.nan, 1.0], r"sample_weight\[1\] is nan"),
-        ([0, 0, 0], "sample_weight is all zero"),
-        (["a", "b", "c"], "sample_weight: give one number for each row"),
-    ],
-)
-def test_invalid_row_weights_are_refused(weights, message):
-    """Row weights of wrong number, sign or type are refused with the reason."""
-    with pytest.raises(InvalidParameterError, match=message):
-        check_row_weights(weights, 3)
-
-
 def test_negligible_row_weights_become_zero_with_a_warning():
     """Weights below 1e-12 of the largest one are dropped, and the warning counts them."""
     with pytest.warns(LabelWarning, match="1 rows have less than 1e-12"):
@@ -59,17 +43,18 @@ def test_negligible_row_weights_become_zero_with_a_warning():
 
 
 @pytest.mark.parametrize(
-    ("odds", "message"),
+    ("weights", "message"),
     [
-        ([1.0, 2.0], r"shape \(2,\); give one number for each of the 3 rows"),
-        ([1.0, np.inf, 1.0], r"w\[1\] is inf; give finite positive"),
-        ([1.0, 1.0, 0.0], r"w\[2\] is 0.0; give finite positive"),
-        (["a", 1, 2], "give one number for each row"),
+        ([1.0, 2.0], r"sample_weight has shape \(2,\); give one number for each of the 3 rows"),
+        ([1.0, -1.0, 1.0], r"sample_weight\[1\] is -1.0"),
+        ([1.0, np.nan, 1.0], r"sample_weight\[1\] is nan"),
+        ([0, 0, 0], "sample_weight is all zero"),
+        (["a", 1, 2], "sample_weight: give one number for each row"),
     ],
 )
-def test_unusable_odds_are_refused(odds, message):
-    """The message names the place."""
+def test_unusable_weights_are_refused(weights, message):
+    """The message names the place and the reason; 0 is refused only where it has no meaning."""
     with pytest.raises(InvalidParameterError, match=message):
-        check_odds("w", odds, 3, "row", positive=True)
-    with pytest.raises(InvalidParameterError, match="is all zero"):
-        check_odds("w", [0, 0], 2, "column")
+        check_row_weights(weights, 3)
+    with pytest.raises(InvalidParameterError, match=r"w\[1\] is 0.0; give finite positive"):
+        check_odds("w", [1, 0], 2, "column", positive=True)

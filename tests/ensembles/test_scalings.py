@@ -56,7 +56,7 @@ def test_scalings_are_scikit_learns_scalers():
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9])
 def test_constant_columns_become_zero(value):
-    """A constant column of any value is 0 in every scaling, also for new rows."""
+    """A constant column of any value is 0 in every scaling, even for new rows."""
     X = np.column_stack([np.arange(1000.0), np.full(1000, value)])
     for scaling in standard_and_min_max(X):
         assert np.all(scaling.transform(X)[:, 1] == 0)

@@ -14,15 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 import coterie as ct
 from coterie.errors import InvalidParameterError
 from coterie.multiview import MultiViewAffinityPropagation
-from coterie.multiview import affinity_propagation as module
 from coterie.multiview.affinity_propagation import improved_exemplars, summed_similarity
 
-
-@pytest.fixture(scope="module")
-def blobs():
-    """Three groups of 30, 20 and 15 in two views of two columns each."""
-    X, y = make_blobs([30, 20, 15], centers=6 * np.eye(3, 4), cluster_std=0.8, random_state=0)
-    return [X[:, :2], X[:, 2:]], y
+#: Three groups of 30, 20 and 15.
+BLOBS = make_blobs([30, 20, 15], centers=6 * np.eye(3, 4), cluster_std=0.8, random_state=0)[0]
 
 
 @settings(max_examples=20)
@@ -37,9 +32,9 @@ def test_the_similarity_is_the_formula(seed, n):
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_each_point_is_with_its_most_similar_exemplar(blobs):
+def test_each_point_is_with_its_most_similar_exemplar():
     """Labels are those of the nearest exemplar; exemplars are medoids; the loss is their sum."""
-    views, _ = blobs
+    views = [BLOBS[:, :2], BLOBS[:, 2:]]
     est = MultiViewAffinityPropagation(5, random_state=0, standardize=False).fit(views)
     assert est.preference_ == est.history_["preference"][-1] < 0
     assert est.history_["n_clusters"][-1] == 5
@@ -68,7 +63,7 @@ def test_few_points_have_the_best_exemplars(n_clusters):
 @settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_improving_never_raises_the_loss(seed):
-    """From any exemplars, also of equal points, the number of clusters stays the same."""
+    """From any exemplars, even of equal points, the number of clusters stays the same."""
     rng = np.random.default_rng(seed)
     S = summed_similarity([rng.integers(0, 4, (20, 2)).astype(float)])
     first = rng.choice(20, 4, replace=False)
@@ -80,25 +75,30 @@ def test_improving_never_raises_the_loss(seed):
     assert (labels[exemplars] == np.arange(4)).all()
 
 
-def test_a_number_that_cannot_be_reached_is_reported():
-    """Four equidistant points never have two exemplars: the nearest number is selected."""
-    X = np.eye(4)
-    with pytest.warns(
-        ConvergenceWarning, match="gave n_clusters=2 exemplars, the nearest number is 4"
-    ):
-        est = MultiViewAffinityPropagation(2, standardize=False, random_state=0).fit([X])
-    assert est.n_clusters_ == len(est.exemplars_) == 4
-    assert len(est.history_["n_clusters"]) == 20
+#: Points, number of clusters and of rounds, how many there are, and the warning.
+POOR_ENDS = [
+    # four equidistant points never have two exemplars
+    (np.eye(4), 2, 1000, 4, "gave n_clusters=2 exemplars, the nearest number is 4"),
+    (np.repeat([[0.0], [1.0], [1.2]], [30, 3, 3], axis=0), 5, 9, 3, "only 3 points are distinct"),
+    (np.ones((4, 1)), 2, 9, 1, "only 1 points are distinct"),
+    (BLOBS, 3, 1, None, "not converge in 1 rounds; raise max_iter"),
+]
 
 
-def test_too_few_rounds_are_reported(blobs, monkeypatch):
-    """Exemplars that have not converged give a warning; no exemplars give an error."""
-    with pytest.warns(ConvergenceWarning, match="not converge in 1 rounds; raise max_iter"):
-        MultiViewAffinityPropagation(3, standardize=True, max_iter=1, random_state=0).fit(blobs[0])
-    none = ([], np.full(65, -1), 9)
-    monkeypatch.setattr(module, "affinity_propagation", lambda *_, **__: none)
+@pytest.mark.parametrize(("X", "n_clusters", "max_iter", "found", "message"), POOR_ENDS)
+def test_poor_ends_are_reported(X, n_clusters, max_iter, found, message):
+    """If K cannot be reached, the nearest number is selected; too few rounds are reported."""
+    options = {"max_iter": max_iter, "standardize": True, "random_state": 0}
+    est = MultiViewAffinityPropagation(n_clusters, **options)
+    with pytest.warns(ConvergenceWarning, match=message):
+        est.fit([X])
+    assert found is None or est.n_clusters_ == len(est.exemplars_) == found
+
+
+def test_no_exemplars_are_an_error():
+    """The message says what to raise."""
     with pytest.raises(InvalidParameterError, match="max_iter=9: no point became an exemplar"):
-        MultiViewAffinityPropagation(3, max_iter=9, random_state=0).fit(blobs[0])
+        MultiViewAffinityPropagation(3, max_iter=9, random_state=0).fit([BLOBS])
 
 
 @settings(max_examples=10)
@@ -116,17 +116,6 @@ def test_equal_points_are_one_weighted_point(seed):
     Z = np.repeat(X, copies, axis=0)
     S = summed_similarity([(Z - Z.mean(axis=0)) / Z.std(axis=0)])
     assert est.loss_ == pytest.approx(-S[:, est.exemplars_].max(axis=1).sum())
-
-
-def test_more_clusters_than_distinct_points_are_reported():
-    """There are as many clusters as distinct points, with a warning."""
-    X = np.repeat([[0.0], [1.0], [1.2]], [30, 3, 3], axis=0)
-    two = MultiViewAffinityPropagation(2, random_state=0).fit([X])
-    assert np.bincount(two.labels_).tolist() == [30, 6]
-    with pytest.warns(ConvergenceWarning, match="only 3 points are distinct"):
-        assert MultiViewAffinityPropagation(5).fit([X]).n_clusters_ == 3
-    with pytest.warns(ConvergenceWarning, match="only 1 points are distinct"):
-        assert MultiViewAffinityPropagation(2).fit([np.ones((4, 1))]).n_clusters_ == 1
 
 
 @pytest.mark.parametrize("n", [1, 6])

@@ -10,10 +10,7 @@ from scipy.spatial.distance import cdist
 import coterie as ct
 from coterie.errors import InvalidParameterError
 from coterie.multiview import ConcatenatedSpectral, SpectralView
-from coterie.multiview.spectral_views import (
-    self_tuning_affinity,
-    squared_distances,
-)
+from coterie.multiview.spectral_views import self_tuning_affinity, squared_distances
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +38,6 @@ def test_views_together_show_what_no_single_view_shows(rings):
     two = {"x": views["x"], "y": views["y"]}
     both = ConcatenatedSpectral(2, random_state=0).fit(two)
     assert ct.clustering_accuracy(y, both.labels_) == 1.0
-    assert both.view_names_ == ["x", "y"] and both.n_clusters_ == 2
-    assert both.labels_.dtype == np.int32 and np.bincount(both.labels_).tolist() == [80, 60]
     assert ct.clustering_accuracy(y, SpectralView(2, random_state=0).fit(two).labels_) < 0.9
 
 

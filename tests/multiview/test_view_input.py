@@ -1,8 +1,5 @@
 """Reading, checking and scaling views."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -72,13 +69,3 @@ def test_views_at_prediction_must_be_the_fitted_ones():
         check_same_views({"b": X, "a": X}, ["a", "b"], {"a": 3, "b": 3})
     with pytest.raises(InvalidParameterError, match="a has 3 columns, but 2 in the fit"):
         check_same_views({"a": X}, ["a"], {"a": 2})
-
-
-def test_importing_the_package_imports_no_method():
-    """Public names are imported when first used."""
-    code = (
-        "import sys, coterie.multiview as m; "
-        "assert not [x for x in sys.modules if x.startswith('coterie.multiview.')]; "
-        "assert 'numpy' not in sys.modules; assert 'MultiViewKMeans' in dir(m)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

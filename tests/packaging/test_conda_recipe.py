@@ -13,36 +13,25 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: the recipe w
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def recipe():
-    """The recipe."""
-    return yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text("utf-8"))
-
-
-@pytest.fixture(scope="module")
-def pyproject():
-    """The settings of the package."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-
-
 def needed(requirements):
     """Return the bound of each name."""
     pairs = (re.fullmatch(r"([\w-]+)\s*(.*)", text) for text in requirements)
     return {pair[1]: pair[2] for pair in pairs if pair}
 
 
-def test_requirements_are_those_of_the_package(recipe, pyproject):
-    """Names and bounds are equal; conda-forge chooses the versions of Python to build for."""
+def test_the_recipe_agrees_with_the_package():
+    """Requirements, version, summary, licence, address and program are the same.
+
+    conda-forge chooses the versions of Python to build for.
+    """
+    recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text("utf-8"))
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    project = pyproject["project"]
     run = needed(recipe["requirements"]["run"])
     assert run.pop("python") == ""
-    assert run == needed(pyproject["project"]["dependencies"])
+    assert run == needed(project["dependencies"])
     host = needed(recipe["requirements"]["host"])
     assert needed(pyproject["build-system"]["requires"]).items() <= host.items()
-
-
-def test_names_are_those_of_the_package(recipe, pyproject):
-    """Version, summary, licence, address and program are the same."""
-    project = pyproject["project"]
     assert recipe["context"]["version"] == coterie.__version__
     assert recipe["about"]["summary"] == project["description"]
     assert recipe["about"]["license"] == project["license"]

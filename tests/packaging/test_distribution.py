@@ -34,13 +34,6 @@ def wheel(tmp_path_factory):
         yield opened
 
 
-@pytest.fixture(scope="module")
-def metadata(wheel):
-    """The metadata of the wheel."""
-    name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-    return email.message_from_bytes(wheel.read(name))
-
-
 def test_the_wheel_is_the_package(wheel):
     """It has every file of the package and nothing else; type checkers find their marker."""
     tracked = subprocess.run(
@@ -57,13 +50,11 @@ def test_the_wheel_is_the_package(wheel):
             assert any(name.startswith(f"{kernels}.cpython") for name in packed)
 
 
-def test_the_version_is_that_of_the_source(metadata):
-    """There is one place for it."""
+def test_version_and_addresses_are_those_of_the_project(wheel):
+    """The version is that of the source; package indexes know the labels of the addresses."""
+    name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = email.message_from_bytes(wheel.read(name))
     assert metadata["Version"] == coterie.__version__
-
-
-def test_addresses_are_those_of_the_project(metadata):
-    """The labels are those that package indexes know."""
     urls = dict(entry.split(", ", 1) for entry in metadata.get_all("Project-URL", []))
     assert set(urls) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
     assert all(url.startswith(urls["Homepage"]) for url in urls.values())

@@ -36,13 +36,9 @@ def tree(tmp_path):
     return tmp_path
 
 
-def test_a_tree_that_is_ready_has_no_obstacles(release, tree):
-    """Clean, with a dated heading, the version in the citation, and a new tag."""
-    assert release.obstacles_to("1.2.0", tree) == []
-
-
 def test_every_obstacle_is_named(release, tree):
-    """A missing heading, another citation, changed files, and a tag that exists."""
+    """A missing heading, another citation, changed files, and a tag that exists; else none."""
+    assert release.obstacles_to("1.2.0", tree) == []
     assert [text.split()[0] for text in release.obstacles_to("1.3.0", tree)] == [
         "CHANGELOG.md",
         "CITATION.cff",

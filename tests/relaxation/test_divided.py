@@ -1,5 +1,7 @@
 """The relaxation in parts: division, rotation, combination; and where it runs, with warnings."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,8 @@ from coterie.relaxation import divided
 from coterie.relaxation.admm import least_squares_result, robust_factor
 from coterie.relaxation.divided import divided_factor
 from coterie.relaxation.spectral import least_squares_factor
+
+FALLBACKS = (DeviceFallbackWarning, MemoryFallbackWarning)
 
 
 def problem(P, K, weights=None):
@@ -56,14 +60,11 @@ def test_one_part_is_the_undivided_relaxation():
     """If u is at most the size of a part, the result is that of robust_factor."""
     P, _ = planted_partitions([60, 40], 10, 3, 0.3, random_state=0)
     tuples, alpha, start = problem(P, 2)
-    whole = robust_factor(tuple_coassociation(tuples, alpha), start, max_iter=50, tol=1e-4)
-    found = divided_factor(
-        tuples, alpha, start, part_size=tuples.n_tuples, max_iter=50, tol=1e-4, random_state=0
-    )
-    assert np.array_equal(found.factor, whole.factor)
-    assert (found.n_parts, found.theta) == (1, 1.0)
-    assert found.history == whole.history
-    assert (found.objective, found.converged) == (whole.objective, whole.converged)
+    steps = {"max_iter": 50, "tol": 1e-4}
+    whole = vars(robust_factor(tuple_coassociation(tuples, alpha), start, **steps))
+    found = vars(divided_factor(tuples, alpha, start, part_size=tuples.n_tuples, **steps))
+    assert np.array_equal(found.pop("factor"), whole.pop("factor"))
+    assert found == whole | {"n_parts": 1, "theta": 1.0}
     short = divided_factor(tuples, alpha, start, part_size=40, max_iter=3, random_state=0)
     assert (short.n_iter, short.converged, len(short.history["mu"])) == (3, False, 3)
 
@@ -194,87 +195,63 @@ def test_one_tuple_may_have_nearly_all_points():
     assert np.isfinite(found.factor).all()
 
 
-@pytest.fixture
-def labels():
-    """Partitions of 600 points into three clusters; all points are distinct."""
-    return planted_partitions([300, 200, 100], 30, 4, 0.4, random_state=0)[0]
+NO_GPU, SMALL_GPU, GPU = {"gpu_obstacle": "no GPU here"}, {"gpu_memory": 1000}, {}
+#: Relaxation, device, facts of the machine and limits, where it runs, and the warning if any.
+CHOICES = [
+    ("auto", "cpu", GPU, "l2", None),
+    ("admm", "cpu", GPU, "cpu", None),
+    ("divided", "cpu", GPU, "parts", None),
+    ("l2", "cuda", GPU, "l2", None),
+    ("auto", "cuda", GPU, "cuda", None),
+    ("admm", "cuda", GPU, "cuda", None),
+    ("admm", "cuda", NO_GPU, "cpu", "cannot be used: no GPU here; the CPU is used"),
+    ("auto", "cuda", NO_GPU, "l2", "cannot be used: no GPU here; least squares are used"),
+    ("admm", "cuda", SMALL_GPU, "cpu", "needs .* of GPU memory .* are free"),
+    # device="auto" looks for a GPU only for many tuples and a requested ADMM
+    ("admm", "auto", {"_FEWEST_TO_DETECT_GPU": 500}, "cuda", None),
+    ("admm", "auto", GPU, "cpu", None),
+    ("auto", "auto", {"_FEWEST_TO_DETECT_GPU": 500}, "l2", None),
+    ("admm", "cpu", {"_MOST_UNDIVIDED": 100}, "parts", "limited to 100 tuples .* in parts"),
+]
 
 
 @pytest.fixture
-def gpu(monkeypatch):
-    """Replace the GPU: it is available and large, and its result is the ℓ2 factor."""
-    calls = []
+def machine(monkeypatch):
+    """Return a function that replaces facts of the machine; by default it has a large GPU."""
 
     def on_the_cpu(codes, alpha, weights, start, **steps):
-        calls.append(len(codes))
         return least_squares_result(start)
 
-    monkeypatch.setattr(divided, "gpu_obstacle", lambda: "")
-    monkeypatch.setattr(divided, "gpu_memory", lambda: 1 << 40)
-    monkeypatch.setattr(divided, "gpu_robust_factor", on_the_cpu)
-    return calls
+    def has(gpu_obstacle="", gpu_memory=1 << 40, **limits):
+        monkeypatch.setattr(divided, "gpu_obstacle", lambda: gpu_obstacle)
+        monkeypatch.setattr(divided, "gpu_memory", lambda: gpu_memory)
+        monkeypatch.setattr(divided, "gpu_robust_factor", on_the_cpu)
+        for name, value in limits.items():
+            monkeypatch.setattr(divided, name, value)
+
+    return has
 
 
-def fitted(labels, **settings):
-    """Fit RobustConsensus with some settings."""
-    return RobustConsensus(3, random_state=0, **settings).fit(labels)
+@pytest.mark.parametrize(("relaxation", "device", "facts", "place", "warning"), CHOICES)
+def test_request_and_machine_decide_where_it_runs(
+    relaxation, device, facts, place, warning, machine, recwarn
+):
+    """600 distinct tuples are solved where they were requested, or elsewhere with a warning."""
+    machine(**facts)
+    P = planted_partitions([300, 200, 100], 30, 4, 0.4, random_state=0)[0]
+    est = RobustConsensus(3, relaxation=relaxation, device=device, random_state=0).fit(P)
+    assert est.relaxation_ == place
+    found = [one for one in recwarn if issubclass(one.category, FALLBACKS)]
+    assert bool(found) == (warning is not None)
+    for one in found:
+        assert re.search(warning, str(one.message)) and one.filename == __file__
 
 
-@pytest.mark.parametrize(
-    ("relaxation", "place"), [("auto", "l2"), ("admm", "cpu"), ("divided", "parts"), ("l2", "l2")]
-)
-def test_the_setting_decides(labels, relaxation, place):
-    """Every requested relaxation is the one that runs."""
-    assert fitted(labels, relaxation=relaxation, device="cpu").relaxation_ == place
-
-
-def test_without_a_gpu_the_cpu_takes_its_place(labels, monkeypatch):
-    """device="cuda" without a GPU gives the result of the CPU, and a warning."""
-    monkeypatch.setattr(divided, "gpu_obstacle", lambda: "no GPU here")
-    with pytest.warns(DeviceFallbackWarning, match=r"cannot be used: no GPU here") as caught:
-        est = fitted(labels, relaxation="admm", device="cuda")
-    assert caught[0].filename == __file__
-    assert est.relaxation_ == "cpu"
-    with pytest.warns(DeviceFallbackWarning, match="least squares are used"):
-        assert fitted(labels, device="cuda").relaxation_ == "l2"
-    cpu = fitted(labels, relaxation="admm", device="cpu")
-    np.testing.assert_array_equal(est.labels_, cpu.labels_)
-
-
-def test_a_gpu_that_is_too_small_is_reported(labels, gpu, monkeypatch):
-    """If the GPU has too little memory, the CPU is used; the warning has the numbers."""
-    monkeypatch.setattr(divided, "gpu_memory", lambda: 1000)
-    with pytest.warns(MemoryFallbackWarning, match=r"needs .* of GPU memory .* are free"):
-        est = fitted(labels, relaxation="admm", device="cuda")
-    assert est.relaxation_ == "cpu" and gpu == []
-
-
-@pytest.mark.parametrize(("relaxation", "n"), [("auto", 30), ("auto", 600), ("admm", 600)])
-def test_a_requested_gpu_is_used(labels, gpu, relaxation, n):
-    """device="cuda" runs on the GPU, for few tuples and where "auto" would not run the ADMM."""
-    est = fitted(labels[:n], relaxation=relaxation, device="cuda")
-    assert est.relaxation_ == "cuda" and gpu
-
-
-def test_memberships_are_solved_on_the_cpu(gpu):
+def test_memberships_are_solved_on_the_cpu(machine):
     """device="cuda" with memberships gives a warning, device="auto" none."""
+    machine(_FEWEST_TO_DETECT_GPU=0)
     P = [np.eye(3)[np.arange(40) % 3] * share for share in (0.7, 0.8, 0.9)]
     with pytest.warns(DeviceFallbackWarning, match="needs labels, but these are memberships"):
-        assert fitted(P, relaxation="admm", device="cuda").relaxation_ == "cpu"
-    assert fitted(P, relaxation="admm").relaxation_ == "cpu" and gpu == []
-
-
-def test_auto_detects_a_gpu_for_many_tuples(labels, gpu, monkeypatch):
-    """device="auto" uses a GPU only for many tuples and a requested ADMM."""
-    monkeypatch.setattr(divided, "_FEWEST_TO_DETECT_GPU", 500)
-    assert fitted(labels, relaxation="admm").relaxation_ == "cuda"
-    assert fitted(labels, relaxation="auto").relaxation_ == "l2"
-    assert fitted(labels[:400], relaxation="admm").relaxation_ == "cpu"
-
-
-def test_large_problems_are_solved_in_parts(labels, monkeypatch):
-    """Above the largest undivided problem the ADMM runs in parts, with a warning."""
-    monkeypatch.setattr(divided, "_MOST_UNDIVIDED", 100)
-    with pytest.warns(MemoryFallbackWarning, match=r"limited to 100 tuples .* in parts"):
-        est = fitted(labels, relaxation="admm", device="cpu")
-    assert est.relaxation_ == "parts"
+        est = RobustConsensus(3, relaxation="admm", device="cuda", random_state=0).fit(P)
+    assert est.relaxation_ == "cpu"
+    assert RobustConsensus(3, relaxation="admm", random_state=0).fit(P).relaxation_ == "cpu"

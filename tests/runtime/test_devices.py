@@ -87,6 +87,8 @@ def test_on_one_thread_limits_the_pools():
     devices._thread_pools.cache_clear()
     before = [pool["num_threads"] for pool in threadpool_info()]
     assert before
+    with devices.on_one_thread(5_001):
+        assert [pool["num_threads"] for pool in threadpool_info()] == before
     with pytest.raises(ZeroDivisionError), devices.on_one_thread():
         assert {pool["num_threads"] for pool in threadpool_info()} == {1}
         raise ZeroDivisionError

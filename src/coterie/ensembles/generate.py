@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from coterie.ensembles.input_checks import (
     check_row_weights,
     check_whole,
 )
-from coterie.ensembles.members import Member, label_rows, principal_axes, share_graph
+from coterie.ensembles.members import Member, label_rows, link_to_landmarks, principal_axes
 from coterie.ensembles.runs import (
     MOST_FINE,
     MOST_FITTED,
@@ -38,7 +37,8 @@ from coterie.runtime.wording import short_repr
 
 _log = logging.getLogger(__name__)
 
-_ONE_THREAD_UP_TO = 5_000
+#: Number of landmarks that the runs on large data share.
+_SHARED_LANDMARKS = 1_000
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
@@ -85,9 +85,7 @@ class Ensemble:
                 f"X_new has {X.shape[1]} columns, the ensemble was fitted on {self.n_features}; "
                 "give the same columns in the same order"
             )
-        # for few rows, starting threads takes longer than the work
-        few = X.shape[0] <= _ONE_THREAD_UP_TO
-        with on_one_thread() if few else contextlib.nullcontext():
+        with on_one_thread(X.shape[0]):
             return label_rows(self.members, X, self.labels.dtype)
 
 
@@ -234,16 +232,12 @@ def fit_ensemble(
     if weights is not None and used is not None:
         X, weights = X[used], weights[used]
         row_odds = None if row_odds is None else row_odds[used]
-    for name, share in (("subsample", subsample), ("subspace", subspace)):
-        if share is not None:
-            check_number(name, share, 0.0, most=1.0)
     plan = Plan(
         n_rows=X.shape[0],
         n_features=X.shape[1],
         sizes=check_sizes(n_clusters, X.shape[0]),
-        kinds=check_ensemble(ensemble),
-        subsample=subsample,
-        subspace=subspace,
+        kinds=check_ensemble(ensemble, subsample, subspace),
+        same_samples=subsample is not None,
         row_odds=row_odds,
         column_odds=check_odds("subspace_weight", subspace_weight, X.shape[1], "column"),
     )
@@ -256,7 +250,7 @@ def fit_ensemble(
         scalings.append(centring(X))
         if any(kind.scalings for kind in plan.kinds):
             scalings += standard_and_min_max(X)
-    methods = {kind.method for kind in plan.kinds if plan.subspace is None}
+    methods = {kind.method for kind in plan.kinds if kind.subspace is None}
     has_mixtures = bool(methods & {"mixture", "diagonal mixture"})
     shares_graph = "spectral" in methods and X.shape[0] > MOST_FITTED["spectral"]
     if has_mixtures or shares_graph:
@@ -266,11 +260,12 @@ def fit_ensemble(
         number = int(random.integers(2**31 - 1))
         most_clusters = max(MOST_FINE, *(size or 1 for size in plan.sizes))
         with on_one_thread(), ignore_duplicate_points_warning():
-            plan = replace(
-                plan,
-                axes=principal_axes(Z, number) if has_mixtures else None,
-                graph=share_graph(Z, most_clusters, number) if shares_graph else None,
-            )
+            if has_mixtures:
+                plan = replace(plan, axes=principal_axes(Z, number))
+            if shares_graph:
+                rng = np.random.RandomState(number)
+                graph, _ = link_to_landmarks(Z, most_clusters, rng, _SHARED_LANDMARKS)
+                plan = replace(plan, graph=graph)
     shortcuts = plan.shortcuts()
     for shortcut in shortcuts:
         _log.info("%s", shortcut)

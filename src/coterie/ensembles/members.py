@@ -43,8 +43,6 @@ _STEPS = 50
 _FAR = 1e3
 _TINY = float(np.finfo(np.float64).tiny) ** 0.5
 _LANDMARKS = 300
-#: Number of landmarks that the runs on large data share.
-SHARED_LANDMARKS = 1_000
 _NEIGHBOURS = 5
 # The landmarks need not be optimal centres: few steps on a sample are enough.
 _ROWS_PER_LANDMARK = 10
@@ -114,10 +112,9 @@ def label_rows(members: Sequence[Member], X: Any, dtype: Any = np.int32) -> AnyA
 
 
 def _coordinates(X: Any, features: Any, shift: Any, scale: Any, dtype: Any) -> Any:
+    scaling = Scaling(features=features, shift=shift, scale=scale)
     with np.errstate(over="ignore"):  # such rows are refused below
-        Z = Scaling(features=features, shift=shift, scale=scale).transform(
-            X.astype(dtype, copy=False)
-        )
+        Z = scaling.transform(X.astype(dtype, copy=False))
     values, limit = Z.data if sp.issparse(Z) else Z, largest_coordinate(Z)
     if values.size == 0 or (-limit <= values.min() and values.max() <= limit):
         return Z
@@ -144,11 +141,6 @@ class CentroidMember(Member):
     """A fitted k-means run: the label of x is the index of the nearest row of ``centres``.
 
     ``centres`` (K_v, q) are in the coordinates of the scaling; each is nearest to some fitted row.
-
-    >>> import numpy as np
-    >>> member = CentroidMember(centres=np.array([[0.0], [4.0]]))
-    >>> member.predict(np.array([[1.0], [3.0]]))
-    array([0, 1], dtype=int32)
     """
 
     centres: AnyArray
@@ -178,13 +170,7 @@ def fit_centroids(
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NearestRowMember(Member):
-    """Fitted rows (s, q), in the coordinates of the scaling, and their labels (s,).
-
-    >>> import numpy as np
-    >>> rows, labels = np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1], dtype=np.int32)
-    >>> NearestRowMember(rows=rows, row_labels=labels).predict(np.array([[0.8], [4.0]]))
-    array([0, 1], dtype=int32)
-    """
+    """Fitted rows (s, q), in the coordinates of the scaling, and their labels (s,)."""
 
     rows: Any
     row_labels: AnyArray
@@ -194,7 +180,6 @@ class NearestRowMember(Member):
         return self.row_labels[pairwise_distances_argmin(Z, self.rows)]
 
     def with_clusters(self, kept: AnyArray) -> Self:
-        """Return the same run with some of its clusters only."""
         return replace(self, row_labels=renumber(self.row_labels, kept))
 
 
@@ -344,9 +329,8 @@ class SpectralMember(Member):
     def labels_of(self, block: RowBlock) -> AnyArray:
         Z = self.coordinates(block, self.landmarks.dtype)
         links, _ = block.once(_links, Z, self.landmarks, self.n_neighbors, self.width)
-        return pairwise_distances_argmin(_embedding(links, self.axes), self.centres).astype(
-            np.int32
-        )
+        rows = _embedding(links, self.axes)
+        return pairwise_distances_argmin(rows, self.centres).astype(np.int32)
 
 
 class LandmarkGraph(NamedTuple):
@@ -358,12 +342,7 @@ class LandmarkGraph(NamedTuple):
     axes: Floats
 
 
-def share_graph(Z: Any, n_axes: int, seed: int) -> LandmarkGraph:
-    """Return a graph of the rows Z (n, q) with up to ``n_axes`` axes, for runs to share."""
-    return _link_to_landmarks(Z, n_axes, np.random.RandomState(seed), SHARED_LANDMARKS)[0]
-
-
-def _link_to_landmarks(
+def link_to_landmarks(
     Z: Any, n_axes: int, rng: np.random.RandomState, n_landmarks: int
 ) -> tuple[LandmarkGraph, sp.csr_array]:
     """Choose landmarks of the rows Z (n, q); return their graph, and the links of the rows."""
@@ -379,7 +358,12 @@ def _link_to_landmarks(
     links, width = _links(Z, landmarks, n_neighbors)
     used = np.flatnonzero(links.sum(axis=0))
     links = links[:, used]
-    axes = _leading_axes(links, n_axes)
+    # W = Bᵀ D⁻¹ B, and R^−½ U for the largest eigenvalues of R^−½ W R^−½
+    scaled = sp.diags_array(1.0 / np.sqrt(links.sum(axis=1))) @ links
+    W = (scaled.T @ scaled).toarray()
+    root = 1.0 / np.sqrt(W.sum(axis=1))
+    vectors = np.linalg.eigh(W * root[:, None] * root)[1]
+    axes = vectors[:, ::-1][:, :n_axes] * root[:, None]
     return LandmarkGraph(landmarks[used], width, min(n_neighbors, len(used)), axes), links
 
 
@@ -392,7 +376,7 @@ def fit_landmark_spectral(
     """
     rng = np.random.RandomState(seed)
     if graph is None:
-        graph, links = _link_to_landmarks(Z, n_clusters, rng, _LANDMARKS)
+        graph, links = link_to_landmarks(Z, n_clusters, rng, _LANDMARKS)
     else:
         links = _links(Z, graph.landmarks, graph.n_neighbors, graph.width)[0]
         graph = graph._replace(axes=graph.axes[:, :n_clusters])
@@ -434,16 +418,6 @@ def _appended(Z: Any, column: Floats) -> Any:
     return np.hstack([Z, column])
 
 
-def _leading_axes(links: sp.csr_array, n_axes: int) -> Floats:
-    """Return the columns of R^−½ U for the largest eigenvalues, (p, r)."""
-    scaled = sp.diags_array(1.0 / np.sqrt(links.sum(axis=1))) @ links
-    W = (scaled.T @ scaled).toarray()
-    root = 1.0 / np.sqrt(W.sum(axis=1))
-    vectors = np.linalg.eigh(W * root[:, None] * root)[1]
-    axes: Floats = vectors[:, ::-1][:, :n_axes] * root[:, None]
-    return axes
-
-
 def _embedding(links: sp.csr_array, axes: Floats) -> Floats:
     rows: Floats = links @ axes
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
@@ -457,13 +431,6 @@ class EstimatorMember(Member):
     """A fitted scikit-learn clusterer whose clusters are renumbered from 0.
 
     ``clusters`` (K_v,) are the estimator's labels of clusters 0, 1, …, in increasing order.
-
-    >>> import numpy as np
-    >>> from sklearn.cluster import MeanShift
-    >>> X = np.array([[0.0], [0.1], [5.0]])
-    >>> member = EstimatorMember(estimator=MeanShift(bandwidth=1).fit(X), clusters=np.arange(2))
-    >>> len(set(member.predict(X)))
-    2
     """
 
     estimator: Any

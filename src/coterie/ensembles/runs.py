@@ -23,7 +23,7 @@ import joblib
 import numpy as np
 
 from coterie.arrays import AnyArray, Bools, Floats
-from coterie.ensembles.input_checks import check_whole
+from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.ensembles.members import (
     MOST_LLOYD,
     LandmarkGraph,
@@ -117,8 +117,8 @@ class Run:
 class Plan:
     """The checked settings of an ensemble.
 
-    ``sizes`` are the numbers of clusters to draw from; None is unknown. ``subsample`` and
-    ``subspace`` replace the shares of all kinds. ``row_odds`` (n,) and ``column_odds`` (p,) say how
+    ``sizes`` are the numbers of clusters to draw from; None is unknown. With ``same_samples``,
+    every kind in turn clusters the same sample. ``row_odds`` (n,) and ``column_odds`` (p,) say how
     often rows and columns are drawn, relative to each other; None is equally often.
     """
 
@@ -126,8 +126,7 @@ class Plan:
     n_features: int
     sizes: tuple[int | None, ...]
     kinds: tuple[Kind, ...]
-    subsample: float | None = None
-    subspace: float | None = None
+    same_samples: bool = False
     row_odds: Floats | None = field(default=None, repr=False)
     column_odds: Floats | None = field(default=None, repr=False)
     axes: Floats | None = field(default=None, repr=False)
@@ -152,9 +151,8 @@ class Plan:
             scaling = Scaling()
             if kind.method != "clusterer":
                 scaling = scalings[cycle % len(scalings) if kind.scalings else 0]
-            subspace = kind.subspace if self.subspace is None else self.subspace
-            if subspace is not None:
-                count, odds = max(1, round(subspace * self.n_features)), self.column_odds
+            if kind.subspace is not None:
+                count, odds = max(1, round(kind.subspace * self.n_features)), self.column_odds
                 if odds is None:
                     columns = random.permutation(self.n_features)[:count]
                 else:
@@ -162,8 +160,7 @@ class Plan:
                     shares = odds / odds.sum()
                     columns = random.choice(self.n_features, count, replace=False, p=shares)
                 scaling = scaling.restricted_to(np.sort(columns))
-            # with ``subsample``, every kind in turn clusters the same sample
-            if self.subsample is None or index == 0:
+            if index == 0 or not self.same_samples:
                 drawn, n_drawn = None, self._n_drawn(kind)
                 if n_drawn is not None:
                     # the rows that were drawn least often; random numbers in [0, 1) break ties
@@ -180,8 +177,8 @@ class Plan:
                 drawn=drawn,
                 seed=int(random.integers(2**31 - 1)),
                 clusterer=kind.clusterer,
-                axes=self.axes if subspace is None else None,
-                graph=self.graph if subspace is None else None,
+                axes=self.axes if kind.subspace is None else None,
+                graph=self.graph if kind.subspace is None else None,
             )
 
     def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
@@ -203,11 +200,10 @@ class Plan:
 
     def _n_drawn(self, kind: Kind) -> int | None:
         """Return the number of rows in a sample; None is all rows."""
-        share = kind.subsample if self.subsample is None else self.subsample
-        if share is None:
+        if kind.subsample is None:
             return None
         least = max(size or 1 for size in self.sizes)
-        return min(max(round(share * self.n_rows), least), self.n_rows)
+        return min(max(round(kind.subsample * self.n_rows), least), self.n_rows)
 
     def shortcuts(self) -> tuple[str, ...]:
         """Say in words which runs are not fitted to all rows, or not in the usual way."""
@@ -230,7 +226,7 @@ class Plan:
     def check_draws(self, n_partitions: int) -> None:
         """Refuse samples that leave out rows or share none, and odds of what is not drawn."""
         drawn = [self._n_drawn(kind) for kind in self.kinds]
-        columns = [kind.subspace if self.subspace is None else self.subspace for kind in self.kinds]
+        columns = [kind.subspace for kind in self.kinds]
         for name, odds, used in (
             ("subsample", self.row_odds, drawn),
             ("subspace", self.column_odds, columns),
@@ -243,15 +239,12 @@ class Plan:
         counts = [count for count in drawn if count is not None]
         if n_partitions == 1 or len(counts) < len(drawn):
             return
-        n_samples = n_partitions
-        if self.subsample is not None:  # one sample for all kinds
-            n_samples = -(-n_partitions // len(self.kinds))
+        n_samples = -(-n_partitions // len(self.kinds)) if self.same_samples else n_partitions
         n_drawn = n_samples * max(counts)
         if n_drawn < self.n_rows + (n_samples > 1):
-            share = self.kinds[0].subsample if self.subsample is None else self.subsample
             raise InvalidParameterError(
-                f"{n_samples} samples with subsample={share} draw {n_drawn} of the "
-                f"{self.n_rows} rows, but every row must be drawn, and samples must overlap; "
+                f"{n_samples} samples with subsample={self.kinds[0].subsample} draw {n_drawn} of "
+                f"the {self.n_rows} rows, but every row must be drawn, and samples must overlap; "
                 "raise subsample or n_partitions"
             )
         if self.row_odds is not None:
@@ -264,8 +257,13 @@ class Plan:
                 )
 
 
-def check_ensemble(ensemble: Any) -> tuple[Kind, ...]:
-    """Return the kinds of runs of an ``ensemble``: a name, a clusterer, or several of them."""
+def check_ensemble(
+    ensemble: Any, subsample: float | None = None, subspace: float | None = None
+) -> tuple[Kind, ...]:
+    """Return the kinds of runs of an ``ensemble``: a name, a clusterer, or several of them.
+
+    ``subsample`` and ``subspace``, if given, replace the shares of all kinds.
+    """
     several = isinstance(ensemble, Iterable) and not isinstance(ensemble, str)
     entries = list(ensemble) if several and not hasattr(ensemble, "fit") else [ensemble]
     kinds: list[Kind] = []
@@ -288,6 +286,12 @@ def check_ensemble(ensemble: Any) -> tuple[Kind, ...]:
             )
     if not kinds:
         raise InvalidParameterError("ensemble is empty; give at least one name or clusterer")
+    if subsample is not None:
+        check_number("subsample", subsample, 0.0, most=1.0)
+        kinds = [replace(kind, subsample=subsample) for kind in kinds]
+    if subspace is not None:
+        check_number("subspace", subspace, 0.0, most=1.0)
+        kinds = [replace(kind, subspace=subspace) for kind in kinds]
     return tuple(kinds)
 
 

@@ -43,9 +43,6 @@ _SMALLEST = 1e-9
 #: Distances with a negative eigenvalue of more than this share of the largest are not Euclidean.
 #: Rounded ones have less; Manhattan, cosine and Chebyshev distances of most tables have more.
 _MOST_NEGATIVE = 0.01
-_CONDENSED = (
-    "; if these are the distances of pdist, scipy.spatial.distance.squareform(X) makes the matrix"
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,12 +191,7 @@ class DistanceEmbedding:
     __repr__ = short_repr
 
     @classmethod
-    def fit(
-        cls,
-        D: Floats,
-        rng: np.random.RandomState,
-        allowed: Bools | None = None,
-    ) -> Self:
+    def fit(cls, D: Floats, rng: np.random.RandomState, allowed: Bools | None = None) -> Self:
         """Embed the rows of distances D (n, n), with landmarks among the ``allowed`` rows."""
         rows = np.arange(len(D)) if allowed is None else np.flatnonzero(allowed)
         if len(rows) > MOST_LANDMARKS:
@@ -233,10 +225,13 @@ def _scale(S: Floats) -> tuple[Floats, Floats, bool]:
 def check_distances(D: Floats, *, square: bool = True) -> None:
     """Refuse negative distances and, if ``square``, matrices that are not symmetric."""
     if square and (D.ndim != 2 or D.shape[0] != D.shape[1]):
-        raise InvalidParameterError(
+        message = (
             f"metric='precomputed' needs the distances of all pairs of rows, (n, n), but X has "
-            f"shape {D.shape}" + (_CONDENSED if 1 in (D.ndim, *D.shape) else "")
+            f"shape {D.shape}"
         )
+        if 1 in (D.ndim, *D.shape):
+            message += "; scipy.spatial.distance.squareform(X) makes the matrix of those of pdist"
+        raise InvalidParameterError(message)
     if (D < 0).any():
         row, column = np.argwhere(D < 0)[0]
         raise InvalidParameterError(

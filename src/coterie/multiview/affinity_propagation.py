@@ -48,31 +48,26 @@ class MultiViewAffinityPropagation(MultiViewMethod):
     Parameters
     ----------
     n_clusters : int, default=None
-        The number of exemplars to search for; it must be given. Some numbers cannot be reached;
-        see ``n_clusters_``.
+        The number of exemplars to search for. It must be given; some numbers cannot be reached.
     max_fits : int, default=20
         Largest number of preferences to try.
     max_iter : int, default=1000
         Largest number of rounds of messages per fit.
-    standardize : bool, default=False
-        Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=3_000
         More points are refused, because S has n² entries and each round reads all of them.
     random_state : int, RandomState or None, default=None
         Seed of the noise that breaks ties; it is as small as rounding errors.
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    standardize, verbose
+        As in :class:`ConcatenatedSpectral`.
 
     Attributes
     ----------
-    labels_ : (n,) int
-        Numbered by decreasing size.
-    n_clusters_ : int
+    labels_, n_clusters_, view_names_
+        As in :class:`ConcatenatedSpectral`.
     exemplars_ : (K,) int
         The row of each cluster's exemplar.
     preference_ : float
         The preference of the selected fit; NaN if no search was needed (K = 1 or n).
-    view_names_ : list of str
     loss_ : float
         −Σ_i S(i, c_i).
     history_ : dict
@@ -92,8 +87,6 @@ class MultiViewAffinityPropagation(MultiViewMethod):
 
     **Limits.** O(n²) per round, hundreds of rounds per fit, up to 20 fits: minutes at 3,000
     points. If K cannot be reached, the fit with the nearest number is selected, with a warning.
-    Five views of 210 photographs in seven classes (MSRC-v1): seven exemplars at the sixth
-    preference, accuracy 0.705.
 
     **When to use.** A few hundred points, if each cluster is to be represented by a member.
 
@@ -133,13 +126,11 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         T = np.bincount(member)[:, None] * S[np.ix_(distinct, distinct)]
         u, seed = len(T), int(rng.randint(2**31 - 1))
         fits: list[_Fit] = []
-        if n_clusters == 1 < u:  # the medoid; K ≥ u needs no search either
-            medoid, z = np.array([T.sum(axis=0).argmax()]), np.zeros(u, dtype=np.int64)
-            fits = [_Fit(math.nan, medoid, z, _loss(T, medoid, z))]
-        elif n_clusters >= u:
-            fits = [
-                _Fit(math.nan, np.arange(u), np.arange(u), _loss(T, np.arange(u), np.arange(u)))
-            ]
+        if n_clusters == 1 or n_clusters >= u:  # the medoid, or all points
+            single = n_clusters == 1 < u
+            exemplars = np.array([T.sum(axis=0).argmax()]) if single else np.arange(u)
+            z = np.zeros(u, dtype=np.int64) if single else np.arange(u)
+            fits = [_Fit(math.nan, exemplars, z, _loss(T, exemplars, z))]
         else:  # bisection of log f, for the preferences f·median(T)
             median = float(np.median(T[~np.eye(u, dtype=np.bool_)]))
             low, high = (math.log(f) for f in _FACTORS)

@@ -47,8 +47,6 @@ class LowRankConsensus(MultiViewMethod):
 
     Parameters
     ----------
-    n_clusters : int, default=None
-        Number of clusters, K. It must be given.
     n_partitions : int, default=10
         k-means runs in each view.
     error_weight : float or None, default=None
@@ -58,21 +56,16 @@ class LowRankConsensus(MultiViewMethod):
     max_iter : int, default=100
     tol : float, default=1e-5
         Stop if the violation of each constraint is at most this share of the largest ‖S_v‖_F.
-    standardize : bool, default=False
-        Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=5_000
         More distinct points are refused, because a step takes O(n³) time and 3V·n² numbers are
         in memory.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    n_clusters, standardize, random_state, verbose
+        As in :class:`ConcatenatedSpectral`.
 
     Attributes
     ----------
-    labels_ : (n,) int
-        Numbered by decreasing size.
-    n_clusters_ : int
-    view_names_ : list of str
+    labels_, n_clusters_, view_names_
+        As in :class:`ConcatenatedSpectral`.
     n_tuples_ : int
         Number of distinct points: those that at least one run separates. The problem is solved
         over these.
@@ -95,9 +88,7 @@ class LowRankConsensus(MultiViewMethod):
     **Limits.** The slowest of the multi-view methods: O(n³) per step, about sixty steps. A block of
     s equal points remains in Z if s·λ₁·V > 1; for the default λ₁ this is s > √n. Smaller clusters
     count as errors; only 1e-6 times the mean of the S_v, which is added to Z before the cut,
-    separates them. Five views of 210 photographs in seven classes
-    (MSRC-v1): accuracy 0.740 ± 0.009 over three seeds, against 0.743 ± 0.010 for spectral
-    clustering of the mean of the S_v.
+    separates them.
 
     **When to use.** For comparison. Spectral clustering of the mean co-association was as good in
     all our measurements and much faster; :class:`~coterie.MultiViewClusterer` also shows which

@@ -27,7 +27,8 @@ always grew. It stays the same for at most 20 steps, because the steps can cycle
 B is symmetric; only the tiles of its upper triangle are stored (:class:`SymmetricTiles`). One pass
 over them computes each tile of L, updates the tile of B, and multiplies it by the last
 eigenvectors. The next eigenvectors need one or two more products. Above 4,000 tuples B is in single
-precision; sums over tiles are always in double.
+precision, which changes the final objective by less than one part in 10,000; sums over tiles are
+always in double.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -63,10 +64,9 @@ _HISTORY = ("objective", "primal_residual", "dual_residual", "mu")
 # Up to this many tuples LAPACK is faster than the Krylov method.
 _DENSE_UP_TO = 400
 # The block has this many columns beyond K, which speed up convergence.
-_EXTRA_COLUMNS = 6
+EXTRA_COLUMNS = 6
 # Products with B per step, before ARPACK is used.
-_PRODUCTS = 8
-_PROBES = 3
+PRODUCTS = 8
 
 _SINGLE_PRECISION_ABOVE = 4000
 # Rows of a tile: it fits in the second-level cache, so that a pass reads it from memory once.
@@ -114,9 +114,6 @@ def robust_factor(
 ) -> RobustRelaxation:
     """Minimise ‖M − F Fᵀ‖₁ over F of shape (u, K).
 
-    Above 4,000 tuples B is in single precision, which changes the final objective by less than one
-    part in 10,000. An interrupt takes effect within a step.
-
     Parameters
     ----------
     M : co-association of u tuples with their weights
@@ -146,15 +143,12 @@ def robust_factor(
     # Tiles are divided among threads, so the products of one tile use a single thread.
     with on_one_thread():
         solver = TiledSolver(M, start, eigen_tolerance)
-        if _log.isEnabledFor(logging.INFO):
-            _log.info(
-                "robust relaxation of %d tuples: %s for the state and %s for M, "
-                "about %.2g s per step",
-                len(start),
-                readable_bytes(solver.state.nbytes),
-                readable_bytes(M.values.nbytes),
-                solver.expected_seconds(),
-            )
+        _log.info(
+            "robust relaxation of %d tuples: %s for the state and %s for M",
+            len(start),
+            readable_bytes(solver.state.numbers.nbytes),
+            readable_bytes(M.values.nbytes),
+        )
         return minimise(solver, rho, max_iter, tol, callback)
 
 
@@ -200,7 +194,7 @@ def minimise(
     callback: Callable[[int, float], None] | None,
 ) -> RobustRelaxation:
     """Step until both residuals are small, at most ``max_iter`` times; return the best factor."""
-    mu = 1.0 / solver.mean
+    began, mu = time.perf_counter(), 1.0 / solver.mean
     history: dict[str, list[float]] = {name: [] for name in _HISTORY}
     best, best_objective = solver.factor, np.inf
     shrink, n_held, converged = 0.0, 0, False
@@ -216,7 +210,12 @@ def minimise(
         if callback is not None:
             callback(iteration, objective)
         if (iteration + 1) % _STEPS_PER_MESSAGE == 0:
-            _log.info("robust relaxation: step %d, objective %.6g", iteration + 1, objective)
+            _log.info(
+                "robust relaxation: step %d, objective %.6g, %.2g s per step",
+                iteration + 1,
+                objective,
+                (time.perf_counter() - began) / (iteration + 1),
+            )
         if primal <= tol and dual <= _DUAL_TOLERANCE * tol:
             converged = True
             break
@@ -249,57 +248,19 @@ class TiledSolver:
         self.weights = M.weights.astype(self.dtype)
         self.state = SymmetricTiles(u, self.dtype)
         self.factor = start
-        noise = np.random.default_rng(0).standard_normal((u, min(_EXTRA_COLUMNS, u - self.k)))
+        noise = np.random.default_rng(0).standard_normal((u, min(EXTRA_COLUMNS, u - self.k)))
         self.block = np.linalg.qr(np.column_stack([self.root * start, noise]))[0]
         self.product = np.zeros_like(self.block)
         size, square = self._gap_sums(np.zeros((u, 1)))
         self.mean, self.norm = size / self.n_points**2, float(np.sqrt(square))
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        update = self._tile_update(shrink, bound)
-        totals, products = zip(*self.state.map_shares(update), strict=True)
-        objective, residual = _summed(totals)
-        self.product = self.root * _summed(products)
-        return float(objective), float(np.sqrt(residual))
-
-    def advance(self) -> float:
-        vectors, values = self._eigenpairs()
-        before = self.root * self.factor
-        after = vectors * np.sqrt(np.maximum(values, 0.0))
-        self.factor = after / self.root
-        # ‖A Aᵀ − B Bᵀ‖_F from the triangle of a QR needs no (u, u) matrix and does not cancel.
-        R = np.linalg.qr(np.column_stack([after, before]))[1]
-        left, right = R[:, : self.k], R[:, self.k :]
-        return float(np.linalg.norm(left @ left.T - right @ right.T))
-
-    def objective(self) -> float:
-        return self._gap_sums(self.factor)[0]
-
-    def expected_seconds(self) -> float:
-        """Estimate the time of a step from that of one tile."""
-        first = self.state.shares[0][0]
-        scratch = [Tile(first.rows, first.columns, first.values.copy())]
-        update, seconds = self._tile_update(1.0, 1.0), np.inf
-        for _ in range(_PROBES):
-            before = time.perf_counter()
-            update(scratch)
-            seconds = min(seconds, time.perf_counter() - before)
-        # The products for the eigenpairs take about twice as long as the pass itself.
-        return 3.0 * seconds * len(self.state.shares[0])
-
-    def _tile_update(
-        self, shrink: float, bound: float
-    ) -> Callable[[Sequence[Tile]], tuple[Floats, Floats]]:
-        """Return the function that updates the tiles of a thread.
-
-        It returns the two sums of :func:`step_tile`, and the part of its tiles in B @ (S block).
-        """
         scale, shrink_, bound_ = (self.dtype.type(x) for x in (self.M.scale, shrink, bound))
         factor = self.factor.astype(self.dtype)
         transposed = np.ascontiguousarray(factor.T)
         block = (self.root * self.block).astype(self.dtype)
 
-        def work(share: Sequence[Tile]) -> tuple[Floats, Floats]:
+        def update(share: Sequence[Tile]) -> tuple[Floats, Floats]:
             total, sums, product = np.zeros(2), np.empty(2), np.zeros(block.shape)
             for tile in share:
                 low = factor[tile.rows] @ transposed[:, tile.columns]
@@ -310,22 +271,37 @@ class TiledSolver:
                 tile.add_product(block, product)
             return total, product
 
-        return work
+        totals, products = zip(*map_in_threads(update, self.state.shares), strict=True)
+        objective, residual = sum(totals)
+        self.product = self.root * sum(products)
+        return float(objective), float(np.sqrt(residual))
 
-    def _eigenpairs(self) -> tuple[Floats, Floats]:
-        """Return the K largest eigenpairs of S B S; if it is large, start from the last block."""
-        u, q = self.block.shape
+    def advance(self) -> float:
+        # the K largest eigenpairs of S B S; if it is large, start from the last block
+        (u, q), k = self.block.shape, self.k
         if u <= max(_DENSE_UP_TO, 3 * q):
-            return dense_eigenpairs(self.root * self.state.dense() * self.root.T, self.k)
-        size = float(np.linalg.norm(self.product, 2))
-        self.block, values, met = krylov_eigenpairs(
-            self.block, self.product, self._times, self.k, self.eigen_tolerance * size, _PRODUCTS
-        )
-        if met:
-            return self.block[:, : self.k], values[: self.k]
-        found = lanczos_eigenpairs(self._times, u, self.k, self.block[:, 0], self.eigen_tolerance)
-        self.block = np.linalg.qr(np.column_stack([found[0], self.block[:, self.k :]]))[0]
-        return found
+            vectors, values = dense_eigenpairs(self.root * self.state.dense() * self.root.T, k)
+        else:
+            tolerance = self.eigen_tolerance
+            size = float(np.linalg.norm(self.product, 2))
+            self.block, values, met = krylov_eigenpairs(
+                self.block, self.product, self._times, k, tolerance * size, PRODUCTS
+            )
+            vectors, values = self.block[:, :k], values[:k]
+            if not met:
+                start = self.block[:, 0]
+                vectors, values = lanczos_eigenpairs(self._times, u, k, start, tolerance)
+                self.block = np.linalg.qr(np.column_stack([vectors, self.block[:, k:]]))[0]
+        before = self.root * self.factor
+        after = vectors * np.sqrt(np.maximum(values, 0.0))
+        self.factor = after / self.root
+        # ‖A Aᵀ − B Bᵀ‖_F from the triangle of a QR needs no (u, u) matrix and does not cancel.
+        R = np.linalg.qr(np.column_stack([after, before]))[1]
+        left, right = R[:, :k], R[:, k:]
+        return float(np.linalg.norm(left @ left.T - right @ right.T))
+
+    def objective(self) -> float:
+        return self._gap_sums(self.factor)[0]
 
     def _times(self, X: Floats) -> Floats:
         """Return S B S @ X."""
@@ -345,19 +321,16 @@ class TiledSolver:
                 total += tile.copies * sums
             return total
 
-        size, square = _summed(self.state.map_shares(work))
+        size, square = sum(map_in_threads(work, self.state.shares), np.zeros(2))
         return float(size), float(square)
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Position and values of a tile of a symmetric matrix A."""
 
     rows: slice
     columns: slice
     values: AnyArray
-
-    __repr__ = short_repr
 
     @property
     def copies(self) -> int:
@@ -382,20 +355,16 @@ class SymmetricTiles:
     def __init__(self, n: int, dtype: np.dtype[Any]) -> None:
         self.n, self.dtype = n, dtype
         edges = _tile_edges(n)
-        self._numbers = np.zeros(_n_stored(n), dtype=dtype)
+        self.numbers = np.zeros(_n_stored(n), dtype=dtype)
         tiles, begin = [], 0
         for index, rows in enumerate(edges):
             for columns in edges[index:]:
                 shape = rows.stop - rows.start, columns.stop - columns.start
                 end = begin + shape[0] * shape[1]
-                tiles.append(Tile(rows, columns, self._numbers[begin:end].reshape(shape)))
+                tiles.append(Tile(rows, columns, self.numbers[begin:end].reshape(shape)))
                 begin = end
         n_shares = min(n_threads(), max(1, len(tiles) // _LEAST_SHARE))
         self.shares: list[list[Tile]] = [tiles[share::n_shares] for share in range(n_shares)]
-
-    @property
-    def nbytes(self) -> int:
-        return self._numbers.nbytes
 
     def __matmul__(self, X: AnyArray) -> Floats:
         """Return A @ X for X (n, q): products in A's type, summed over tiles in double."""
@@ -407,11 +376,7 @@ class SymmetricTiles:
                 tile.add_product(X, partial)
             return partial
 
-        return _summed(self.map_shares(multiply))
-
-    def map_shares(self, work: Callable[[list[Tile]], Any]) -> list[Any]:
-        """Return ``work(share)`` of every share in order, each computed on its thread."""
-        return map_in_threads(work, self.shares)
+        return sum(map_in_threads(multiply, self.shares), np.zeros(X.shape))
 
     def dense(self) -> AnyArray:
         A = np.empty((self.n, self.n), dtype=self.dtype)
@@ -420,14 +385,6 @@ class SymmetricTiles:
                 A[tile.rows, tile.columns] = tile.values
                 A[tile.columns, tile.rows] = tile.values.T
         return A
-
-
-def _summed(parts: Sequence[Floats]) -> Floats:
-    """Return the sum of the threads' results in fixed order; the first array is overwritten."""
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
-    return total
 
 
 def _tile_edges(n: int) -> list[slice]:

@@ -14,7 +14,7 @@
 4. The rotated rows T fit the pairs within parts too closely. So F_θ = G + θ (T − G), 0 ≤ θ ≤ 1, is
    chosen with the smallest objective on a sample of pairs from all parts.
 
-Time is linear in u, and memory is that of one part. M is exact in the parts and in the sample, also
+Time is linear in u, and memory is that of one part. M is exact in the parts and in the sample, even
 with weights and missing labels.
 """
 

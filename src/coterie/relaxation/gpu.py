@@ -13,25 +13,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.relaxation.admm import (
     EIGEN_TOLERANCE,
+    EXTRA_COLUMNS,
     MAX_ITER,
+    PRODUCTS,
     RHO,
     TOL,
     RobustRelaxation,
     minimise,
 )
-from coterie.relaxation.spectral import symmetric_part
 from coterie.runtime.devices import readable_bytes
-
-if TYPE_CHECKING:
-    import torch
 
 _log = logging.getLogger(__name__)
 
@@ -41,9 +38,7 @@ _TILE = 64
 _TILES_PER_STRIP = 32
 _ROWS_GATHERED = 32
 _SMALLEST_DOT = 16
-_EXTRA_COLUMNS = 6
 _LARGEST_BYTE = 255
-_PRODUCTS = 8
 #: Residuals of eigenpairs below this are rounding errors of float32.
 _EIGEN_FLOOR = 3e-6
 _WARPS = 4
@@ -60,7 +55,7 @@ def required_gpu_bytes(
     """
     t = -(-n_tuples // _TILE)
     tiles = t * (t + 1) // 2
-    columns = _padded(n_clusters + _EXTRA_COLUMNS)
+    columns = _padded(n_clusters + EXTRA_COLUMNS)
     share_bytes = (1 if n_partitions <= _LARGEST_BYTE else 2) if counted else 4
     tile_bytes = _TILE * _TILE * (4 + share_bytes) + _TILE * columns * 4
     small = n_tuples * columns * 8 * 30
@@ -124,17 +119,24 @@ class GpuSolver:
     ) -> None:
         import torch
 
-        self.torch, self.device, self.precision = torch, torch.device(device), precision
+        from coterie.relaxation import gpu_kernels
+
+        self.torch, self.kernels, self.precision = torch, gpu_kernels, precision
+        self.device = torch.device(device)
         self.u, self.k = start.shape
         self.n_points = float(weights.sum())
         self.eigen_tolerance = max(eigen_tolerance, _EIGEN_FLOOR)
         self.n_products = 0
         self.tiles = -(-self.u // _TILE)
         self.rows = self.tiles * _TILE
+        self.strips = torch.from_numpy(strip_table(self.tiles)).to(self.device)
+        # the first strip of each row of tiles, and the number of strips at the end
+        edges = torch.arange(self.tiles + 1, device=self.device)
+        self.first_strip = torch.searchsorted(self.strips[:, 0].contiguous(), edges)
         self.root = self._float64(np.sqrt(weights))[:, None]
         self.weights = self._padded_rows(self._float64(weights)[:, None], 1)
         self.factor = self._float64(start)
-        extra = min(_EXTRA_COLUMNS, self.u - self.k)
+        extra = min(EXTRA_COLUMNS, self.u - self.k)
         noise = self._float64(np.random.default_rng(0).standard_normal((self.u, extra)))
         self.block = torch.linalg.qr(torch.cat([self.root * self.factor, noise], dim=1))[0]
         self.columns = _padded(self.block.shape[1])
@@ -149,16 +151,32 @@ class GpuSolver:
         _log.info("%s on %s for %d tuples", readable_bytes(n_bytes), self.device, self.u)
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        from coterie.relaxation.gpu_kernels import STEP
-
-        objective, residual = self._pass(STEP, self.block, shrink, bound)
+        objective, residual = self._pass(self.kernels.STEP, self.block, shrink, bound)
         return objective, residual**0.5
 
     def advance(self) -> float:
-        torch = self.torch
-        vectors, values = self._eigenpairs()
+        torch, k, q = self.torch, self.k, self.block.shape[1]
+        # the K largest eigenpairs of S B S in the block Krylov space of the last ones, as
+        # spectral.krylov_eigenpairs finds them; the small problem is solved on the host
+        basis, image = self.block, self._gathered()
+        for n_products in range(PRODUCTS + 1):
+            gram = _on_host(basis.T @ image)  # symmetric up to rounding
+            values, rotation = np.linalg.eigh((gram + gram.T) / 2)
+            rotation = self._float64(rotation[:, : -q - 1 : -1])
+            values = self._float64(values[: -q - 1 : -1])
+            block = basis @ rotation
+            residual = image @ rotation - block * values
+            error = float(torch.linalg.norm(residual[:, :k]))
+            met = error <= self.eigen_tolerance * max(float(values[0]), 0.0)
+            if met or n_products == PRODUCTS or self.u < basis.shape[1] + q:
+                break
+            added = self._orthonormal(residual, basis)
+            self._pass(self.kernels.PRODUCT, added, 0.0, 0.0)
+            basis = torch.cat([basis, added], dim=1)
+            image = torch.cat([image, self._gathered()], dim=1)
+        self.block = block
         before = self.root * self.factor
-        after = vectors * torch.sqrt(torch.clamp(values, min=0.0))
+        after = block[:, :k] * torch.sqrt(torch.clamp(values[:k], min=0.0))
         self.factor = after / self.root
         square = (
             torch.linalg.norm(after.T @ after) ** 2
@@ -168,78 +186,32 @@ class GpuSolver:
         return float(torch.sqrt(torch.clamp(square, min=0.0)))
 
     def objective(self) -> float:
-        from coterie.relaxation.gpu_kernels import OBJECTIVE
-
-        return self._pass(OBJECTIVE, self.block, 0.0, 0.0)[0]
-
-    @cached_property
-    def strips(self) -> torch.Tensor:
-        """Return the strips on the device; see :func:`strip_table`."""
-        return self.torch.from_numpy(strip_table(self.tiles)).to(self.device)
-
-    @cached_property
-    def _first_strip(self) -> torch.Tensor:
-        """Return the first strip of each row of tiles, and the number of strips at the end."""
-        rows = self.torch.arange(self.tiles + 1, device=self.device)
-        return self.torch.searchsorted(self.strips[:, 0].contiguous(), rows)
+        return self._pass(self.kernels.OBJECTIVE, self.block, 0.0, 0.0)[0]
 
     def _pass(self, task: int, block: Any, shrink: float, bound: float) -> tuple[float, float]:
         """Run one pass over the strips; return the two sums over all tuples."""
-        from coterie.relaxation.gpu_kernels import PRODUCT, strip_kernel
-
         sums = self._empty((len(self.strips), 2))
         padded_factor = _padded(self.k)
         factor = self._padded_rows(self.factor, padded_factor)
         scaled_block = self._padded_rows(self.root * block, self.columns)
-        strip_kernel[(len(self.strips),)](
+        self.kernels.strip_kernel[(len(self.strips),)](
             self.state, self.values, self.scale, factor, self.weights, scaled_block, shrink, bound,
             self.strips, self.by_row, self.by_column, sums, TASK=task, T=_TILE, K=padded_factor,
             Q=self.columns, PRECISION=self.precision, num_warps=_WARPS, num_stages=_STAGES,
         )  # fmt: skip
-        if task == PRODUCT:
+        if task == self.kernels.PRODUCT:
             return 0.0, 0.0
         first, second = sums.double().sum(dim=0).tolist()
         return first, second
 
     def _gathered(self) -> Any:
         """Return S B S X of the last pass, (u, q), float64."""
-        from coterie.relaxation.gpu_kernels import gather_kernel
-
-        gather_kernel[(self.tiles, _TILE // _ROWS_GATHERED)](
-            self.by_row, self.by_column, self._first_strip, self.tiles, self.product, T=_TILE,
+        self.kernels.gather_kernel[(self.tiles, _TILE // _ROWS_GATHERED)](
+            self.by_row, self.by_column, self.first_strip, self.tiles, self.product, T=_TILE,
             PART=_ROWS_GATHERED, Q=self.columns,
         )  # fmt: skip
         self.n_products += 1
         return self.root * self.product[: self.u, : self.block.shape[1]]
-
-    def _times(self, block: Any) -> Any:
-        from coterie.relaxation.gpu_kernels import PRODUCT
-
-        self._pass(PRODUCT, block, 0.0, 0.0)
-        return self._gathered()
-
-    def _eigenpairs(self) -> tuple[Any, Any]:
-        """Return the K largest eigenpairs of S B S in the block Krylov space of the last ones.
-
-        As :func:`~.spectral.krylov_eigenpairs`; the small problem is solved on the host.
-        """
-        torch, k, q = self.torch, self.k, self.block.shape[1]
-        basis, image = self.block, self._gathered()
-        for n_products in range(_PRODUCTS + 1):
-            values, rotation = np.linalg.eigh(symmetric_part(_on_host(basis.T @ image)))
-            rotation = self._float64(rotation[:, : -q - 1 : -1])
-            values = self._float64(values[: -q - 1 : -1])
-            block = basis @ rotation
-            residual = image @ rotation - block * values
-            error = float(torch.linalg.norm(residual[:, :k]))
-            met = error <= self.eigen_tolerance * max(float(values[0]), 0.0)
-            if met or n_products == _PRODUCTS or self.u < basis.shape[1] + q:
-                break
-            added = self._orthonormal(residual, basis)
-            basis = torch.cat([basis, added], dim=1)
-            image = torch.cat([image, self._times(added)], dim=1)
-        self.block = block
-        return block[:, :k], values[:k]
 
     def _orthonormal(self, A: Any, basis: Any) -> Any:
         """Return an orthonormal basis of the part of A that is orthogonal to ``basis``.
@@ -262,8 +234,6 @@ class GpuSolver:
         self, codes: AnyArray, partition_weights: Floats
     ) -> tuple[Any, float, float, float]:
         """Return M in tiles and its scale, its mean |entry| over points, and ‖M‖_F."""
-        from coterie.relaxation.gpu_kernels import shares_kernel
-
         torch = self.torch
         used = partition_weights > 0
         alpha = partition_weights[used]
@@ -278,7 +248,7 @@ class GpuSolver:
         sums = self._empty((len(self.strips), 2))
         # Relative to the largest weight, so that all weights fit in single precision.
         relative = (alpha / alpha.max()).astype(np.float32)
-        shares_kernel[(len(self.strips),)](
+        self.kernels.shares_kernel[(len(self.strips),)](
             torch.from_numpy(by_partition).to(self.device),
             torch.from_numpy(relative).to(self.device), self.weights, self.strips, values, sums,
             len(alpha), self.rows, COUNTED=counted, T=_TILE, num_warps=_WARPS,

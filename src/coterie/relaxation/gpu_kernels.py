@@ -59,7 +59,10 @@ def strip_kernel(
             column_weights = tl.load(weights + columns) * tl.where(j > i, 2.0, 1.0)
             objective += tl.sum(tl.abs(gap) * column_weights[None, :], axis=1)
             if TASK == 1:
-                B, error = _updated_tile(B, low, gap, shrink, bound)
+                Y = (low - B) * shrink
+                C = tl.minimum(tl.maximum(gap - Y, -bound), bound)
+                B = low + C
+                error = C + Y
                 tl.store(state + cells, B)
                 residual += tl.sum(error * error * column_weights[None, :], axis=1)
         if TASK != 2:
@@ -151,14 +154,6 @@ def _load_strip(strips):
     s = tl.program_id(0)
     row = strips + 4 * s
     return s, tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3)
-
-
-@triton.jit
-def _updated_tile(B, low, gap, shrink, bound):
-    """Return the next B = L + C of a tile, and the residual C + Y; ``gap`` is M − L."""
-    y = (low - B) * shrink
-    clipped = tl.minimum(tl.maximum(gap - y, -bound), bound)
-    return low + clipped, clipped + y
 
 
 @triton.jit

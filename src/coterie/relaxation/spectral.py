@@ -64,10 +64,7 @@ _JOINING_EDGE = 1e-9
 # Share of all links that belong to the artificial point.
 _EXTRA_LINKS = 1e-10
 _NEGLIGIBLE = 1e-12
-# Up to this many rows, k-means is faster on one thread than on several.
-_ONE_THREAD_UP_TO = 5_000
 _SAMPLE = 20_000  # rows that are rounded; the others join the nearest centre
-_ROWS_PER_BLOCK = 1 << 13
 
 
 def least_squares_factor(
@@ -244,31 +241,24 @@ def transfer_embedding(indicator: csr_array, weights: Floats, n_clusters: int) -
     columns = np.flatnonzero(indicator.sum(axis=0))
     if not len(rows):
         return np.zeros((len(weights), 0))
-    k = min(n_clusters, len(rows), len(columns))
-    N = _scaled_links(indicator[rows][:, columns], weights[rows])
+    B, w, m = indicator[rows][:, columns], weights[rows], len(columns)
+    d, k = B.sum(axis=1), min(n_clusters, len(rows), m)
+    # the last row is that of the artificial point
+    B = vstack([B, csr_array(np.ones((1, m)))], format="csr")
+    w, d = np.append(w, _EXTRA_LINKS * (w @ d) / m), np.append(d, m)
+    N = diags_array(np.sqrt(w / d)) @ B @ diags_array((B.T @ w) ** -0.5)
     if N.shape[1] <= N.shape[0]:
         U, _ = _leading_eigenpairs(N.T.tocsr(), k)
     else:
         left, values = _leading_eigenpairs(N, k)
         used = values > _NEGLIGIBLE * values[0]
         U = (N.T @ left[:, used]) / np.sqrt(values[used])
-    # Rows of N and of diag(d)^−1 B diag(e)^−½ have the same direction; the last is artificial.
+    # Rows of N and of diag(d)^−1 B diag(e)^−½ have the same direction.
     unit = (N @ U)[:-1]
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     embedding = np.zeros((len(weights), unit.shape[1]))
     embedding[rows] = unit
     return embedding
-
-
-def _scaled_links(links: csr_array, weights: Floats) -> csr_array:
-    """Return N (u + 1, m); the last row is that of the artificial point."""
-    m = links.shape[1]
-    strength = links.sum(axis=1)
-    extra_weight = _EXTRA_LINKS * (weights @ strength) / m
-    links = vstack([links, csr_array(np.ones((1, m)))], format="csr")
-    strength, weights = np.append(strength, m), np.append(weights, extra_weight)
-    into_clusters = links.T @ weights
-    return diags_array(np.sqrt(weights / strength)) @ links @ diags_array(into_clusters**-0.5)
 
 
 def _leading_eigenpairs(F: csr_array, k: int) -> tuple[Floats, Floats]:
@@ -314,27 +304,9 @@ def round_by_kmeans(
         chosen, sample_weight = draw_weighted_subsample(weights, _SAMPLE, rng)
         rows = factor[chosen]
     model = KMeans(n_clusters, n_init=n_init, random_state=rng)
-    threads = on_one_thread() if len(rows) <= _ONE_THREAD_UP_TO else contextlib.nullcontext()
-    with ignore_duplicate_points_warning(), threads:
+    with ignore_duplicate_points_warning(), on_one_thread(len(rows)):
         model.fit(rows, sample_weight=sample_weight)
-    labels = model.labels_ if rows is factor else _nearest(factor, model.cluster_centers_)
-    return renumber_by_appearance(labels)
-
-
-def _nearest(rows: Floats, centres: Floats) -> Ints:
-    """Return the index of the nearest centre of each row, computed by blocks of rows."""
-    labels = np.empty(len(rows), dtype=np.int64)
-    half_squares = (centres**2).sum(axis=1) / 2
-
-    def assign(start: int, stop: int) -> None:
-        for a in range(start, stop, _ROWS_PER_BLOCK):
-            block = slice(a, min(a + _ROWS_PER_BLOCK, stop))
-            # |x − c|² = |x|² − 2 (x·c − |c|²/2)
-            labels[block] = (rows[block] @ centres.T - half_squares).argmax(axis=1)
-
-    with on_one_thread():
-        map_row_blocks(assign, len(rows), at_least=_ROWS_PER_BLOCK)
-    return labels
+    return renumber_by_appearance(model.labels_ if rows is factor else model.predict(factor))
 
 
 def dense_eigenpairs(A: Floats, k: int) -> tuple[Floats, Floats]:
@@ -374,11 +346,6 @@ def eigsh_rng_option(rng: np.random.Generator) -> dict[str, np.random.Generator]
     return {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
 
 
-def symmetric_part(A: Floats) -> Floats:
-    """Return (A + Aᵀ) / 2, which removes asymmetry by rounding."""
-    return (A + A.T) / 2.0
-
-
 def refined_eigenpairs(
     first: Floats, product: Product, k: int, tolerance: float, max_steps: int
 ) -> tuple[Floats, Floats, Floats, bool]:
@@ -415,7 +382,8 @@ def krylov_eigenpairs(
     q = X.shape[1]
     basis, image = X, AX
     for n_products in range(max_products + 1):
-        values, rotation = np.linalg.eigh(symmetric_part(basis.T @ image))
+        gram = basis.T @ image  # symmetric up to rounding
+        values, rotation = np.linalg.eigh((gram + gram.T) / 2)
         values, rotation = values[: -q - 1 : -1], rotation[:, : -q - 1 : -1]
         block = basis @ rotation
         residual = image @ rotation - block * values

@@ -19,6 +19,8 @@ from coterie.runtime.imports import install_command, missing_packages
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_ONE_THREAD_UP_TO = 5_000
+
 
 def check_device(device: str) -> None:
     """Raise an error unless the device is "auto", "cpu" or "cuda"."""
@@ -83,9 +85,12 @@ def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item]) ->
 
 
 @contextlib.contextmanager
-def on_one_thread() -> Iterator[None]:
-    """Limit BLAS and OpenMP to one thread: small products are faster, sums the same everywhere."""
-    with _thread_pools().limit(limits=1):
+def on_one_thread(n_rows: int = 0) -> Iterator[None]:
+    """Limit BLAS and OpenMP to one thread: small products are faster, sums the same everywhere.
+
+    With more than 5,000 rows, several threads pay, and there is no limit.
+    """
+    with _thread_pools().limit(limits=1 if n_rows <= _ONE_THREAD_UP_TO else None):
         yield
 
 
