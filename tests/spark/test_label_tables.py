@@ -16,11 +16,16 @@ import pytest
 from coterie import RobustConsensus, planted_partitions
 from coterie.errors import InvalidLabelsError, OutputError, TableError
 from coterie.tables import consensus as table_consensus
-from coterie.tables.consensus import consensus_table
+from coterie.tables.consensus import (
+    AssignmentRule,
+    consensus_table,
+    count_rows,
+    fit_tuples,
+    write_labels,
+)
 from coterie.tables.engines import LocalTables
 from coterie.tables.keys import PackedTable, lay_out, profile_labels
-from coterie.tables.outputs import TableOutput
-from coterie.tables.sweeps import AssignmentRule, count_rows, fit_tuples, write_labels
+from coterie.tables.writing import TableOutput
 from engine_tables import mixed_labels
 
 #: With a seed, because labels of several runs are compared.
