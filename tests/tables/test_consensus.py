@@ -40,7 +40,7 @@ from coterie.tables.consensus import (
     write_labels,
 )
 from coterie.tables.engines import LocalTables, connect
-from coterie.tables.keys import PackedTable, lay_out, profile_labels
+from coterie.tables.keys import PackedTable, pack_labels
 from coterie.tables.writing import TableOutput
 from engine_tables import engine_with_table
 
@@ -580,10 +580,8 @@ def case(tmp_path, monkeypatch):
     connection = engine_with_table("duckdb", rows, tmp_path)
     with LocalTables(connection) as local:
         table = connection.table("t")
-        layout = lay_out(profile_labels(table, [f"p{v}" for v in range(8)], "t"), table)
-        packed = PackedTable(
-            layout.packed(table, ["id"], local.add), layout, N_ROWS, ("id",), local.add
-        )
+        packed = pack_labels(table, [f"p{v}" for v in range(8)], "t", local.add, ["id"])
+        layout = packed.layout
         fitted = fit_tuples(RobustConsensus(3, random_state=0), layout, packed.sample_tuples(0.5))
         yield packed, fitted, AssignmentRule.of(fitted, layout), rows.drop_columns("id"), local
     connection.disconnect()

@@ -21,7 +21,7 @@ from coterie.tables.keys import (
     HASH_RANGE,
     KeyLayout,
     PackedTable,
-    lay_out,
+    pack_labels,
     profile_labels,
     read_text_as_in_csv,
 )
@@ -69,9 +69,9 @@ def test_bounds_and_gaps_are_found_in_every_kind_of_column(tmp_path):
         "text": pa.array(["a", "", "b"]),
         "category": pa.array(["a", "b", "b"]).dictionary_encode(),
     }
-    found = profile_labels(parquet(tmp_path, columns), list(columns), "t")
-    assert found.n_rows == 3
-    assert {column.name: (column.bounds, column.has_missing) for column in found.columns} == {
+    n_rows, found = profile_labels(parquet(tmp_path, columns), list(columns), "t")
+    assert n_rows == 3
+    assert {column.name: (column.bounds, column.has_missing) for column in found} == {
         "small": ((3, 7), False),
         "unsigned": ((3, 5), True),
         "minus one": ((0, 7), True),
@@ -128,10 +128,9 @@ def packed(columns: dict) -> tuple[KeyLayout, pa.Table]:
     """Return the layout of a table, and its keys and hashes in the order of its rows."""
     rows = pa.table({"row": np.arange(len(next(iter(columns.values())))), **columns})
     table = ibis.memtable(rows)
-    layout = lay_out(profile_labels(table, list(columns), "the table"), table)
-    found = layout.packed(table, ["row"], ibis.memtable)
-    keys = fetch(found.mutate(hashed=layout.key_hash(found))).sort_by("row")
-    return layout, keys
+    found = pack_labels(table, list(columns), "the table", ibis.memtable, ["row"])
+    hashed = found.layout.key_hash(found.rows)
+    return found.layout, fetch(found.rows.mutate(hashed=hashed)).sort_by("row")
 
 
 def label_columns() -> st.SearchStrategy[dict]:
@@ -235,10 +234,7 @@ def test_a_column_like_an_id_is_refused(monkeypatch):
 
 def pack(rows: pa.Table) -> PackedTable:
     """Pack a table whose columns are all partitions."""
-    table = ibis.memtable(rows)
-    layout = lay_out(profile_labels(table, list(table.columns), "t"), table)
-    packed = layout.packed(table, [], ibis.memtable)
-    return PackedTable(packed, layout, rows.num_rows, (), ibis.memtable)
+    return pack_labels(ibis.memtable(rows), rows.column_names, "t", ibis.memtable)
 
 
 @pytest.fixture(scope="module")
@@ -289,8 +285,7 @@ def test_grouped_rows_are_the_tuples_with_their_counts():
     connection = connect(threads=1)
     with LocalTables(connection) as local:
         rows = local.add(pa.table({"p": [1, 2, 1, 1], "q": ["a", "b", "a", "b"]}))
-        layout = lay_out(profile_labels(rows, ["p", "q"], "t"), rows)
-        packed = PackedTable(layout.packed(rows, ["p"], local.add), layout, 4, ("p",), local.add)
+        packed = pack_labels(rows, ["p", "q"], "t", local.add, ["p"])
         expected = packed.count_tuples(10)
         with packed.grouped(local) as grouped:
             found = pa.Table.from_batches(grouped.batches()).sort_by("coterie_key_0")

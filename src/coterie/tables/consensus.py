@@ -55,9 +55,8 @@ from coterie.tables.keys import (
     KeyLayout,
     PackedTable,
     TupleCounts,
-    lay_out,
     numbers,
-    profile_labels,
+    pack_labels,
     read_text_as_in_csv,
     unpack,
 )
@@ -194,14 +193,11 @@ def consensus_table(
             refuse_durations(local_files(source), partitions)
             if found.is_text if parse_text is None else parse_text:
                 table = read_text_as_in_csv(table, partitions, found.name)
-            profile = profile_labels(table, partitions, found.name)
-            layout = lay_out(profile, table)
-            warn_of_ids(partitions, layout.n_listed, profile.n_rows, "pass it in ids")
-        if output is not None and not carried:
-            check_carried(partitions, are_ids=False)
-            carried = partitions
-        rows = layout.packed(table, carried, local.add)
-        packed = PackedTable(rows, layout, profile.n_rows, tuple(carried), local.add)
+            if output is not None and not carried:
+                check_carried(partitions, are_ids=False)
+                carried = partitions
+            packed = pack_labels(table, partitions, found.name, local.add, carried)
+            warn_of_ids(partitions, packed.layout.n_listed, packed.n_rows, "pass it in ids")
         with contextlib.nullcontext() if output is None else output.unfinished() as folder:
             is_ours = isinstance(engine, str) and not is_ibis_table(source)
             if folder is not None and is_ours and connection.name == "duckdb":
@@ -215,7 +211,7 @@ def consensus_table(
                 tuples, are_all = count_or_sample(packed, max_tuples, sample_size, least)
             what = "consensus of %d tuples" if are_all else "consensus of a sample of %d tuples"
             with _stage(seconds, "fit", what, tuples.n_tuples):
-                fitted = fit_tuples(estimator, layout, tuples)
+                fitted = fit_tuples(estimator, packed.layout, tuples)
             path: TablePath = "tuples"
             reason = f"at most max_tuples={max_tuples:,} distinct tuples"
             swept = None
