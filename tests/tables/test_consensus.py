@@ -40,7 +40,7 @@ from coterie.tables.consensus import (
     write_labels,
 )
 from coterie.tables.engines import LocalTables, connect
-from coterie.tables.keys import PackedTable, pack_labels
+from coterie.tables.keys import pack_labels
 from coterie.tables.writing import TableOutput
 from engine_tables import engine_with_table
 
