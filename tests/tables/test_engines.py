@@ -25,7 +25,6 @@ from coterie.tables.engines import (
     fetch,
     in_duckdb,
     masked,
-    stream,
 )
 from engine_tables import engine_with_table
 
@@ -216,23 +215,16 @@ def test_an_error_of_the_caller_keeps_its_type():
         fetch(None)
 
 
-def test_a_stream_gives_every_row_in_batches():
-    """No batch is larger than asked for; errors are those of fetch."""
+def test_batches_have_every_row():
+    """None is larger than asked for; tables in memory are known; errors are those of fetch."""
+    rows = pa.table({"a": list(range(5000))})
     with LocalTables(connect(threads=1)) as local:
-        table = local.add(pa.table({"a": list(range(5000))}))
-        found = list(stream(table.filter(table.a >= 10), 2048))
-        assert max(batch.num_rows for batch in found) <= 2048 < sum(map(len, found))
-        assert sorted(x for batch in found for x in batch["a"].to_pylist()) == [*range(10, 5000)]
-        with pytest.raises(TableError, match="duckdb cannot read the table"):
-            list(stream(table.select(b=table.a.cast("string").cast("date")), 10))
-
-
-def test_batches_have_every_row_of_a_table_in_memory():
-    """DuckDB is told of the table first; no batch is larger than asked for."""
-    table = ibis.memtable(pa.table({"a": list(range(5000))}))
-    found = list(batches(table.filter(table.a >= 10).order_by("a"), 2048))
-    assert max(map(len, found)) <= 2048
-    assert [x for batch in found for x in batch["a"].to_pylist()] == [*range(10, 5000)]
+        for table in (local.add(rows), ibis.memtable(rows)):
+            found = list(batches(table.filter(table.a >= 10), 2048))
+            assert max(map(len, found)) <= 2048 < sum(map(len, found))
+            assert sorted(x for one in found for x in one["a"].to_pylist()) == [*range(10, 5000)]
+            with pytest.raises(TableError, match="duckdb cannot read the table"):
+                list(batches(table.select(b=table.a.cast("string").cast("date")), 10))
 
 
 @pytest.mark.parametrize("failure", [None, ValueError])

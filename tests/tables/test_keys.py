@@ -21,6 +21,7 @@ from coterie.tables.keys import (
     HASH_RANGE,
     KeyLayout,
     PackedTable,
+    key_hash,
     pack_labels,
     profile_labels,
     read_text_as_in_csv,
@@ -129,7 +130,7 @@ def packed(columns: dict) -> tuple[KeyLayout, pa.Table]:
     rows = pa.table({"row": np.arange(len(next(iter(columns.values())))), **columns})
     table = ibis.memtable(rows)
     found = pack_labels(table, list(columns), "the table", ibis.memtable, ["row"])
-    hashed = found.layout.key_hash(found.rows)
+    hashed = key_hash([found.rows[name] for name in found.layout.key_names])
     return found.layout, fetch(found.rows.mutate(hashed=hashed)).sort_by("row")
 
 

@@ -193,14 +193,9 @@ def _backend_class() -> Any:
 
         def table(self, name: str, /, *, database: Any = None) -> Any:
             if database is None and name in self.source_tables:
-                self._use(name)
+                self.copy_table(name)
                 database = ("temp", "main")
             return super().table(name, database=database)
-
-        def _use(self, name: str) -> None:
-            known = "SELECT count(*) FROM duckdb_tables() WHERE temporary AND table_name = ?"
-            if not self.con.execute(known, [name]).fetchall()[0][0]:
-                self.copy_table(name)
 
     return DuckDB
 
@@ -400,8 +395,8 @@ def _with_source(
     ``query`` gives the query of a table, and the types of DuckDB that columns are cast to.
     """
     connection = _duckdb("", settings)
-    connection.source_tables = tables
 
+    @functools.cache
     def copy(table: str) -> None:
         _log.info("copying table %s", table)
         text, casts = query(table)
@@ -421,7 +416,7 @@ def _with_source(
             )
             connection.con.unregister("coterie_source")
 
-    connection.copy_table = copy
+    connection.source_tables, connection.copy_table = tables, copy
     weakref.finalize(connection, source.close)
     return connection
 
@@ -465,13 +460,7 @@ def computes(connection: Any) -> bool:
 
 
 def fetch(expression: ir.Table) -> pa.Table:
-    """Run an Ibis expression in its engine and return all rows.
-
-    Raises
-    ------
-    TableError
-        If the engine cannot read or aggregate the tables.
-    """
+    """Run an Ibis expression in its engine and return all rows."""
     backend = expression.get_backend()
     with engine_errors(f"{backend.name} cannot read the table"):
         if backend.name == "pyspark":
@@ -494,25 +483,15 @@ def batches(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
     DuckDB computes them one after another, and another query on the connection ends them. Other
     engines return all rows first.
     """
-    backend = expression.get_backend()
+    import ibis
+
+    backend: Any = expression.get_backend()
     if backend.name != "duckdb":
         yield from fetch(expression).to_batches(rows)
         return
     # makes in-memory tables of Python known to DuckDB
     backend._run_pre_execute_hooks(expression)
-    yield from stream(expression, rows)
-
-
-def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
-    """Run an Ibis expression in DuckDB and yield batches of at most ``rows`` rows.
-
-    The only in-memory tables that it may use are those of :class:`LocalTables`. Another query on
-    the same connection ends the stream.
-    """
-    import ibis
-
-    backend = expression.get_backend()
-    with engine_errors(f"{backend.name} cannot read the table"):
+    with engine_errors("duckdb cannot read the table"):
         result = backend.con.sql(ibis.to_sql(expression))
         # named fetch_arrow_reader in older versions of DuckDB
         reader = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
@@ -605,13 +584,7 @@ class LocalTables:
 def is_written_as(column: ir.Column, words: Sequence[str]) -> ir.BooleanColumn:
     """Return whether a float prints as one of some lower-case words: "nan", "inf", "-inf".
 
-    DuckDB answers ``isnan`` from the statistics of a Parquet file, which ignore NaN, and so
-    always returns false.
-
-    >>> import ibis
-    >>> table = ibis.memtable(pa.table({"x": [1.0, float("nan")]}))
-    >>> fetch(table.select(y=is_written_as(table.x, ["nan"])))["y"].to_pylist()
-    [False, True]
+    DuckDB answers ``isnan`` from the statistics of a Parquet file, which ignore NaN.
     """
     return column.cast("string").lower().isin(words)
 

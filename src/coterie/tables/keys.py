@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,11 +37,11 @@ from coterie.runtime.wording import short_repr
 from coterie.tables.columns import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
 from coterie.tables.engines import (
     LocalTables,
+    batches,
     engine_errors,
     fetch,
     is_written_as,
     spark_frame,
-    stream,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ COUNT_COLUMN = "coterie_count"
 #: Integers with this number of digits fit in 64 bits.
 _LONGEST_INTEGER = 18
 _INFINITE = ("inf", "-inf", "infinity", "-infinity")
-_NO_NUMBER = ("nan", *_INFINITE)
 #: The smallest number that a float type may confuse with its neighbours.
 _FIRST_INEXACT = {"float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
 _WIDEST_RANGE = 1 << 16
@@ -95,10 +94,10 @@ def profile_labels(
 
     ``source`` is the name of the table for messages.
     """
-    values = {name: _labels(table[name], name) for name in names}
+    values: dict[str, ir.Column] = {}
     measures: dict[str, Any] = {"n": table.count()}
     for v, name in enumerate(names):
-        of_column = _measures(table[name], values[name])
+        values[name], of_column = _labels(table[name], name)
         measures |= {f"{measure}{v}": value for measure, value in of_column.items()}
     (found,) = fetch(table.aggregate(**measures)).to_pylist()
     n_rows = int(found["n"])
@@ -178,50 +177,42 @@ def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> i
     return table.mutate(**read)
 
 
-def _labels(column: ir.Column, name: str) -> ir.Column:
-    """Return the column as int64, uint64 or text; NULL for empty text and non-finite numbers."""
+def _labels(column: ir.Column, name: str) -> tuple[ir.Column, dict[str, Any]]:
+    """Return a column as int64, uint64 or text, and the aggregates that describe it.
+
+    Empty text and non-finite numbers are NULL.
+    """
     import ibis
 
     kind = column.type()
-    if kind.is_unsigned_integer() and kind.nbytes == 8:
-        return column
-    if kind.is_integer() or kind.is_boolean():
-        return column.cast("int64")
+    if kind.is_string():
+        texts = column.nullif("")
+        return texts, {"present": texts.count()}
     if kind.is_floating():
-        return ibis.ifelse(is_written_as(column, _NO_NUMBER), ibis.null(kind), column).cast("int64")
-    if kind.is_string():
-        return column.nullif("")
-    # only NULL; Ibis has no type for such columns of Parquet
-    if kind.is_null() or (kind.is_unknown() and 'kind="NULL"' in str(kind)):
-        return column.cast("int64")
-    raise InvalidLabelsError(
-        f"partition '{name}' has labels of type {kind}; convert them to integers or text, or name "
-        "the columns to use"
-    )
-
-
-def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
-    """Return the aggregates to compute for one column."""
-    import ibis
-
-    kind = column.type()
-    if kind.is_string():
-        return {"present": values.count()}
-    if not kind.is_floating():
-        # of the raw column: engines answer these from statistics, without reading it
-        known = column if kind.is_integer() else values
-        return {"present": column.count(), "low": known.min(), "high": known.max()}
-    number, inexact = ~is_written_as(column, ("nan",)), _FIRST_INEXACT[str(kind).lower()]
-    infinite = is_written_as(column, _INFINITE)
-    finite = ibis.ifelse(infinite | ~number, 0, column)
-    odd = number & (infinite | (finite.abs() >= inexact) | (finite % 1 != 0))
-    return {
-        "present": number.sum().fill_null(0),
-        "low": column.min(where=number),
-        "high": column.max(where=number),
-        "odd": odd.sum().fill_null(0),
-        "example": column.max(where=odd),
-    }
+        number, inexact = ~is_written_as(column, ("nan",)), _FIRST_INEXACT[str(kind).lower()]
+        infinite = is_written_as(column, _INFINITE)
+        finite = ibis.ifelse(infinite | ~number, 0, column)
+        odd = number & (infinite | (finite.abs() >= inexact) | (finite % 1 != 0))
+        unknown = is_written_as(column, ("nan", *_INFINITE))
+        return ibis.ifelse(unknown, ibis.null(kind), column).cast("int64"), {
+            "present": number.sum().fill_null(0),
+            "low": column.min(where=number),
+            "high": column.max(where=number),
+            "odd": odd.sum().fill_null(0),
+            "example": column.max(where=odd),
+        }
+    # Ibis has no type for columns of Parquet that hold only NULL
+    is_null = kind.is_null() or (kind.is_unknown() and 'kind="NULL"' in str(kind))
+    if not (kind.is_integer() or kind.is_boolean() or is_null):
+        raise InvalidLabelsError(
+            f"partition '{name}' has labels of type {kind}; convert them to integers or text, or "
+            "name the columns to use"
+        )
+    is_uint64 = kind.is_unsigned_integer() and kind.nbytes == 8
+    values = column if is_uint64 else column.cast("int64")
+    # of the raw column: engines answer these from statistics, without reading it
+    raw = column if kind.is_integer() else values
+    return values, {"present": column.count(), "low": raw.min(), "high": raw.max()}
 
 
 # ---- Keys
@@ -257,21 +248,6 @@ class KeyLayout:
     def has_missing(self) -> bool:
         """Whether any label of the table is missing."""
         return any(column.has_missing for column in self.columns)
-
-    @property
-    def hash_factors(self) -> dict[str, tuple[tuple[int, int], ...]]:
-        """For each key, the moduli of its remainders and the factors m_j of :meth:`key_hash`."""
-        return {
-            name: tuple(
-                (modulus, pow(_MULTIPLIER, 3 * g + j + 1, HASH_RANGE))
-                for j, modulus in enumerate(_MODULI)
-            )
-            for g, name in enumerate(self.key_names)
-        }
-
-    def key_hash(self, packed: ir.Table) -> ir.IntegerColumn:
-        """Return the hash of the keys of each row, below HASH_RANGE; see :func:`_hashed`."""
-        return _hashed({name: packed[name] for name in self.key_names}, self.hash_factors)
 
     def as_label_matrix(self, keys: Sequence[Ints]) -> LabelMatrix:
         """Return the label matrix of packed rows, with only the labels that occur in them."""
@@ -444,18 +420,19 @@ class PackedTable:
         of its tuples s, divided by ``share``, estimates the number of all tuples without bias and
         with a relative error of about 1/√s.
         """
-        keys, layout = self._keys(), self.layout
+        keys, names = self._keys(), self.layout.key_names
         below = max(1, round(share * HASH_RANGE))
         if self.is_on_spark:
             # as an expression, the hash names every key many times, and Spark would compute the
             # key from its labels each time
             with engine_errors("pyspark cannot read the table"):
                 frame = spark_frame(keys)
-                sample = partial(_rows_of_low_hash, layout.hash_factors, below)
-                rows = frame.mapInArrow(sample, frame.schema).groupBy(*layout.key_names).count()
+                sample = partial(_rows_of_low_hash, names, below)
+                rows = frame.mapInArrow(sample, frame.schema).groupBy(*names).count()
                 counted = rows.withColumnRenamed("count", COUNT_COLUMN).toArrow()
         else:
-            counted = fetch(_counted(keys.filter(layout.key_hash(keys) < below)))
+            hashed = key_hash([keys[name] for name in names])
+            counted = fetch(_counted(keys.filter(hashed < below)))
         return replace(self._in_order(counted), share=below / HASH_RANGE)
 
     def is_repetitive(self, n_rows: int) -> bool:
@@ -497,7 +474,7 @@ class PackedTable:
     def batches(self, carried: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """Yield the rows of :meth:`read` in batches of bounded size, each row once."""
         cells = _CELLS_A_BATCH // len(self.layout.columns)
-        return stream(self.read(carried), max(_FEWEST_ROWS, min(_MOST_ROWS, cells)))
+        return batches(self.read(carried), max(_FEWEST_ROWS, min(_MOST_ROWS, cells)))
 
     def check_row_count(self, n_found: int) -> None:
         """Refuse to continue if packing lost or doubled rows, or if the table has changed."""
@@ -518,36 +495,33 @@ class PackedTable:
         return TupleCounts([column[order] for column in columns], counts[order])
 
 
-def _hashed(keys: Mapping[str, Any], factors: Mapping[str, Sequence[tuple[int, int]]]) -> Any:
-    """Return a hash of keys, which are columns of an engine or arrays.
+def key_hash(keys: Sequence[Any]) -> Any:
+    """Return a hash below HASH_RANGE of keys, which are columns of an engine or arrays.
 
     It is (Σ_j m_j ρ_j)⁵ mod p with p = HASH_RANGE. The ρ_j are the remainders of all keys by three
     primes each, the m_j are powers of a primitive root of p. x ↦ x⁵ is a permutation that breaks
     the linear structure of the sum.
     """
-    parts = []
-    for name, of_key in factors.items():
+    sums = []
+    for g, key in enumerate(keys):
+        factors = [pow(_MULTIPLIER, 3 * g + j, HASH_RANGE) for j in (1, 2, 3)]
         # all products are below 2⁵⁵
-        terms = (keys[name] % modulus * factor for modulus, factor in of_key)
-        parts.append(functools.reduce(operator.add, terms) % HASH_RANGE)
-    mixed = functools.reduce(operator.add, parts) % HASH_RANGE
+        terms = (key % modulus * m for modulus, m in zip(_MODULI, factors, strict=True))
+        sums.append(functools.reduce(operator.add, terms) % HASH_RANGE)
+    mixed = functools.reduce(operator.add, sums) % HASH_RANGE
     square = mixed * mixed % HASH_RANGE
     return square * square % HASH_RANGE * mixed % HASH_RANGE
 
 
 def _rows_of_low_hash(
-    factors: Mapping[str, Sequence[tuple[int, int]]],
-    below: int,
-    batches: Iterable[pa.RecordBatch],
+    names: Sequence[str], below: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows whose :meth:`KeyLayout.key_hash` is below a bound; runs on an executor."""
+    """Yield the rows whose hash is below a bound; runs on an executor."""
     for batch in batches:
-        hashed = _hashed({name: numbers(batch, name) for name in factors}, factors)
-        yield batch.filter(pa.array(hashed < below))
+        yield batch.filter(pa.array(key_hash([numbers(batch, name) for name in names]) < below))
 
 
 def numbers(batch: pa.RecordBatch, name: str) -> AnyArray:
-    """Return a column of integers as an array."""
     return np.asarray(batch[name].to_numpy(zero_copy_only=False))
 
 
