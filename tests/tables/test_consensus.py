@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 import pickle
 from dataclasses import replace
 from functools import partial
@@ -31,7 +29,6 @@ from coterie.tables import consensus, keys
 from coterie.tables.consensus import (
     AssignmentRule,
     SweepCounts,
-    _partial_sums,
     consensus_table,
     count_rows,
     fit_tuples,
@@ -458,12 +455,16 @@ def rule_of(tuples, tables) -> AssignmentRule:
 
 def count(rule: AssignmentRule, codes: np.ndarray, weights=None) -> SweepCounts:
     """Count rows, each with weight 1 unless weights are given."""
-    return rule.count_codes(codes, np.ones(len(codes)) if weights is None else weights)
+    return counted(rule, [codes], weights)
 
 
-def counted(rule: AssignmentRule, batches: list[np.ndarray]) -> SweepCounts:
+def counted(rule: AssignmentRule, batches: list[np.ndarray], weights=None) -> SweepCounts:
     """Return the counts of all batches: one sweep."""
-    return functools.reduce(operator.add, (count(rule, one) for one in batches))
+    sums = sum(
+        rule.count_codes(codes, np.ones(len(codes)) if weights is None else weights)
+        for codes in batches
+    )
+    return SweepCounts.of(rule, sums)
 
 
 def same(one: ClusterTables, other: ClusterTables) -> bool:
@@ -608,16 +609,14 @@ def test_a_rule_that_is_pickled_counts_the_same(case):
     packed, _, rule, _, _ = case
     sent = pickle.loads(pickle.dumps(rule))
     assert len(pickle.dumps(rule)) < 20_000
-    parts = [list(_partial_sums(sent, [batch])) for batch in packed.batches()]
+    parts = [part for one in packed.batches() for part in sent.count_on_executor([one])]
     sums = np.zeros(rule.tables.table.size + 5)
     for part in parts:
-        for rows in part:
-            sums[rows["place"].to_numpy()] += rows["value"].to_numpy()
-    expected = count_rows(packed, rule)
-    assert np.array_equal(sums[:-5], expected.tables.table.ravel())
-    assert np.array_equal(sums[-5:-2], expected.tables.size) and sums[-2] == N_ROWS
-    assert sums[-1] == pytest.approx(expected.margin)
-    assert list(_partial_sums(sent, [])) == []
+        sums[part["place"].to_numpy()] += part["value"].to_numpy()
+    found, expected = SweepCounts.of(rule, sums), count_rows(packed, rule)
+    assert same(found.tables, expected.tables) and found.n_rows == N_ROWS
+    assert found.margin == pytest.approx(expected.margin)
+    assert list(sent.count_on_executor([])) == []
 
 
 def test_a_table_that_changes_is_refused(case, tmp_path):

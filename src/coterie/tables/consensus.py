@@ -519,10 +519,8 @@ class AssignmentRule:
         none = {name: getattr(tuples, name)[:0] for name in ("codes", "weights", "inverse")}
         places = np.argsort(tuples.partition_order)
         bare = replace(tuples, **none)
-        return cls(
-            layout.key_names, layout.groups, tuple(codes_of), places, bare, tables,
-            estimator.threshold_,
-        )  # fmt: skip
+        how = (places, bare, tables, estimator.threshold_)
+        return cls(layout.key_names, layout.groups, tuple(codes_of), *how)
 
     def codes(self, keys: Sequence[Ints]) -> AnyArray:
         """Return the indicator columns (n, V) of rows given by their keys."""
@@ -542,26 +540,35 @@ class AssignmentRule:
             )
         return labels, margin
 
-    def count_codes(self, codes: AnyArray, weights: Floats) -> SweepCounts:
-        """Assign rows, each with a weight, and count them."""
+    def count_codes(self, codes: AnyArray, weights: Floats) -> Floats:
+        """Assign rows, each with a weight, and return the m·K + K + 2 sums of them.
+
+        These are the table, the sizes, the number of rows, and the sum of their margins.
+        """
         labels, margin = self.assign(codes)
         rows = replace(self.tuples, codes=codes, weights=weights)
         tables = ClusterTables.of(rows, labels, self.tables.alpha, len(self.tables.size))
-        # rows of other batches may have missing labels even if these have none
-        tables = replace(tables, complete=self.tables.complete)
-        return SweepCounts(tables, int(weights.sum()), float(margin @ weights))
+        return np.concatenate(
+            [tables.table.ravel(), tables.size, [weights.sum(), margin @ weights]]
+        )
 
-    def count(self, batches: Iterable[pa.RecordBatch]) -> SweepCounts | None:
-        """Assign the packed rows of some batches, and count them; None without batches."""
-        counted = None
+    def count(self, batches: Iterable[pa.RecordBatch]) -> Floats:
+        """Assign the packed rows of some batches, and return their sums."""
+        sums = np.zeros(self.tables.table.size + len(self.tables.size) + 2)
         for batch in batches:
             codes = self.codes([numbers(batch, name) for name in self.key_names])
             weights = np.ones(len(codes))
             if COUNT_COLUMN in batch.schema.names:
                 weights = numbers(batch, COUNT_COLUMN).astype(np.float64)
-            of_batch = self.count_codes(codes, weights)
-            counted = of_batch if counted is None else counted + of_batch
-        return counted
+            sums += self.count_codes(codes, weights)
+        return sums
+
+    def count_on_executor(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the sums that are not 0, with their places."""
+        sums = self.count(batches)
+        places = np.flatnonzero(sums)
+        if len(places):
+            yield from pa.table({"place": places, "value": sums[places]}).to_batches(_ROWS_A_BATCH)
 
     def label(
         self, carried: Sequence[str], batches: Iterable[pa.RecordBatch]
@@ -583,50 +590,30 @@ class SweepCounts:
     n_rows: int
     margin: float
 
-    def __add__(self, other: SweepCounts) -> SweepCounts:
-        tables = replace(
-            self.tables,
-            table=self.tables.table + other.tables.table,
-            present=self.tables.present + other.tables.present,
-            size=self.tables.size + other.tables.size,
-        )
-        return SweepCounts(tables, self.n_rows + other.n_rows, self.margin + other.margin)
+    @classmethod
+    def of(cls, rule: AssignmentRule, sums: Floats) -> SweepCounts:
+        """Return the counts in the sums of a rule."""
+        m, K = rule.tables.table.shape
+        table, size = sums[: m * K].reshape(m, K), sums[m * K : -2]
+        present = np.add.reduceat(table, rule.tables.offsets[:-1], axis=0)
+        tables = replace(rule.tables, table=table, present=present, size=size)
+        return cls(tables, round(sums[-2]), float(sums[-1]))
 
 
 def count_rows(table: PackedTable, rule: AssignmentRule) -> SweepCounts:
     """Count all rows in the clusters that a rule assigns: one sweep."""
     if table.is_on_spark:
-        # the executors count, and Spark adds up the m·K + K + 2 sums of all partitions
-        m, K = rule.tables.table.shape
         with engine_errors("Spark cannot count the rows"):
-            sums = spark_frame(table.read()).mapInArrow(
-                partial(_partial_sums, rule), "place long, value double"
-            )
-            found = sums.groupBy("place").sum("value").toArrow()
-        flat = np.zeros(m * K + K + 2)
-        flat[found[0].to_numpy()] = found[1].to_numpy()
-        counts, size = flat[: m * K].reshape(m, K), flat[m * K : -2]
-        present = np.add.reduceat(counts, rule.tables.offsets[:-1], axis=0)
-        tables = replace(rule.tables, table=counts, present=present, size=size)
-        counted: SweepCounts | None = SweepCounts(tables, round(flat[-2]), float(flat[-1]))
+            frame = spark_frame(table.read())
+            parts = frame.mapInArrow(rule.count_on_executor, "place long, value double")
+            found = parts.groupBy("place").sum("value").toArrow()
+        sums = np.zeros(rule.tables.table.size + len(rule.tables.size) + 2)
+        sums[found[0].to_numpy()] = found[1].to_numpy()
     else:
-        counted = rule.count(table.batches())
-    table.check_row_count(0 if counted is None else counted.n_rows)
-    assert counted is not None
+        sums = rule.count(table.batches())
+    counted = SweepCounts.of(rule, sums)
+    table.check_row_count(counted.n_rows)
     return counted
-
-
-def _partial_sums(
-    rule: AssignmentRule, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield what an executor counts, where it is not 0: table, sizes, rows, sum of margins."""
-    counted = rule.count(batches)
-    if counted is not None:
-        tables = counted.tables
-        rest = np.array([counted.n_rows, counted.margin])
-        flat = np.concatenate([tables.table.ravel(), tables.size, rest])
-        places = np.flatnonzero(flat)
-        yield from pa.table({"place": places, "value": flat[places]}).to_batches(_ROWS_A_BATCH)
 
 
 @dataclass(frozen=True, eq=False)
