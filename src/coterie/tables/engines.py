@@ -447,6 +447,8 @@ def table_names(connection: Any, catalog: str | None = None) -> list[str]:
 def in_duckdb(table: ir.Table, local: LocalTables) -> ir.Table:
     """Copy a table of an engine that does not compute here, such as SQLite or Polars, to DuckDB."""
     backend: Any = table.get_backend()
+    if computes(backend):
+        return table
     with engine_errors(f"{backend.name} cannot read the table"):
         return local.add(backend.to_pyarrow_batches(table))
 
