@@ -222,10 +222,9 @@ def _pyspark(url: str, place: str, settings: Mapping[str, str], threads: int | N
     if session is None:
         session = _new_session(_master(url, place, threads), settings)
     else:
-        master, running = (
-            place and _master(url, place, threads),
-            session.conf.get("spark.master", ""),
-        )
+        master, running = "", session.conf.get("spark.master", "")
+        if place:
+            master = _master(url, place, threads)
         if master and running and master != running:
             raise InvalidParameterError(
                 f"a Spark session on {running} is active: stop it before you start one on "
@@ -325,6 +324,15 @@ def _postgres(
         closing.callback(source.close)
         cursor = closing.enter_context(source.cursor())
         cursor.execute(
+            "SELECT coalesce(has_schema_privilege(to_regnamespace(quote_ident($1)), 'USAGE'), "
+            "false)",
+            (schema,),
+        )
+        if not cursor.fetchall()[0][0]:
+            raise InvalidParameterError(
+                f"url={masked(url)!r}: there is no such schema, or the account may not use it"
+            )
+        cursor.execute(
             "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) "
             "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
             "WHERE c.relnamespace = to_regnamespace(quote_ident($1)) AND c.relkind IN "
@@ -335,15 +343,6 @@ def _postgres(
         columns: dict[str, dict[str, str]] = {}
         for table, column, kind in cursor.fetchall():
             columns.setdefault(table, {})[column] = kind
-        cursor.execute(
-            "SELECT coalesce(has_schema_privilege(to_regnamespace(quote_ident($1)), 'USAGE'), "
-            "false)",
-            (schema,),
-        )
-        if not cursor.fetchall()[0][0]:
-            raise InvalidParameterError(
-                f"url={masked(url)!r}: there is no such schema, or the account may not use it"
-            )
         cursor.close()
         closing.pop_all()
 
@@ -403,16 +402,11 @@ def _with_source(
         with engine_errors(f"table {table} cannot be read"), source.cursor() as cursor:
             cursor.execute(text)
             reader = cursor.fetch_record_batch()
-            columns = (
-                f"CAST({sql_name(name)} AS {casts[name]}) AS {sql_name(name)}"
-                if name in casts
-                else sql_name(name)
-                for name in reader.schema.names
-            )
+            cast = (f"{sql_name(name)}::{kind} AS {sql_name(name)}" for name, kind in casts.items())
+            replaced = f" REPLACE ({', '.join(cast)})" if casts else ""
             connection.con.register("coterie_source", reader)
             connection.con.execute(
-                f"CREATE TEMP TABLE {sql_name(table)} AS SELECT {', '.join(columns)} "
-                "FROM coterie_source"
+                f"CREATE TEMP TABLE {sql_name(table)} AS SELECT *{replaced} FROM coterie_source"
             )
             connection.con.unregister("coterie_source")
 
@@ -501,12 +495,7 @@ def batches(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class LocalTables:
-    """Temporary tables and views of DuckDB or Spark, dropped at the end of a ``with`` block.
-
-    >>> with LocalTables(connect()) as local:
-    ...     fetch(local.add(pa.table({"a": [1, 2]})).order_by("a"))["a"].to_pylist()
-    [1, 2]
-    """
+    """Temporary tables and views of DuckDB or Spark, dropped at the end of a ``with`` block."""
 
     def __init__(self, connection: BaseBackend) -> None:
         self.connection: Any = connection
@@ -555,8 +544,7 @@ class LocalTables:
         import ibis
 
         connection, frame = self.connection, None
-        kind: Literal["TABLE", "VIEW"] = "VIEW" if connection.name == "pyspark" else "TABLE"
-        name = self.new_name(kind)
+        name = self.new_name("VIEW" if connection.name == "pyspark" else "TABLE")
         try:
             with engine_errors(f"{connection.name} cannot keep a temporary table"):
                 if connection.name == "pyspark":
@@ -566,13 +554,12 @@ class LocalTables:
                     frame.createTempView(name)
                     kept = connection.table(name)
                 else:
-                    query = f"CREATE TEMP TABLE {name} AS {ibis.to_sql(rows)}"
-                    connection.con.execute(query)
+                    connection.con.execute(f"CREATE TEMP TABLE {name} AS {ibis.to_sql(rows)}")
                     kept = connection.table(name, database=("temp", "main"))
             yield kept
         finally:
             with contextlib.suppress(Exception):  # __exit__ tries again
-                self._drop(kind, name)
+                self._drop("TABLE", name)
                 if frame is not None:
                     frame.unpersist()
 

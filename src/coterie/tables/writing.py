@@ -71,7 +71,6 @@ def csv_text(columns: Mapping[str, Any]) -> bytes:
 
 
 def _write_text(unfinished: Path, columns: Mapping[str, AnyArray], path: Path) -> None:
-    """Write columns to ``unfinished`` as the text file ``path``; its suffix decides the format."""
     with contextlib.ExitStack() as files:
         file: Any = files.enter_context(unfinished.open("wb"))
         if path.name.lower().endswith(".gz"):
@@ -128,38 +127,31 @@ def _write_parquet(unfinished: Path, columns: Mapping[str, AnyArray], path: Path
 
 
 def _write_npy(unfinished: Path, columns: Mapping[str, AnyArray], path: Path) -> None:
-    """Write the structured array of ``path``.
-
-    Text is fixed-width unicode, and blank if missing; a missing float is NaN. Other missing
-    values are refused.
-    """
+    """Write a structured array; other missing values than those of text and floats are refused."""
     if "" in columns:
         raise OutputError(f"cannot write {path}: .npy fields need names, and one column has none")
-    fields = {name: _field(path, name, array) for name, array in columns.items()}
-    rows = np.empty(
-        len(next(iter(fields.values()))), [(name, array.dtype) for name, array in fields.items()]
-    )
-    for name, array in fields.items():
-        rows[name] = array
+    fields = {}
+    for name, array in columns.items():
+        if array.dtype.kind == "f":
+            fields[name] = filled(array, np.nan)
+        elif array.dtype == object:
+            texts = ["" if text is None else text for text in array.tolist()]
+            fields[name] = np.array(texts, dtype=np.str_)
+            holds = fields[name].tolist() == texts  # numpy drops NULs at the end of text
+        else:
+            fields[name], holds = np.ma.getdata(array), not np.ma.is_masked(array)
+        if array.dtype.kind != "f" and not holds:
+            raise OutputError(
+                f"cannot write {path}: column {name!r} ({array.dtype}) has values a .npy field "
+                "cannot hold; write .parquet instead"
+            )
+    kinds = [(name, field.dtype) for name, field in fields.items()]
+    rows = np.empty(len(next(iter(fields.values()))), kinds)
+    for name, field in fields.items():
+        rows[name] = field
     with unfinished.open("wb") as file:
         # only version 3 allows field names outside Latin-1
         np.lib.format.write_array(file, rows, version=(3, 0), allow_pickle=False)
-
-
-def _field(path: Path, name: str, array: AnyArray) -> AnyArray:
-    if array.dtype.kind == "f":
-        return filled(array, np.nan)
-    if array.dtype == object:
-        texts = ["" if text is None else text for text in array.tolist()]
-        field = np.array(texts, dtype=np.str_)
-        if field.tolist() == texts:  # numpy drops NULs at the end of text
-            return field
-    elif not np.ma.is_masked(array):
-        return np.ma.getdata(array)
-    raise OutputError(
-        f"cannot write {path}: column {name!r} ({array.dtype}) has values a .npy field cannot "
-        "hold; write .parquet instead"
-    )
 
 
 def _as_arrays(columns: Mapping[str, Any]) -> dict[str, AnyArray]:
