@@ -47,8 +47,15 @@ _ENGINES = (
     "pyspark://local[2], pyspark://host:7077, pyspark://yarn, postgres://host/database, "
     "sqlite:///folder/file.db"
 )
-_DUCKDB_SETTINGS = ("memory_limit", "threads")
-_POSTGRES_SETTINGS = ("schema", "service", "sslmode", "sslrootcert", "connect_timeout")
+#: By scheme, the name of an engine and the settings that its URL may have.
+_SETTINGS = {
+    "duckdb": ("DuckDB", ("memory_limit", "threads")),
+    "postgres": (
+        "PostgreSQL",
+        ("schema", "service", "sslmode", "sslrootcert", "connect_timeout"),
+    ),
+    "sqlite": ("SQLite", ()),
+}
 _SECONDS_TO_CONNECT = "30"
 _LEAST_MEMORY = 1_000_000_000
 _LONGEST_MESSAGE = 400
@@ -111,36 +118,34 @@ def connect(
         ) from error
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise InvalidParameterError(f"threads={threads!r}: it must be at least 1")
-    given = {"memory_limit": memory_limit, "threads": threads}
-    for_duckdb = {name: str(value) for name, value in given.items() if value is not None}
-    if colon and scheme == "duckdb":
-        _refuse_unknown(url, settings, _DUCKDB_SETTINGS, "DuckDB")
-        return _duckdb(unquote(place), {**settings, **for_duckdb})
-    if colon and scheme in {"postgres", "postgresql"}:
-        return _postgres(url, place, settings, for_duckdb)
-    if colon and scheme == "sqlite":
-        _refuse_unknown(url, settings, (), "SQLite")
-        return _sqlite(unquote(place), for_duckdb)
-    if colon and scheme == "pyspark":
+    scheme = "postgres" if scheme == "postgresql" else scheme
+    if scheme == "pyspark" and colon:
+        unknown = {name for name in settings if not name.startswith("spark.")}
+        hint = "Spark settings begin with spark., as in spark.executor.memory=2g"
+    elif scheme in _SETTINGS and colon:
+        engine, known = _SETTINGS[scheme]
+        unknown = {*settings} - {*known}
+        hint = f"{engine} takes {', '.join(known) or 'none'}"
+    else:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
+        )
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise InvalidParameterError(f"url={masked(url)!r}: unknown setting {names}; {hint}")
+    if scheme == "pyspark":
         if memory_limit is not None:
             raise InvalidParameterError(
                 "memory_limit is for DuckDB; for Spark add ?spark.executor.memory=2g to the URL"
             )
         return _pyspark(url, place, settings, threads)
-    raise InvalidParameterError(
-        f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
-    )
-
-
-def _refuse_unknown(
-    url: str, settings: Mapping[str, str], known: Sequence[str], engine: str
-) -> None:
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: unknown setting {', '.join(unknown)}; {engine} takes "
-            f"{', '.join(known) or 'none'}"
-        )
+    given = {"memory_limit": memory_limit, "threads": threads}
+    for_duckdb = {name: str(value) for name, value in given.items() if value is not None}
+    if scheme == "postgres":
+        return _postgres(url, place, settings, for_duckdb)
+    if scheme == "sqlite":
+        return _sqlite(unquote(place), for_duckdb)
+    return _duckdb(unquote(place), {**settings, **for_duckdb})
 
 
 def _duckdb(place: str, settings: Mapping[str, str]) -> Any:
@@ -212,12 +217,6 @@ def _database_file(place: str) -> Path:
 
 
 def _pyspark(url: str, place: str, settings: Mapping[str, str], threads: int | None) -> BaseBackend:
-    wrong = sorted(name for name in settings if not name.startswith("spark."))
-    if wrong:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: unknown setting {', '.join(wrong)}; "
-            "Spark settings begin with spark., as in spark.executor.memory=2g"
-        )
     session = _active_session()
     if session is None:
         session = _new_session(_master(url, place, threads), settings)
@@ -302,7 +301,6 @@ def _executor_python(master: str, settings: Mapping[str, str]) -> str | None:
 def _postgres(
     url: str, place: str, settings: Mapping[str, str], for_duckdb: Mapping[str, str]
 ) -> BaseBackend:
-    _refuse_unknown(url, settings, _POSTGRES_SETTINGS, "PostgreSQL")
     parts = re.fullmatch(r"(?:[^@]*@)?(?:\[[^]]*\]|[^:/]*)(?::\d+)?(?:/[^/]*)?", place)
     if parts is None:
         raise InvalidParameterError(

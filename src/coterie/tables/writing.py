@@ -133,14 +133,14 @@ def _write_npy(unfinished: Path, columns: Mapping[str, AnyArray], path: Path) ->
     fields = {}
     for name, array in columns.items():
         if array.dtype.kind == "f":
-            fields[name] = filled(array, np.nan)
+            fields[name], holds = filled(array, np.nan), True
         elif array.dtype == object:
             texts = ["" if text is None else text for text in array.tolist()]
             fields[name] = np.array(texts, dtype=np.str_)
             holds = fields[name].tolist() == texts  # numpy drops NULs at the end of text
         else:
             fields[name], holds = np.ma.getdata(array), not np.ma.is_masked(array)
-        if array.dtype.kind != "f" and not holds:
+        if not holds:
             raise OutputError(
                 f"cannot write {path}: column {name!r} ({array.dtype}) has values a .npy field "
                 "cannot hold; write .parquet instead"
