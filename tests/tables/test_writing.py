@@ -235,11 +235,11 @@ def test_text_in_memory_is_the_content_of_a_csv_file():
         csv_text({"a": [[1]]})
 
 
-@pytest.mark.parametrize("columns", [{"a": [1], "A": [2]}, {"": [1]}])
-def test_names_that_parquet_cannot_hold_are_refused(columns, tmp_path):
+def test_names_that_parquet_cannot_hold_are_refused(tmp_path):
     """They are empty, or differ by case only."""
-    with pytest.raises(OutputError, match=r"columns of \.parquet need names"):
-        write_table(tmp_path / "t.parquet", columns)
+    for columns in ({"a": [1], "A": [2]}, {"": [1]}):
+        with pytest.raises(OutputError, match=r"columns of \.parquet need names"):
+            write_table(tmp_path / "t.parquet", columns)
 
 
 # ---- The output of an engine
