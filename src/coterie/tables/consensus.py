@@ -190,7 +190,8 @@ def consensus_table(
         with _stage(seconds, "profile", "looking at the columns"):
             found = open_source(source, local)
             table, partitions = found.table, _partitions(found.table, found.name, columns, carried)
-            refuse_durations(local_files(source), partitions)
+            if found.parquet:
+                refuse_durations(found.parquet, partitions)
             if found.is_text if parse_text is None else parse_text:
                 table = read_text_as_in_csv(table, partitions, found.name)
             if output is not None and not carried:

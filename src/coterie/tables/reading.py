@@ -376,8 +376,8 @@ def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
     plain, quote, skip, delimiter = None, "", header.last_line, text.delimiter
     if not has_one_line_end or marks['"'] > head.count(b'"'):
         plain, quote, skip, delimiter = _Copy(), '"', 0, ","
-        lines = codecs.getwriter("utf-8")(plain.file)
-        writer = csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        encoded = codecs.getwriter("utf-8")(plain.file)
+        writer = csv.writer(encoded, quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerows(record.fields for record in islice(text.records(), 1, None))
         plain.file.flush()
     types = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header.fields)))

@@ -15,7 +15,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -51,6 +50,7 @@ class LabelSource(NamedTuple):
     table: ir.Table
     name: str  # for messages
     is_text: bool = False  # read from delimited text, so that every column is text
+    parquet: str = ""  # the first of the files that were read, if it is Parquet and on this machine
 
 
 def open_source(source: Any, local: LocalTables) -> LabelSource:
@@ -70,8 +70,10 @@ def open_source(source: Any, local: LocalTables) -> LabelSource:
         other = next(path for path in paths if path not in texts)
         raise TableError(f"{texts[0]} is text and {other} is not: name files of one kind")
     with engine_errors(name):
-        table = _read_text(paths, local) if texts else _read_parquet(paths, local)
-    return LabelSource(table, name, bool(texts))
+        if texts:
+            return LabelSource(_read_text(paths, local), name, is_text=True)
+        parquet = "" if is_remote(paths[0]) else paths[0]
+        return LabelSource(_read_parquet(paths, local), name, parquet=parquet)
 
 
 def check_source(source: Any) -> None:
@@ -90,13 +92,11 @@ def check_source(source: Any) -> None:
     )
 
 
-def refuse_durations(files: Sequence[Path], partitions: Sequence[str]) -> None:
+def refuse_durations(parquet: str, partitions: Sequence[str]) -> None:
     """Refuse durations, which Arrow stores in Parquet as integers with a note for Arrow alone."""
-    inside = ([one] if one.is_file() else files_in_folder(one, (".parquet",)) for one in files)
-    parquet = (path for path in chain(*inside) if path.suffix.lower() == ".parquet")
     # a file that Arrow cannot read was not written by Arrow
-    with contextlib.suppress(StopIteration, OSError, pa.ArrowException):
-        for column in pq.read_schema(next(parquet)):
+    with contextlib.suppress(OSError, pa.ArrowException):
+        for column in pq.read_schema(parquet):
             if column.name in partitions and pa.types.is_duration(column.type):
                 raise InvalidLabelsError(
                     f"partition '{column.name}' has labels of type {column.type}; convert them to "
