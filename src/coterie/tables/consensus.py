@@ -228,7 +228,7 @@ def consensus_table(
         if output is not None:
             bytes_written = output.size()
     if swept is None:
-        sizes = np.bincount(fitted.labels_, weights=tuples.counts)
+        sizes: AnyArray = np.bincount(fitted.labels_, weights=tuples.counts)
         mean_margin = float(np.average(fitted.margin_, weights=tuples.counts))
     else:
         sizes = swept.counted.tables.size
@@ -636,7 +636,8 @@ def _sweep_table(
 ) -> tuple[SweepResult, TablePath, str]:
     """Sweep over all distinct tuples, if they are few enough to be kept, or over all rows."""
     rule = AssignmentRule.of(fitted, table.layout)
-    rows, path, why = table, "streamed", "more than a quarter as many as rows"
+    path: TablePath = "streamed"
+    rows, why = table, "more than a quarter as many as rows"
     with contextlib.ExitStack() as stack:
         if sample.estimate <= table.n_rows * _FEW_TUPLES:
             try:
