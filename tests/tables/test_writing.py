@@ -263,7 +263,9 @@ def source(tmp_path):
 
 @pytest.mark.parametrize(("how", "name"), [({}, "out.d/"), (STREAMED, "out")])
 def test_a_folder_holds_what_the_file_holds(how, name, source, tmp_path):
-    """A name without suffix or with a final slash is a folder."""
+    """No suffix or a final slash means a folder; an empty one and an old file are replaced."""
+    (tmp_path / name).mkdir()
+    (tmp_path / "out.parquet").write_text("old")
     settings = {"n_clusters": 3, "ids": "id", **how}
     in_file = consensus_table(source, out=tmp_path / "out.parquet", **settings)
     in_folder = consensus_table(source, out=f"{tmp_path}/{name}", **settings)
@@ -293,15 +295,6 @@ def test_what_cannot_be_written_is_refused_before_the_work(name, engine, message
     (tmp_path / "old.parquet").write_text("x")
     with pytest.raises(OutputError, match=message):
         plan_output(name if "://" in name else tmp_path / name, engine, [])
-
-
-def test_an_empty_folder_and_an_old_file_are_replaced(source, tmp_path):
-    """An empty folder and an existing file are valid outputs."""
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out.parquet").write_text("old")
-    for name in ("out", "out.parquet"):
-        consensus_table(source, n_clusters=3, ids="id", out=tmp_path / name)
-        assert pq.read_table(tmp_path / name).num_rows == 600
 
 
 @pytest.mark.parametrize(
