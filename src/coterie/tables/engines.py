@@ -57,6 +57,10 @@ _SETTINGS = {
     "sqlite": ("SQLite", ()),
 }
 _SECONDS_TO_CONNECT = "30"
+#: Types of PostgreSQL that the driver gives as types of Arrow.
+_NATIVE_TO_ARROW = (
+    "(boolean|smallint|integer|bigint|real|double precision|text|character|date|timestamp|bytea)"
+)
 _LEAST_MEMORY = 1_000_000_000
 _LONGEST_MESSAGE = 400
 # an exception defined in one of these packages is a failure of an engine
@@ -344,24 +348,19 @@ def _postgres(
         cursor.close()
         closing.pop_all()
 
-    def query(table: str) -> tuple[str, Mapping[str, str]]:
-        """Select the columns that Arrow has types for as they are, and others as text."""
-        selected, casts = [], {}
-        for column, kind in columns[table].items():
+    # the columns that Arrow has types for as they are, and others as text
+    queries = {}
+    for table, kinds in columns.items():
+        selected, casts = [], dict[str, str]()
+        for column, kind in kinds.items():
             name = sql_name(column)
             if decimal := re.fullmatch(r"numeric(\(\d+,\d+\))?", kind):
                 casts[column] = f"DECIMAL{decimal[1]}" if decimal[1] else "DOUBLE"
             native = re.match(_NATIVE_TO_ARROW, kind) and not kind.endswith("[]")
             selected.append(name if native else f"{name}::text AS {name}")
-        return f"SELECT {', '.join(selected)} FROM {sql_name(schema)}.{sql_name(table)}", casts
-
-    return _with_source(source, set(columns), query, for_duckdb)
-
-
-#: Types of PostgreSQL that the driver gives as types of Arrow.
-_NATIVE_TO_ARROW = (
-    "(boolean|smallint|integer|bigint|real|double precision|text|character|date|timestamp|bytea)"
-)
+        rows = f"{sql_name(schema)}.{sql_name(table)}"
+        queries[table] = f"SELECT {', '.join(selected)} FROM {rows}", casts
+    return _with_source(source, queries, for_duckdb)
 
 
 def _sqlite(place: str, for_duckdb: Mapping[str, str]) -> BaseBackend:
@@ -375,30 +374,28 @@ def _sqlite(place: str, for_duckdb: Mapping[str, str]) -> BaseBackend:
         )
     with engine_errors(f"{path}: cannot read it"), source.cursor() as cursor:
         cursor.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        tables = {name for (name,) in cursor.fetchall()}
-    return _with_source(
-        source, tables, lambda table: (f"SELECT * FROM {sql_name(table)}", {}), for_duckdb
-    )
+        names = [name for (name,) in cursor.fetchall()]
+    queries = {name: (f"SELECT * FROM {sql_name(name)}", dict[str, str]()) for name in names}
+    return _with_source(source, queries, for_duckdb)
 
 
 def _with_source(
     source: Any,
-    tables: set[str],
-    query: Callable[[str], tuple[str, Mapping[str, str]]],
+    queries: Mapping[str, tuple[str, Mapping[str, str]]],
     settings: Mapping[str, str],
 ) -> Any:
     """Return DuckDB with the tables of a source, each of which is copied when it is first used.
 
-    ``query`` gives the query of a table, and the types of DuckDB that columns are cast to.
+    The query of a table comes with the types of DuckDB that some of its columns are cast to.
     """
     connection = _duckdb("", settings)
 
     @functools.cache
     def copy(table: str) -> None:
         _log.info("copying table %s", table)
-        text, casts = query(table)
+        query, casts = queries[table]
         with engine_errors(f"table {table} cannot be read"), source.cursor() as cursor:
-            cursor.execute(text)
+            cursor.execute(query)
             reader = cursor.fetch_record_batch()
             cast = (f"{sql_name(name)}::{kind} AS {sql_name(name)}" for name, kind in casts.items())
             replaced = f" REPLACE ({', '.join(cast)})" if casts else ""
@@ -408,7 +405,7 @@ def _with_source(
             )
             connection.con.unregister("coterie_source")
 
-    connection.source_tables, connection.copy_table = tables, copy
+    connection.source_tables, connection.copy_table = queries.keys(), copy
     weakref.finalize(connection, source.close)
     return connection
 
