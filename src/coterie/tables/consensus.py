@@ -35,8 +35,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.base import assign_by_equal_votes, label_probabilities
@@ -68,6 +66,10 @@ from coterie.tables.sources import (
     refuse_durations,
 )
 from coterie.tables.writing import TableOutput, check_carried, plan_output
+
+# after the module of engines, which names the extra that has it
+import pyarrow as pa  # isort: skip
+import pyarrow.parquet as pq  # isort: skip
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
