@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answers import assert_one_line, unwrapped
-from coterie import load_model
+from coterie import consensus_table, load_model
 
 
 @pytest.fixture
@@ -58,11 +59,8 @@ def test_summary_has_path_and_cost(run, labels_parquet):
 
 def test_summary_of_a_streamed_table(run, labels_parquet, monkeypatch):
     """The summary has the fitted tuples and the sweeps; a sample gives no bound."""
-    from coterie.tables import consensus as table_consensus
-
-    usual = table_consensus.TableRun
-    few = lambda local, estimator, *_: usual(local, estimator, 10, 40, 3)  # noqa: E731 (replaces a class)
-    monkeypatch.setattr(table_consensus, "TableRun", few)
+    few = partial(consensus_table, max_tuples=10, sample_size=40)
+    monkeypatch.setattr("coterie.tables.consensus_table", few)
     arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "--engine", "duckdb://")
     printed = unwrapped(run(*arguments).stdout)
     for part in ("about ", "streamed path: more than max_tuples=10", "sweeps over all rows"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import venv
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
@@ -16,11 +17,16 @@ import pytest
 from coterie import RobustConsensus, planted_partitions
 from coterie.errors import InvalidLabelsError, OutputError, TableError
 from coterie.tables import consensus as table_consensus
-from coterie.tables.consensus import consensus_table
+from coterie.tables.consensus import (
+    AssignmentRule,
+    consensus_table,
+    count_rows,
+    fit_tuples,
+    write_labels,
+)
 from coterie.tables.engines import LocalTables
-from coterie.tables.keys import PackedTable, lay_out, profile_labels
-from coterie.tables.outputs import TableOutput
-from coterie.tables.sweeps import AssignmentRule, count_rows, fit_tuples, write_labels
+from coterie.tables.keys import pack_labels
+from coterie.tables.writing import TableOutput
 from engine_tables import mixed_labels
 
 #: With a seed, because labels of several runs are compared.
@@ -129,12 +135,11 @@ def test_a_table_that_changes_is_refused(spark, tmp_path):
     rows = pa.table({"id": range(400), "p": [7, 8] * 200})
     with LocalTables(spark) as local:
         there = local.add(rows)
-        layout = lay_out(profile_labels(there, ["p"], "rows"), there)
-        table = PackedTable(
-            layout.packed(there, ["id"], local.add), layout, 401, ("id",), local.add
+        table = replace(pack_labels(there, ["p"], "rows", local.add, ["id"]), n_rows=401)
+        fitted = fit_tuples(
+            RobustConsensus(2, random_state=0), table.layout, table.sample_tuples(1.0)
         )
-        fitted = fit_tuples(RobustConsensus(2, random_state=0), layout, table.sample_tuples(1.0))
-        rule = AssignmentRule.of(fitted, layout)
+        rule = AssignmentRule.of(fitted, table.layout)
         with pytest.raises(TableError, match=r"had 401 rows .* and 400 when"):
             count_rows(table, rule)
         output = TableOutput(tmp_path / "out", is_folder=True)

@@ -25,7 +25,6 @@ from coterie.tables.engines import (
     fetch,
     in_duckdb,
     masked,
-    stream,
 )
 from engine_tables import engine_with_table
 
@@ -54,25 +53,21 @@ def test_duckdb_leaves_most_of_the_memory_to_the_results(monkeypatch, free, limi
     assert str(connect().settings["memory_limit"]) == limit
 
 
-@pytest.mark.parametrize("relative", [True, False])
-def test_a_database_file_is_opened_read_only(tmp_path, monkeypatch, relative):
-    """The path may be absolute or relative; writing fails."""
+def test_a_database_file_is_opened_read_only(tmp_path, monkeypatch):
+    """The path may be absolute or relative; writing fails, and no file is created."""
     with duckdb.connect(str(tmp_path / "logs.db")) as database:
         database.execute("CREATE TABLE bids AS SELECT 1 AS one")
     monkeypatch.chdir(tmp_path)
-    connection = connect("duckdb://logs.db" if relative else f"duckdb://{tmp_path}/logs.db")
-    assert fetch(connection.table("bids")).to_pydict() == {"one": [1]}
-    with pytest.raises(duckdb.Error, match="read-only"):
-        connection.raw_sql("CREATE TABLE other AS SELECT 1")
-
-
-def test_a_missing_database_is_not_created(tmp_path):
-    """A mistyped name leaves no empty file behind."""
-    with pytest.raises(InvalidParameterError, match=r"absent\.db does not exist"):
-        connect(f"duckdb://{tmp_path}/absent.db")
-    with pytest.raises(InvalidParameterError, match="is a folder"):
-        connect(f"duckdb://{tmp_path}")
-    assert list(tmp_path.iterdir()) == []
+    for place in ("logs.db", f"{tmp_path}/logs.db"):
+        connection = connect(f"duckdb://{place}")
+        assert fetch(connection.table("bids")).to_pydict() == {"one": [1]}
+        with pytest.raises(duckdb.Error, match="read-only"):
+            connection.raw_sql("CREATE TABLE other AS SELECT 1")
+        connection.disconnect()
+    for place, message in (("absent.db", r"absent\.db does not exist"), ("", "is a folder")):
+        with pytest.raises(InvalidParameterError, match=message):
+            connect(f"duckdb://{tmp_path}/{place}")
+    assert [path.name for path in tmp_path.iterdir()] == ["logs.db"]
 
 
 def test_a_file_that_is_not_a_database_is_refused(tmp_path):
@@ -98,6 +93,7 @@ def test_an_unknown_engine_is_refused_with_a_list_of_the_known(url):
         "postgres://me:hunt/er2hunter2@host/db",
         "pyspark://host:7077?spark.hadoop.fs.s3a.secret.key=hunter2",
         "snowflake://me@host/db?PASSWORD=hunter2&warehouse=w",
+        "postgres://host/shop?password=hunter2",
         "duckdb://?motherduck_token=hunter2",
         "pyspark://host:7077?spark.authenticate=true&spark.ssl.keyPassword=hunter2",
     ],
@@ -115,6 +111,11 @@ def test_a_url_with_a_secret_is_refused_and_the_secret_is_not_shown(url):
     [
         ("duckdb://?thread=2", {}, "unknown setting thread;"),
         ("duckdb://?threads", {}, "name=value"),
+        ("postgres://host/shop?ssl=on", {}, "unknown setting ssl; PostgreSQL takes schema, "),
+        ("postgres://host/shop/bids", {}, r"its schema by \?schema=NAME"),
+        ("postgres://host:port/shop", {}, r"postgres://host:5432/database"),
+        ("sqlite://x.db?mode=rw", {}, "unknown setting mode; SQLite takes none"),
+        ("sqlite://absent.db", {}, "absent.db does not exist"),
         ("duckdb://?memory_limit=plenty", {}, "DuckDB refuses a setting"),
         ("pyspark://?executor.memory=2g", {}, r"begin with spark\."),
         ("pyspark://", {"memory_limit": "1GB"}, "memory_limit is for DuckDB"),
@@ -210,56 +211,33 @@ def test_a_failing_query_gives_one_short_line():
     assert len(str(caught.value)) < 600
 
 
-def test_an_error_of_the_caller_keeps_its_type():
-    """Only exceptions of engines become table errors."""
-    with pytest.raises(AttributeError):
-        fetch(None)
-
-
-def test_a_stream_gives_every_row_in_batches():
-    """No batch is larger than asked for; errors are those of fetch."""
+def test_batches_have_every_row():
+    """None is larger than asked for; tables in memory are known; errors are those of fetch."""
+    rows = pa.table({"a": list(range(5000))})
     with LocalTables(connect(threads=1)) as local:
-        table = local.add(pa.table({"a": list(range(5000))}))
-        found = list(stream(table.filter(table.a >= 10), 2048))
-        assert max(batch.num_rows for batch in found) <= 2048 < sum(map(len, found))
-        assert sorted(x for batch in found for x in batch["a"].to_pylist()) == [*range(10, 5000)]
-        with pytest.raises(TableError, match="duckdb cannot read the table"):
-            list(stream(table.select(b=table.a.cast("string").cast("date")), 10))
-
-
-def test_batches_have_every_row_of_a_table_in_memory():
-    """DuckDB is told of the table first; no batch is larger than asked for."""
-    table = ibis.memtable(pa.table({"a": list(range(5000))}))
-    found = list(batches(table.filter(table.a >= 10).order_by("a"), 2048))
-    assert max(map(len, found)) <= 2048
-    assert [x for batch in found for x in batch["a"].to_pylist()] == [*range(10, 5000)]
+        for table in (local.add(rows), ibis.memtable(rows)):
+            found = list(batches(table.filter(table.a >= 10), 2048))
+            assert max(map(len, found)) <= 2048 < sum(map(len, found))
+            assert sorted(x for one in found for x in one["a"].to_pylist()) == [*range(10, 5000)]
+            with pytest.raises(TableError, match="duckdb cannot read the table"):
+                list(batches(table.select(b=table.a.cast("string").cast("date")), 10))
 
 
 @pytest.mark.parametrize("failure", [None, ValueError])
-def test_local_tables_are_dropped_at_the_end(failure):
+def test_local_and_kept_tables_are_dropped_at_the_end(failure):
     """They are dropped after a failure, too."""
     connection = connect(threads=1)
     count = "SELECT count(*) FROM duckdb_tables()"
     with contextlib.suppress(ValueError), LocalTables(connection) as local:
-        table = local.add(pa.table({"a": [1, 2]}))
-        assert fetch(table)["a"].to_pylist() == [1, 2]
+        table = local.add(pa.table({"a": [1, 2, 2]}))
+        with local.kept(table.distinct()) as kept:
+            assert fetch(kept).sort_by("a").to_pydict() == {"a": [1, 2]}
+            assert connection.con.sql(count).fetchall() == [(2,)]
         assert connection.con.sql(count).fetchall() == [(1,)]
-        if failure:
-            raise failure
+        with local.kept(table):
+            if failure:
+                raise failure
     assert connection.con.sql(count).fetchall() == [(0,)]
-
-
-def test_a_kept_table_is_dropped_at_the_end():
-    """It is dropped after a failure, too."""
-    connection = connect(threads=1)
-    with (
-        pytest.raises(ValueError, match="a defect"),
-        LocalTables(connection) as local,
-        local.kept(local.add(pa.table({"a": [1, 2, 2]})).distinct()) as kept,
-    ):
-        assert fetch(kept).sort_by("a").to_pydict() == {"a": [1, 2]}
-        raise ValueError("a defect")
-    assert connection.con.sql("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
 
 
 @pytest.mark.parametrize("name", ["sqlite", "polars"])
@@ -307,8 +285,12 @@ def test_masking_keeps_the_rest_of_a_text():
     assert masked("duckdb://?threads=2&api_key=x y") == "duckdb://?threads=2&api_key=*** y"
 
 
-def test_an_interrupted_query_is_a_keyboard_interrupt():
-    """Any other RuntimeError is raised unchanged."""
+def test_only_failures_of_engines_are_table_errors():
+    """An interrupted query is a KeyboardInterrupt; any other RuntimeError is raised unchanged."""
+    with pytest.raises(TableError, match="x: no such table: t"), engine_errors("x"):
+        sqlite3.connect(":memory:").execute("SELECT * FROM t")
+    with pytest.raises(AttributeError):
+        fetch(None)
     with pytest.raises(KeyboardInterrupt), engine_errors("x"):
         raise RuntimeError("Query interrupted")
     with pytest.raises(RuntimeError), engine_errors("x"):
@@ -339,9 +321,3 @@ def test_a_java_stack_trace_becomes_its_first_and_root_cause():
     assert message == "[READ] Cannot read file:///a.csv. [BAD] Malformed CSV record"
     assert engine_message(RuntimeError(threw)) == "awaited"
     assert engine_message(RuntimeError(f"{threw}\n{causes[1]}")) == "middle"
-
-
-def test_errors_of_other_ibis_engines_are_engine_errors():
-    """SQLite is one of them."""
-    with pytest.raises(TableError, match="x: no such table: t"), engine_errors("x"):
-        sqlite3.connect(":memory:").execute("SELECT * FROM t")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from coterie.errors import TableError
-from coterie.tables.engines import connect, engine_errors, fetch
+from coterie.tables.engines import connect, fetch
 from coterie.tables.json_lines import dotted_keys, is_json, json_in_duckdb
 
 
@@ -60,12 +60,14 @@ def test_columns_are_those_of_the_first_lines_on_any_number_of_threads(tmp_path)
     assert connection.settings["preserve_insertion_order"] == order
 
 
-def test_a_line_nested_too_deep_is_refused(tmp_path):
-    """The message is one sentence, in whatever line it is."""
+def test_a_line_nested_too_deep_has_no_columns(tmp_path):
+    """Its values are texts of columns that other lines have; a file of such lines is refused."""
     deep = "[" * 200_000 + "]" * 200_000
     deeper = '{"a":' * 990 + "1" + "}" * 990
-    with pytest.raises(TableError, match="JSON exceeds maximum"), engine_errors("a.jsonl"):
-        read(tmp_path / "a.jsonl", {"id": "1"}, f'{{"id": {deep}}}')
+    assert read(tmp_path / "a.jsonl", {"id": "1"}, f'{{"id": {deep}}}') == [
+        {"id": "1"},
+        {"id": deep},
+    ]
     (tmp_path / "b.jsonl").write_text(f"{deeper}\n{{{deep}}}\n")
     with pytest.raises(TableError, match=r"b\.jsonl: there is no JSON object"):
         json_in_duckdb([str(tmp_path / "b.jsonl")], connect())
@@ -83,9 +85,15 @@ def test_a_file_without_an_object_is_refused(tmp_path, text):
         read(tmp_path / "a.json", text)
 
 
+def test_keys_that_differ_in_case_only_are_refused(tmp_path):
+    """Engines would not tell the columns apart."""
+    with pytest.raises(TableError, match=r"a\.json: the keys imp\.a and imp\.A differ in case"):
+        read(tmp_path / "a.json", {"imp": {"a": 1}}, {"imp": {"A": 1}})
+
+
 def test_keys_of_the_first_element_only():
-    """Empty lists and objects have none."""
-    value = {"a": [[1, 2], 3], "b": [], "c": {}, 'q"': 1}
+    """Empty lists and objects have none; keys that are empty or have quotes are left out."""
+    value = {"a": [[1, 2], 3], "b": [], "c": {}, 'q"': 1, "": 2}
     assert list(dotted_keys(value)) == [("a", 0, 0)]
     assert is_json("X.JSONL.GZ")
     assert not is_json("x.json.csv")

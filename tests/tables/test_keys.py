@@ -21,7 +21,8 @@ from coterie.tables.keys import (
     HASH_RANGE,
     KeyLayout,
     PackedTable,
-    lay_out,
+    key_hash,
+    pack_labels,
     profile_labels,
     read_text_as_in_csv,
 )
@@ -69,9 +70,9 @@ def test_bounds_and_gaps_are_found_in_every_kind_of_column(tmp_path):
         "text": pa.array(["a", "", "b"]),
         "category": pa.array(["a", "b", "b"]).dictionary_encode(),
     }
-    found = profile_labels(parquet(tmp_path, columns), list(columns), "t")
-    assert found.n_rows == 3
-    assert {column.name: (column.bounds, column.has_missing) for column in found.columns} == {
+    n_rows, found = profile_labels(parquet(tmp_path, columns), list(columns), "t")
+    assert n_rows == 3
+    assert {column.name: (column.bounds, column.has_missing) for column in found} == {
         "small": ((3, 7), False),
         "unsigned": ((3, 5), True),
         "minus one": ((0, 7), True),
@@ -83,21 +84,17 @@ def test_bounds_and_gaps_are_found_in_every_kind_of_column(tmp_path):
     }
 
 
-def test_rows_without_any_label_are_refused_with_their_number(tmp_path):
-    """The message has the number of such rows."""
+def test_tables_without_rows_and_rows_without_labels_are_refused(tmp_path):
+    """The message has the name of the table, or the number of such rows."""
+    with pytest.raises(TableError, match="march has no rows"):
+        profile_labels(parquet(tmp_path, {"a": pa.array([], pa.int64())}), ["a"], "march")
     columns = {"a": [0, -1, None, 1], "b": ["x", "", None, ""], "c": [np.nan, np.nan, np.nan, 1.0]}
     with pytest.raises(InvalidLabelsError, match="without a label in any partition: 2;"):
         profile_labels(parquet(tmp_path, columns), list(columns), "t")
 
 
-def test_a_table_without_rows_is_refused(tmp_path):
-    """The message names the table."""
-    with pytest.raises(TableError, match="march has no rows"):
-        profile_labels(parquet(tmp_path, {"a": pa.array([], pa.int64())}), ["a"], "march")
-
-
 def test_text_is_read_as_in_a_csv():
-    """A column of integers is integer; words for missing are null; other text is kept."""
+    """Integers and words for missing are; other text is kept, and measurements are refused."""
     table = ibis.memtable(
         pa.table(
             {
@@ -115,10 +112,6 @@ def test_text_is_read_as_in_a_csv():
         "long": ["9" * 30, "1", None, "2"],
         "words": ["a ", None, "1.5", None],
     }
-
-
-def test_measurements_in_text_are_refused():
-    """Numbers with fractions are not names of clusters."""
     table = ibis.memtable(pa.table({"height": ["1.37", "2", "1e3"]}))
     with pytest.raises(InvalidLabelsError, match=r"'height' of t.csv holds 1.37"):
         read_text_as_in_csv(table, ["height"], "t.csv")
@@ -128,10 +121,9 @@ def packed(columns: dict) -> tuple[KeyLayout, pa.Table]:
     """Return the layout of a table, and its keys and hashes in the order of its rows."""
     rows = pa.table({"row": np.arange(len(next(iter(columns.values())))), **columns})
     table = ibis.memtable(rows)
-    layout = lay_out(profile_labels(table, list(columns), "the table"), table)
-    found = layout.packed(table, ["row"], ibis.memtable)
-    keys = fetch(found.mutate(hashed=layout.key_hash(found))).sort_by("row")
-    return layout, keys
+    found = pack_labels(table, list(columns), "the table", ibis.memtable, ["row"])
+    hashed = key_hash([found.rows[name] for name in found.layout.key_names])
+    return found.layout, fetch(found.rows.mutate(hashed=hashed)).sort_by("row")
 
 
 def label_columns() -> st.SearchStrategy[dict]:
@@ -167,18 +159,6 @@ def test_keys_come_back_as_the_labels_they_were_made_of(columns):
         assert matrix.names[v] == name
         labels = [matrix.categories[v][c] if c >= 0 else None for c in matrix.codes[:, v]]
         assert labels == [value if is_label(value) else None for value in column]
-
-
-def test_the_matrix_is_that_of_the_rows_themselves():
-    """Unpacked keys equal as_label_matrix of the rows."""
-    rng = np.random.default_rng(0)
-    P = rng.integers(-1, 5, (200, 30))
-    P[:, 0] = np.arange(200) % 7
-    layout, keys = packed({f"p{v}": P[:, v] for v in range(30)})
-    ours = layout.as_label_matrix([keys[name].to_numpy() for name in layout.key_names])
-    theirs = as_label_matrix(P)
-    assert np.array_equal(ours.codes, theirs.codes)
-    assert [c.tolist() for c in ours.categories] == [c.tolist() for c in theirs.categories]
 
 
 def test_forty_columns_of_ten_clusters_are_three_integers():
@@ -235,10 +215,7 @@ def test_a_column_like_an_id_is_refused(monkeypatch):
 
 def pack(rows: pa.Table) -> PackedTable:
     """Pack a table whose columns are all partitions."""
-    table = ibis.memtable(rows)
-    layout = lay_out(profile_labels(table, list(table.columns), "t"), table)
-    packed = layout.packed(table, [], ibis.memtable)
-    return PackedTable(packed, layout, rows.num_rows, (), ibis.memtable)
+    return pack_labels(ibis.memtable(rows), rows.column_names, "t", ibis.memtable)
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +235,7 @@ def table(labels) -> PackedTable:
 
 
 def test_counts_are_those_of_numpy(table, labels):
-    """Every distinct row has its count, and the tuples are in the order of their keys."""
+    """Tuples have their counts, in the order of their keys; there are None if they are too many."""
     found = table.count_tuples(10_000)
     tuples, counts = np.unique(labels, axis=0, return_counts=True)
     assert found.n_tuples == found.estimate == len(tuples)
@@ -268,13 +245,8 @@ def test_counts_are_those_of_numpy(table, labels):
     assert np.array_equal(named[order], tuples)
     assert np.array_equal(found.counts[order], counts)
     assert np.array_equal(np.lexsort(found.keys), np.arange(found.n_tuples))
-
-
-def test_too_many_tuples_give_none(table):
-    """The limit itself is allowed."""
-    n_tuples = table.count_tuples(10_000).n_tuples
-    assert table.count_tuples(n_tuples).n_tuples == n_tuples
-    assert table.count_tuples(n_tuples - 1) is None
+    assert table.count_tuples(found.n_tuples).n_tuples == found.n_tuples
+    assert table.count_tuples(found.n_tuples - 1) is None
 
 
 def test_lost_or_doubled_rows_are_refused(table):
@@ -289,8 +261,7 @@ def test_grouped_rows_are_the_tuples_with_their_counts():
     connection = connect(threads=1)
     with LocalTables(connection) as local:
         rows = local.add(pa.table({"p": [1, 2, 1, 1], "q": ["a", "b", "a", "b"]}))
-        layout = lay_out(profile_labels(rows, ["p", "q"], "t"), rows)
-        packed = PackedTable(layout.packed(rows, ["p"], local.add), layout, 4, ("p",), local.add)
+        packed = pack_labels(rows, ["p", "q"], "t", local.add, ["p"])
         expected = packed.count_tuples(10)
         with packed.grouped(local) as grouped:
             found = pa.Table.from_batches(grouped.batches()).sort_by("coterie_key_0")

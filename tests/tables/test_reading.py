@@ -209,13 +209,6 @@ def test_gzip_that_fills_the_memory_is_refused(tmp_path, monkeypatch):
     assert columns_of(saved(tmp_path / "t.csv.gz", members))["b"] == ["2", "4"]
 
 
-@pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,2\n")[:-9], b"a,b\n1,2\n"])
-def test_damaged_gzip_is_refused(content, tmp_path):
-    """A truncated or invalid gzip file is refused."""
-    with pytest.raises(TableError, match=r"t\.csv\.gz is not a complete gzip file"):
-        read_table(saved(tmp_path / "t.csv.gz", content))
-
-
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.text("abc ,;|\t'", min_size=1).map(lambda name: f'"{name}"'), min_size=2),
@@ -238,17 +231,16 @@ def test_differences_of_headers_are_described():
         ("t.csv", b"", r"t\.csv is empty"),
         ("t.csv", b"a,b\n", r"t\.csv has no rows"),
         ("t.csv", b"a,b,a\n1,2,3\n", r"t\.csv has more than one column named 'a'"),
-        ("t.csv", b"a,b\n1\n", r"t\.csv, line 2: 1 fields"),
         ("t.csv.gz", gzip.compress(b"a\n"), r"t\.csv\.gz has no rows"),
-        ("t.parquet", b"not Parquet", r"t\.parquet is not a Parquet file"),
+        ("t.csv.gz", gzip.compress(b"a\n1\n")[:-9], r"t\.csv\.gz is not a complete gzip file"),
+        ("t.csv.gz", b"a,b\n1,2\n", r"t\.csv\.gz is not a complete gzip file"),
         ("t.npy", b"not NumPy", r"t\.npy is not a \.npy file"),
     ],
 )
 def test_unusable_files_are_refused(name, content, message, tmp_path):
     """The message names the file."""
-    (tmp_path / name).write_bytes(content)
     with pytest.raises(TableError, match=message):
-        read_table(tmp_path / name)
+        read_table(saved(tmp_path / name, content))
 
 
 def test_missing_and_empty_tables_are_refused(tmp_path):
@@ -337,19 +329,13 @@ def test_row_groups_of_parquet_stay_in_order(tmp_path):
 
 
 def test_keys_of_a_folder_may_be_missing(tmp_path):
-    """They are decoded, and not taken from above the folder."""
+    """They are decoded, and taken neither from above the folder nor from the path of a file."""
     folder = tmp_path / "key=above"
     for name in ("day=1/site=a%20b/t.parquet", "day=x/t.parquet"):
         (folder / name).parent.mkdir(parents=True)
         pq.write_table(pa.table({"x": [1]}), folder / name)
     assert columns_of(folder) == {"x": [1, 1], "day": ["1", "x"], "site": ["a b", None]}
-
-
-def test_single_file_takes_no_column_from_its_path(tmp_path):
-    """A file in a folder named key=value has only its own columns."""
-    (tmp_path / "run=3").mkdir()
-    pq.write_table(pa.table({"x": [1]}), tmp_path / "run=3" / "t.parquet")
-    assert columns_of(tmp_path / "run=3" / "t.parquet") == {"x": [1]}
+    assert columns_of(folder / "day=x" / "t.parquet") == {"x": [1]}
 
 
 def test_folder_of_different_tables_is_refused(tmp_path):

@@ -75,25 +75,6 @@ def test_a_refused_connection_is_one_line_without_the_password(server, monkeypat
         connect(server.url.removesuffix("postgres") + "nothing")
 
 
-@pytest.mark.parametrize(
-    ("url", "match"),
-    [
-        ("postgres://me:secret@host/shop", r"must not hold a password"),
-        ("postgres://host/shop?password=secret", r"must not hold a password"),
-        ("postgres://host/shop/bids", r"its schema by \?schema=NAME"),
-        ("postgres://host:port/shop", r"postgres://host:5432/database"),
-        ("postgres://host/shop?ssl=on", r"unknown setting ssl; PostgreSQL takes schema, "),
-        ("sqlite://absent.db", "absent.db does not exist"),
-        ("sqlite://x.db?mode=rw", "unknown setting mode; SQLite takes none"),
-    ],
-)
-def test_a_url_that_cannot_be_used_is_refused(url, match):
-    """No secret is repeated."""
-    with pytest.raises(InvalidParameterError, match=match) as caught:
-        connect(url)
-    assert "secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize(("scheme", "driver"), [("postgres", "postgresql"), ("sqlite", "sqlite")])
 def test_a_missing_driver_is_named(scheme, driver, monkeypatch):
     """The message has the command."""

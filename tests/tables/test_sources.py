@@ -74,16 +74,12 @@ def test_names_that_are_patterns_name_one_file(tmp_path):
     assert rows_of(path) == [{"id": "1", "p": "a"}, {"id": "2", "p": "b"}]
 
 
-@pytest.mark.parametrize("names", ["p,p", "p,P"])
-def test_names_that_engines_cannot_tell_apart_are_refused(names, tmp_path):
-    """Repeated names, also in another case, are refused with the file."""
-    path = text(tmp_path / "a.csv", f"id,{names}\n1,2,3\n")
-    with pytest.raises(TableError, match=r"a\.csv: the header names 'p', '[pP]'"):
-        rows_of(path)
-
-
-def test_the_header_is_the_first_line_and_no_other(tmp_path):
-    """A title above the header is an error."""
+def test_headers_that_are_not_one_are_refused(tmp_path):
+    """Names that an engine cannot tell apart, and a title above the header."""
+    for names in ("p,p", "p,P"):
+        path = text(tmp_path / "a.csv", f"id,{names}\n1,2,3\n")
+        with pytest.raises(TableError, match=r"a\.csv: the header names 'p', '[pP]'"):
+            rows_of(path)
     path = text(tmp_path / "a.csv", "My labels\nid,p\n1,2\n3,4\n")
     with pytest.raises(TableError, match="Expected Number of Columns: 1 Found: 2"):
         consensus_table(path, n_clusters=1)

@@ -164,8 +164,7 @@ def feature_matrix(
 ) -> tuple[dict[str, AnyArray], list[str], Floats]:
     """Return the id columns, the names of the d features, and the features as an (n, d) array.
 
-    ``ids`` and ``columns`` are those of :func:`label_columns`. Missing and non-finite cells are
-    refused.
+    ``ids`` and ``columns`` are as for :func:`label_columns`; no cell may be missing or infinite.
     """
     names = _choose(table, ids, columns)
     numbers = []

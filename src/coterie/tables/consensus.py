@@ -1,4 +1,23 @@
-"""The consensus of a label table that stays in its engine: profile, count, fit, sweep, write."""
+"""The consensus of a label table that stays in its engine: count, fit, sweep, label.
+
+The engine packs the labels of each row into a few integers (:mod:`coterie.tables.keys`) and counts
+the distinct tuples. If memory holds them, their weighted consensus is that of all rows. Otherwise
+a sample of the tuples is fitted and improved by sweeps.
+
+A sweep reads all rows, or all distinct tuples, and keeps only cluster tables N. Every row joins the
+cluster with the largest gain at the threshold τ under the tables of the clustering G before; the
+rows counted in their new clusters give the next tables and the cost of the new clustering,
+
+    J_τ(G) = Σ_v α_v [2τ · #(together in G, not in v) + 2(1 − τ) · #(together in v, not in G)] / Σ α
+
+over ordered pairs. The gains at τ lower this cost; at τ = ½ it is J. Counts are sums of integers,
+so they depend neither on the order of the rows nor on how these are divided into batches.
+
+DuckDB streams the rows to this process in batches. Spark's executors sweep where the rows are: the
+driver sends them the rule, and the sums of all partitions or the labelled rows, which Spark writes,
+are queries without side effects. So a task that is lost with its executor is repeated and counted
+once, and no row comes to the driver.
+"""
 
 from __future__ import annotations
 
@@ -9,47 +28,58 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats, Ints
+from coterie.consensus.base import assign_by_equal_votes, label_probabilities
 from coterie.consensus.registry import DEFAULT_METHOD, consensus_method
+from coterie.counts.cluster_tables import ClusterTables
 from coterie.ensembles.input_checks import check_whole
-from coterie.errors import InvalidParameterError, TableError
-from coterie.labels.encode import warn_of_ids
+from coterie.errors import InvalidParameterError, OutputError, TableError
+from coterie.labels.encode import MISSING, warn_of_ids
+from coterie.labels.tuples import LabelTuples
+from coterie.runtime.atomic_files import output_errors
 from coterie.runtime.devices import readable_bytes
 from coterie.runtime.wording import short_repr
-from coterie.tables.engines import LocalTables, computes, connect
+from coterie.tables.engines import LocalTables, computes, connect, engine_errors, spark_frame
 from coterie.tables.keys import (
+    COUNT_COLUMN,
+    KeyLayout,
     PackedTable,
     TupleCounts,
-    lay_out,
-    profile_labels,
+    numbers,
+    pack_labels,
     read_text_as_in_csv,
+    unpack,
 )
-from coterie.tables.outputs import TableOutput, check_carried, plan_output
 from coterie.tables.sources import (
-    LabelSource,
     check_source,
     is_ibis_table,
     local_files,
     open_source,
     refuse_durations,
 )
-from coterie.tables.sweeps import AssignmentRule, fit_tuples, sweep, write_labels
+from coterie.tables.writing import TableOutput, check_carried, plan_output
+
+# after the module of engines, which names the extra that has it
+import pyarrow as pa  # isort: skip
+import pyarrow.parquet as pq  # isort: skip
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
     from ibis.backends import BaseBackend
 
 _log = logging.getLogger(__name__)
 
 # Up to this number of tuples per row, tuples are kept in the engine: writing them must pay off.
 _FEW_TUPLES = 0.25
-
+_ROWS_A_BATCH = 1 << 16
 
 TablePath = Literal["tuples", "grouped", "streamed"]
 
@@ -147,32 +177,87 @@ def consensus_table(
     carried = [ids] if isinstance(ids, str) else list(ids or [])
     columns = [columns] if isinstance(columns, str) else columns
     check_carried(carried, are_ids=True)
+    seconds: dict[str, float] = {}
+    output, bytes_written = None, 0
     with (
-        _ignore_ibis_deprecation(),
+        warnings.catch_warnings(),
         _connected(source, engine, memory_limit, threads) as connection,
         LocalTables(connection) as local,
     ):
-        run = TableRun(local, estimator, max_tuples, sample_size, max_sweeps)
+        # Ibis calls a method of DuckDB by its old name
+        old = r"fetch_arrow_table\(\) is deprecated"
+        warnings.filterwarnings("ignore", old, DeprecationWarning)
         if out is not None:
-            run.output = plan_output(out, connection.name, local_files(source))
-        with run.stage("profile", "looking at the columns"):
+            output = plan_output(out, connection.name, local_files(source))
+        with _stage(seconds, "profile", "looking at the columns"):
             found = open_source(source, local)
-            table, partitions = found.table, _partitions(found, columns, carried)
-            refuse_durations(local_files(source), partitions)
+            table, partitions = found.table, _partitions(found.table, found.name, columns, carried)
+            if found.parquet:
+                refuse_durations(found.parquet, partitions)
             if found.is_text if parse_text is None else parse_text:
                 table = read_text_as_in_csv(table, partitions, found.name)
-            profile = profile_labels(table, partitions, found.name)
-            layout = lay_out(profile, table)
-            names = [column.name for column in layout.columns]
-            warn_of_ids(names, layout.n_listed, profile.n_rows, "pass it in ids")
-        if out is not None and not carried:
-            check_carried(partitions, are_ids=False)
-            carried = partitions
-        rows = layout.packed(table, carried, local.add)
-        packed = PackedTable(rows, layout, profile.n_rows, tuple(carried), local.add)
-        may_configure = isinstance(engine, str) and not is_ibis_table(source)
-        result = run.consensus(packed, may_configure=may_configure)
-    return replace(result, source=found.name, peak_memory=_peak_memory())
+            if output is not None and not carried:
+                check_carried(partitions, are_ids=False)
+                carried = partitions
+            packed = pack_labels(table, partitions, found.name, local.add, carried)
+            warn_of_ids(partitions, packed.layout.n_listed, packed.n_rows, "pass it in ids")
+        with contextlib.nullcontext() if output is None else output.unfinished() as folder:
+            is_ours = isinstance(engine, str) and not is_ibis_table(source)
+            if folder is not None and is_ours and connection.name == "duckdb":
+                # temporary files beside the output are removed with it; DuckDB refuses to move a
+                # folder that is in use
+                with contextlib.suppress(Exception):
+                    connection.settings["temp_directory"] = str(folder / "spill")
+            with _stage(seconds, "group", "counting the tuples of %d rows", packed.n_rows):
+                K = getattr(estimator, "n_clusters", None)
+                least = K if isinstance(K, int) else 2
+                tuples, are_all = count_or_sample(packed, max_tuples, sample_size, least)
+            what = "consensus of %d tuples" if are_all else "consensus of a sample of %d tuples"
+            with _stage(seconds, "fit", what, tuples.n_tuples):
+                fitted = fit_tuples(estimator, packed.layout, tuples)
+            path: TablePath = "tuples"
+            reason = f"at most max_tuples={max_tuples:,} distinct tuples"
+            swept = None
+            if not are_all:
+                swept, path, why = _sweep_table(fitted, packed, tuples, local, max_sweeps, seconds)
+                reason = f"more than max_tuples={max_tuples:,} distinct tuples, {why}"
+            if output is not None and folder is not None:
+                with _stage(seconds, "write", "writing %d rows", packed.n_rows):
+                    if swept is None:
+                        output.write(packed.labelled(tuples, fitted), folder)
+                    else:
+                        write_labels(packed, swept.rule, output, folder)
+        if output is not None:
+            bytes_written = output.size()
+    if swept is None:
+        sizes: AnyArray = np.bincount(fitted.labels_, weights=tuples.counts)
+        mean_margin = float(np.average(fitted.margin_, weights=tuples.counts))
+    else:
+        sizes = swept.counted.tables.size
+        mean_margin = swept.counted.margin / packed.n_rows
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return TableConsensus(
+        estimator=fitted,
+        path=path,
+        reason=reason,
+        engine=connection.name,
+        source=found.name,
+        partitions=tuple(partitions),
+        n_rows=packed.n_rows,
+        n_tuples=tuples.estimate,
+        n_tuples_exact=tuples.share == 1,
+        n_fitted=tuples.n_tuples,
+        sizes=sizes.astype(np.int64),
+        n_unplaced=packed.n_rows - int(sizes.sum()),
+        mean_margin=mean_margin,
+        objective=float(fitted.objective_),
+        partition_agreement=fitted.partition_agreement_,
+        sweeps=() if swept is None else tuple(swept.costs),
+        seconds=seconds,
+        peak_memory=peak if sys.platform == "darwin" else peak * 1024,
+        out=None if output is None else output.path,
+        bytes_written=bytes_written,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,146 +385,13 @@ class TableConsensus:
         return f"{stages}; at most {readable_bytes(self.peak_memory)} of memory"
 
 
-@dataclass(eq=False)
-class TableRun:
-    """The settings of a run, its output, and the time of its stages."""
-
-    local: LocalTables  # of the engine
-    estimator: Any  # fitted by the run
-    max_tuples: int
-    sample_size: int
-    max_sweeps: int
-    output: TableOutput | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextlib.contextmanager
-    def stage(self, name: str, message: str, *values: Any) -> Iterator[None]:
-        """Log a message and measure the time of a stage."""
-        _log.info(message, *values)
-        started = time.perf_counter()
-        yield
-        self.seconds[name] = time.perf_counter() - started
-
-    def consensus(self, table: PackedTable, *, may_configure: bool) -> TableConsensus:
-        """Count, fit and write, on the path that the number of tuples allows."""
-        unfinished = contextlib.nullcontext() if self.output is None else self.output.unfinished()
-        with unfinished as folder:
-            connection: Any = table.rows.get_backend()
-            if folder is not None and may_configure and connection.name == "duckdb":
-                # temporary files beside the output are removed with it; DuckDB refuses to move a
-                # folder that is in use
-                with contextlib.suppress(Exception):
-                    connection.settings["temp_directory"] = str(folder / "spill")
-            with self.stage("group", "counting the tuples of %d rows", table.n_rows):
-                tuples, are_all = self._tuples(table)
-            fit_and_write = self._by_tuples if are_all else self._streamed
-            result = fit_and_write(table, tuples, folder)
-        if self.output is None:
-            return result
-        return replace(result, out=self.output.path, bytes_written=self.output.size())
-
-    def _tuples(self, table: PackedTable) -> tuple[TupleCounts, bool]:
-        """Return all tuples and True, or a sample of them and False if there are too many."""
-        share = min(1.0, self.sample_size / table.n_rows)
-        sample = None
-        # counting many distinct tuples is costly: estimate their number first
-        if table.n_rows > self.max_tuples and not table.is_repetitive(self.sample_size):
-            sample = table.sample_tuples(share)
-        if sample is None or sample.estimate <= self.max_tuples:
-            tuples = table.count_tuples(self.max_tuples)
-            if tuples is not None:
-                return tuples, True
-        if sample is None:
-            sample = table.sample_tuples(share)
-        enough = min(1.0, self.sample_size / max(sample.estimate, self.max_tuples))
-        if enough > 2 * sample.share:
-            sample = table.sample_tuples(enough)
-        # an estimate from a few tuples can be far too high
-        K = getattr(self.estimator, "n_clusters", None)
-        least = max(self.sample_size / 4, K if isinstance(K, int) else 2)
-        while sample.n_tuples < least and sample.share < 1:
-            sample = table.sample_tuples(min(1.0, 4 * sample.share))
-        return sample, False
-
-    def _by_tuples(
-        self, table: PackedTable, tuples: TupleCounts, folder: Path | None
-    ) -> TableConsensus:
-        with self.stage("fit", "consensus of %d tuples", tuples.n_tuples):
-            fitted = fit_tuples(self.estimator, table.layout, tuples)
-        if folder is not None and self.output is not None:
-            with self.stage("write", "writing %d rows", table.n_rows):
-                self.output.write(table.labelled(tuples, fitted), folder)
-        sizes = np.bincount(fitted.labels_, weights=tuples.counts)
-        reason = f"at most max_tuples={self.max_tuples:,} distinct tuples"
-        return self._result("tuples", reason, table, tuples, sizes)
-
-    def _streamed(
-        self, table: PackedTable, sample: TupleCounts, folder: Path | None
-    ) -> TableConsensus:
-        """Fit a sample, then sweep over all distinct tuples or over all rows, and label the rows.
-
-        Tuples are kept in the engine if at most a quarter as many as rows.
-        """
-        with self.stage("fit", "consensus of a sample of %d tuples", sample.n_tuples):
-            fitted = fit_tuples(self.estimator, table.layout, sample)
-            rule = AssignmentRule.of(fitted, table.layout)
-        swept, path = table, "streamed"
-        why = "more than a quarter as many as rows"
-        with contextlib.ExitStack() as stack:
-            if sample.estimate <= table.n_rows * _FEW_TUPLES:
-                try:
-                    with self.stage("keep", "keeping about %d tuples", sample.estimate):
-                        swept = stack.enter_context(table.grouped(self.local))
-                    path, why = "grouped", "at most a quarter as many as rows"
-                except TableError as error:  # for example because the disk is full
-                    _log.info("%s; sweeping over rows instead", error)
-                    why = "the engine keeps no temporary table of them"
-            with self.stage("sweeps", "sweeping over %d rows", table.n_rows):
-                found = sweep(fitted, rule, swept, sample, self.max_sweeps)
-        reason = f"more than max_tuples={self.max_tuples:,} distinct tuples, {why}"
-        result = self._result(path, reason, table, sample, found.counted.tables.size)
-        if folder is not None and self.output is not None:
-            with self.stage("write", "writing %d rows", table.n_rows):
-                write_labels(table, found.rule, self.output, folder)
-        margin = found.counted.margin / table.n_rows
-        return replace(result, sweeps=tuple(found.costs), mean_margin=margin)
-
-    def _result(
-        self,
-        path: Any,
-        reason: str,
-        table: PackedTable,
-        tuples: TupleCounts,
-        sizes: AnyArray,
-    ) -> TableConsensus:
-        fitted = self.estimator
-        return TableConsensus(
-            estimator=fitted,
-            path=path,
-            reason=reason,
-            engine=table.rows.get_backend().name,
-            source="",
-            partitions=tuple(column.name for column in table.layout.columns),
-            n_rows=table.n_rows,
-            n_tuples=tuples.estimate,
-            n_tuples_exact=tuples.share == 1,
-            n_fitted=tuples.n_tuples,
-            sizes=sizes.astype(np.int64),
-            n_unplaced=table.n_rows - int(sizes.sum()),
-            mean_margin=float(np.average(fitted.margin_, weights=tuples.counts)),
-            objective=float(fitted.objective_),
-            partition_agreement=fitted.partition_agreement_,
-            seconds=self.seconds,
-        )
-
-
 @contextlib.contextmanager
-def _ignore_ibis_deprecation() -> Iterator[None]:
-    """Ignore the warning that Ibis calls a method of DuckDB by its old name."""
-    with warnings.catch_warnings():
-        old = r"fetch_arrow_table\(\) is deprecated"
-        warnings.filterwarnings("ignore", old, DeprecationWarning)
-        yield
+def _stage(seconds: dict[str, float], name: str, message: str, *values: Any) -> Iterator[None]:
+    """Log a message and measure the time of a stage."""
+    _log.info(message, *values)
+    started = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - started
 
 
 @contextlib.contextmanager
@@ -471,21 +423,19 @@ def _connected(
 
 
 def _partitions(
-    found: LabelSource, columns: Sequence[str] | None, carried: Sequence[str]
+    table: ir.Table, name: str, columns: Sequence[str] | None, carried: Sequence[str]
 ) -> list[str]:
     """Return the names of the partitions; refuse unknown and repeated names."""
-    known = list(found.table.columns)
-    partitions = [name for name in known if name not in carried] if columns is None else [*columns]
+    known = list(table.columns)
+    partitions = [one for one in known if one not in carried] if columns is None else [*columns]
     wanted = [*carried, *partitions]
-    for name in wanted:
-        if name not in known:
-            raise TableError(
-                f"{found.name} has no column {name!r}; it has {', '.join(map(repr, known))}"
-            )
-        if wanted.count(name) > 1:
-            raise InvalidParameterError(f"column {name!r} is asked for twice; name it once")
+    for one in wanted:
+        if one not in known:
+            raise TableError(f"{name} has no column {one!r}; it has {', '.join(map(repr, known))}")
+        if wanted.count(one) > 1:
+            raise InvalidParameterError(f"column {one!r} is asked for twice; name it once")
     if not partitions:
-        raise TableError(f"{found.name} has no label column; it needs one besides the ids")
+        raise TableError(f"{name} has no label column; it needs one besides the ids")
     return partitions
 
 
@@ -503,7 +453,305 @@ def _estimator(
     return chosen.make(n_clusters, random_state, **settings)
 
 
-def _peak_memory() -> int:
-    """Return the largest number of bytes of memory that this process has used so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+# ---- Count and fit
+
+
+def count_or_sample(
+    table: PackedTable, max_tuples: int, sample_size: int, n_clusters: int
+) -> tuple[TupleCounts, bool]:
+    """Return all tuples and True, or a sample of them and False if there are too many."""
+    share = min(1.0, sample_size / table.n_rows)
+    sample = None
+    # counting many distinct tuples is costly: estimate their number first
+    if table.n_rows > max_tuples and not table.is_repetitive(sample_size):
+        sample = table.sample_tuples(share)
+    if sample is None or sample.estimate <= max_tuples:
+        tuples = table.count_tuples(max_tuples)
+        if tuples is not None:
+            return tuples, True
+    if sample is None:
+        sample = table.sample_tuples(share)
+    enough = min(1.0, sample_size / max(sample.estimate, max_tuples))
+    if enough > 2 * sample.share:
+        sample = table.sample_tuples(enough)
+    # an estimate from a few tuples can be far too high
+    while sample.n_tuples < max(sample_size / 4, n_clusters) and sample.share < 1:
+        sample = table.sample_tuples(min(1.0, 4 * sample.share))
+    return sample, False
+
+
+def fit_tuples(estimator: Any, layout: KeyLayout, tuples: TupleCounts) -> Any:
+    """Fit an estimator to the weighted tuples of a table."""
+    matrix = layout.as_label_matrix(tuples.keys)
+    for name, categories in zip(matrix.names, matrix.categories, strict=True):
+        if not len(categories):
+            raise InvalidParameterError(
+                f"partition '{name}' labels so few rows that none of the {tuples.n_tuples:,} "
+                "tuples in the sample has a label there; raise sample_size, or leave it out"
+            )
+    return estimator.fit(matrix, sample_weight=tuples.counts)
+
+
+# ---- Sweep
+
+
+@dataclass(frozen=True, eq=False)
+class AssignmentRule:
+    """The rule that assigns packed rows to clusters, small enough to be sent to executors."""
+
+    key_names: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...]  # for each key, its partitions; the last is the lowest
+    codes_of: tuple[AnyArray, ...]  # per partition, the indicator column of each digit; or −1
+    places: Ints  # (V,), the column of the codes for each partition
+    tuples: LabelTuples  # without rows; they define the indicator columns
+    tables: ClusterTables  # counts of the current clusters, of all rows or of a sample
+    threshold: float  # τ, the share of votes above which two points should be together
+
+    @classmethod
+    def of(cls, estimator: Any, layout: KeyLayout) -> AssignmentRule:
+        """Return the rule of an estimator that was fitted on a sample; other labels are missing."""
+        tuples, codes_of, start = estimator._tuples, [], 0
+        for labels, known in zip(layout.labels, estimator._vocabulary.categories, strict=True):
+            columns = np.full(len(labels) + 1, MISSING, dtype=tuples.codes.dtype)
+            # both lists of labels are sorted
+            columns[np.searchsorted(labels, known) + 1] = tuples.recode[start : start + len(known)]
+            codes_of.append(columns)
+            start += len(known)
+        has_gaps = layout.has_missing or any((one[1:] == MISSING).any() for one in codes_of)
+        tables = replace(estimator._tables, complete=estimator._tables.complete and not has_gaps)
+        none = {name: getattr(tuples, name)[:0] for name in ("codes", "weights", "inverse")}
+        places = np.argsort(tuples.partition_order)
+        bare = replace(tuples, **none)
+        how = (places, bare, tables, estimator.threshold_)
+        return cls(layout.key_names, layout.groups, tuple(codes_of), *how)
+
+    def codes(self, keys: Sequence[Ints]) -> AnyArray:
+        """Return the indicator columns (n, V) of rows given by their keys."""
+        return unpack(keys, self.groups, self.codes_of, self.places)
+
+    def assign(self, codes: AnyArray) -> tuple[Ints, Floats]:
+        """Return labels and margins of rows of indicator columns (n, V).
+
+        A row that only partitions of weight 0 label follows those partitions, with margin 0. A row
+        without any label gets −1.
+        """
+        labels, margin = self.tables.assign(codes, self.threshold)
+        unweighted = (labels < 0) & (codes >= 0).any(axis=1)
+        if unweighted.any():
+            labels[unweighted] = assign_by_equal_votes(
+                self.tables, codes, None, unweighted, self.threshold
+            )
+        return labels, margin
+
+    def count_codes(self, codes: AnyArray, weights: Floats) -> Floats:
+        """Assign rows, each with a weight, and return the m·K + K + 2 sums of them.
+
+        These are the table, the sizes, the number of rows, and the sum of their margins.
+        """
+        labels, margin = self.assign(codes)
+        rows = replace(self.tuples, codes=codes, weights=weights)
+        tables = ClusterTables.of(rows, labels, self.tables.alpha, len(self.tables.size))
+        return np.concatenate(
+            [tables.table.ravel(), tables.size, [weights.sum(), margin @ weights]]
+        )
+
+    def count(self, batches: Iterable[pa.RecordBatch]) -> Floats:
+        """Assign the packed rows of some batches, and return their sums."""
+        sums = np.zeros(self.tables.table.size + len(self.tables.size) + 2)
+        for batch in batches:
+            codes = self.codes([numbers(batch, name) for name in self.key_names])
+            weights = np.ones(len(codes))
+            if COUNT_COLUMN in batch.schema.names:
+                weights = numbers(batch, COUNT_COLUMN).astype(np.float64)
+            sums += self.count_codes(codes, weights)
+        return sums
+
+    def count_on_executor(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the sums that are not 0, with their places."""
+        sums = self.count(batches)
+        places = np.flatnonzero(sums)
+        if len(places):
+            yield from pa.table({"place": places, "value": sums[places]}).to_batches(_ROWS_A_BATCH)
+
+    def label(
+        self, carried: Sequence[str], batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the carried columns, label and margin of every row."""
+        for batch in batches:
+            keys = [numbers(batch, name) for name in self.key_names]
+            labels, margin = self.assign(self.codes(keys))
+            columns = [batch[name] for name in carried]
+            columns += [pa.array(labels.astype(np.int32)), pa.array(margin)]
+            yield pa.RecordBatch.from_arrays(columns, [*carried, "label", "margin"])
+
+
+@dataclass(frozen=True, eq=False)
+class SweepCounts:
+    """The tables of rows in their clusters, the number of rows, and the sum of their margins."""
+
+    tables: ClusterTables
+    n_rows: int
+    margin: float
+
+    @classmethod
+    def of(cls, rule: AssignmentRule, sums: Floats) -> SweepCounts:
+        """Return the counts in the sums of a rule."""
+        m, K = rule.tables.table.shape
+        table, size = sums[: m * K].reshape(m, K), sums[m * K : -2]
+        present = np.add.reduceat(table, rule.tables.offsets[:-1], axis=0)
+        tables = replace(rule.tables, table=table, present=present, size=size)
+        return cls(tables, round(sums[-2]), float(sums[-1]))
+
+
+def count_rows(table: PackedTable, rule: AssignmentRule) -> SweepCounts:
+    """Count all rows in the clusters that a rule assigns: one sweep."""
+    if table.is_on_spark:
+        with engine_errors("Spark cannot count the rows"):
+            frame = spark_frame(table.read())
+            parts = frame.mapInArrow(rule.count_on_executor, "place long, value double")
+            found = parts.groupBy("place").sum("value").toArrow()
+        sums = np.zeros(rule.tables.table.size + len(rule.tables.size) + 2)
+        sums[found[0].to_numpy()] = found[1].to_numpy()
+    else:
+        sums = rule.count(table.batches())
+    counted = SweepCounts.of(rule, sums)
+    table.check_row_count(counted.n_rows)
+    return counted
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """The best rule found, the counts of all rows under it, and J_τ after each sweep."""
+
+    rule: AssignmentRule
+    counted: SweepCounts
+    costs: list[float]
+
+
+def _sweep_table(
+    fitted: Any,
+    table: PackedTable,
+    sample: TupleCounts,
+    local: LocalTables,
+    max_sweeps: int,
+    seconds: dict[str, float],
+) -> tuple[SweepResult, TablePath, str]:
+    """Sweep over all distinct tuples, if they are few enough to be kept, or over all rows."""
+    rule = AssignmentRule.of(fitted, table.layout)
+    path: TablePath = "streamed"
+    rows, why = table, "more than a quarter as many as rows"
+    with contextlib.ExitStack() as stack:
+        if sample.estimate <= table.n_rows * _FEW_TUPLES:
+            try:
+                with _stage(seconds, "keep", "keeping about %d tuples", sample.estimate):
+                    rows = stack.enter_context(table.grouped(local))
+                path, why = "grouped", "at most a quarter as many as rows"
+            except TableError as error:  # for example because the disk is full
+                _log.info("%s; sweeping over rows instead", error)
+                why = "the engine keeps no temporary table of them"
+        with _stage(seconds, "sweeps", "sweeping over %d rows", table.n_rows):
+            return sweep(fitted, rule, rows, sample, max_sweeps), path, why
+
+
+def sweep(
+    estimator: Any, rule: AssignmentRule, table: PackedTable, sample: TupleCounts, max_sweeps: int
+) -> SweepResult:
+    """Sweep over all rows, and store their clusters, by falling size, in the fitted estimator."""
+    result = sweep_until_converged(partial(count_rows, table), rule, max_sweeps)
+    size = result.counted.tables.size
+    order = np.argsort(-size, kind="stable")[: int((size > 0).sum())]
+    rule = replace(result.rule, tables=_columns(result.rule.tables, order))
+    counted = replace(result.counted, tables=_columns(result.counted.tables, order))
+
+    # the estimator predicts what is written
+    codes = rule.codes(sample.keys)
+    labels, estimator.margin_ = rule.assign(codes)
+    estimator.confidence_ = label_probabilities(rule.tables, codes, None, labels)
+    estimator.labels_ = labels.astype(np.int32)
+    estimator._tuple_labels = rule.assign(estimator._tuples.codes)[0]
+    estimator._tables = rule.tables
+    estimator.n_clusters_ = len(counted.tables.size)
+    estimator.objective_ = counted.tables.objective()
+    agreement = counted.tables.agreement()
+    estimator.partition_agreement_ = estimator._tuples.in_given_order(agreement)
+    if hasattr(estimator, "lower_bound_"):
+        # the bound of the sample is not a bound for all rows
+        estimator.lower_bound_ = estimator.gap_ = float("nan")
+    return SweepResult(rule, counted, result.costs)
+
+
+def sweep_until_converged(
+    count: Callable[[AssignmentRule], SweepCounts],
+    rule: AssignmentRule,
+    max_sweeps: int = 3,
+    tol: float = 1e-4,
+) -> SweepResult:
+    """Sweep while J_τ falls by more than a share ``tol``, at most ``max_sweeps`` times.
+
+    ``count`` is one sweep: it counts all rows in the clusters that a rule assigns. J_τ of the
+    result is at most that of the clustering by ``rule``.
+    """
+    costs: list[float] = []
+    best: tuple[AssignmentRule, SweepCounts] | None = None
+    for number in range(max_sweeps):
+        _log.info("sweep %d over all rows", number + 1)
+        counted = count(rule)
+        costs.append(threshold_cost(counted.tables, rule.threshold))
+        least = min(costs[:-1], default=np.inf)
+        if costs[-1] < least:
+            best = rule, counted
+        if best is None or costs[-1] >= least * (1 - tol):
+            break
+        rule = replace(rule, tables=counted.tables)
+    assert best is not None
+    return SweepResult(*best, costs)
+
+
+def threshold_cost(counted: ClusterTables, threshold: float) -> float:
+    """Return J_τ of the clustering that was counted."""
+    both, label, cluster = counted.pairs_within()
+    costs = 2 * threshold * (cluster - both) + 2 * (1 - threshold) * (label - both)
+    return float(costs @ counted.alpha / counted.alpha.sum())
+
+
+def _columns(tables: ClusterTables, order: AnyArray) -> ClusterTables:
+    return replace(
+        tables,
+        table=np.ascontiguousarray(tables.table[:, order]),
+        present=np.ascontiguousarray(tables.present[:, order]),
+        size=tables.size[order],
+    )
+
+
+# ---- Label
+
+
+def write_labels(
+    table: PackedTable, rule: AssignmentRule, output: TableOutput, folder: Path
+) -> None:
+    """Write carried columns, label and margin of all rows."""
+    place, n_written = output.rows_in(folder), 0
+    if table.is_on_spark:
+        from pyspark.sql.types import DoubleType, IntegerType, StructType
+
+        # Spark cannot map columns whose names have dots
+        safe = tuple(f"carried_{i}" for i in range(len(table.carried)))
+        frame = spark_frame(table.read(table.carried)).toDF(*safe, *rule.key_names)
+        schema = StructType([frame.schema[name] for name in safe])
+        schema = schema.add("label", IntegerType()).add("margin", DoubleType())
+        with engine_errors(f"cannot write {output.path}", OutputError):
+            rows = frame.mapInArrow(partial(rule.label, safe), schema)
+            rows = rows.toDF(*table.carried, "label", "margin")
+            rows.write.parquet(place.absolute().as_uri())
+        n_written = sum(pq.read_metadata(part).num_rows for part in place.rglob("*.parquet"))
+    else:
+        writer = None
+        for batch in rule.label(table.carried, table.batches(table.carried)):
+            with output_errors(output.path):
+                writer = writer or pq.ParquetWriter(output.new_file(folder), batch.schema)
+                writer.write_batch(batch)
+            n_written += batch.num_rows
+        if writer is not None:
+            with output_errors(output.path):
+                writer.close()
+    table.check_row_count(n_written)

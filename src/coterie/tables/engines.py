@@ -47,9 +47,20 @@ _ENGINES = (
     "pyspark://local[2], pyspark://host:7077, pyspark://yarn, postgres://host/database, "
     "sqlite:///folder/file.db"
 )
-_DUCKDB_SETTINGS = ("memory_limit", "threads")
-_POSTGRES_SETTINGS = ("schema", "service", "sslmode", "sslrootcert", "connect_timeout")
+#: By scheme, the name of an engine and the settings that its URL may have.
+_SETTINGS = {
+    "duckdb": ("DuckDB", ("memory_limit", "threads")),
+    "postgres": (
+        "PostgreSQL",
+        ("schema", "service", "sslmode", "sslrootcert", "connect_timeout"),
+    ),
+    "sqlite": ("SQLite", ()),
+}
 _SECONDS_TO_CONNECT = "30"
+#: Types of PostgreSQL that the driver gives as types of Arrow.
+_NATIVE_TO_ARROW = (
+    "(boolean|smallint|integer|bigint|real|double precision|text|character|date|timestamp|bytea)"
+)
 _LEAST_MEMORY = 1_000_000_000
 _LONGEST_MESSAGE = 400
 # an exception defined in one of these packages is a failure of an engine
@@ -111,36 +122,34 @@ def connect(
         ) from error
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise InvalidParameterError(f"threads={threads!r}: it must be at least 1")
-    given = {"memory_limit": memory_limit, "threads": threads}
-    for_duckdb = {name: str(value) for name, value in given.items() if value is not None}
-    if colon and scheme == "duckdb":
-        _refuse_unknown(url, settings, _DUCKDB_SETTINGS, "DuckDB")
-        return _duckdb(unquote(place), {**settings, **for_duckdb})
-    if colon and scheme in {"postgres", "postgresql"}:
-        return _postgres(url, place, settings, for_duckdb)
-    if colon and scheme == "sqlite":
-        _refuse_unknown(url, settings, (), "SQLite")
-        return _sqlite(unquote(place), for_duckdb)
-    if colon and scheme == "pyspark":
+    scheme = "postgres" if scheme == "postgresql" else scheme
+    if scheme == "pyspark" and colon:
+        unknown = {name for name in settings if not name.startswith("spark.")}
+        hint = "Spark settings begin with spark., as in spark.executor.memory=2g"
+    elif scheme in _SETTINGS and colon:
+        engine, known = _SETTINGS[scheme]
+        unknown = {*settings} - {*known}
+        hint = f"{engine} takes {', '.join(known) or 'none'}"
+    else:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
+        )
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise InvalidParameterError(f"url={masked(url)!r}: unknown setting {names}; {hint}")
+    if scheme == "pyspark":
         if memory_limit is not None:
             raise InvalidParameterError(
                 "memory_limit is for DuckDB; for Spark add ?spark.executor.memory=2g to the URL"
             )
         return _pyspark(url, place, settings, threads)
-    raise InvalidParameterError(
-        f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
-    )
-
-
-def _refuse_unknown(
-    url: str, settings: Mapping[str, str], known: Sequence[str], engine: str
-) -> None:
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: unknown setting {', '.join(unknown)}; {engine} takes "
-            f"{', '.join(known) or 'none'}"
-        )
+    given = {"memory_limit": memory_limit, "threads": threads}
+    for_duckdb = {name: str(value) for name, value in given.items() if value is not None}
+    if scheme == "postgres":
+        return _postgres(url, place, settings, for_duckdb)
+    if scheme == "sqlite":
+        return _sqlite(unquote(place), for_duckdb)
+    return _duckdb(unquote(place), {**settings, **for_duckdb})
 
 
 def _duckdb(place: str, settings: Mapping[str, str]) -> Any:
@@ -193,14 +202,9 @@ def _backend_class() -> Any:
 
         def table(self, name: str, /, *, database: Any = None) -> Any:
             if database is None and name in self.source_tables:
-                self._use(name)
+                self.copy_table(name)
                 database = ("temp", "main")
             return super().table(name, database=database)
-
-        def _use(self, name: str) -> None:
-            known = "SELECT count(*) FROM duckdb_tables() WHERE temporary AND table_name = ?"
-            if not self.con.execute(known, [name]).fetchall()[0][0]:
-                self.copy_table(name)
 
     return DuckDB
 
@@ -217,20 +221,13 @@ def _database_file(place: str) -> Path:
 
 
 def _pyspark(url: str, place: str, settings: Mapping[str, str], threads: int | None) -> BaseBackend:
-    wrong = sorted(name for name in settings if not name.startswith("spark."))
-    if wrong:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: unknown setting {', '.join(wrong)}; "
-            "Spark settings begin with spark., as in spark.executor.memory=2g"
-        )
     session = _active_session()
     if session is None:
         session = _new_session(_master(url, place, threads), settings)
     else:
-        master, running = (
-            place and _master(url, place, threads),
-            session.conf.get("spark.master", ""),
-        )
+        master, running = "", session.conf.get("spark.master", "")
+        if place:
+            master = _master(url, place, threads)
         if master and running and master != running:
             raise InvalidParameterError(
                 f"a Spark session on {running} is active: stop it before you start one on "
@@ -308,7 +305,6 @@ def _executor_python(master: str, settings: Mapping[str, str]) -> str | None:
 def _postgres(
     url: str, place: str, settings: Mapping[str, str], for_duckdb: Mapping[str, str]
 ) -> BaseBackend:
-    _refuse_unknown(url, settings, _POSTGRES_SETTINGS, "PostgreSQL")
     parts = re.fullmatch(r"(?:[^@]*@)?(?:\[[^]]*\]|[^:/]*)(?::\d+)?(?:/[^/]*)?", place)
     if parts is None:
         raise InvalidParameterError(
@@ -330,6 +326,15 @@ def _postgres(
         closing.callback(source.close)
         cursor = closing.enter_context(source.cursor())
         cursor.execute(
+            "SELECT coalesce(has_schema_privilege(to_regnamespace(quote_ident($1)), 'USAGE'), "
+            "false)",
+            (schema,),
+        )
+        if not cursor.fetchall()[0][0]:
+            raise InvalidParameterError(
+                f"url={masked(url)!r}: there is no such schema, or the account may not use it"
+            )
+        cursor.execute(
             "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) "
             "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
             "WHERE c.relnamespace = to_regnamespace(quote_ident($1)) AND c.relkind IN "
@@ -340,36 +345,22 @@ def _postgres(
         columns: dict[str, dict[str, str]] = {}
         for table, column, kind in cursor.fetchall():
             columns.setdefault(table, {})[column] = kind
-        cursor.execute(
-            "SELECT coalesce(has_schema_privilege(to_regnamespace(quote_ident($1)), 'USAGE'), "
-            "false)",
-            (schema,),
-        )
-        if not cursor.fetchall()[0][0]:
-            raise InvalidParameterError(
-                f"url={masked(url)!r}: there is no such schema, or the account may not use it"
-            )
         cursor.close()
         closing.pop_all()
 
-    def query(table: str) -> tuple[str, Mapping[str, str]]:
-        """Select the columns that Arrow has types for as they are, and others as text."""
-        selected, casts = [], {}
-        for column, kind in columns[table].items():
+    # the columns that Arrow has types for as they are, and others as text
+    queries = {}
+    for table, kinds in columns.items():
+        selected, casts = [], dict[str, str]()
+        for column, kind in kinds.items():
             name = sql_name(column)
             if decimal := re.fullmatch(r"numeric(\(\d+,\d+\))?", kind):
                 casts[column] = f"DECIMAL{decimal[1]}" if decimal[1] else "DOUBLE"
             native = re.match(_NATIVE_TO_ARROW, kind) and not kind.endswith("[]")
             selected.append(name if native else f"{name}::text AS {name}")
-        return f"SELECT {', '.join(selected)} FROM {sql_name(schema)}.{sql_name(table)}", casts
-
-    return _with_source(source, set(columns), query, for_duckdb)
-
-
-#: Types of PostgreSQL that the driver gives as types of Arrow.
-_NATIVE_TO_ARROW = (
-    "(boolean|smallint|integer|bigint|real|double precision|text|character|date|timestamp|bytea)"
-)
+        rows = f"{sql_name(schema)}.{sql_name(table)}"
+        queries[table] = f"SELECT {', '.join(selected)} FROM {rows}", casts
+    return _with_source(source, queries, for_duckdb)
 
 
 def _sqlite(place: str, for_duckdb: Mapping[str, str]) -> BaseBackend:
@@ -383,45 +374,38 @@ def _sqlite(place: str, for_duckdb: Mapping[str, str]) -> BaseBackend:
         )
     with engine_errors(f"{path}: cannot read it"), source.cursor() as cursor:
         cursor.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        tables = {name for (name,) in cursor.fetchall()}
-    return _with_source(
-        source, tables, lambda table: (f"SELECT * FROM {sql_name(table)}", {}), for_duckdb
-    )
+        names = [name for (name,) in cursor.fetchall()]
+    queries = {name: (f"SELECT * FROM {sql_name(name)}", dict[str, str]()) for name in names}
+    return _with_source(source, queries, for_duckdb)
 
 
 def _with_source(
     source: Any,
-    tables: set[str],
-    query: Callable[[str], tuple[str, Mapping[str, str]]],
+    queries: Mapping[str, tuple[str, Mapping[str, str]]],
     settings: Mapping[str, str],
 ) -> Any:
     """Return DuckDB with the tables of a source, each of which is copied when it is first used.
 
-    ``query`` gives the query of a table, and the types of DuckDB that columns are cast to.
+    The query of a table comes with the types of DuckDB that some of its columns are cast to.
     """
     connection = _duckdb("", settings)
-    connection.source_tables = tables
 
+    @functools.cache
     def copy(table: str) -> None:
         _log.info("copying table %s", table)
-        text, casts = query(table)
+        query, casts = queries[table]
         with engine_errors(f"table {table} cannot be read"), source.cursor() as cursor:
-            cursor.execute(text)
+            cursor.execute(query)
             reader = cursor.fetch_record_batch()
-            columns = (
-                f"CAST({sql_name(name)} AS {casts[name]}) AS {sql_name(name)}"
-                if name in casts
-                else sql_name(name)
-                for name in reader.schema.names
-            )
+            cast = (f"{sql_name(name)}::{kind} AS {sql_name(name)}" for name, kind in casts.items())
+            replaced = f" REPLACE ({', '.join(cast)})" if casts else ""
             connection.con.register("coterie_source", reader)
             connection.con.execute(
-                f"CREATE TEMP TABLE {sql_name(table)} AS SELECT {', '.join(columns)} "
-                "FROM coterie_source"
+                f"CREATE TEMP TABLE {sql_name(table)} AS SELECT *{replaced} FROM coterie_source"
             )
             connection.con.unregister("coterie_source")
 
-    connection.copy_table = copy
+    connection.source_tables, connection.copy_table = queries.keys(), copy
     weakref.finalize(connection, source.close)
     return connection
 
@@ -452,6 +436,8 @@ def table_names(connection: Any, catalog: str | None = None) -> list[str]:
 def in_duckdb(table: ir.Table, local: LocalTables) -> ir.Table:
     """Copy a table of an engine that does not compute here, such as SQLite or Polars, to DuckDB."""
     backend: Any = table.get_backend()
+    if computes(backend):
+        return table
     with engine_errors(f"{backend.name} cannot read the table"):
         return local.add(backend.to_pyarrow_batches(table))
 
@@ -465,13 +451,7 @@ def computes(connection: Any) -> bool:
 
 
 def fetch(expression: ir.Table) -> pa.Table:
-    """Run an Ibis expression in its engine and return all rows.
-
-    Raises
-    ------
-    TableError
-        If the engine cannot read or aggregate the tables.
-    """
+    """Run an Ibis expression in its engine and return all rows."""
     backend = expression.get_backend()
     with engine_errors(f"{backend.name} cannot read the table"):
         if backend.name == "pyspark":
@@ -494,25 +474,15 @@ def batches(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
     DuckDB computes them one after another, and another query on the connection ends them. Other
     engines return all rows first.
     """
-    backend = expression.get_backend()
+    import ibis
+
+    backend: Any = expression.get_backend()
     if backend.name != "duckdb":
         yield from fetch(expression).to_batches(rows)
         return
     # makes in-memory tables of Python known to DuckDB
     backend._run_pre_execute_hooks(expression)
-    yield from stream(expression, rows)
-
-
-def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
-    """Run an Ibis expression in DuckDB and yield batches of at most ``rows`` rows.
-
-    The only in-memory tables that it may use are those of :class:`LocalTables`. Another query on
-    the same connection ends the stream.
-    """
-    import ibis
-
-    backend = expression.get_backend()
-    with engine_errors(f"{backend.name} cannot read the table"):
+    with engine_errors("duckdb cannot read the table"):
         result = backend.con.sql(ibis.to_sql(expression))
         # named fetch_arrow_reader in older versions of DuckDB
         reader = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
@@ -520,12 +490,7 @@ def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class LocalTables:
-    """Temporary tables and views of DuckDB or Spark, dropped at the end of a ``with`` block.
-
-    >>> with LocalTables(connect()) as local:
-    ...     fetch(local.add(pa.table({"a": [1, 2]})).order_by("a"))["a"].to_pylist()
-    [1, 2]
-    """
+    """Temporary tables and views of DuckDB or Spark, dropped at the end of a ``with`` block."""
 
     def __init__(self, connection: BaseBackend) -> None:
         self.connection: Any = connection
@@ -574,8 +539,7 @@ class LocalTables:
         import ibis
 
         connection, frame = self.connection, None
-        kind: Literal["TABLE", "VIEW"] = "VIEW" if connection.name == "pyspark" else "TABLE"
-        name = self.new_name(kind)
+        name = self.new_name("VIEW" if connection.name == "pyspark" else "TABLE")
         try:
             with engine_errors(f"{connection.name} cannot keep a temporary table"):
                 if connection.name == "pyspark":
@@ -585,13 +549,12 @@ class LocalTables:
                     frame.createTempView(name)
                     kept = connection.table(name)
                 else:
-                    query = f"CREATE TEMP TABLE {name} AS {ibis.to_sql(rows)}"
-                    connection.con.execute(query)
+                    connection.con.execute(f"CREATE TEMP TABLE {name} AS {ibis.to_sql(rows)}")
                     kept = connection.table(name, database=("temp", "main"))
             yield kept
         finally:
             with contextlib.suppress(Exception):  # __exit__ tries again
-                self._drop(kind, name)
+                self._drop("TABLE", name)
                 if frame is not None:
                     frame.unpersist()
 
@@ -605,13 +568,7 @@ class LocalTables:
 def is_written_as(column: ir.Column, words: Sequence[str]) -> ir.BooleanColumn:
     """Return whether a float prints as one of some lower-case words: "nan", "inf", "-inf".
 
-    DuckDB answers ``isnan`` from the statistics of a Parquet file, which ignore NaN, and so
-    always returns false.
-
-    >>> import ibis
-    >>> table = ibis.memtable(pa.table({"x": [1.0, float("nan")]}))
-    >>> fetch(table.select(y=is_written_as(table.x, ["nan"])))["y"].to_pylist()
-    [False, True]
+    DuckDB answers ``isnan`` from the statistics of a Parquet file, which ignore NaN.
     """
     return column.cast("string").lower().isin(words)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import TableError
-from coterie.tables.columns import sql_text
+from coterie.tables.columns import sql_name, sql_text
 from coterie.tables.engines import fetch
 from coterie.tables.sources import path_for_duckdb, path_for_spark
 
@@ -44,7 +45,7 @@ def dotted_keys(value: Any, keys: Keys = ()) -> Iterator[Keys]:
     """
     if isinstance(value, dict):
         for key, part in value.items():
-            if not set("\"'") & set(key):  # no engine has a path to such a key
+            if key and not set("\"'") & set(key):  # no engine has a path to other keys
                 yield from dotted_keys(part, (*keys, key))
     elif isinstance(value, list):
         for part in value[:1]:
@@ -58,38 +59,32 @@ def json_in_duckdb(paths: Sequence[str], connection: Any, named: Sequence[str] =
 
     Columns that are ``named`` are looked for in all lines.
     """
-    import ibis
-
     columns = _columns(_sample_in_duckdb(paths, connection), paths[0])
     late = _named_columns(columns, named)
     columns |= late
-    nested = {keys[0] for keys in columns.values() if len(keys) > 1}
-    types = {str(keys[0]): "JSON" if keys[0] in nested else "VARCHAR" for keys in columns.values()}
-    table = connection.read_json(
-        [path_for_duckdb(path) for path in paths],
-        columns=types,
-        format="newline_delimited",
-        ignore_errors=True,
+    asked = [(keys, keys[:1], *_second_elements(keys)) for keys in columns.values()]
+    text = {keys: f"texts[{i}]" for i, keys in enumerate(dict.fromkeys(chain(*asked)), 1)}
+    cells = []
+    for name, (keys, whole, *seconds) in zip(columns, asked, strict=True):
+        several = [f"WHEN {text[second]} IS NOT NULL THEN {text[whole]}" for second in seconds]
+        cell = f"CASE {' '.join(several)} ELSE {text[keys]} END" if several else text[keys]
+        cells.append(f"{cell} AS {sql_name(name)}")
+    # all texts by one call, because every call parses the line
+    values = connection.sql(
+        f"SELECT {', '.join(cells)} FROM (SELECT json_extract_string(json, "
+        f"[{', '.join(sql_text(_path(keys)) for keys in text)}]) AS texts "
+        f"FROM {_objects(paths)})",
+        schema=dict.fromkeys(columns, "string"),
     )
-
-    @ibis.udf.scalar.builtin(signature=(("json", "string"), "string"))
-    def json_extract_string(value: Any, path: Any) -> Any: ...
-
-    def text(keys: Keys) -> Any:
-        value = table[keys[0]]
-        if keys[0] not in nested:
-            return value
-        value_text = json_extract_string(value, _path(keys[1:]))
-        for second in _second_elements(keys):
-            several = json_extract_string(value, _path(second[1:])).notnull()
-            value_text = several.ifelse(value.cast("string"), value_text)
-        return value_text
-
-    values = table.select(**{name: text(keys) for name, keys in columns.items()})
     if not late:
         return values
     known = fetch(values.aggregate(**{name: values[name].count() for name in late}))
     return values.drop(*(name for name in late if not known[name][0].as_py()))
+
+
+def _objects(paths: Sequence[str]) -> str:
+    files = ", ".join(sql_text(path_for_duckdb(path)) for path in paths)
+    return f"read_json_objects([{files}], format='newline_delimited', ignore_errors=true)"
 
 
 def json_in_spark(
@@ -125,8 +120,7 @@ def _sample_in_duckdb(paths: Sequence[str], connection: Any) -> list[str | None]
     try:
         for path in paths[::step]:
             sample = connection.con.sql(
-                f"SELECT json::VARCHAR FROM read_json_objects({sql_text(path_for_duckdb(path))}, "
-                f"format='newline_delimited', ignore_errors=true) LIMIT {SAMPLED_LINES}"
+                f"SELECT json::VARCHAR FROM {_objects([path])} LIMIT {SAMPLED_LINES}"
             )
             lines += [line for (line,) in sample.fetchall()]
     finally:
@@ -151,7 +145,16 @@ def _columns(lines: Sequence[str | None], path: str) -> dict[str, Keys]:
         )
     # an object may be null in some lines
     inner = {keys[:i] for keys in columns.values() for i in range(1, len(keys))}
-    return {name: keys for name, keys in columns.items() if keys not in inner}
+    columns = {name: keys for name, keys in columns.items() if keys not in inner}
+    spelled: dict[str, str] = {}
+    for name in columns:
+        other = spelled.setdefault(name.lower(), name)
+        if other != name:
+            raise TableError(
+                f"{path}: the keys {other} and {name} differ in case only; engines do not tell "
+                "them apart: rename one"
+            )
+    return columns
 
 
 def _named_columns(columns: Mapping[str, Keys], named: Sequence[str]) -> dict[str, Keys]:

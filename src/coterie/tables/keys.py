@@ -13,7 +13,6 @@ r_v = high_v − low_v + 2. Partitions share a key while the product of their ra
 
 So 40 columns of ten clusters become three integers, and keys are equal exactly if the tuples are.
 Text, and integers in a wide range, are first numbered by a join with the list of their values.
-Distinct keys are counted or sampled in the engine, or read in batches.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,11 +37,11 @@ from coterie.runtime.wording import short_repr
 from coterie.tables.columns import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
 from coterie.tables.engines import (
     LocalTables,
+    batches,
     engine_errors,
     fetch,
     is_written_as,
     spark_frame,
-    stream,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +55,6 @@ COUNT_COLUMN = "coterie_count"
 #: Integers with this number of digits fit in 64 bits.
 _LONGEST_INTEGER = 18
 _INFINITE = ("inf", "-inf", "infinity", "-infinity")
-_NO_NUMBER = ("nan", *_INFINITE)
 #: The smallest number that a float type may confuse with its neighbours.
 _FIRST_INEXACT = {"float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
 _WIDEST_RANGE = 1 << 16
@@ -69,7 +67,8 @@ _CELLS_A_BATCH = 1 << 25
 _MOST_ROWS = 1 << 20
 _FEWEST_ROWS = 1 << 12
 
-# ---- The profile
+
+# ---- Labels
 
 
 @dataclass(frozen=True)
@@ -81,32 +80,24 @@ class LabelColumn:
     bounds: tuple[int, int] | None  # smallest and largest integer label; None for text
     has_missing: bool
 
-
-@dataclass(frozen=True)
-class Profile:
-    """The number of rows, and the partitions in the given order."""
-
-    n_rows: int
-    columns: tuple[LabelColumn, ...]
+    @property
+    def is_ranged(self) -> bool:
+        """Whether the labels are integers in a range narrow enough to subtract its start."""
+        low, high = self.bounds or (0, _LARGEST_KEY)
+        return high - low < _WIDEST_RANGE and high < 2**62
 
 
-def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profile:
-    """Profile the label columns ``names``; refuse an empty table and values that cannot be labels.
+def profile_labels(
+    table: ir.Table, names: Sequence[str], source: str
+) -> tuple[int, list[LabelColumn]]:
+    """Return the number of rows and the label columns; refuse values that cannot be labels.
 
     ``source`` is the name of the table for messages.
-
-    Examples
-    --------
-    >>> import ibis, pyarrow as pa
-    >>> table = ibis.memtable(pa.table({"a": [3, -1, 7], "b": ["x", "x", ""]}))
-    >>> profile = profile_labels(table, ["a", "b"], "example")
-    >>> profile.n_rows, [(column.bounds, column.has_missing) for column in profile.columns]
-    (3, [((0, 7), True), (None, True)])
     """
-    values = {name: _labels(table[name], name) for name in names}
+    values: dict[str, ir.Column] = {}
     measures: dict[str, Any] = {"n": table.count()}
     for v, name in enumerate(names):
-        of_column = _measures(table[name], values[name])
+        values[name], of_column = _labels(table[name], name)
         measures |= {f"{measure}{v}": value for measure, value in of_column.items()}
     (found,) = fetch(table.aggregate(**measures)).to_pylist()
     n_rows = int(found["n"])
@@ -145,15 +136,11 @@ def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profil
                 f"rows without a label in any partition: {measured['n']:,}; remove them, or label "
                 "them"
             )
-    return Profile(n_rows, tuple(columns))
+    return n_rows, columns
 
 
 def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> ir.Table:
-    """Read text columns as the program reads CSV files.
-
-    A column of integers becomes integer. ``NA``, ``NaN``, ``nan``, ``null`` and blanks are
-    missing, and a column of numbers with fractions is refused.
-    """
+    """Read text columns as :func:`coterie.tables.columns.label_columns` reads them."""
     import ibis
 
     texts = [name for name in names if table[name].type().is_string()]
@@ -190,54 +177,42 @@ def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> i
     return table.mutate(**read)
 
 
-def _labels(column: ir.Column, name: str) -> ir.Column:
-    """Return the column as int64, uint64 or text; NULL for empty text and non-finite numbers."""
+def _labels(column: ir.Column, name: str) -> tuple[ir.Column, dict[str, Any]]:
+    """Return a column as int64, uint64 or text, and the aggregates that describe it.
+
+    Empty text and non-finite numbers are NULL.
+    """
     import ibis
 
     kind = column.type()
-    if kind.is_unsigned_integer() and kind.nbytes == 8:
-        return column
-    if kind.is_integer() or kind.is_boolean():
-        return column.cast("int64")
+    if kind.is_string():
+        texts = column.nullif("")
+        return texts, {"present": texts.count()}
     if kind.is_floating():
-        return ibis.ifelse(is_written_as(column, _NO_NUMBER), ibis.null(kind), column).cast("int64")
-    if kind.is_string():
-        return column.nullif("")
-    if _is_null(kind):
-        return column.cast("int64")
-    raise InvalidLabelsError(
-        f"partition '{name}' has labels of type {kind}; convert them to integers or text, or name "
-        "the columns to use"
-    )
-
-
-def _is_null(kind: Any) -> bool:
-    """Return whether a column holds only NULL; Ibis has no type for such columns of Parquet."""
-    return kind.is_null() or (kind.is_unknown() and 'kind="NULL"' in str(kind))
-
-
-def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
-    """Return the aggregates to compute for one column."""
-    import ibis
-
-    kind = column.type()
-    if kind.is_string():
-        return {"present": values.count()}
-    if not kind.is_floating():
-        # of the raw column: engines answer these from statistics, without reading it
-        known = column.cast("int64") if kind.is_boolean() or _is_null(kind) else column
-        return {"present": column.count(), "low": known.min(), "high": known.max()}
-    number, inexact = ~is_written_as(column, ("nan",)), _FIRST_INEXACT[str(kind).lower()]
-    infinite = is_written_as(column, _INFINITE)
-    finite = ibis.ifelse(infinite | ~number, 0, column)
-    odd = number & (infinite | (finite.abs() >= inexact) | (finite % 1 != 0))
-    return {
-        "present": number.sum().fill_null(0),
-        "low": column.min(where=number),
-        "high": column.max(where=number),
-        "odd": odd.sum().fill_null(0),
-        "example": column.max(where=odd),
-    }
+        number, inexact = ~is_written_as(column, ("nan",)), _FIRST_INEXACT[str(kind).lower()]
+        infinite = is_written_as(column, _INFINITE)
+        finite = ibis.ifelse(infinite | ~number, 0, column)
+        odd = number & (infinite | (finite.abs() >= inexact) | (finite % 1 != 0))
+        unknown = is_written_as(column, ("nan", *_INFINITE))
+        return ibis.ifelse(unknown, ibis.null(kind), column).cast("int64"), {
+            "present": number.sum().fill_null(0),
+            "low": column.min(where=number),
+            "high": column.max(where=number),
+            "odd": odd.sum().fill_null(0),
+            "example": column.max(where=odd),
+        }
+    # Ibis has no type for columns of Parquet that hold only NULL
+    is_null = kind.is_null() or (kind.is_unknown() and 'kind="NULL"' in str(kind))
+    if not (kind.is_integer() or kind.is_boolean() or is_null):
+        raise InvalidLabelsError(
+            f"partition '{name}' has labels of type {kind}; convert them to integers or text, or "
+            "name the columns to use"
+        )
+    is_uint64 = kind.is_unsigned_integer() and kind.nbytes == 8
+    values = column if is_uint64 else column.cast("int64")
+    # of the raw column: engines answer these from statistics, without reading it
+    raw = column if kind.is_integer() else values
+    return values, {"present": column.count(), "low": raw.min(), "high": raw.max()}
 
 
 # ---- Keys
@@ -267,52 +242,12 @@ class KeyLayout:
     def n_listed(self) -> list[int]:
         """Number of labels of each partition if they were listed, otherwise 0."""
         pairs = zip(self.columns, self.labels, strict=True)
-        return [0 if _is_ranged(column) else len(labels) for column, labels in pairs]
+        return [0 if column.is_ranged else len(labels) for column, labels in pairs]
 
     @property
     def has_missing(self) -> bool:
         """Whether any label of the table is missing."""
         return any(column.has_missing for column in self.columns)
-
-    @property
-    def hash_factors(self) -> dict[str, tuple[tuple[int, int], ...]]:
-        """For each key, the moduli of its remainders and the factors m_j of :meth:`key_hash`."""
-        return {
-            name: tuple(
-                (modulus, pow(_MULTIPLIER, 3 * g + j + 1, HASH_RANGE))
-                for j, modulus in enumerate(_MODULI)
-            )
-            for g, name in enumerate(self.key_names)
-        }
-
-    def packed(
-        self, table: ir.Table, carried: Sequence[str], put: Callable[[pa.Table], ir.Table]
-    ) -> ir.Table:
-        """Return the carried columns and the keys of every row, in the engine.
-
-        ``put`` copies an Arrow table to the engine, as ``ibis.memtable`` does.
-        """
-        values = {f"coterie_value_{v}": column.values for v, column in enumerate(self.columns)}
-        rows = table.select(*carried, **values)
-        for v, column in enumerate(self.columns):
-            if not _is_ranged(column):
-                digits = np.arange(1, len(self.labels[v]) + 1, dtype=np.int64)
-                numbered = {f"coterie_label_{v}": self.labels[v], f"coterie_digit_{v}": digits}
-                same = (f"coterie_value_{v}", f"coterie_label_{v}")
-                rows = rows.left_join(put(pa.table(numbered)), [same])
-        keys = {
-            name: self._key(rows, group)
-            for name, group in zip(self.key_names, self.groups, strict=True)
-        }
-        # a view, so that further joins nest
-        return rows.select(*carried, **keys).view()
-
-    def key_hash(self, packed: ir.Table) -> ir.IntegerColumn:
-        """Return a hash of the keys of each row in 0..HASH_RANGE − 1.
-
-        See :func:`_hashed`.
-        """
-        return _hashed({name: packed[name] for name in self.key_names}, self.hash_factors)
 
     def as_label_matrix(self, keys: Sequence[Ints]) -> LabelMatrix:
         """Return the label matrix of packed rows, with only the labels that occur in them."""
@@ -328,21 +263,6 @@ class KeyLayout:
                 codes[:, v] = np.append(dense, codes.dtype.type(MISSING))[codes[:, v]]
         return LabelMatrix(codes, tuple(categories), tuple(c.name for c in self.columns))
 
-    def _key(self, rows: ir.Table, group: Sequence[int]) -> ir.IntegerColumn:
-        key = self._digit(rows, group[0])
-        for v in group[1:]:
-            key = key * int(len(self.labels[v]) + 1) + self._digit(rows, v)
-        return key
-
-    def _digit(self, rows: ir.Table, v: int) -> ir.IntegerColumn:
-        import ibis
-
-        column, value = self.columns[v], rows[f"coterie_value_{v}"]
-        if not _is_ranged(column):
-            return rows[f"coterie_digit_{v}"].fill_null(0)
-        digit = value.cast("int64") - (int(self.labels[v][0]) - 1)
-        return ibis.ifelse(value >= 0, digit, 0).cast("int64") if column.has_missing else digit
-
 
 def unpack(
     keys: Sequence[Ints],
@@ -352,8 +272,7 @@ def unpack(
 ) -> AnyArray:
     """Return the codes (n, V) of packed rows.
 
-    ``codes_of[v]`` holds the code of each digit of partition v, ``places[v]`` is the column of the
-    result for partition v.
+    ``codes_of[v]`` holds the code of each digit of partition v, which is column ``places[v]``.
     """
     n, radices = len(keys[0]), np.array([len(codes) for codes in codes_of], dtype=np.int64)
     codes = np.empty((n, len(codes_of)), dtype=codes_of[0].dtype)
@@ -373,21 +292,21 @@ def unpack(
     return codes
 
 
-def lay_out(profile: Profile, table: ir.Table) -> KeyLayout:
-    """Assign a digit of a key to every partition, and a value of that digit to every label.
+def pack_labels(
+    table: ir.Table,
+    names: Sequence[str],
+    source: str,
+    put: Callable[[pa.Table], ir.Table],
+    carried: Sequence[str] = (),
+) -> PackedTable:
+    """Assign a digit of a key to every partition, a value of it to every label, and pack the rows.
 
-    Examples
-    --------
-    >>> import ibis
-    >>> from coterie.tables.keys import profile_labels
-    >>> table = ibis.memtable(pa.table({"a": [3, -1, 7], "b": ["x", "x", ""]}))
-    >>> layout = lay_out(profile_labels(table, ["a", "b"], "example"), table)
-    >>> layout.radices.tolist(), layout.groups
-    ([9, 2], ((0, 1),))
-    >>> sorted(fetch(layout.packed(table, [], ibis.memtable))["coterie_key_0"].to_pylist())
-    [1, 9, 16]
+    ``put`` copies an Arrow table to the engine, as ``ibis.memtable`` does.
     """
-    labels = tuple(_labels_of(column, table) for column in profile.columns)
+    import ibis
+
+    n_rows, columns = profile_labels(table, names, source)
+    labels = tuple(_labels_of(column, table) for column in columns)
     groups: list[list[int]] = []
     product = _LARGEST_KEY
     for v, known in enumerate(labels):
@@ -397,20 +316,39 @@ def lay_out(profile: Profile, table: ir.Table) -> KeyLayout:
             product = 1
         groups[-1].append(v)
         product *= radix
-    return KeyLayout(profile.columns, labels, tuple(map(tuple, groups)))
+    layout = KeyLayout(tuple(columns), labels, tuple(map(tuple, groups)))
 
+    values = {f"coterie_value_{v}": column.values for v, column in enumerate(columns)}
+    rows = table.select(*carried, **values)
+    for v, column in enumerate(columns):
+        if not column.is_ranged:
+            digits = np.arange(1, len(labels[v]) + 1, dtype=np.int64)
+            numbered = {f"coterie_label_{v}": labels[v], f"coterie_digit_{v}": digits}
+            same = (f"coterie_value_{v}", f"coterie_label_{v}")
+            rows = rows.left_join(put(pa.table(numbered)), [same])
 
-def _is_ranged(column: LabelColumn) -> bool:
-    """Return whether the labels are integers in a range narrow enough to subtract its start."""
-    if column.bounds is None:
-        return False
-    low, high = column.bounds
-    return high - low < _WIDEST_RANGE and high < 2**62
+    def digit(v: int) -> ir.IntegerColumn:
+        if not columns[v].is_ranged:
+            return rows[f"coterie_digit_{v}"].fill_null(0)
+        value = rows[f"coterie_value_{v}"]
+        present = value.cast("int64") - (int(labels[v][0]) - 1)
+        return (
+            ibis.ifelse(value >= 0, present, 0).cast("int64") if columns[v].has_missing else present
+        )
+
+    keys = {}
+    for name, group in zip(layout.key_names, groups, strict=True):
+        keys[name] = digit(group[0])
+        for v in group[1:]:
+            keys[name] = keys[name] * int(len(labels[v]) + 1) + digit(v)
+    # a view, so that further joins nest
+    packed = rows.select(*carried, **keys).view()
+    return PackedTable(packed, layout, n_rows, tuple(carried), put)
 
 
 def _labels_of(column: LabelColumn, table: ir.Table) -> AnyArray:
     """Return the label of each digit from 1 up: a range of integers, or the sorted values."""
-    if column.bounds is not None and _is_ranged(column):
+    if column.bounds is not None and column.is_ranged:
         return np.arange(column.bounds[0], column.bounds[1] + 1, dtype=np.int64)
     values = table.select(value=column.values).distinct()
     found = fetch(values.filter(values.value.notnull()).limit(_MOST_VALUES + 1))["value"]
@@ -482,18 +420,19 @@ class PackedTable:
         of its tuples s, divided by ``share``, estimates the number of all tuples without bias and
         with a relative error of about 1/√s.
         """
-        keys, layout = self._keys(), self.layout
+        keys, names = self._keys(), self.layout.key_names
         below = max(1, round(share * HASH_RANGE))
         if self.is_on_spark:
             # as an expression, the hash names every key many times, and Spark would compute the
             # key from its labels each time
             with engine_errors("pyspark cannot read the table"):
                 frame = spark_frame(keys)
-                sample = partial(_rows_of_low_hash, layout.hash_factors, below)
-                rows = frame.mapInArrow(sample, frame.schema).groupBy(*layout.key_names).count()
+                sample = partial(_rows_of_low_hash, names, below)
+                rows = frame.mapInArrow(sample, frame.schema).groupBy(*names).count()
                 counted = rows.withColumnRenamed("count", COUNT_COLUMN).toArrow()
         else:
-            counted = fetch(_counted(keys.filter(layout.key_hash(keys) < below)))
+            hashed = key_hash([keys[name] for name in names])
+            counted = fetch(_counted(keys.filter(hashed < below)))
         return replace(self._in_order(counted), share=below / HASH_RANGE)
 
     def is_repetitive(self, n_rows: int) -> bool:
@@ -535,7 +474,7 @@ class PackedTable:
     def batches(self, carried: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """Yield the rows of :meth:`read` in batches of bounded size, each row once."""
         cells = _CELLS_A_BATCH // len(self.layout.columns)
-        return stream(self.read(carried), max(_FEWEST_ROWS, min(_MOST_ROWS, cells)))
+        return batches(self.read(carried), max(_FEWEST_ROWS, min(_MOST_ROWS, cells)))
 
     def check_row_count(self, n_found: int) -> None:
         """Refuse to continue if packing lost or doubled rows, or if the table has changed."""
@@ -556,36 +495,33 @@ class PackedTable:
         return TupleCounts([column[order] for column in columns], counts[order])
 
 
-def _hashed(keys: Mapping[str, Any], factors: Mapping[str, Sequence[tuple[int, int]]]) -> Any:
-    """Return a hash of keys, which are columns of an engine or arrays.
+def key_hash(keys: Sequence[Any]) -> Any:
+    """Return a hash below HASH_RANGE of keys, which are columns of an engine or arrays.
 
     It is (Σ_j m_j ρ_j)⁵ mod p with p = HASH_RANGE. The ρ_j are the remainders of all keys by three
     primes each, the m_j are powers of a primitive root of p. x ↦ x⁵ is a permutation that breaks
     the linear structure of the sum.
     """
-    parts = []
-    for name, of_key in factors.items():
+    sums = []
+    for g, key in enumerate(keys):
+        factors = [pow(_MULTIPLIER, 3 * g + j, HASH_RANGE) for j in (1, 2, 3)]
         # all products are below 2⁵⁵
-        terms = (keys[name] % modulus * factor for modulus, factor in of_key)
-        parts.append(functools.reduce(operator.add, terms) % HASH_RANGE)
-    mixed = functools.reduce(operator.add, parts) % HASH_RANGE
+        terms = (key % modulus * m for modulus, m in zip(_MODULI, factors, strict=True))
+        sums.append(functools.reduce(operator.add, terms) % HASH_RANGE)
+    mixed = functools.reduce(operator.add, sums) % HASH_RANGE
     square = mixed * mixed % HASH_RANGE
     return square * square % HASH_RANGE * mixed % HASH_RANGE
 
 
 def _rows_of_low_hash(
-    factors: Mapping[str, Sequence[tuple[int, int]]],
-    below: int,
-    batches: Iterable[pa.RecordBatch],
+    names: Sequence[str], below: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows whose :meth:`KeyLayout.key_hash` is below a bound; runs on an executor."""
+    """Yield the rows whose hash is below a bound; runs on an executor."""
     for batch in batches:
-        hashed = _hashed({name: numbers(batch, name) for name in factors}, factors)
-        yield batch.filter(pa.array(hashed < below))
+        yield batch.filter(pa.array(key_hash([numbers(batch, name) for name in names]) < below))
 
 
 def numbers(batch: pa.RecordBatch, name: str) -> AnyArray:
-    """Return a column of integers as an array."""
     return np.asarray(batch[name].to_numpy(zero_copy_only=False))
 
 

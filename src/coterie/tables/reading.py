@@ -2,9 +2,9 @@
 
 Python's csv module defines what a text file says. DuckDB reads large files many times faster, and
 in the same way if there is no quote and one kind of line end: it strips blanks around quotes,
-accepts a delimiter too many at the end of a line, and refuses mixed line ends. A file with quotes
-is copied without them if they quote nothing special, and is rewritten by the csv module otherwise.
-Every column of text stays text here; :mod:`coterie.tables.columns` interprets it.
+accepts a delimiter too many at the end of a line, and refuses mixed line ends. Other text is
+rewritten by the csv module first. Every column of text stays text here;
+:mod:`coterie.tables.columns` interprets it.
 
 Tables that are too large for memory are read by :mod:`coterie.tables.sources`, with the same
 delimiter, the same files of a folder and the same comparison of Parquet files.
@@ -18,7 +18,6 @@ import csv
 import gzip
 import io
 import os
-import re
 import shlex
 import shutil
 import tempfile
@@ -159,10 +158,7 @@ def file_kind(path: Path, error: type[TableError | OutputError]) -> str:
 
 
 def files_in_folder(folder: Path, endings: tuple[str, ...]) -> list[Path]:
-    """Return the files with one of some endings in a folder and its subfolders, sorted.
-
-    Names that begin with . or _ are hidden.
-    """
+    """Return the visible files with one of some endings in a folder and below, sorted."""
     return [
         path
         for path in sorted(folder.rglob("*"))
@@ -241,11 +237,7 @@ def header_difference(here: Iterable[str], there: Iterable[str]) -> str:
 
 
 def _read_parquet(path: Path) -> Table:
-    """Read a Parquet file, or all such files in a folder in the order of their names.
-
-    The files of a folder must have the same columns. Subfolders named ``key=value`` become columns
-    of text.
-    """
+    """Read a Parquet file, or all in a folder; subfolders ``key=value`` are columns of text."""
     files = files_in_folder(path, (".parquet",)) if path.is_dir() else [path]
     if not files:
         raise TableError(f"{path} is a folder without Parquet files; name a file")
@@ -273,10 +265,7 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _read_npy(path: Path) -> Table:
-    """Read the columns of a 2-D array, named p0, p1, …, or the fields of a structured array.
-
-    Pickled objects are refused. Blank text is missing.
-    """
+    """Read the columns of a 2-D array, named p0, p1, …, or the fields of a structured array."""
     try:
         # mapped, so that a forged header that claims a huge array takes no memory
         array = np.lib.format.open_memmap(path, mode="r", max_header_size=_HEADER_BYTES)
@@ -368,11 +357,7 @@ class TextFile:
 
 
 def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
-    """Read a text file, or a stream with ``path`` as its name in messages.
-
-    The text is UTF-8, with or without a byte-order mark, and may be gzipped. The delimiter is a tab
-    if the name says ``.tsv``, otherwise it is guessed from the first 64 kB.
-    """
+    """Read a text file, or a stream with ``path`` as its name in messages."""
     connection, text = memory_connection(), TextFile(path, path)
     connection.execute(f"SET threads = {n_threads()}")
     if stream is not None or not path.is_file():
@@ -390,10 +375,11 @@ def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
     has_one_line_end = marks["\r"] == marks["\r\n"] and marks["\r"] in (0, marks["\n"])
     plain, quote, skip, delimiter = None, "", header.last_line, text.delimiter
     if not has_one_line_end or marks['"'] > head.count(b'"'):
-        plain, skip = TemporaryCopy(), 0
-        if not has_one_line_end or not _copy_without_quotes(text, len(head), plain.file):
-            _rewrite(text, plain.file)
-            quote, delimiter = '"', ","
+        plain, quote, skip, delimiter = TemporaryCopy(), '"', 0, ","
+        encoded = codecs.getwriter("utf-8")(plain.file)
+        writer = csv.writer(encoded, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        writer.writerows(record.fields for record in islice(text.records(), 1, None))
+        plain.file.flush()
     types = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header.fields)))
     line_end = "\\r\\n" if marks["\r"] and not quote else "\\n"
     rows = (
@@ -422,8 +408,7 @@ def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
 def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
     """Return the text, decompressed, and how often delimiters, quotes and line ends occur in it.
 
-    Text that is not UTF-8 is refused, and so is more compressed text than the memory can hold: a
-    file of a few megabytes may have gigabytes of text.
+    Text that is not UTF-8 is refused, and so is more compressed text than the memory can hold.
     """
     path, free, size, unpacked = text.path, available_memory(), 0, None
     if is_tab_separated(path.name):
@@ -441,7 +426,8 @@ def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
         if path.name.lower().endswith(".gz") or start.startswith(_GZIP):
             source, unpacked = gzip.GzipFile(fileobj=file), TemporaryCopy()
         try:
-            for block in _blocks(source):
+            # blocks end at the end of a line
+            for block in iter(lambda: source.read(_BLOCK_BYTES) + source.readline(), b""):
                 block.decode()
                 if not (size or is_tab_separated(path.name)):
                     # the sample may end in the middle of a character
@@ -476,41 +462,6 @@ def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
     return text, marks
 
 
-def _blocks(file: Any) -> Iterator[bytes]:
-    """Yield the content in parts that end at the end of a line."""
-    return iter(lambda: file.read(_BLOCK_BYTES) + file.readline(), b"")
-
-
-def _copy_without_quotes(text: TextFile, start: int, copy: Any) -> bool:
-    """Copy the text from a byte on without its quotes; stop if one of them is needed."""
-    ends = (text.delimiter + "\r\n").encode()
-    special = re.compile(b"[" + re.escape(ends) + b"]")
-    with text.content.open("rb") as file:
-        file.seek(start)
-        for block in _blocks(file):
-            # outside and inside a quoted cell in turn
-            parts = (b"\n" + block + b"\n").split(b'"')
-            if (
-                len(parts) % 2 == 0
-                or not all(part and part[0] in ends and part[-1] in ends for part in parts[::2])
-                or special.search(b"".join(parts[1::2]))
-            ):
-                return False
-            copy.write(b"".join(parts)[1:-1])
-    copy.flush()
-    return True
-
-
-def _rewrite(text: TextFile, copy: Any) -> None:
-    """Write the rows as the csv module reads them, with quotes around all cells."""
-    copy.seek(0)
-    copy.truncate()
-    lines = codecs.getwriter("utf-8")(copy)
-    writer = csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerows(record.fields for record in islice(text.records(), 1, None))
-    copy.flush()
-
-
 def is_tab_separated(name: str) -> bool:
     """Return whether the name of a text file says that its delimiter is a tab."""
     return name.lower().endswith((".tsv", ".tsv.gz", ".tsv.zst"))
@@ -520,9 +471,6 @@ def guess_delimiter(start: str, *, is_cut: bool = False) -> str:
     r"""Return the one of ``,;\t|`` with which the beginning of a text looks most like a table.
 
     ``is_cut`` says that the beginning ends anywhere, not at the end of a line.
-
-    >>> guess_delimiter('"a;b;c",d')
-    ','
     """
 
     def likeness(delimiter: str) -> tuple[bool, bool, float, int]:

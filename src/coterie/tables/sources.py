@@ -15,7 +15,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -24,13 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import InvalidLabelsError, TableError
-from coterie.tables.engines import (
-    LocalTables,
-    computes,
-    engine_errors,
-    in_duckdb,
-    table_names,
-)
+from coterie.tables.engines import LocalTables, engine_errors, in_duckdb, table_names
 from coterie.tables.reading import (
     files_in_folder,
     guess_delimiter,
@@ -51,13 +44,13 @@ _PACKINGS = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")
 _LONGEST_HEADER = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class LabelSource:
+class LabelSource(NamedTuple):
     """A table in its engine."""
 
     table: ir.Table
     name: str  # for messages
     is_text: bool = False  # read from delimited text, so that every column is text
+    parquet: str = ""  # the first of the files that were read, if it is Parquet and on this machine
 
 
 def open_source(source: Any, local: LocalTables) -> LabelSource:
@@ -67,8 +60,7 @@ def open_source(source: Any, local: LocalTables) -> LabelSource:
     """
     connection = local.connection
     if is_ibis_table(source):
-        is_copied = not computes(source.get_backend())
-        return LabelSource(in_duckdb(source, local) if is_copied else source, "the table given")
+        return LabelSource(in_duckdb(source, local), "the table given")
     if isinstance(source, str) and not Path(source).exists() and source in table_names(connection):
         return LabelSource(connection.table(source), f"table {source}")
     paths = _files(source)
@@ -78,8 +70,10 @@ def open_source(source: Any, local: LocalTables) -> LabelSource:
         other = next(path for path in paths if path not in texts)
         raise TableError(f"{texts[0]} is text and {other} is not: name files of one kind")
     with engine_errors(name):
-        table = _read_text(paths, local) if texts else _read_parquet(paths, local)
-    return LabelSource(table, name, bool(texts))
+        if texts:
+            return LabelSource(_read_text(paths, local), name, is_text=True)
+        parquet = "" if is_remote(paths[0]) else paths[0]
+        return LabelSource(_read_parquet(paths, local), name, parquet=parquet)
 
 
 def check_source(source: Any) -> None:
@@ -98,23 +92,16 @@ def check_source(source: Any) -> None:
     )
 
 
-def refuse_durations(files: Sequence[Path], partitions: Sequence[str]) -> None:
-    """Refuse durations, which engines read as integers.
-
-    Arrow stores them in Parquet as integers with a note that engines ignore.
-    """
-    inside = ([one] if one.is_file() else files_in_folder(one, (".parquet",)) for one in files)
-    parquet = (path for path in chain(*inside) if path.suffix.lower() == ".parquet")
-    types: dict[str, Any] = {}
+def refuse_durations(parquet: str, partitions: Sequence[str]) -> None:
+    """Refuse durations, which Arrow stores in Parquet as integers with a note for Arrow alone."""
     # a file that Arrow cannot read was not written by Arrow
-    with contextlib.suppress(StopIteration, OSError, pa.ArrowException):
-        types = {one.name: one.type for one in pq.read_schema(next(parquet))}
-    for name in partitions:
-        if name in types and pa.types.is_duration(types[name]):
-            raise InvalidLabelsError(
-                f"partition '{name}' has labels of type {types[name]}; convert them to integers "
-                "or text, or name the columns to use"
-            )
+    with contextlib.suppress(OSError, pa.ArrowException):
+        for column in pq.read_schema(parquet):
+            if column.name in partitions and pa.types.is_duration(column.type):
+                raise InvalidLabelsError(
+                    f"partition '{column.name}' has labels of type {column.type}; convert them to "
+                    "integers or text, or name the columns to use"
+                )
 
 
 def is_ibis_table(source: Any) -> bool:
@@ -172,12 +159,12 @@ def _read_text(paths: list[str], local: LocalTables) -> ir.Table:
         layouts = {TextLayout(delimiter): paths}
     else:
         layouts = _layouts(paths)
-    tables = []
+    connection, tables = local.connection, []
     for layout, group in layouts.items():
-        if local.connection.name == "pyspark":
-            tables.append(local.view(text_in_spark(group, layout, local.connection._session)))
+        if connection.name == "pyspark":
+            tables.append(local.view(text_in_spark(group, layout, connection._session)))
         else:
-            tables.append(text_in_duckdb(group, layout, local.connection, local.new_name()))
+            tables.append(text_in_duckdb(group, layout, connection, local.new_name()))
     first, *others = tables
     return first.union(*(other.select(first.columns) for other in others)) if others else first
 
@@ -275,12 +262,13 @@ def first_bytes(path: str, n: int) -> bytes:
 def open_text(path: str, errors: str = "strict") -> io.TextIOBase:
     """Open delimited text, packed by gzip or Zstandard or not; skip a byte-order mark."""
     packing = _packing(path)
+    text: Any = {"encoding": "utf-8-sig", "errors": errors, "newline": ""}
     if packing == "gzip":
-        return gzip.open(path, "rt", encoding="utf-8-sig", errors=errors, newline="")
+        return gzip.open(path, "rt", **text)
     if packing == "zstd":
         unpacked: Any = pa.input_stream(path, compression="zstd")
-        return io.TextIOWrapper(unpacked, encoding="utf-8-sig", errors=errors, newline="")
-    return Path(path).open(encoding="utf-8-sig", errors=errors, newline="")
+        return io.TextIOWrapper(unpacked, **text)
+    return Path(path).open(**text)
 
 
 def header_line(path: str, skip: int = 0) -> str:
@@ -301,11 +289,7 @@ def header_line(path: str, skip: int = 0) -> str:
 
 
 def header_fields(header: str, delimiter: str) -> list[str]:
-    """Return the names in a header line.
-
-    >>> header_fields('a,"b,c"', ",")
-    ['a', 'b,c']
-    """
+    """Return the names in a header line."""
     try:
         return next(csv.reader([header], delimiter=delimiter))
     except csv.Error as error:
@@ -325,11 +309,7 @@ def path_for_spark(path: str) -> str:
 
 
 def escaped_for_hadoop(path: str) -> str:
-    r"""Escape the glob characters of Hadoop in a path.
-
-    >>> print(escaped_for_hadoop("a[1]*.csv"))
-    a\[1\]\*.csv
-    """
+    """Escape the glob characters of Hadoop in a path."""
     return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)
 
 
@@ -342,8 +322,8 @@ def text_in_duckdb(
 ) -> ir.Table:
     """Read text files as a table of DuckDB with text columns; ``view`` names its view.
 
-    A line with another number of fields than the header is an error. With ``rejects``, it is left
-    out instead, and every query adds it to the temporary tables that :func:`rejected_lines` reads.
+    A line with another number of fields than the header is an error, or with ``rejects`` left out,
+    and every query adds it to the temporary tables that :func:`rejected_lines` reads.
     """
     quote = '"' if layout.has_header else ""
     columns = dict.fromkeys(layout.columns, "VARCHAR")
@@ -366,28 +346,30 @@ def text_in_duckdb(
 
 def _packing_of(paths: Sequence[str]) -> str:
     """Return how files are packed, by their first bytes; "auto" if their names say it."""
-    if any(is_remote(path) for path in paths):
+    if any(map(is_remote, paths)):
         return "auto"
-    packings = {path: _packing(path) for path in paths}
-    if len(set(packings.values())) == 1:
-        return packings[paths[0]]
-    for path, packing in packings.items():
-        if packing != _packing_by_name(path):
-            raise TableError(
-                f"{path}: its ending does not say how it is packed ({packing}), and other files "
-                "are packed otherwise; rename it"
-            )
+    packings = set(map(_packing, paths))
+    if len(packings) == 1:
+        return packings.pop()
+    _refuse_misnamed(paths, "and other files are packed otherwise")
     return "auto"
+
+
+def _refuse_misnamed(paths: Sequence[str], why: str) -> None:
+    """Refuse local files whose endings do not say how they are packed."""
+    endings = {ending: kind for kind, ending in _PACKINGS.values()}
+    for path in paths:
+        by_name = endings.get(Path(path).suffix.lower(), "none")
+        if not is_remote(path) and _packing(path) != by_name:
+            raise TableError(
+                f"{path}: its ending does not say how it is packed ({_packing(path)}), {why}; "
+                "rename it"
+            )
 
 
 def _packing(path: str) -> str:
     start = first_bytes(path, 4)
     return next((kind for magic, (kind, _) in _PACKINGS.items() if start.startswith(magic)), "none")
-
-
-def _packing_by_name(path: str) -> str:
-    endings = {ending: kind for kind, ending in _PACKINGS.values()}
-    return endings.get(Path(path).suffix.lower(), "none")
 
 
 def rejected_lines(rejects: str, connection: Any) -> list[RejectedLine]:
@@ -409,12 +391,7 @@ def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSessio
 
     if layout.skip:
         raise TableError(f"{paths[0]}: Spark does not skip the line before the header: remove it")
-    for path in paths:
-        if not is_remote(path) and _packing(path) != _packing_by_name(path):
-            raise TableError(
-                f"{path}: its ending does not say how it is packed ({_packing(path)}), which Spark "
-                "needs; rename it"
-            )
+    _refuse_misnamed(paths, "which Spark needs")
     schema = StructType([StructField(name, StringType()) for name in layout.columns])
     return session.read.csv(
         [path_for_spark(path) for path in paths],

@@ -1,4 +1,8 @@
-"""Write tables in memory to CSV, TSV, Parquet and NPY files, completely or not at all."""
+"""Write tables completely or not at all: from memory to CSV, TSV, Parquet and NPY, or by an engine.
+
+An engine writes Parquet to a hidden folder beside the output, which is renamed at the end. The next
+process that writes the same output removes what a killed process left.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,38 @@ import contextlib
 import gzip
 import os
 import re
-from collections.abc import Iterator, Mapping
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 
 from coterie.arrays import AnyArray
 from coterie.errors import InvalidParameterError, OutputError
-from coterie.runtime.atomic_files import atomic_file, check_writable
+from coterie.runtime.atomic_files import (
+    atomic_file,
+    check_writable,
+    output_errors,
+    remove_stale,
+    rename_durably,
+    unfinished_path,
+)
 from coterie.tables.columns import filled, first_repeated, sql_name, sql_text
 from coterie.tables.reading import file_kind, is_tab_separated, memory_connection
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
 
 _ROWS_A_WRITE = 1 << 16
 # every possible delimiter is quoted, so that the one in use can always be guessed
 _NEEDS_QUOTES = re.compile('[,;\t|"\r\n\ufeff]|^$')
+_RESULT_COLUMNS = ("label", "margin")
+#: Names that are used while labels are packed.
+_OWN_COLUMNS = re.compile(r"coterie_(value|label|digit|key)_\d+", re.IGNORECASE)
 
 
 def check_table_output(path: str | os.PathLike[str]) -> None:
@@ -51,7 +71,6 @@ def csv_text(columns: Mapping[str, Any]) -> bytes:
 
 
 def _write_text(unfinished: Path, columns: Mapping[str, AnyArray], path: Path) -> None:
-    """Write columns to ``unfinished`` as the text file ``path``; its suffix decides the format."""
     with contextlib.ExitStack() as files:
         file: Any = files.enter_context(unfinished.open("wb"))
         if path.name.lower().endswith(".gz"):
@@ -108,38 +127,31 @@ def _write_parquet(unfinished: Path, columns: Mapping[str, AnyArray], path: Path
 
 
 def _write_npy(unfinished: Path, columns: Mapping[str, AnyArray], path: Path) -> None:
-    """Write the structured array of ``path``.
-
-    Text is fixed-width unicode, and blank if missing; a missing float is NaN. Other missing
-    values are refused.
-    """
+    """Write a structured array; other missing values than those of text and floats are refused."""
     if "" in columns:
         raise OutputError(f"cannot write {path}: .npy fields need names, and one column has none")
-    fields = {name: _field(path, name, array) for name, array in columns.items()}
-    rows = np.empty(
-        len(next(iter(fields.values()))), [(name, array.dtype) for name, array in fields.items()]
-    )
-    for name, array in fields.items():
-        rows[name] = array
+    fields = {}
+    for name, array in columns.items():
+        if array.dtype.kind == "f":
+            fields[name], holds = filled(array, np.nan), True
+        elif array.dtype == object:
+            texts = ["" if text is None else text for text in array.tolist()]
+            fields[name] = np.array(texts, dtype=np.str_)
+            holds = fields[name].tolist() == texts  # numpy drops NULs at the end of text
+        else:
+            fields[name], holds = np.ma.getdata(array), not np.ma.is_masked(array)
+        if not holds:
+            raise OutputError(
+                f"cannot write {path}: column {name!r} ({array.dtype}) has values a .npy field "
+                "cannot hold; write .parquet instead"
+            )
+    kinds = [(name, field.dtype) for name, field in fields.items()]
+    rows = np.empty(len(next(iter(fields.values()))), kinds)
+    for name, field in fields.items():
+        rows[name] = field
     with unfinished.open("wb") as file:
         # only version 3 allows field names outside Latin-1
         np.lib.format.write_array(file, rows, version=(3, 0), allow_pickle=False)
-
-
-def _field(path: Path, name: str, array: AnyArray) -> AnyArray:
-    if array.dtype.kind == "f":
-        return filled(array, np.nan)
-    if array.dtype == object:
-        texts = ["" if text is None else text for text in array.tolist()]
-        field = np.array(texts, dtype=np.str_)
-        if field.tolist() == texts:  # numpy drops NULs at the end of text
-            return field
-    elif not np.ma.is_masked(array):
-        return np.ma.getdata(array)
-    raise OutputError(
-        f"cannot write {path}: column {name!r} ({array.dtype}) has values a .npy field cannot "
-        "hold; write .parquet instead"
-    )
 
 
 def _as_arrays(columns: Mapping[str, Any]) -> dict[str, AnyArray]:
@@ -176,3 +188,129 @@ def _write_errors(output: str) -> Iterator[None]:
         raise
     except (duckdb.Error, ValueError) as error:
         raise OutputError(f"cannot write {output}: {' '.join(str(error).split())}") from error
+
+
+# ---- The output of an engine
+
+
+@dataclass(frozen=True)
+class TableOutput:
+    """The place of the output: one Parquet file, or a folder of them."""
+
+    path: Path
+    is_folder: bool
+
+    @contextlib.contextmanager
+    def unfinished(self) -> Iterator[Path]:
+        """Yield a hidden folder to work in, and move its ``rows`` to the output on success.
+
+        On any failure, including an interrupt, the folder is removed and the output unchanged.
+        """
+        remove_stale(self.path)
+        folder = unfinished_path(self.path)
+        try:
+            with output_errors(self.path):
+                folder.mkdir()
+            yield folder
+            rows = self.rows_in(folder)
+            with output_errors(self.path):
+                if rows.exists():
+                    rename_durably(rows, self.path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def rows_in(self, folder: Path) -> Path:
+        """Return the place of the rows before they are complete."""
+        return folder / ("rows" if self.is_folder else "rows.parquet")
+
+    def new_file(self, folder: Path) -> Path:
+        """Return the place of a file with all rows; make its folder if the output is one."""
+        place = self.rows_in(folder)
+        if self.is_folder:
+            place.mkdir()
+            place /= "part-0.parquet"
+        return place
+
+    def write(self, rows: ir.Table, folder: Path) -> None:
+        """Let the engine write a table."""
+        from coterie.tables.engines import engine_errors
+
+        connection: Any = rows.get_backend()
+        with engine_errors(f"cannot write {self.path}", OutputError):
+            if connection.name == "pyspark":
+                connection.to_parquet(rows, self.rows_in(folder).absolute().as_uri())
+            else:
+                target = sql_text(str(self.new_file(folder)))
+                query = connection.compile(rows)
+                connection.con.execute(f"COPY ({query}) TO {target} (FORMAT parquet)")
+
+    def size(self) -> int:
+        """Return the number of bytes of the output."""
+        if not self.is_folder:
+            return self.path.stat().st_size
+        return sum(part.stat().st_size for part in self.path.rglob("*") if part.is_file())
+
+
+def plan_output(out: Any, engine: str, sources: Sequence[Path]) -> TableOutput:
+    """Decide between file and folder; refuse an output that cannot be written, before any work.
+
+    A name that ends in / or has no suffix is a folder, and so is every output of Spark. The files
+    in ``sources`` are the input and are never overwritten.
+    """
+    text = os.fspath(out)
+    if not text:
+        raise InvalidParameterError(
+            "out is empty; give a .parquet file or a folder, or None to write nothing"
+        )
+    if "://" in text:
+        raise OutputError(
+            f"cannot write {text}: the output must be in a local file system, where it can be "
+            "renamed when it is complete; write it there and copy it"
+        )
+    path = Path(text).expanduser()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OutputError(
+            f"cannot write {path}: it is a device or a pipe; name a .parquet file or a folder"
+        )
+    is_folder = engine == "pyspark" or text.endswith(os.sep) or not path.suffix
+    target = path.resolve()
+    for source in sources:
+        read = source.resolve()
+        if target == read or read in target.parents:
+            where = "the input" if target == read else f"in the input folder {source}"
+            raise OutputError(f"cannot write {path}: it is {where}; choose another place")
+    if is_folder and path.is_dir():
+        if any(path.iterdir()):
+            raise OutputError(
+                f"cannot write {path}: the folder is not empty; remove it or choose another"
+            )
+        # the rename replaces an empty folder, so only its parent must be writable
+        check_writable(path.parent / f".{uuid.uuid4().hex}")
+    elif is_folder and path.exists():
+        hint = " (Spark writes folders)" if engine == "pyspark" else ""
+        raise OutputError(
+            f"cannot write the folder {path}: it is a file{hint}; choose another name"
+        )
+    elif not is_folder and path.suffix.lower() != ".parquet":
+        raise OutputError(
+            f"cannot write {path}: engines write Parquet; end the name in .parquet, or in / for a "
+            "folder of such files"
+        )
+    else:
+        check_writable(path)
+    return TableOutput(path, is_folder)
+
+
+def check_carried(carried: Sequence[str], are_ids: bool) -> None:
+    """Refuse carried columns with names that are used here; engines ignore upper case."""
+    for name in carried:
+        is_own = _OWN_COLUMNS.fullmatch(name)
+        if is_own or name.casefold() in _RESULT_COLUMNS:
+            subject = (
+                "an id" if are_ids else "a partition, which is copied because there are no ids,"
+            )
+            like = "that coterie adds to the table" if is_own else "of the result"
+            raise InvalidParameterError(
+                f"{subject} is named {name!r}, like a column {like}; rename it in the input"
+                f"{'' if are_ids else ', or name ids'}"
+            )
