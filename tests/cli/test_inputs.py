@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from answers import unwrapped
 from coterie import factor_tests
 from coterie.cli.inputs import find_ids, without_factors
 from coterie.errors import LabelWarning, TableError
@@ -277,3 +278,13 @@ def test_distances_are_clustered(run, features_csv, tmp_path):
     result = run("cluster", path, *arguments)
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["sizes"] == [20, 20, 20]
+
+
+def test_a_table_with_a_row_per_partition_is_noted(run, tmp_path):
+    """More columns than rows: the table may have to be turned."""
+    rows = [",".join(f"p{v}" for v in range(20))]
+    rows += [",".join(str((7 * i + v) % 3) for v in range(20)) for i in range(4)]
+    (tmp_path / "turned.csv").write_text("\n".join(rows) + "\n")
+    result = run("consensus", tmp_path / "turned.csv", "-k", 2)
+    assert result.exit_code == 0
+    assert "the labels have 4 rows and 20 columns" in unwrapped(result.stderr)

@@ -35,9 +35,11 @@ def by_regression(levels, wanted):
     walk, week, noise = levels.parts[0]
     days = np.concatenate([levels.days, np.asarray(wanted, "datetime64[D]")])
     at = (days - days[0]).astype(int)
-    steps = np.arange(1, at.max() + 1)
-    design = np.hstack([np.ones((len(at), 1)), at[:, None] >= steps, np.eye(7)[weekday_of(days)]])
-    variance = np.concatenate([[START_VARIANCE], np.full(len(steps), walk**2), np.full(7, week**2)])
+    # the walk goes from the first day both ways
+    walked = [side >= np.arange(1, side.max() + 1) for side in (at[:, None], -at[:, None])]
+    design = np.hstack([np.ones((len(at), 1)), *walked, np.eye(7)[weekday_of(days)]])
+    n_steps = sum(side.shape[1] for side in walked)
+    variance = np.concatenate([[START_VARIANCE], np.full(n_steps, walk**2), np.full(7, week**2)])
     n = len(levels.days)
     seen, later = design[:n], design[n:]
     precision = seen.T @ np.diag(1 / (noise**2 + levels.errors)) @ seen + np.diag(1 / variance)
@@ -55,15 +57,43 @@ def by_regression(levels, wanted):
     st.tuples(*[st.floats(0.005, 0.3)] * 3),
     st.floats(1e-6, 0.1),
     st.lists(st.integers(1, 30), min_size=1, max_size=5, unique=True),
+    st.integers(0, 3),
 )
-def test_later_days_are_conditioned_on_the_log(values, gaps, part, error, ahead):
-    """Mean and covariance are those of a linear model with the parts as unknowns."""
+def test_other_days_are_conditioned_on_the_log(values, gaps, part, error, ahead, n_before):
+    """Mean and covariance are those of a linear model with the parts as unknowns.
+
+    Some of the days are before the log.
+    """
     levels = levels_of(values, error, part, gaps[: len(values)])
-    wanted = levels.days[-1] + np.array(ahead)
+    days = np.array(ahead)
+    wanted = np.append(levels.days[0] - days[:n_before], levels.days[-1] + days[n_before:])
     mean, covariance = levels.ahead(wanted)
     expected, expected_covariance = by_regression(levels, wanted)
     np.testing.assert_allclose(mean, expected, atol=1e-7)
     np.testing.assert_allclose(covariance, expected_covariance, atol=1e-7)
+
+
+def test_a_measured_level_varies_by_its_error_too():
+    """One day ahead, the variance is that of the day's level plus the error of measuring it."""
+    errors = np.array([0.01, 0.02, 0.03, 0.04])
+    levels = levels_of([0.1, -0.2, 0.3, 0.0], errors)
+    mean, variance = levels.one_day_ahead()
+    assert np.isnan(mean[0]) and np.isnan(variance[0])
+    for d in range(1, 4):
+        before = levels_of([0.1, -0.2, 0.3, 0.0][:d], errors[:d])
+        expected, covariance = by_regression(before, levels.days[d : d + 1])
+        assert mean[d] == pytest.approx(expected[0])
+        assert variance[d] == pytest.approx(covariance[0, 0] + errors[d])
+
+
+def test_errors_of_measurement_are_no_variation_of_the_days():
+    """Levels that vary as much as they are uncertain say that the days hardly differ."""
+    values = 0.2 * np.random.default_rng(6).standard_normal(40)
+    exact, uncertain = (
+        fit_levels(FIRST_DAY + np.arange(40), values, np.full(40, error)) for error in (1e-6, 0.04)
+    )
+    noise = [float(levels.weights @ levels.parts[:, 2]) for levels in (exact, uncertain)]
+    assert noise[0] == pytest.approx(0.2, abs=0.06) and noise[1] < 0.08
 
 
 def test_several_sets_of_parts_are_a_mixture():

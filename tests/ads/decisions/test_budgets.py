@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import fitted_models
 from coterie.ads import bid_for, plan_budget
-from coterie.ads.decisions.budget_draws import draw_days
+from coterie.ads.decisions.budget_draws import Draws, draw_days
+from coterie.ads.decisions.budgets import within_budget
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model
 
@@ -55,6 +57,26 @@ def test_never_spends_more_than_the_budget(name, share, factor, about):
     for target in TARGETS:
         low, high = getattr(found, f"{target}_interval")
         assert 0 <= low <= getattr(found, target) <= high
+
+
+@given(arrays(float, (4, 5), elements=st.sampled_from([0.0, 0.5, 1.0, 2.0])), st.floats(0.25, 9.0))
+def test_a_draw_buys_until_its_money_is_spent(spend, budget):
+    """A day at a time: as large a part of it as the money left pays for, and then nothing.
+
+    A day that costs nothing is bought whole while there is money, and not at all afterwards.
+    """
+    impressions = np.arange(1.0, 21.0).reshape(4, 5)
+    found, emptied = within_budget(Draws(impressions, spend), budget)
+    for r in range(4):
+        left, bought, days = budget, [], 0.0
+        for cost in spend[r].tolist():
+            part = min(1.0, left / cost if cost > 0 else 1.0) if left > 0 else 0.0
+            bought.append(part)
+            left -= part * cost
+            days += part
+        np.testing.assert_allclose(found.impressions[r], impressions[r] * bought)
+        np.testing.assert_allclose(found.spend[r], spend[r] * bought)
+        assert emptied[r] == (pytest.approx(days) if spend[r].sum() > budget else np.inf)
 
 
 @settings(max_examples=20)

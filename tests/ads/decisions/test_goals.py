@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import fitted_models
 from coterie.ads import bid_for
-from coterie.ads.decisions.goals import GOALS, marginal_cost
+from coterie.ads.decisions.goals import GOALS, least_bid, marginal_cost
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, small_model
 
@@ -48,6 +49,19 @@ def test_equals_a_search_over_forecasts(name, advertiser, goal, share, about):
     assert found.bid == pytest.approx(searched(model, advertiser, goal, amount, **about), rel=1e-6)
     assert getattr(found.forecast, goal) == pytest.approx(amount, rel=1e-6)
     assert found.forecast == model.forecast(advertiser, found.bid, **about)
+
+
+def test_from_the_bid_on_a_figure_that_falls_again_is_high_enough():
+    """The lower end of an interval may reach an amount, fall below it and reach it again."""
+    edges = np.array([1.0, 2.0, 3.0, 4.0])
+
+    def figures(bids):
+        return np.interp(bids, [0.0, *edges], [0.0, 5.0, 10.0, 6.0, 20.0])[:, None]
+
+    asked = SimpleNamespace(tables=SimpleNamespace(bid_edges=edges), figures=figures)
+    assert least_bid(asked, 0, 8.0) == pytest.approx(3.0 + 2 / 14)
+    assert least_bid(asked, 0, 5.5) == pytest.approx(1.1)  # it does not fall below this again
+    assert least_bid(asked, 0, 21.0) is None
 
 
 @pytest.mark.parametrize("goal", GOALS)

@@ -71,7 +71,7 @@ def plan_budget(
     at = next(one for one in (requested, using, prepared.tables.highest) if one is not None)
     [unlimited] = prepared.forecasts(at)
     draws = draw_days(model, prepared, at)
-    capped, emptied = _under(draws, amount)
+    capped, emptied = within_budget(draws, amount)
     return BudgetPlan(
         budget=amount,
         using_bid=using,
@@ -88,7 +88,7 @@ def plan_budget(
     )
 
 
-def _under(draws: Draws, budget: float) -> tuple[Draws, Floats]:
+def within_budget(draws: Draws, budget: float) -> tuple[Draws, Floats]:
     """Return draws that stop when the money is spent, and after how many days that was, (R,).
 
     A draw whose money lasts has the number ∞. Within a day money is spent evenly.
