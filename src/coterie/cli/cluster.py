@@ -162,8 +162,9 @@ def cluster(
             from coterie.estimators.view_clusterer import MultiViewClusterer
 
             if not standardize and not distances:
-                for table in read.views.values() or [read]:
-                    warn_of_units(table.X, table.names)
+                for view, table in (read.views or {"": read}).items():
+                    names = [f"{view}: {name}" if view else name for name in table.names]
+                    warn_of_units(table.X, names)
             # With names, predict can find the columns of the fit.
             estimator: Any
             if views:

@@ -87,9 +87,9 @@ def test_doubtful_points_are_the_least_certain(case):
     doubtful = est.confidence_[est.confidence_ < module._DOUBTFUL_BELOW]
     assert shown == sorted(doubtful.tolist())[:100]
     for one, next_best in report.points:
-        assert one.cluster == est.labels_[one.point]
-        assert next_best == runner_up[one.point]
-        assert one.name == str(one.point)
+        assert one.cluster == est.labels_[one.row]
+        assert next_best == runner_up[one.row]
+        assert one.name == str(one.row)
     assert not report.has_index
 
 
@@ -114,7 +114,7 @@ def test_unlabelled_points_are_counted_and_not_listed():
     report = consensus_contents(est, X)
     assert report.facts.unlabelled == 1
     assert sum(row.size for row in report.clusters) == 5
-    assert 5 not in [one.point for one, _ in report.points]
+    assert 5 not in [one.row for one, _ in report.points]
     assert report.features.rows[0].mean == pytest.approx(X[:5].mean())
 
 
@@ -126,10 +126,10 @@ def test_points_have_the_names_of_the_table(case):
     from_X = consensus_contents(est, pd.DataFrame(X, index=rows))
     given = consensus_contents(est, index=list(zip(rows, range(len(rows)), strict=True)))
     for report in (from_fit, from_X):
-        assert all(one.name == f"p{one.point}" for one, _ in report.points)
+        assert all(one.name == f"p{one.row}" for one, _ in report.points)
         assert report.has_index
     first, _ = given.points[0]
-    assert first.name == f"p{first.point} · {first.point}"
+    assert first.name == f"p{first.row} · {first.row}"
 
 
 def test_features_of_other_rows_are_refused(case):
