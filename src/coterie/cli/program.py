@@ -36,7 +36,7 @@ from coterie.cli.choose_k import choose_k
 from coterie.cli.cluster import cluster
 from coterie.cli.consensus import consensus
 from coterie.cli.demo import demo
-from coterie.cli.layout import one_line
+from coterie.cli.layout import one_line, visible
 from coterie.cli.methods import methods
 from coterie.cli.predict import predict
 from coterie.cli.progress import in_options
@@ -63,6 +63,9 @@ class Program(typer.core.TyperGroup):
             return super().invoke(ctx)
         except CoterieError as error:
             typer.echo(f"error: {one_line(in_options(' '.join(str(error).split())))}", err=True)
+            # what is to be copied, such as a query, stands below in its own lines
+            for line in "\n".join(getattr(error, "__notes__", ())).splitlines():
+                typer.echo(visible(line), err=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             # Its arguments are the files that are complete; write_all sets them.

@@ -27,6 +27,9 @@ JSON_ENDINGS = tuple(
 #: The first lines of each file, and the number of files, in which columns are looked for.
 SAMPLED_LINES, SAMPLED_FILES = 1000, 20
 
+#: Engines take seconds for thousands of columns, and minutes for a hundred thousand.
+MOST_COLUMNS = 2_000
+
 #: A path into an object: keys, and 0 for the first element of a list.
 Keys = tuple[str | int, ...]
 
@@ -34,6 +37,16 @@ Keys = tuple[str | int, ...]
 def is_json(name: str) -> bool:
     """Return whether the name is that of JSON lines."""
     return name.lower().endswith(JSON_ENDINGS)
+
+
+def refuse_wide(n: int, name: str) -> None:
+    """Refuse a log with too many columns."""
+    if n > MOST_COLUMNS:
+        raise TableError(
+            f"{name}: it has {n:,} columns, and at most {MOST_COLUMNS:,} are read; write a file "
+            "with those of the bids, or read it by a query of DuckDB, such as "
+            "SELECT … FROM 'FILE' in --sql without LOGS"
+        )
 
 
 def dotted_keys(value: Any, keys: Keys = ()) -> Iterator[Keys]:
@@ -149,6 +162,7 @@ def _columns(lines: Sequence[str | None], path: str) -> dict[str, Keys]:
             f"{path}: there is no JSON object in the first lines; write one object per line, as "
             "jq -c '.[]' does"
         )
+    refuse_wide(len(columns), path)
     # an object may be null in some lines
     inner = {keys[:i] for keys in columns.values() for i in range(1, len(keys))}
     return {name: keys for name, keys in columns.items() if keys not in inner}

@@ -20,8 +20,6 @@ from coterie.tables.sources import is_remote, open_text
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["read_texts", "texts_beside"]
-
 _FILES = ("advertisers.parquet", "advertisers.csv", "advertisers.csv.gz", "advertisers.tsv")
 _COLUMNS = ("advertiser_id", "description")
 

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.advertiser_texts import read_texts
-from coterie.ads.logs.log_columns import ColumnReading, canonical_table, with_campaigns
-from coterie.ads.logs.log_mapping import LogMapping, mapping_of
-from coterie.ads.logs.mapped_columns import reading_of
-from coterie.ads.logs.notice_joins import JoinedBids
+from coterie.ads.logs.column_recognition import reading_of
+from coterie.ads.logs.log_columns import ColumnReading, canonical_table, kind_of, with_campaigns
 from coterie.ads.logs.raw_logs import Source, is_table, open_raw
 from coterie.ads.logs.stored_rows import StoredRows
 from coterie.errors import InvalidParameterError, TableError
@@ -28,17 +26,6 @@ from coterie.tables.sources import RejectedLine, rejected_lines
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
-
-__all__ = [
-    "AUCTIONS",
-    "MANY_WINS",
-    "SLACK",
-    "BidLogs",
-    "open_logs",
-    "priced_wins",
-    "read_descriptions",
-    "winners_pay_bids",
-]
 
 #: First-price or second-price auction, by ``auction_type``.
 AUCTIONS = {1: "first", 2: "second"}
@@ -77,8 +64,6 @@ class BidLogs:
         Names of dimensions; dimension ``x`` is the column ``dimension_x``.
     reading : ColumnReading
         Which columns of the log were read, and how.
-    notices : JoinedBids or None
-        The notices that the outcomes of the bids come from.
     rejects : tuple of str
         Tables of the lines that are not rows; see :meth:`ragged_lines`.
     notes : tuple of str
@@ -97,7 +82,6 @@ class BidLogs:
     unit: str = "advertiser"
     dimensions: tuple[str, ...] = ()
     reading: ColumnReading = field(default_factory=ColumnReading, repr=False)
-    notices: JoinedBids | None = None
     rejects: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     store: StoredRows = field(default_factory=StoredRows, repr=False)
@@ -204,14 +188,14 @@ class BidLogs:
 
 
 def open_logs(
-    source: Source | Sequence[Source] | ir.Table,
+    source: Source | Sequence[Source] | ir.Table | None = None,
     connection: BaseBackend | None = None,
     *,
+    sql: str = "",
     columns: Mapping[str, str] | None = None,
-    amounts: str | Mapping[str, str] | None = None,
-    mapping: LogMapping | Source | None = None,
-    wins: Source | Sequence[Source] | ir.Table | None = None,
-    losses: Source | Sequence[Source] | ir.Table | None = None,
+    amounts: str = "",
+    time_zone: str = "",
+    currency: str = "",
     auction: str | None = None,
     advertisers: Source | ir.Table | None = None,
     table: str | None = None,
@@ -221,25 +205,32 @@ def open_logs(
 ) -> BidLogs:
     """Open bid logs.
 
+    Nothing doubtful about the columns is decided in silence: it is a
+    :class:`~coterie.errors.TableError`, whose note is a query for ``sql`` that settles it.
+
     Parameters
     ----------
-    source : path, sequence of paths, str or ibis table
+    source : path, sequence of paths, str or ibis table, optional
         A Parquet, CSV, TSV or JSON-lines file; a folder of them; a glob; a DuckDB database file;
         the name of a table of ``connection``; or a table of any Ibis backend. Text may be packed by
-        gzip or Zstandard.
+        gzip or Zstandard. It may be left out if ``sql`` names all that it reads.
     connection : ibis backend, optional
         From :func:`~coterie.ads.connect`; by default embedded DuckDB.
+    sql : str, optional
+        A query of the engine whose result is the log, for example
+        ``"SELECT *, bid / 100 AS bid_micros FROM log"``. The table ``log`` is ``source``, whose
+        columns are text if it is; files and tables may be named, too.
     columns : mapping of str to str, optional
-        Column of the log by role, for example ``{"bid": "bid_price"}``; see :class:`LogMapping`.
-        Usual names are recognised.
-    amounts : str or mapping of str to str, optional
-        Unit of amounts whose column does not say it, for example "currency"; see
-        :class:`LogMapping`.
-    mapping : LogMapping or path, optional
-        All about the columns of the log, or a mapping file. ``columns`` and ``amounts`` come first.
-    wins, losses : path, sequence of paths, str or ibis table, optional
-        Win and loss notices, to be joined to the bids; see
-        :mod:`~coterie.ads.logs.notice_joins`.
+        Column of the log by role, for example ``{"bid": "bid_price"}``; the roles are advertiser,
+        time, day, bid, won, price, min_to_win, floor, auction_type, currency, weight, click,
+        conversion and campaign. Usual names are recognised; an empty column leaves a role out.
+    amounts : {"micros", "cents", "currency", "micros/impression", …}, optional
+        Unit of all amounts whose column does not say micros in its name, for a thousand impressions
+        or, with ``/impression``, for one.
+    time_zone : str, optional
+        Zone of times that do not have one, such as Europe/Berlin; by default UTC. Days are UTC.
+    currency : str, optional
+        Currency of all amounts, such as EUR, if no column has it.
     auction : {"first", "second"}, optional
         By default the value of the column ``auction_type`` (1 or 2). Without it, a log of bids
         is first price if nearly all winners paid their bids; all other logs are second price.
@@ -272,32 +263,27 @@ def open_logs(
     if by not in {"advertiser", "campaign"}:
         raise InvalidParameterError(f"by={by!r}: it must be 'advertiser' or 'campaign'")
     by_dimension = _dimension_columns(dimensions)
-    given = mapping_of(mapping, columns, amounts)
-    found = open_raw(
-        source,
-        connection,
-        given,
-        table=table,
-        kind=kind,
-        wins=wins,
-        losses=losses,
-        dimensions=list(by_dimension.values()),
+    if source is None and not sql:
+        raise InvalidParameterError("name the files or the table of a log, or give sql")
+    named = [name for name in (*(columns or {}).values(), *by_dimension.values()) if name]
+    found = open_raw(source, connection, sql, table, named)
+    kind = kind or ("bids" if columns or amounts else kind_of(found.table.columns))
+    reading = replace(
+        reading_of(found.table, kind, found.name, columns or {}, amounts, time_zone, currency),
+        is_json=found.is_json,
     )
-    reading = reading_of(found.table, found.kind, found.mapping, found.name)
-    reading = replace(reading, is_json=found.is_json)
     raw = with_campaigns(found.table, found.name, reading) if by == "campaign" else found.table
     return BidLogs(
-        table=canonical_table(raw, found.kind, found.name, found.lacking, by_dimension, reading),
-        kind=found.kind,
+        table=canonical_table(raw, kind, found.name, found.lacking, by_dimension, reading),
+        kind=kind,
         source=found.name,
-        weighted=found.kind == "bids" and reading.column("weight") in found.table.columns,
+        weighted=kind == "bids" and reading.column("weight") in found.table.columns,
         given_auction=auction,
         texts=found.texts if advertisers is None else _checked_texts(advertisers),
         files=tuple(found.files),
         unit=by,
         dimensions=tuple(by_dimension),
         reading=reading,
-        notices=found.notices,
         rejects=found.rejects,
         notes=found.notes,
     )

@@ -12,24 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
-from coterie.ads.logs.amount_units import factor_of
-from coterie.ads.logs.column_roles import columns_by_role
-from coterie.ads.logs.time_formats import TIME_KINDS, TimeFormat, clock_times, day_column
+from coterie.ads.logs.column_roles import UNITS, columns_by_role
+from coterie.ads.logs.time_formats import TIME_KINDS, day_column, utc_times
 from coterie.errors import InvalidParameterError, TableError
 from coterie.tables.engines import is_written_as
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-
-__all__ = [
-    "KINDS",
-    "MISSING_TEXTS",
-    "SUMS",
-    "ColumnReading",
-    "canonical_table",
-    "kind_of",
-    "with_campaigns",
-]
 
 KINDS = ("bids", "ipinyou", "histograms")
 
@@ -37,7 +26,6 @@ KINDS = ("bids", "ipinyou", "histograms")
 _MICROS_PER_FEN = 10_000
 #: Field numbers in an iPinYou log without a header.
 _IPINYOU_FIELDS = {
-    "bid_id": 0,
     "timestamp": 1,
     "log_type": 2,
     "slot_floor_price": 17,
@@ -59,12 +47,11 @@ MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 
 _MOST_FLOAT = 9e15  # above 2^53 floats skip whole numbers
 _NUMBER = r"^\s*[+-]?([0-9]{1,15}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?\s*$"
-_WITH_COMMA = r"^\s*[+-]?([0-9]{1,15}(,[0-9]*)?|,[0-9]+)\s*$"
 #: Texts of JSON lists and objects, as patterns of SQL.
 _NESTED = ('{"%}', '["%]', "[%,%]")
 _DAY = r"^[0-9]{8}"
-_YES = ("true", "t", "yes", "y", "1", "1.0", "win", "won")
-_NO = ("false", "f", "no", "n", "0", "0.0", "loss", "lost", "lose")
+YES = ("true", "t", "yes", "y", "1", "1.0", "win", "won")
+NO = ("false", "f", "no", "n", "0", "0.0", "loss", "lost", "lose")
 
 
 @dataclass(frozen=True)
@@ -73,12 +60,9 @@ class ColumnReading:
 
     names: Mapping[str, str] | None = None  # column by canonical name; None if these are the same
     units: Mapping[str, str] = field(default_factory=dict)  # by canonical name, else micros
-    times: TimeFormat = field(default_factory=TimeFormat)
+    zone: str = "UTC"  # of times that have none
     currency: str = ""  # of all amounts, if no column has it
     is_json: bool = False  # whether a text may be that of a list or an object
-    decimal_comma: bool = False
-    won_when_priced: bool = False
-    join_clicks: bool = False  # of iPinYou: rows of clicks mark the impressions with their bid id
 
     def column(self, name: str) -> str:
         """Return the column of the raw table for a canonical one, empty if it has none."""
@@ -96,7 +80,8 @@ def kind_of(columns: Iterable[str]) -> str:
         return "histograms"
     # logs of iPinYou have only wins in one currency; other logs use some of its names too
     is_named = {"timestamp", "bid_price", "pay_price"} <= names and bool(_ONLY_IPINYOU & names)
-    says_more = {"won", "currency"} & columns_by_role(list(names), {}).keys()
+    chosen, candidates = columns_by_role(list(names), {})
+    says_more = {"won", "currency"} & {*chosen, *candidates}
     if (is_named and not says_more) or "field_23" in names:
         return "ipinyou"
     return "bids"
@@ -142,7 +127,8 @@ def with_campaigns(raw: ir.Table, source: str, reading: ColumnReading | None = N
             "advertiser_id; if the column has another name, say --column campaign=NAME"
         )
     name = raw[campaign].cast("string").strip().replace("/", "_").nullif("").fill_null("-")
-    return raw.mutate(**{advertiser: raw[advertiser].cast("string").strip() + "/" + name})
+    of_advertiser = raw[advertiser].cast("string").strip().nullif("")
+    return raw.mutate(**{advertiser: of_advertiser + "/" + name})
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,16 +173,13 @@ class _Columns:
     def number(self, name: str) -> Any:
         column, kind = self._typed(name, "integer", "floating", "decimal", "string")
         if kind == "string":
-            has_comma = self.reading.decimal_comma
-            is_number = column.re_search(_WITH_COMMA if has_comma else _NUMBER)
-            column = column.replace(",", ".") if has_comma else column
-            column = is_number.ifelse(column.strip(), None).try_cast("float64")
+            column = column.re_search(_NUMBER).ifelse(column.strip(), None).try_cast("float64")
         number = column.cast("float64")
         return number if kind == "integer" else is_written_as(number, ["nan"]).ifelse(None, number)
 
     def micros(self, name: str) -> Any:
         """Read an amount in its unit as micros per thousand impressions."""
-        factor = factor_of(self.reading.units.get(name, "micros"))
+        factor = UNITS[self.reading.units.get(name, "micros")]
         if factor == 1:
             return self.whole(name)
         number = self.number(name) * factor
@@ -211,17 +194,8 @@ class _Columns:
         yes: Iterable[Any] = [1]
         no: Iterable[Any] = [0]
         if kind == "string":
-            column, yes, no = column.strip().lower(), _YES, _NO
+            column, yes, no = column.strip().lower(), YES, NO
         return ibis.cases((column.isin(yes), True), (column.isin(no), False), else_=None)
-
-    def is_priced(self) -> Any:
-        """Return whether the price is above 0; false if there is none, null if it is unreadable."""
-        import ibis
-
-        price, written = self.micros("price_micros"), self.raw[self.reading.column("price_micros")]
-        is_missing = written.cast("string").strip().lower().isin(sorted(MISSING_TEXTS))
-        is_missing |= written.isnull()
-        return ibis.cases((price.notnull(), price > 0), (is_missing, False), else_=None)
 
     def text(self, name: str) -> Any:
         column, kind = self._typed(name, "string", "integer", "floating", "boolean")
@@ -233,7 +207,7 @@ class _Columns:
         return column.cast("string")
 
     def advertiser(self) -> Any:
-        return self.text("advertiser_id").strip()
+        return self.text("advertiser_id").strip().nullif("")
 
     def by_dimension(self, hour: Callable[[], Any] | None = None) -> dict[str, Any]:
         """Return the columns of the dimensions; ``hour`` reads the hour of the time stamp."""
@@ -249,13 +223,12 @@ class _Columns:
         return found
 
     def hour(self, name: str) -> Any:
-        """Return the hour of a time stamp in the day zone, as text from 00 to 23."""
-        times = clock_times(*self._typed(name, *TIME_KINDS), self.reading.times)
+        """Return the hour of a time stamp in UTC, as text from 00 to 23."""
+        times = utc_times(*self._typed(name, *TIME_KINDS), self.reading.zone)
         return times.hour().cast("string").lpad(2, "0")
 
     def day(self, name: str) -> Any:
-        is_day = name == "day"
-        return day_column(*self._typed(name, *TIME_KINDS), self.reading.times, is_day)
+        return day_column(*self._typed(name, *TIME_KINDS), self.reading.zone, name == "day")
 
     def _typed(self, name: str, *kinds: str) -> tuple[Any, str]:
         column = self.raw[self.reading.column(name)]
@@ -278,13 +251,12 @@ def _bids(columns: _Columns) -> ir.Table:
 
     lacks_day = "day" not in columns or columns.reading.column("day") in columns.lacking
     when = "ts" if "ts" in columns and lacks_day else "day"
-    is_flagged = not columns.reading.won_when_priced
-    columns.require("advertiser_id", when, "bid_micros", *["won"] * is_flagged, "price_micros")
+    columns.require("advertiser_id", when, "bid_micros", "won", "price_micros")
     return columns.raw.select(
         advertiser_id=columns.advertiser(),
         day=columns.day(when),
         bid_micros=columns.micros("bid_micros"),
-        won=columns.yes_or_no("won") if is_flagged else columns.is_priced(),
+        won=columns.yes_or_no("won"),
         price_micros=columns.micros("price_micros"),
         weight=columns.number("weight") if "weight" in columns else ibis.literal(1.0),
         **columns.present(("min_to_win_micros", "floor_micros"), columns.micros),
@@ -305,10 +277,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
     if "field_23" in columns:
         raw = raw.select(**{name: raw[f"field_{i}"] for name, i in _IPINYOU_FIELDS.items()})
         # a click repeats its impression with another log type
-        clicks = raw.filter(raw.log_type.strip() == "2", raw.bid_id.notnull())
         raw = raw.filter(raw.log_type.strip() == "1")
-        if columns.reading.join_clicks:
-            clicked = {"click": raw.bid_id.isin(clicks.bid_id)}
         columns = _Columns(raw, columns.source, {}, columns.dimensions)
     columns.require("advertiser_id", "timestamp", "bid_price", "pay_price")
     stamp = columns.text("timestamp")

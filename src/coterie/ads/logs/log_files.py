@@ -26,6 +26,7 @@ from coterie.tables.json_lines import (
     is_json,
     json_in_duckdb,
     json_in_spark,
+    refuse_wide,
 )
 from coterie.tables.reading import guess_delimiter, header_difference
 from coterie.tables.sources import (
@@ -44,16 +45,6 @@ from coterie.tables.sources import (
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
-
-__all__ = [
-    "LogFiles",
-    "files_not_read",
-    "find_files",
-    "inspect_files",
-    "is_database",
-    "is_parquet",
-    "read_files",
-]
 
 #: Names of tables in the folder of the logs that are not logs.
 NOT_LOGS = frozenset({"advertisers", "truth", "true_targets"})
@@ -214,6 +205,7 @@ def _inspect_parquet(paths: Sequence[str]) -> LogFiles:
     retyped: dict[str, str] = {}
     for here in of_each.values():
         types = here | types  # those of the first file come first
+    refuse_wide(len(types), paths[0])
     for path, here in of_each.items():
         for name, kind in types.items():
             if name not in here:
@@ -265,6 +257,7 @@ def _inspect_text(paths: Sequence[str]) -> TextLayout:
     if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
         names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
         return TextLayout(delimiter, names, has_header=False)
+    refuse_wide(len(fields), paths[0])
     _refuse_repeated(fields, paths[0])
     for path in paths[1:]:
         others = _stripped_fields(header_line(path, skip), delimiter)

@@ -26,21 +26,6 @@ from coterie.tables.engines import fetch
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = [
-    "EXAMPLES",
-    "UNIT_FACTOR",
-    "AmountCells",
-    "RowCells",
-    "amounts_query",
-    "cells_query",
-    "examples_query",
-    "person_columns",
-    "raw_table",
-    "read_amounts",
-    "read_cells",
-    "repeats_query",
-]
-
 #: The largest number of examples of one fault.
 EXAMPLES = 3
 #: Median bids that differ by this factor are in different units; real markets differ by less.

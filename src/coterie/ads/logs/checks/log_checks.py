@@ -39,8 +39,6 @@ from coterie.tables.engines import fetch
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["LogCheck", "LogOverview", "check_logs"]
-
 log = logging.getLogger("coterie")
 
 #: Repeats are searched among this many rows; longer logs are sampled by time.

@@ -5,19 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-if TYPE_CHECKING:
-    from coterie.ads.logs.log_mapping import LogMapping
-
-__all__ = ["DUCKDB", "LogOptions", "with_log_options"]
-
 DUCKDB = "duckdb://"
-_PANEL = "The log"
 
 
 @dataclass(frozen=True)
@@ -27,25 +21,20 @@ class LogOptions:
     engine: str = DUCKDB
     advertisers: Path | None = None
     table: str | None = None
+    sql: Path | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    amounts: str = ""
+    time_zone: str = ""
+    currency: str = ""
     auction: str | None = None
-    mapping: LogMapping | None = None
-    wins: tuple[str, ...] = ()
-    losses: tuple[str, ...] = ()
-    mapping_file: Path | None = None  # from which some of the mapping was read
 
     def words(self) -> list[str]:
-        """Return the options that say the same, without a mapping file."""
-        values = [
-            ("--engine", None if self.engine == DUCKDB else self.engine),
-            ("--advertisers", self.advertisers),
-            ("--table", self.table),
-            ("--auction", self.auction),
-        ]
-        given = [(option, str(value)) for option, value in values if value is not None]
-        notices = [("--wins", path) for path in self.wins]
-        notices += [("--losses", path) for path in self.losses]
-        mapping = [] if self.mapping is None else self.mapping.options()
-        return [*_flat(given), *mapping, *_flat(notices)]
+        """Return the options that say the same."""
+        words = [word for pair in self.columns.items() for word in ("--column", "=".join(pair))]
+        for name, value in vars(self).items():
+            if name != "columns" and value and value != DUCKDB:
+                words += [f"--{name.replace('_', '-')}", str(value)]
+        return words
 
 
 def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -72,8 +61,7 @@ def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def _option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=_PANEL, **settings)
+_option = functools.partial(typer.Option, rich_help_panel="The log")
 
 
 def _log_options(
@@ -97,18 +85,12 @@ def _log_options(
     table: Annotated[
         str | None, _option(metavar="NAME", help="Table to read, if the log is a DuckDB file.")
     ] = None,
-    auction: Annotated[
-        Literal["first", "second"] | None,
-        _option(
-            help="Auction type; by default that in the log, or else that of the model to update."
-        ),
-    ] = None,
-    mapping: Annotated[
+    sql: Annotated[
         Path | None,
         _option(
             metavar="FILE",
-            help="Mapping file with what the options below say; coterie ads check "
-            "--write-mapping writes one. Options come first.",
+            help="Query of the engine whose result is the log: it has our columns, and reads LOGS "
+            "as the table log.",
         ),
     ] = None,
     column: Annotated[
@@ -121,102 +103,42 @@ def _log_options(
         ),
     ] = None,
     amounts: Annotated[
-        list[str] | None,
+        str,
         _option(
-            metavar="[ROLE=]UNIT",
+            metavar="UNIT",
             help="Unit of amounts: micros, cents or currency, for a thousand impressions; with "
             "/impression for one.",
         ),
-    ] = None,
+    ] = "",
     time_zone: Annotated[
-        str,
-        _option(metavar="ZONE", help="Zone of times without one; by default UTC."),
+        str, _option(metavar="ZONE", help="Zone of times without one; by default UTC.")
     ] = "",
-    day_zone: Annotated[
-        str,
-        _option(metavar="ZONE", help="Zone in which days begin and end; by default UTC."),
-    ] = "",
-    date_format: Annotated[
-        Literal["day-first", "month-first"] | None,
-        _option(help="Order of dates that end with the year."),
-    ] = None,
     currency: Annotated[
         str,
-        _option(
-            metavar="CODE",
-            help="Currency of amounts, such as EUR, if no column has it.",
-        ),
+        _option(metavar="CODE", help="Currency of amounts, such as EUR, if no column has it."),
     ] = "",
-    decimal_comma: Annotated[
-        bool, _option("--decimal-comma", metavar="", help="Numbers are written as 2,50.")
-    ] = False,
-    won_when_priced: Annotated[
-        bool,
+    auction: Annotated[
+        Literal["first", "second"] | None,
         _option(
-            "--won-when-priced",
-            metavar="",
-            help="There is no column for won: a bid won if its price is above 0.",
+            help="Auction type; by default that in the log, or else that of the model to update."
         ),
-    ] = False,
-    format_: Annotated[
-        Literal["openrtb", "ipinyou", "gam"] | None,
-        _option("--format", help="Known format of the log."),
     ] = None,
-    wins: Annotated[
-        list[str] | None,
-        _option(metavar="FILE", help="Win notices to join to the bids."),
-    ] = None,
-    losses: Annotated[
-        list[str] | None,
-        _option(metavar="FILE", help="Loss notices to join to the bids."),
-    ] = None,
-    join_on: Annotated[
-        str,
-        _option(
-            metavar="NAME[=NAME]",
-            help="Column that identifies a bid, and its name in the notices if it differs.",
-        ),
-    ] = "",
-    unnoticed_lost: Annotated[
-        bool,
-        _option("--unnoticed-lost", metavar="", help="A bid without a notice lost."),
-    ] = False,
 ) -> LogOptions:
     """Return what the options say."""
-    from coterie.ads.logs.log_mapping import LogMapping, mapping_of
-
-    of_options = LogMapping(
-        columns=_pairs(column or [], "--column"),
-        amounts=_pairs(amounts or [], "--amounts", otherwise="all"),
-        time_zone=time_zone,
-        day_zone=day_zone,
-        date_format=date_format or "",
-        currency=currency,
-        decimal_comma=decimal_comma,
-        won_when_priced=won_when_priced,
-        format=format_ or "",
-        join_on=join_on,
-        unnoticed_lost=unnoticed_lost,
+    columns = _pairs(column or [])
+    return LogOptions(
+        engine, advertisers, table, sql, columns, amounts, time_zone, currency, auction
     )
-    complete = mapping_of(mapping).updated(of_options)
-    notices = tuple(wins or ()), tuple(losses or ())
-    return LogOptions(engine, advertisers, table, auction, complete, *notices, mapping)
 
 
-def _pairs(texts: Sequence[str], option: str, otherwise: str = "") -> dict[str, str]:
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
     """Return the values by name in texts such as ``bid=bid_price``."""
     values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals and otherwise:
-            name, value = otherwise, text
-        elif not equals:
-            raise typer.BadParameter(f"{text!r}: write ROLE=NAME", param_hint=f"'{option}'")
+        if not equals:
+            raise typer.BadParameter(f"{text!r}: write ROLE=NAME", param_hint="'--column'")
         if name.strip() in values:
-            raise typer.BadParameter(f"{name.strip()} is given twice", param_hint=f"'{option}'")
+            raise typer.BadParameter(f"{name.strip()} is given twice", param_hint="'--column'")
         values[name.strip()] = value.strip()
     return values
-
-
-def _flat(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    return [word for pair in pairs for word in pair]

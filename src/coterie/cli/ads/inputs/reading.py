@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from coterie.ads.histograms.target_counts import TargetCounts
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
-    from coterie.ads.logs.mapping_proposals import MappingProposal
-    from coterie.ads.logs.raw_logs import RawLog
     from coterie.ads.segments.settings import SegmentSettings
 
 Logs = Annotated[
     list[str],
     typer.Argument(
         metavar="LOGS",
+        default_factory=list,
+        show_default=False,
         help="Parquet, CSV or JSON-lines files, folders or globs of them, a DuckDB file, or a "
-        "table of the engine.",
+        "table of the engine. May be left out if --sql names what it reads.",
     ),
 ]
 By = Annotated[
@@ -136,10 +136,8 @@ class LogInput:
             taken[Path(database).resolve()] = "the database"
         if options.advertisers is not None:
             taken[options.advertisers.resolve()] = "the table of advertisers"
-        if options.mapping_file is not None:
-            taken[options.mapping_file.expanduser().resolve()] = "the mapping file"
-        for notices in (*options.wins, *options.losses):
-            taken[Path(notices).resolve()] = "a notice file"
+        if options.sql is not None:
+            taken[options.sql.resolve()] = "the query of the log"
         for kind, path in self.outputs.items():
             if path is None or (is_stream(path) and kind == "table"):
                 continue
@@ -176,14 +174,19 @@ class LogInput:
         from coterie.tables.engines import connect
 
         options = self.options
+        if not self.sources and options.sql is None:
+            raise typer.BadParameter("name the log, or give --sql", param_hint="'LOGS'")
         with _interruptible():
-            _LOG.info("Opening %s", ", ".join(self.sources))
+            named = ", ".join(self.sources)
+            _LOG.info("Opening %s", named or "the query")
             opened = open_logs(
-                self._source,
+                (self.sources if len(self.sources) > 1 else self.sources[0]) if named else None,
                 connect(options.engine),
-                mapping=options.mapping,
-                wins=list(options.wins) or None,
-                losses=list(options.losses) or None,
+                sql=_read_query(options.sql),
+                columns=options.columns,
+                amounts=options.amounts,
+                time_zone=options.time_zone,
+                currency=options.currency,
                 auction=options.auction,
                 advertisers=options.advertisers,
                 table=options.table,
@@ -191,34 +194,15 @@ class LogInput:
                 dimensions=self.dimensions,
             )
             # Opening reads only headers, so this is still before the work.
-            self._refuse_input_files(opened)
+            taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
+            if isinstance(opened.texts, str):
+                taken[Path(opened.texts).resolve()] = "the table of advertisers"
+            for kind, path in self.outputs.items():
+                if path is not None:
+                    _refuse_taken(kind, path, taken)
             opened = self._of_usual_auction(opened)
             _LOG.info("Checking %s", opened.source)
             return opened, check_logs(opened)
-
-    def propose(self) -> MappingProposal | None:
-        """Return the proposed mapping of a log of bids; None for canonical or other logs."""
-        from coterie.ads.logs.log_mapping import mapping_of
-        from coterie.ads.logs.mapped_columns import is_canonical
-        from coterie.ads.logs.mapping_proposals import propose_mapping
-        from coterie.ads.logs.raw_logs import open_raw
-        from coterie.tables.engines import connect
-
-        options = self.options
-        with _interruptible():
-            raw = open_raw(
-                self._source,
-                connect(options.engine),
-                mapping_of(options.mapping),
-                table=options.table,
-                wins=list(options.wins) or None,
-                losses=list(options.losses) or None,
-                dimensions=list(self.dimensions.values()),
-            )
-            self._refuse_input_files(raw)
-            if raw.kind != "bids" or is_canonical(raw.table.columns):
-                return None
-            return propose_mapping(raw.table, raw.mapping)
 
     def read(self, allow_faults: bool = False) -> CountedLog:
         """Open the log, check it, and count it.
@@ -253,19 +237,6 @@ class LogInput:
         except TableError:  # several types; the check reports them
             return opened
         return replace(opened, given_auction=self.usual_auction) if is_unknown else opened
-
-    def _refuse_input_files(self, opened: BidLogs | RawLog) -> None:
-        """Refuse outputs that are files of the log or its text table, once these are known."""
-        taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
-        if isinstance(opened.texts, str):
-            taken[Path(opened.texts).resolve()] = "the table of advertisers"
-        for kind, path in self.outputs.items():
-            if path is not None:
-                _refuse_taken(kind, path, taken)
-
-    @property
-    def _source(self) -> str | list[str]:
-        return self.sources[0] if len(self.sources) == 1 else self.sources
 
 
 def counted_histograms(opened: BidLogs) -> BidHistograms:
@@ -324,6 +295,13 @@ def numbers_in(text: str) -> list[int]:
             param_hint="'--segments'",
         )
     return numbers
+
+
+def _read_query(path: Path | None) -> str:
+    try:
+        return "" if path is None else path.expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TableError(f"{path}: the query cannot be read: {error}") from error
 
 
 def _refuse_taken(kind: str, path: Path, taken: Mapping[Path, str]) -> None:
