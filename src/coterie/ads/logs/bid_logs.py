@@ -103,11 +103,7 @@ class BidLogs:
 
     @property
     def auction(self) -> str:
-        """The auction type: the one given, else that of ``auction_type``, else by the prices.
-
-        The prices of a log of bids show a first-price auction if :func:`winners_pay_bids`. In all
-        other cases the auction is "second".
-        """
+        """The auction type: the one given, else that of ``auction_type``, else by the prices."""
         return self._auction[0]
 
     @property
@@ -126,15 +122,11 @@ class BidLogs:
             )
         return currencies[0] if currencies else ""
 
-    @cached_property
+    @property
     def logs_minimum(self) -> bool:
         """Whether every bid has its minimum to win."""
-        table = self.rows
-        if "min_to_win_micros" not in table.columns:
-            return False
-        known = (table.min_to_win_micros >= 0).fill_null(False)
-        without = (~known).sum(where=table.bid_micros > 0).fill_null(0)
-        return fetch(table.aggregate(without=without))["without"][0].as_py() == 0
+        has_minimum = "min_to_win_micros" in self.table.columns
+        return has_minimum and not sum(group["without"] or 0 for group in self._groups)
 
     @cached_property
     def _auction(self) -> tuple[str, str]:
@@ -150,11 +142,30 @@ class BidLogs:
         if types:
             return AUCTIONS[types[0]], "column"
         if self.kind == "bids":
-            priced, equal = priced_wins(self.rows)
-            found = fetch(self.rows.aggregate(priced=priced.sum(), equal=equal.sum()))
-            if winners_pay_bids(*(int(found[name][0].as_py() or 0) for name in found.column_names)):
+            sums = (sum(group[name] or 0 for group in self._groups) for name in ("priced", "equal"))
+            if winners_pay_bids(*map(int, sums)):
                 return "first", "prices"
         return "second", "default"
+
+    @cached_property
+    def _groups(self) -> list[dict[str, Any]]:
+        """Counts of the rows of each auction type and currency, in one query."""
+        rows = self.rows
+        keys = [name for name in ("auction_type", "currency") if name in rows.columns]
+        counts: dict[str, Any] = {}
+        if self.kind == "bids":
+            counts["priced"], counts["equal"] = (one.sum() for one in priced_wins(rows))
+        if "min_to_win_micros" in rows.columns:
+            known = (rows.min_to_win_micros >= 0).fill_null(False)
+            counts["without"] = (~known).sum(where=rows.bid_micros > 0)
+        if not keys and not counts:
+            return []
+        groups = (rows.group_by(keys) if keys else rows).aggregate(rows=rows.count(), **counts)
+        return fetch(groups.limit(_MOST_DISTINCT)).to_pylist()
+
+    def _distinct(self, name: str) -> list[Any]:
+        """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""
+        return sorted({group.get(name) for group in self._groups} - {None, ""})
 
     @cached_property
     def _descriptions(self) -> dict[str, str]:
@@ -171,20 +182,9 @@ class BidLogs:
         return "paid" if self.auction == "second" else "none"
 
     def ragged_lines(self) -> list[RejectedLine]:
-        """Return the lines that queries so far have left out.
-
-        These are lines of text files with another number of fields than the header, or with an
-        open quote.
-        """
+        """Return the lines of text, so far queried, that are not rows of the log."""
         backend = self.table.get_backend()
         return [line for name in self.rejects for line in rejected_lines(name, backend)]
-
-    def _distinct(self, name: str) -> list[Any]:
-        """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""
-        if name not in self.table.columns:
-            return []
-        found = fetch(self.rows.select(name).distinct().limit(_MOST_DISTINCT))
-        return sorted(set(found[name].to_pylist()) - {None, ""})
 
 
 def open_logs(

@@ -4,67 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from coterie.errors import TableError
+
 DUCKDB = "duckdb://"
-
-
-@dataclass(frozen=True)
-class LogOptions:
-    """What the options say about a log."""
-
-    engine: str = DUCKDB
-    advertisers: Path | None = None
-    table: str | None = None
-    sql: Path | None = None
-    columns: dict[str, str] = field(default_factory=dict)
-    amounts: str = ""
-    time_zone: str = ""
-    currency: str = ""
-    auction: str | None = None
-
-    def words(self) -> list[str]:
-        """Return the options that say the same."""
-        words = [word for pair in self.columns.items() for word in ("--column", "=".join(pair))]
-        for name, value in vars(self).items():
-            if name != "columns" and value and value != DUCKDB:
-                words += [f"--{name.replace('_', '-')}", str(value)]
-        return words
-
-
-def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a log; it gets them as its parameter ``log_options``."""
-    shared = inspect.signature(_log_options).parameters
-    own = inspect.signature(command).parameters
-
-    @functools.wraps(command)
-    def with_options(**values: Any) -> None:
-        of_log = {name: values.pop(name) for name in shared}
-        command(**values, log_options=_log_options(**of_log))
-
-    hints = get_type_hints(command, include_extras=True) | get_type_hints(
-        _log_options, include_extras=True
-    )
-    parameters = [*(one for one in own.values() if one.name != "log_options"), *shared.values()]
-    # Typer calls commands by keywords and reads their options here
-    ordered = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name])
-        for one in parameters
-    ]
-    with_options.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {one.name: hints[one.name] for one in ordered}
-    return with_options
-
+_NOT_OF_LOGS = ("engine", "column")
 
 _option = functools.partial(typer.Option, rich_help_panel="The log")
 
 
-def _log_options(
+@dataclass(frozen=True)
+class LogOptions:
+    """What the options say about a log; each field is the option of its name."""
+
     advertisers: Annotated[
         Path | None,
         _option(
@@ -72,7 +30,7 @@ def _log_options(
             help="Table of texts, with columns advertiser_id and description; by default "
             "advertisers.parquet or .csv beside the logs.",
         ),
-    ] = None,
+    ] = None
     engine: Annotated[
         str,
         _option(
@@ -81,10 +39,10 @@ def _log_options(
             help="Engine: duckdb:// (embedded), duckdb://FILE, pyspark://local, "
             "pyspark://HOST:PORT or postgres://HOST/DATABASE.",
         ),
-    ] = DUCKDB,
+    ] = DUCKDB
     table: Annotated[
         str | None, _option(metavar="NAME", help="Table to read, if the log is a DuckDB file.")
-    ] = None,
+    ] = None
     sql: Annotated[
         Path | None,
         _option(
@@ -92,7 +50,7 @@ def _log_options(
             help="Query of the engine whose result is the log: it has our columns, and reads LOGS "
             "as the table log.",
         ),
-    ] = None,
+    ] = None
     column: Annotated[
         list[str] | None,
         _option(
@@ -101,7 +59,7 @@ def _log_options(
             "min_to_win, floor, auction_type, currency, weight, click, conversion or campaign. "
             "Usual names are recognised.",
         ),
-    ] = None,
+    ] = None
     amounts: Annotated[
         str,
         _option(
@@ -109,36 +67,75 @@ def _log_options(
             help="Unit of amounts: micros, cents or currency, for a thousand impressions; with "
             "/impression for one.",
         ),
-    ] = "",
+    ] = ""
     time_zone: Annotated[
         str, _option(metavar="ZONE", help="Zone of times without one; by default UTC.")
-    ] = "",
+    ] = ""
     currency: Annotated[
         str,
         _option(metavar="CODE", help="Currency of amounts, such as EUR, if no column has it."),
-    ] = "",
+    ] = ""
     auction: Annotated[
         Literal["first", "second"] | None,
         _option(
             help="Auction type; by default that in the log, or else that of the model to update."
         ),
-    ] = None,
-) -> LogOptions:
-    """Return what the options say."""
-    columns = _pairs(column or [])
-    return LogOptions(
-        engine, advertisers, table, sql, columns, amounts, time_zone, currency, auction
+    ] = None
+
+    def __post_init__(self) -> None:
+        _ = self.columns  # refuses what is badly written
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns by role, of texts such as ``bid=bid_price``."""
+        values: dict[str, str] = {}
+        for text in self.column or ():
+            name, equals, value = (part.strip() for part in text.partition("="))
+            problem = "" if equals else "write ROLE=NAME"
+            if problem or name in values:
+                message = f"{text!r}: {problem or f'{name} is given twice'}"
+                raise typer.BadParameter(message, param_hint="'--column'")
+            values[name] = value
+        return values
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``open_logs`` that say the same."""
+        given = {name: value for name, value in vars(self).items() if name not in _NOT_OF_LOGS}
+        try:
+            sql = "" if self.sql is None else self.sql.expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TableError(f"{self.sql}: the query cannot be read: {error}") from error
+        return given | {"columns": self.columns, "sql": sql}
+
+    def words(self) -> list[str]:
+        """Return the options that say the same."""
+        words = []
+        for name, value in vars(self).items():
+            for one in value if isinstance(value, list) else [value]:
+                if one and one != DUCKDB:
+                    words += [f"--{name.replace('_', '-')}", str(one)]
+        return words
+
+
+def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a log; it gets them as its parameter ``log_options``."""
+    shared = inspect.signature(LogOptions).parameters
+    own = dict(inspect.signature(command).parameters)
+    del own["log_options"]
+
+    @functools.wraps(command)
+    def with_options(**values: Any) -> None:
+        of_log = {name: values.pop(name) for name in shared}
+        command(**values, log_options=LogOptions(**of_log))
+
+    hints = get_type_hints(command, include_extras=True) | get_type_hints(
+        LogOptions, include_extras=True
     )
-
-
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Return the values by name in texts such as ``bid=bid_price``."""
-    values: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{text!r}: write ROLE=NAME", param_hint="'--column'")
-        if name.strip() in values:
-            raise typer.BadParameter(f"{name.strip()} is given twice", param_hint="'--column'")
-        values[name.strip()] = value.strip()
-    return values
+    # Typer calls commands by keywords and reads their options here
+    ordered = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name])
+        for one in (*own.values(), *shared.values())
+    ]
+    with_options.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {one.name: hints[one.name] for one in ordered}
+    return with_options

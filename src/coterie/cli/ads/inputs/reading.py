@@ -93,30 +93,14 @@ class CountedLog:
 
 @dataclass(frozen=True)
 class LogInput:
-    """A log as given on the command line, and the outputs of the command.
+    """A log as given on the command line, and the outputs of the command."""
 
-    Attributes
-    ----------
-    logs : str or sequence of str
-        Its files, folders or tables.
-    options : LogOptions
-        How to read it.
-    outputs : mapping of str to Path or None
-        Files to write by kind; None for those not requested.
-    by : {"advertiser", "campaign"}
-        What is forecast.
-    dimensions : mapping of str to str
-        The column of each dimension.
-    usual_auction : {"first", "second"}, optional
-        The auction type if neither the options nor the log says one.
-    """
-
-    logs: str | Sequence[str]
+    logs: str | Sequence[str]  # its files, folders or tables
     options: LogOptions = field(default_factory=LogOptions)
-    outputs: Mapping[str, Path | None] = field(default_factory=dict)
-    by: str = "advertiser"
-    dimensions: Mapping[str, str] = field(default_factory=dict)
-    usual_auction: str | None = None
+    outputs: Mapping[str, Path | None] = field(default_factory=dict)  # by kind
+    by: str = "advertiser"  # or "campaign"
+    dimensions: Mapping[str, str] = field(default_factory=dict)  # the column of each
+    usual_auction: str | None = None  # if neither the options nor the log says one
 
     @property
     def sources(self) -> list[str]:
@@ -124,20 +108,18 @@ class LogInput:
         return [self.logs] if isinstance(self.logs, str) else list(self.logs)
 
     def check_outputs(self) -> None:
-        """Refuse, before the log is opened, outputs that cannot be written.
-
-        An output must not replace an input. A table in the folder of the log is refused too:
-        the next run would read it as a part of the log.
-        """
+        """Refuse, before the log is opened, outputs that cannot be written or replace an input."""
         taken, options = {}, self.options
         # A URL may have options after the path, as in duckdb://FILE?threads=2.
         database = unquote(options.engine.removeprefix(DUCKDB).partition("?")[0])
         if options.engine.startswith(DUCKDB) and database:
             taken[Path(database).resolve()] = "the database"
-        if options.advertisers is not None:
-            taken[options.advertisers.resolve()] = "the table of advertisers"
-        if options.sql is not None:
-            taken[options.sql.resolve()] = "the query of the log"
+        for given, what in (
+            (options.advertisers, "the table of advertisers"),
+            (options.sql, "the query of the log"),
+        ):
+            if given is not None:
+                taken[given.resolve()] = what
         for kind, path in self.outputs.items():
             if path is None or (is_stream(path) and kind == "table"):
                 continue
@@ -177,19 +159,12 @@ class LogInput:
         if not self.sources and options.sql is None:
             raise typer.BadParameter("name the log, or give --sql", param_hint="'LOGS'")
         with _interruptible():
-            named = ", ".join(self.sources)
-            _LOG.info("Opening %s", named or "the query")
+            sources = self.sources
+            _LOG.info("Opening %s", ", ".join(sources) or "the query")
             opened = open_logs(
-                (self.sources if len(self.sources) > 1 else self.sources[0]) if named else None,
+                sources[0] if len(sources) == 1 else sources or None,
                 connect(options.engine),
-                sql=_read_query(options.sql),
-                columns=options.columns,
-                amounts=options.amounts,
-                time_zone=options.time_zone,
-                currency=options.currency,
-                auction=options.auction,
-                advertisers=options.advertisers,
-                table=options.table,
+                **options.arguments(),
                 by=self.by,
                 dimensions=self.dimensions,
             )
@@ -200,7 +175,11 @@ class LogInput:
             for kind, path in self.outputs.items():
                 if path is not None:
                     _refuse_taken(kind, path, taken)
-            opened = self._of_usual_auction(opened)
+            if self.usual_auction is not None:
+                # of several types the check speaks
+                with contextlib.suppress(TableError):
+                    if opened.auction_source == "default":
+                        opened = replace(opened, given_auction=self.usual_auction)
             _LOG.info("Checking %s", opened.source)
             return opened, check_logs(opened)
 
@@ -227,16 +206,6 @@ class LogInput:
         with _interruptible():
             targets = read_targets(opened, histograms) if opened.dimensions else None
             return CountedLog(opened, check, histograms, read_descriptions(opened), targets)
-
-    def _of_usual_auction(self, opened: BidLogs) -> BidLogs:
-        """Return the log with the usual auction type, if the log says none."""
-        if self.usual_auction is None:
-            return opened
-        try:
-            is_unknown = opened.auction_source == "default"
-        except TableError:  # several types; the check reports them
-            return opened
-        return replace(opened, given_auction=self.usual_auction) if is_unknown else opened
 
 
 def counted_histograms(opened: BidLogs) -> BidHistograms:
@@ -295,13 +264,6 @@ def numbers_in(text: str) -> list[int]:
             param_hint="'--segments'",
         )
     return numbers
-
-
-def _read_query(path: Path | None) -> str:
-    try:
-        return "" if path is None else path.expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TableError(f"{path}: the query cannot be read: {error}") from error
 
 
 def _refuse_taken(kind: str, path: Path, taken: Mapping[Path, str]) -> None:
