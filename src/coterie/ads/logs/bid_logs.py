@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.advertiser_texts import read_texts
 from coterie.ads.logs.column_recognition import reading_of
-from coterie.ads.logs.log_columns import ColumnReading, canonical_table, kind_of, with_campaigns
+from coterie.ads.logs.log_columns import ColumnReading, canonical_table, with_campaigns
 from coterie.ads.logs.raw_logs import Source, is_table, open_raw
 from coterie.ads.logs.stored_rows import StoredRows
 from coterie.errors import InvalidParameterError, TableError
@@ -47,7 +47,7 @@ class BidLogs:
     table : ibis table
         See :func:`~coterie.ads.logs.log_columns.canonical_table`. It includes faulty rows; a
         value that cannot be read is null.
-    kind : {"bids", "ipinyou", "histograms"}
+    kind : {"bids", "histograms"}
     source : str
         Path or name of the log, for messages.
     weighted : bool
@@ -199,7 +199,6 @@ def open_logs(
     auction: str | None = None,
     advertisers: Source | ir.Table | None = None,
     table: str | None = None,
-    kind: str | None = None,
     by: str = "advertiser",
     dimensions: Sequence[str] | Mapping[str, str] = (),
 ) -> BidLogs:
@@ -240,8 +239,6 @@ def open_logs(
         or the table ``advertisers`` of a database.
     table : str, optional
         Table of the database file; by default ``bids``, or the only table.
-    kind : {"bids", "ipinyou", "histograms"}, optional
-        By default detected from the columns.
     by : {"advertiser", "campaign"}
         With "campaign", every pair of ``advertiser_id`` and ``campaign_id`` is a separate unit,
         named ``ADVERTISER/CAMPAIGN``; a forecast of it borrows from its advertiser's others.
@@ -267,7 +264,8 @@ def open_logs(
         raise InvalidParameterError("name the files or the table of a log, or give sql")
     named = [name for name in (*(columns or {}).values(), *by_dimension.values()) if name]
     found = open_raw(source, connection, sql, table, named)
-    kind = kind or ("bids" if columns or amounts else kind_of(found.table.columns))
+    is_counted = {"bin_micros", "bids"} <= set(found.table.columns) and not (columns or amounts)
+    kind = "histograms" if is_counted else "bids"
     reading = replace(
         reading_of(found.table, kind, found.name, columns or {}, amounts, time_zone, currency),
         is_json=found.is_json,

@@ -11,32 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.logs.amount_codes import MOST_MICROS
-from coterie.ads.logs.column_roles import UNITS, columns_by_role
+from coterie.ads.logs.column_roles import UNITS
 from coterie.ads.logs.time_formats import TIME_KINDS, day_column, utc_times
-from coterie.errors import InvalidParameterError, TableError
+from coterie.errors import TableError
 from coterie.tables.engines import is_written_as
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-KINDS = ("bids", "ipinyou", "histograms")
-
-#: iPinYou gives amounts in fen per thousand impressions; a fen is a hundredth of a yuan.
-_MICROS_PER_FEN = 10_000
-#: Field numbers in an iPinYou log without a header.
-_IPINYOU_FIELDS = {
-    "timestamp": 1,
-    "log_type": 2,
-    "slot_floor_price": 17,
-    "bid_price": 19,
-    "pay_price": 20,
-    "advertiser_id": 22,
-}
-#: Column names that logs of other systems hardly have.
-_ONLY_IPINYOU = frozenset(
-    {"ipinyou_id", "log_type", "user_tags", "slot_floor_price", "slot_visibility", "slot_format"}
-)
 #: Columns of sums that a table of histograms may have.
 SUMS = (
     *("bids", "bid_micros", "wins", "cost_micros"),
@@ -49,7 +31,6 @@ _MOST_FLOAT = 9e15  # above 2^53 floats skip whole numbers
 _NUMBER = r"^\s*[+-]?([0-9]{1,15}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?\s*$"
 #: Texts of JSON lists and objects, as patterns of SQL.
 _NESTED = ('{"%}', '["%]', "[%,%]")
-_DAY = r"^[0-9]{8}"
 YES = ("true", "t", "yes", "y", "1", "1.0", "win", "won")
 NO = ("false", "f", "no", "n", "0", "0.0", "loss", "lost", "lose")
 
@@ -69,24 +50,6 @@ class ColumnReading:
         return name if self.names is None else self.names.get(name, "")
 
 
-def kind_of(columns: Iterable[str]) -> str:
-    """Return the kind of a table by its columns: "bids", "ipinyou" or "histograms".
-
-    >>> kind_of(["advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros"])
-    'histograms'
-    """
-    names = dict.fromkeys(columns).keys()
-    if {"bin_micros", "bids"} <= names:
-        return "histograms"
-    # logs of iPinYou have only wins in one currency; other logs use some of its names too
-    is_named = {"timestamp", "bid_price", "pay_price"} <= names and bool(_ONLY_IPINYOU & names)
-    chosen, candidates = columns_by_role(list(names), {})
-    says_more = {"won", "currency"} & {*chosen, *candidates}
-    if (is_named and not says_more) or "field_23" in names:
-        return "ipinyou"
-    return "bids"
-
-
 def canonical_table(
     raw: ir.Table,
     kind: str,
@@ -95,7 +58,7 @@ def canonical_table(
     dimensions: Mapping[str, str] | None = None,
     reading: ColumnReading | None = None,
 ) -> ir.Table:
-    """Return the table of a log of some kind with canonical columns.
+    """Return the table of a log of bids or of histograms with canonical columns.
 
     Bids have ``advertiser_id`` string, ``day`` date, ``bid_micros`` int64, ``won`` boolean,
     ``price_micros`` int64, ``weight`` float64 and, if present, ``min_to_win_micros``,
@@ -106,9 +69,7 @@ def canonical_table(
     string ``dimension_x``, and ``hour`` without such a column comes from the time stamp.
     ``reading`` says which columns of a log of bids have these meanings, and in which units.
     """
-    if kind not in KINDS:
-        raise InvalidParameterError(f"kind={kind!r}: it must be {', '.join(KINDS)}")
-    build = {"bids": _bids, "ipinyou": _ipinyou, "histograms": _histograms}[kind]
+    build = _histograms if kind == "histograms" else _bids
     given = reading or ColumnReading()
     return build(_Columns(raw, source, lacking or {}, dimensions or {}, given))
 
@@ -270,40 +231,6 @@ def _bids(columns: _Columns) -> ir.Table:
     )
 
 
-def _ipinyou(columns: _Columns) -> ir.Table:
-    import ibis
-
-    raw, clicked = columns.raw, columns.present(("click",), columns.yes_or_no)
-    if "field_23" in columns:
-        raw = raw.select(**{name: raw[f"field_{i}"] for name, i in _IPINYOU_FIELDS.items()})
-        # a click repeats its impression with another log type
-        raw = raw.filter(raw.log_type.strip() == "1")
-        columns = _Columns(raw, columns.source, {}, columns.dimensions)
-    columns.require("advertiser_id", "timestamp", "bid_price", "pay_price")
-    stamp = columns.text("timestamp")
-    dashed = stamp[0:4] + "-" + stamp[4:6] + "-" + stamp[6:8]
-    fields = {
-        "bid_micros": "bid_price",
-        "price_micros": "pay_price",
-        "floor_micros": "slot_floor_price",
-    }
-    micros = {
-        name: _micros_of_fen(columns.whole(field))
-        for name, field in fields.items()
-        if field in columns
-    }
-    return raw.select(
-        advertiser_id=columns.advertiser(),
-        day=stamp.re_search(_DAY).ifelse(dashed, None).try_cast("date"),
-        won=ibis.literal(True),
-        weight=ibis.literal(1.0),
-        currency=ibis.literal("CNY"),
-        **micros,
-        **clicked,
-        **columns.by_dimension(lambda: stamp[8:10]),
-    )
-
-
 def _histograms(columns: _Columns) -> ir.Table:
     columns.require("advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros")
     return columns.raw.select(
@@ -315,8 +242,3 @@ def _histograms(columns: _Columns) -> ir.Table:
         **columns.present(("currency",), columns.text),
         **columns.by_dimension(),
     )
-
-
-def _micros_of_fen(fen: Any) -> Any:
-    most = MOST_MICROS // _MICROS_PER_FEN
-    return fen.between(-most, most).ifelse(fen * _MICROS_PER_FEN, None)

@@ -48,7 +48,13 @@ if TYPE_CHECKING:
 
 #: Names of tables in the folder of the logs that are not logs.
 NOT_LOGS = frozenset({"advertisers", "truth", "true_targets"})
-IPINYOU_FIELDS = 24
+#: The columns of an iPinYou log, which has no header.
+_IPINYOU = (
+    *("bid_id", "timestamp", "log_type", "ipinyou_id", "user_agent", "ip", "region", "city"),
+    *("ad_exchange", "domain", "url", "anonymous_url", "slot_id", "slot_width", "slot_height"),
+    *("slot_visibility", "slot_format", "slot_floor_price", "creative_id", "bid_price"),
+    *("pay_price", "key_page_url", "advertiser_id", "user_tags"),
+)
 
 #: The first line that Excel reads and writes to say the delimiter.
 _SEPARATOR_LINE = re.compile(r"^sep=(.)$", re.IGNORECASE)
@@ -254,9 +260,8 @@ def _inspect_text(paths: Sequence[str]) -> TextLayout:
     first = header_line(paths[0], skip)
     delimiter = separator[1] if separator else guess_delimiter(first)
     fields = _stripped_fields(first, delimiter)
-    if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
-        names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
-        return TextLayout(delimiter, names, has_header=False)
+    if delimiter == "\t" and len(fields) == len(_IPINYOU) and fields[1].isdigit():
+        return TextLayout(delimiter, _IPINYOU, has_header=False)
     refuse_wide(len(fields), paths[0])
     _refuse_repeated(fields, paths[0])
     for path in paths[1:]:

@@ -39,9 +39,8 @@ def check(
 
     An error would make results wrong, and the exit code is then 1. A warning
     limits what results can show; a lasting change of all prices is one too.
-    LOGS may hold bid logs, logs with the 24 columns of iPinYou, or ready-made
-    histograms. If the columns of a bid log are in doubt, it is refused with a
-    query for --sql that settles it.
+    LOGS may hold bid logs or ready-made histograms. If the columns of a bid log
+    are in doubt, it is refused with a query for --sql that settles it.
 
     Example: coterie ads check market/bids
     """
@@ -86,7 +85,7 @@ def _drift_facts(drift: PriceDrift) -> dict[str, Any]:
 
 def _print_summary(log_check: LogCheck, drift: PriceDrift | None) -> None:
     console = layout.stdout_console()
-    kinds = {"bids": "bid log", "ipinyou": "iPinYou log", "histograms": "ready-made histograms"}
+    kinds = {"bids": "bid log", "histograms": "ready-made histograms"}
     overview = log_check.overview
     layout.print_heading(
         console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}"

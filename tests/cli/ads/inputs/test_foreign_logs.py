@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import warnings
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 from bid_tables import assert_equal_histograms
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs
+from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.errors import CoterieError, CoterieWarning, TableError
@@ -202,17 +204,32 @@ def test_lists_of_bids_become_rows(tmp_path, monkeypatch):
     assert logs.table.count().to_pyarrow().as_py() == 601
 
 
-def test_clicks_of_ipinyou_mark_their_impressions(tmp_path):
-    """The recipe gives what the reader of iPinYou gives, and clicks."""
+def test_ipinyou_is_read_without_its_persons(tmp_path):
+    """Fen become micros, and a click marks its impression; without the recipe it is refused."""
     for name, kind, ids in (("imp", 1, range(1, 9)), ("clk", 2, (3, 5))):
         lines = [PAPER.format(i=i, kind=kind, price=100 + i) for i in ids]
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
     files = [tmp_path / "imp.txt", tmp_path / "clk.txt"]
-    logs, reference = open_logs(files, sql=recipe("iPinYou with clicks")), open_logs(files[0])
-    assert logs.table.click.to_pyarrow().to_pylist().count(True) == 2
-    names = ["day", "advertiser_id", "bid_micros", "price_micros", "won", "currency"]
-    tables = [one.table.select(names).order_by("price_micros") for one in (logs, reference)]
-    assert tables[0].to_pyarrow() == tables[1].to_pyarrow()
+    logs = open_logs(files, sql=recipe("iPinYou"))
+    assert (logs.auction, logs.currency, logs.revealed) == ("second", "CNY", "paid")
+    assert logs.table.order_by("price_micros").limit(3).to_pyarrow().to_pylist() == [
+        {
+            "advertiser_id": "1458",
+            "day": datetime.date(2013, 6, 7),
+            "bid_micros": 3_000_000,
+            "won": True,
+            "price_micros": 10_000 * (100 + i),
+            "weight": 1.0,
+            "floor_micros": 50_000,
+            "auction_type": 2,
+            "currency": "CNY",
+            "click": i == 3,
+        }
+        for i in (1, 2, 3)
+    ]
+    assert not {"person_columns", "duplicate_rows"} & {f.code for f in check_logs(logs).faults}
+    with pytest.raises(TableError, match=r"no column has the role won.*user_tags"):
+        open_logs(files)
 
 
 def test_ragged_lines_are_counted_with_their_numbers(tmp_path):

@@ -32,26 +32,13 @@ EXAMPLES = 3
 UNIT_FACTOR = 300
 
 _LARGEST = [10 ** (d + 2) - 1 for d in range(14)]  # the largest amount that drops d digits
-#: Fields of an iPinYou log without a header that describe the viewer of the page.
-_IPINYOU_PERSON = {
-    "field_3": "field 4 (iPinYou id)",
-    "field_4": "field 5 (user agent)",
-    "field_5": "field 6 (IP)",
-    "field_10": "field 11 (URL)",
-    "field_11": "field 12 (anonymous URL)",
-    "field_23": "field 24 (user tags)",
-}
 _PERSON = re.compile(
     r"(^|_)(ip(v[46])?|ip_?addr(ess)?|e?mail|phone|msisdn|cookies?|idf[av]|gaid|aaid|maid|ifa|imei"
     r"|(user|device|visitor|person|session|cookie|ipinyou)_?(id|name|key|tags?)|uid"
     r"|user_?agent|ua|url|uri|referr?er|lat(itude)?|lon(gitude)?|lng)(_|$)"
 )
-#: Columns shown in examples of repeated rows, by canonical name and by those of iPinYou.
+#: Columns shown in examples of repeated rows.
 _IDENTIFYING = ("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros")
-_IPINYOU_IDENTIFYING = (
-    *("timestamp", "bid_price", "pay_price"),
-    *("field_22", "field_1", "field_19", "field_20"),
-)
 
 
 @dataclass(frozen=True)
@@ -92,17 +79,10 @@ class RowCells:
 
 def raw_table(logs: BidLogs) -> ir.Table:
     """Return the table of a log with its original columns."""
-    from ibis.expr.operations import Filter
+    from ibis.expr.operations import Project
 
-    raw = _parent(logs.table)
-    if raw is None:
-        return logs.table
-    node = raw.op()
-    if logs.kind == "ipinyou" and isinstance(node, Filter):
-        # a log without a header: its fields were named first, then impressions selected
-        named = _parent(node.parent.to_expr())
-        return raw if named is None else named
-    return raw
+    node = logs.table.op()
+    return node.parent.to_expr() if isinstance(node, Project) else logs.table
 
 
 def amounts_query(
@@ -219,34 +199,22 @@ def repeats_query(logs: BidLogs, one_in: int = 1) -> ir.Table | None:
     None for a log without times, in which different auctions may have equal rows.
     """
     raw = raw_table(logs)
-    times = (logs.reading.column("ts"), "timestamp", "field_1")
-    time = next((name for name in times if name in raw.columns), None)
-    if time is None or logs.kind == "histograms":
+    time = logs.reading.column("ts")
+    if time not in raw.columns or logs.kind == "histograms":
         return None
-    hidden = {*person_columns(logs), *_IPINYOU_PERSON}
+    hidden = person_columns(logs)
     columns = [name for name in raw.columns if name not in hidden and _is_plain(raw[name].type())]
     if one_in > 1:
         raw = raw.filter(raw[time].hash() % one_in == 0)
     counted = raw.group_by(columns).agg(n=raw.count())
-    names = (*map(logs.reading.column, _IDENTIFYING), *_IPINYOU_IDENTIFYING)
-    shown = [name for name in dict.fromkeys(names) if name in columns]
+    names = dict.fromkeys(map(logs.reading.column, _IDENTIFYING))
+    shown = [name for name in names if name in columns]
     return counted.select(**_displayed(counted, shown), n=counted.n)
 
 
 def person_columns(logs: BidLogs) -> list[str]:
     """Return the columns of a log that, by their names, may identify a person."""
-    columns = raw_table(logs).columns
-    if "field_23" in columns:
-        return list(_IPINYOU_PERSON.values())
-    return [name for name in columns if _PERSON.search(_in_snake_case(name))]
-
-
-def _parent(table: ir.Table) -> ir.Table | None:
-    """Return the table that a selection of columns was made from."""
-    from ibis.expr.operations import Project
-
-    node = table.op()
-    return node.parent.to_expr() if isinstance(node, Project) else None
+    return [name for name in raw_table(logs).columns if _PERSON.search(_in_snake_case(name))]
 
 
 def _numbered(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:

@@ -57,7 +57,7 @@ class LogOverview:
     """Overview of a log, over the rows that histograms count."""
 
     source: str  # path or name
-    kind: str  # "bids", "ipinyou" or "histograms"
+    kind: str  # "bids" or "histograms"
     engine: str
     rows: int  # all rows
     counted_rows: int  # rows that histograms count
