@@ -112,11 +112,11 @@ def test_histograms_of_a_table_equal_duckdb(spark, tmp_path):
         "cost_micros": [8, None, 30],
     }
     pq.write_table(pa.table(histograms), tmp_path / "ready.parquet")
-    amounts = "bid_price * 10000 AS bid_micros, pay_price * 10000 AS price_micros"
-    day = (
-        "concat_ws('-', left(timestamp, 4), substring(timestamp, 5, 2), substring(timestamp, 7, 2))"
-    )
-    query = f"SELECT advertiser_id, {day} AS day, {amounts}, 'won' AS won FROM log"
+    query = """
+        SELECT advertiser_id, left(timestamp, 8) AS day, CAST(bid_price AS INT) AS bid_micros,
+            'won' AS won, CAST(pay_price AS INT) AS price_micros
+        FROM log
+    """
     for name, sql in (("imp.txt", query), ("ready.parquet", "")):
         edges = [10, 2_010_000, 9_000_001]
         logs = both(tmp_path / name, spark, sql=sql)

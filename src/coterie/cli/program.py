@@ -36,12 +36,13 @@ from coterie.cli.choose_k import choose_k
 from coterie.cli.cluster import cluster
 from coterie.cli.consensus import consensus
 from coterie.cli.demo import demo
-from coterie.cli.layout import one_line, visible
+from coterie.cli.layout import one_line
 from coterie.cli.methods import methods
 from coterie.cli.predict import predict
 from coterie.cli.progress import in_options
 from coterie.errors import CoterieError, InvalidParameterError
 from coterie.runtime.imports import require_extra
+from coterie.runtime.wording import visible
 
 # Set by SIGTERM. The exception cannot carry this fact, because write_all and fresh_folder replace
 # a KeyboardInterrupt by another one.

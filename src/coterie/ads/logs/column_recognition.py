@@ -189,14 +189,14 @@ class _Recognition:
             yield f"the {role} may be column {' or '.join(names)}: say {options}{none}"
         unknown = [role for role, unit in self.units.items() if not unit]
         if unknown:
-            names = " and ".join(f"{role} (column {self.chosen[role]})" for role in unknown)
+            amounts = " and ".join(f"{role} (column {self.chosen[role]})" for role in unknown)
             median = self._median(self.chosen[unknown[0]])
             options = ", ".join(
                 f"--amounts {unit} if this is {_shown(median * UNITS[unit] / 1e6)} CPM"
                 for unit in ("currency", "cents", "micros")
             )
             yield (
-                f"the unit of {names} is unknown; the median {unknown[0]} is {_shown(median)}: say "
+                f"the unit of {amounts} is unknown; the median {unknown[0]} is {_shown(median)}: say "
                 f"{options}; add /impression to the unit if amounts are for one impression"
             )
         for role, name in self.chosen.items():
@@ -228,8 +228,8 @@ class _Recognition:
                 value, remarks = "NULL", [f"which column is the {role}?"]
             else:
                 continue
-            remark = "; ".join(remarks).replace("*/", "* /")
-            lines.append(f"    {value} AS {canonical}" + (f" /* {remark} */" if remark else ""))
+            said = "; ".join(remarks).replace("*/", "* /")
+            lines.append(f"    {value} AS {canonical}" + (f" /* {said} */" if said else ""))
         query = "SELECT\n" + ",\n".join(lines) + "\nFROM log"
         if self.raw.get_backend().name != "pyspark":
             return query

@@ -123,7 +123,7 @@ def says_micros(name: str) -> bool:
     >>> says_micros("bid_micros"), says_micros("Price paid (Micros)"), says_micros("bid_usd")
     (True, True, False)
     """
-    return bool({"micros", "micro"} & set(_words(name)))
+    return bool({"micros", "micro"} & set(words_of(name)))
 
 
 def _plain(name: str) -> str:
@@ -132,10 +132,15 @@ def _plain(name: str) -> str:
     >>> _plain("Bid Price (USD)"), _plain("imp.0.bidfloor"), _plain("bid_micros"), _plain("CPM")
     ('bidprice', 'impbidfloor', 'bid', 'cpm')
     """
-    words = _words(re.sub(r"\.\d+(?=\.|$)", "", name))
+    words = words_of(re.sub(r"\.\d+(?=\.|$)", "", name))
     return "".join([word for word in words if word not in _UNIT_WORDS] or words)
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
+    """Return the words of a column name in lower case.
+
+    >>> words_of("UserAgent"), words_of("page-URL"), words_of("bid_id")
+    (['user', 'agent'], ['page', 'url'], ['bid', 'id'])
+    """
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return [word for word in re.split(r"[\W_]+", parted.lower()) if word]
