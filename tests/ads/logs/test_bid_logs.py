@@ -253,6 +253,25 @@ def test_there_is_one_currency_or_none():
         _ = open_logs(given(currency=["USD", "EUR"])).currency
 
 
+def test_a_given_auction_leaves_the_column_aside():
+    """Its many values do not hide a missing minimum, nor another currency."""
+    n = 3000
+    log = {
+        "advertiser_id": ["a"] * n,
+        "day": [DAY] * n,
+        "bid_micros": [5] * n,
+        "won": [False] * n,
+        "price_micros": pa.nulls(n, pa.int64()),
+        "auction_type": list(range(n)),
+        "min_to_win_micros": [6] * (n - 1) + [None],
+        "currency": ["EUR"] * (n - 1) + ["USD"],
+    }
+    logs = open_logs(ibis.memtable(pa.table(log)), auction="first")
+    assert not logs.logs_minimum
+    with pytest.raises(TableError, match="EUR, USD"):
+        _ = logs.currency
+
+
 def test_the_minimum_to_win_counts_only_if_every_bid_has_it():
     """A missing or negative minimum would bias the curve."""
     assert open_logs(given(min_to_win_micros=[4, 9])).logs_minimum

@@ -116,7 +116,7 @@ def test_a_query_shows_what_it_cannot_know(tmp_path):
         open_logs(tmp_path / "log.csv", columns={"time": "when"})
     lines = refused.value.__notes__[0].splitlines()
     assert lines[1:4] == [
-        "    NULL AS advertiser_id /* which column is the advertiser? */,",
+        "    NULL AS advertiser_id /* which column has the role advertiser? */,",
         "    strptime(\"when\", '%d.%m.%Y') AS ts /* the form of 3rd of May */,",
         '    CAST("bid" AS DOUBLE) * 1000000 AS bid_micros /* if a median of 1 is of the currency; '
         "10000 for cents, 1 for micros, 1000 times as much if amounts are for one impression; or "

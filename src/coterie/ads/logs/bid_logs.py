@@ -64,8 +64,8 @@ class BidLogs:
         Names of dimensions; dimension ``x`` is the column ``dimension_x``.
     reading : ColumnReading
         Which columns of the log were read, and how.
-    rejects : tuple of str
-        Tables of the lines that are not rows; see :meth:`ragged_lines`.
+    rejects : str
+        Table of the lines that are not rows; see :meth:`ragged_lines`.
     notes : tuple of str
         What a reader of the check should know about how the log was read.
     store : StoredRows
@@ -82,7 +82,7 @@ class BidLogs:
     unit: str = "advertiser"
     dimensions: tuple[str, ...] = ()
     reading: ColumnReading = field(default_factory=ColumnReading, repr=False)
-    rejects: tuple[str, ...] = ()
+    rejects: str = ""
     notes: tuple[str, ...] = ()
     store: StoredRows = field(default_factory=StoredRows, repr=False)
 
@@ -152,6 +152,8 @@ class BidLogs:
         """Counts of the rows of each auction type and currency, in one query."""
         rows = self.rows
         keys = [name for name in ("auction_type", "currency") if name in rows.columns]
+        if self.given_auction is not None and "auction_type" in keys:
+            keys.remove("auction_type")  # it may hold anything
         counts: dict[str, Any] = {}
         if self.kind == "bids":
             counts["priced"], counts["equal"] = (one.sum() for one in priced_wins(rows))
@@ -183,8 +185,7 @@ class BidLogs:
 
     def ragged_lines(self) -> list[RejectedLine]:
         """Return the lines of text, so far queried, that are not rows of the log."""
-        backend = self.table.get_backend()
-        return [line for name in self.rejects for line in rejected_lines(name, backend)]
+        return rejected_lines(self.rejects, self.table.get_backend()) if self.rejects else []
 
 
 def open_logs(

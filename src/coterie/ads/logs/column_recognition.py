@@ -91,7 +91,7 @@ def reading_of(
     if problems:
         error = TableError(
             f"{source}: {'; '.join(problems)}. The columns are {', '.join(raw.columns)}; say it by "
-            "options, or correct the query that is printed with this message, and give it as SQL"
+            "options, or correct the query that comes with this error, and give it as sql"
         )
         error.add_note(found.query())
         raise error
@@ -225,7 +225,7 @@ class _Recognition:
                 value = f"coalesce(CAST({price} AS DOUBLE), 0) > 0"
                 remarks = ["if only bids that won have a price"]
             elif role in needed:
-                value, remarks = "NULL", [f"which column is the {role}?"]
+                value, remarks = "NULL", [f"which column has the role {role}?"]
             else:
                 continue
             said = "; ".join(remarks).replace("*/", "* /")

@@ -84,7 +84,7 @@ def with_campaigns(raw: ir.Table, source: str, reading: ColumnReading | None = N
     advertiser, campaign = given.column("advertiser_id"), given.column("campaign_id")
     if not {advertiser, campaign} <= set(raw.columns):
         raise TableError(
-            f"{source}: there is no column campaign_id; forecasts by campaign need it, beside "
+            f"{source}: there is no column campaign_id; forecasts by campaign need it, next to "
             "advertiser_id; if the column has another name, say --column campaign=NAME"
         )
     name = raw[campaign].cast("string").strip().replace("/", "_").nullif("").fill_null("-")

@@ -45,7 +45,7 @@ class RawLog:
     texts: Any = None  # path or table of the advertisers' descriptions
     lacking: Mapping[str, str] = field(default_factory=dict)  # as in LogFiles
     files: Sequence[str] = ()
-    rejects: tuple[str, ...] = ()
+    rejects: str = ""  # as in LogFiles
     notes: tuple[str, ...] = ()  # what the check says about reading it
     is_json: bool = False
 
@@ -141,7 +141,7 @@ def _find(source: Any, connection: Any, table: str | None, named: Sequence[str])
     name = os.fspath(source) if is_one else paths[0]
     folder = Path(name).expanduser() if is_one else Path()
     beside = texts_beside(folder if is_one and folder.is_dir() else Path(paths[0]).parent)
-    rejects = (files.rejects,) if files.layout and connection.name == "duckdb" else ()
+    rejects = files.rejects if files.layout and connection.name == "duckdb" else ""
     notes = tuple(note for note in (files.note, _not_read(source)) if note)
     return RawLog(
         raw, name, beside, files.lacking, paths, rejects, notes=notes, is_json=files.is_json
