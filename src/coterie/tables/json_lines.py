@@ -40,12 +40,11 @@ def is_json(name: str) -> bool:
 
 
 def refuse_wide(n: int, name: str) -> None:
-    """Refuse a log with too many columns."""
+    """Refuse a table with too many columns."""
     if n > MOST_COLUMNS:
         raise TableError(
-            f"{name}: it has {n:,} columns, and at most {MOST_COLUMNS:,} are read; write a file "
-            "with those of the bids, or read it by a query of DuckDB, such as "
-            "SELECT … FROM 'FILE' in --sql without LOGS"
+            f"{name}: it has {n:,} columns, and at most {MOST_COLUMNS:,} are read; write those that "
+            "are needed to another file"
         )
 
 

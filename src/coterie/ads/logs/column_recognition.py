@@ -196,8 +196,8 @@ class _Recognition:
                 for unit in ("currency", "cents", "micros")
             )
             yield (
-                f"the unit of {amounts} is unknown; the median {unknown[0]} is {_shown(median)}: say "
-                f"{options}; add /impression to the unit if amounts are for one impression"
+                f"the unit of {amounts} is unknown; the median {unknown[0]} is {_shown(median)}: "
+                f"say {options}; add /impression to the unit if amounts are for one impression"
             )
         for role, name in self.chosen.items():
             example = next(iter(self.values.get(name, ())), None)

@@ -183,7 +183,7 @@ _ERRORS = {
 _WARNINGS = {
     "advertiser_blank": (
         "rows",
-        "advertiser_id is blank, or a word such as null",
+        "advertiser_id is a word for nothing, such as null",
         "the rows count as an advertiser of that name; leave the id empty if there is none",
     ),
     "auction_recognised": (
