@@ -43,8 +43,8 @@ def refuse_wide(n: int, name: str) -> None:
     """Refuse a table with too many columns."""
     if n > MOST_COLUMNS:
         raise TableError(
-            f"{name}: it has {n:,} columns, and at most {MOST_COLUMNS:,} are read; write those that "
-            "are needed to another file"
+            f"{name}: it has {n:,} columns, and at most {MOST_COLUMNS:,} are read; write those of "
+            "the bids to another file"
         )
 
 
