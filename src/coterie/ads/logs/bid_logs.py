@@ -6,7 +6,6 @@ histograms or checks need it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -261,6 +260,10 @@ def open_logs(
     if by not in {"advertiser", "campaign"}:
         raise InvalidParameterError(f"by={by!r}: it must be 'advertiser' or 'campaign'")
     by_dimension = _dimension_columns(dimensions)
+    if advertisers is not None and not is_table(advertisers):
+        advertisers = str(Path(advertisers).expanduser())
+        if not Path(advertisers).is_file():
+            raise TableError(f"{advertisers}: there is no such file with the texts of advertisers")
     if source is None and not sql:
         raise InvalidParameterError("name the files or the table of a log, or give sql")
     named = [name for name in (*(columns or {}).values(), *by_dimension.values()) if name]
@@ -278,13 +281,14 @@ def open_logs(
         source=found.name,
         weighted=kind == "bids" and reading.column("weight") in found.table.columns,
         given_auction=auction,
-        texts=found.texts if advertisers is None else _checked_texts(advertisers),
+        texts=found.texts if advertisers is None else advertisers,
         files=tuple(found.files),
         unit=by,
         dimensions=tuple(by_dimension),
         reading=reading,
         rejects=found.rejects,
         notes=found.notes,
+        store=StoredRows(is_query=bool(sql)),
     )
 
 
@@ -349,15 +353,6 @@ def _dimension_columns(dimensions: Sequence[str] | Mapping[str, str]) -> dict[st
     if len(columns) < len(pairs):
         raise InvalidParameterError("dimensions: a name is given twice")
     return columns
-
-
-def _checked_texts(advertisers: Any) -> Any:
-    if is_table(advertisers):
-        return advertisers
-    path = os.fspath(advertisers)
-    if not Path(path).expanduser().is_file():
-        raise TableError(f"{path}: there is no such file with the texts of advertisers")
-    return str(Path(path).expanduser())
 
 
 def _listed(values: Sequence[Any]) -> str:

@@ -255,7 +255,8 @@ class _Recognition:
             )
             return f"{quoted} * {UNITS['currency']}", remark if role == "bid" else ""
         if role in {"time", "day"} and is_text and not self._are_times(name):
-            forms = [form for form in _time_forms() if _fits(values, form)]
+            every = (day + clock for day in _DAYS for clock in _CLOCKS)
+            forms = [form for form in every if _fits(values, form)]
             others = ", or ".join(map(sql_text, forms[1:]))
             remark = f"or {others}" if others else "" if forms else f"the form of {values[0]}"
             return f"strptime({quoted}, {sql_text((forms or ['%d.%m.%Y'])[0])})", remark
@@ -279,10 +280,6 @@ class _Recognition:
         found = {str(value).strip().lower() for value in self.values.get(name, ())}
         # some values may be wrong, but not all of one kind
         return found <= {*YES, *NO} or bool(found & {*YES} and found & {*NO})
-
-
-def _time_forms() -> list[str]:
-    return [day + clock for day in _DAYS for clock in _CLOCKS]
 
 
 def _fits(values: Sequence[str], form: str) -> bool:

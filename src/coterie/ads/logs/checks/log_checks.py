@@ -246,14 +246,14 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
     log.info("Fetching examples of %d faults", len(broken))
     faulty = fetch(examples_query(rows, broken)).to_pylist()
     for k, rule in broken.items():
-        examples = [_example(row, rule) for row in faulty if row["rule"] == k]
+        columns = ("advertiser_id", "day", *rule.columns)
+        examples = [
+            # the original value replaces the one that could not be read
+            {name.removeprefix(WRITTEN): _plain(row[name]) for name in columns}
+            for row in faulty
+            if row["rule"] == k
+        ]
         yield fault_of(rule.code, counts[k], sums.rows, examples, **rule.words)
-
-
-def _example(row: dict[str, Any], rule: RowRule) -> dict[str, Any]:
-    columns = ("advertiser_id", "day", *rule.columns)
-    # the original value replaces the one that could not be read
-    return {name.removeprefix(WRITTEN): _plain(row[name]) for name in columns}
 
 
 def _plain(value: Any) -> Any:
