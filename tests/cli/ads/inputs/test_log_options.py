@@ -112,6 +112,17 @@ def test_unknown_values_are_bad_input(run, log, options, parts):
     assert_one_line(run("ads", "check", log, *options), *parts)
 
 
+def test_a_file_that_the_query_names_is_never_overwritten(run, tmp_path, monkeypatch):
+    """It is an input, too."""
+    monkeypatch.chdir(tmp_path)
+    words = SHAPES["openrtb"](tmp_path, auctions(10))
+    before = (tmp_path / "wins.jsonl").read_bytes()
+    for output in ("wins.jsonl", tmp_path / "losses.jsonl"):
+        result = run("ads", "segment", *words, "-o", output)
+        assert_one_line(result, "this path is a file that the query names")
+    assert (tmp_path / "wins.jsonl").read_bytes() == before
+
+
 def test_the_query_is_never_overwritten(run, tmp_path):
     """It is an input."""
     words = SHAPES["prices_only"](tmp_path, auctions(10))

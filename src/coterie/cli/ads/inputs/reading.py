@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,17 +160,19 @@ class LogInput:
         if not self.sources and options.sql is None:
             raise typer.BadParameter("name the log, or give --sql", param_hint="'LOGS'")
         with _interruptible():
-            sources = self.sources
+            sources, given = self.sources, options.arguments()
             _LOG.info("Opening %s", ", ".join(sources) or "the query")
             opened = open_logs(
                 sources[0] if len(sources) == 1 else sources or None,
                 connect(options.engine),
-                **options.arguments(),
+                **given,
                 by=self.by,
                 dimensions=self.dimensions,
             )
             # Opening reads only headers, so this is still before the work.
             taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
+            for name in re.findall("'([^']+)'", given["sql"]):
+                taken[Path(name).resolve()] = "a file that the query names"
             if isinstance(opened.texts, str):
                 taken[Path(opened.texts).resolve()] = "the table of advertisers"
             for kind, path in self.outputs.items():
