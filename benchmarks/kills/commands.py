@@ -137,11 +137,6 @@ def _logs() -> list[Writing]:
             fresh=True,
         ),
         Writing(
-            "ads check",
-            ("ads", "check", market, "--write-mapping", "{out}/mapping.toml", quiet),
-            ("mapping.toml",),
-        ),
-        Writing(
             "ads segment",
             ("ads", "segment", market, "-o", "{out}/m.coterie", "--members", "{out}/s.csv", quiet),
             ("m.coterie", "s.csv"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ibis
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,6 @@ from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.histograms.target_counting import read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
-from coterie.ads.logs.log_mapping import LogMapping
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.errors import CoterieWarning, InvalidParameterError, TableError
@@ -93,8 +94,8 @@ def test_values_that_are_hard_to_read_are_read_alike(spark, tmp_path):
     assert sorted_rows(here) == sorted_rows(there)
 
 
-def test_ipinyou_logs_and_histograms_equal_duckdb(spark, tmp_path):
-    """Logs without a header and with quotes, and tables of histograms."""
+def test_histograms_of_a_table_equal_duckdb(spark, tmp_path):
+    """Ready-made histograms, and an iPinYou log with quotes and without a header."""
     lines = []
     for i in range(6):
         fields = [f'x"{n}' for n in range(24)]
@@ -111,11 +112,15 @@ def test_ipinyou_logs_and_histograms_equal_duckdb(spark, tmp_path):
         "cost_micros": [8, None, 30],
     }
     pq.write_table(pa.table(histograms), tmp_path / "ready.parquet")
-    for name in ("imp.txt", "ready.parquet"):
+    query = """
+        SELECT advertiser_id, left(timestamp, 8) AS day, CAST(bid_price AS INT) AS bid_micros,
+            'won' AS won, CAST(pay_price AS INT) AS price_micros
+        FROM log
+    """
+    for name, sql in (("imp.txt", query), ("ready.parquet", "")):
         edges = [10, 2_010_000, 9_000_001]
-        assert_equal_histograms(
-            *(read_histograms(logs, edges) for logs in both(tmp_path / name, spark))
-        )
+        logs = both(tmp_path / name, spark, sql=sql)
+        assert_equal_histograms(*(read_histograms(one, edges) for one in logs))
 
 
 def test_a_damaged_row_of_text_is_an_error(spark, tmp_path):
@@ -161,23 +166,43 @@ def test_checks_and_texts_equal_duckdb(spark, tmp_path):
     assert read_descriptions(here) == read_descriptions(there)
 
 
-@pytest.mark.parametrize("shape", ["ad_manager", "openrtb"])
-def test_mapped_logs(tmp_path, spark, shape):
-    """Local times, notices and nested JSON give the histograms of DuckDB."""
-    options = {
-        "ad_manager": {"mapping": LogMapping(format="gam", time_zone="America/New_York")},
-        "openrtb": {
-            "mapping": LogMapping(
-                {"advertiser": "bid.seat"}, format="openrtb", join_on="bid.id=bid_id"
-            ),
-            "wins": tmp_path / "wins.jsonl",
-            "losses": tmp_path / "losses.jsonl",
-        },
-    }
-    source = SHAPES[shape](tmp_path, auctions(600))[0]
-    here, there = both(source, spark, **options[shape])
-    expected = read_histograms(here)
+#: A query of Spark for each shape, and what goes with it.
+QUERIES = {
+    "ad_manager": (
+        "SELECT * EXCEPT (Time), to_timestamp(Time, 'MM/dd/yyyy hh:mm:ss a') AS Time FROM log",
+        {"time_zone": "America/New_York"},
+    ),
+    "openrtb": (
+        """
+        SELECT `bid.seat` AS advertiser_id, `timestamp` AS ts, `bid.price` * 1e6 AS bid_micros,
+            w.bid_id IS NOT NULL AS won, w.price * 1e6 AS price_micros
+        FROM log LEFT JOIN (
+            SELECT bid_id, max(price) AS price FROM json.`{folder}/wins.jsonl` GROUP BY bid_id
+        ) AS w ON w.bid_id = `bid.id`;
+        """,
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", QUERIES)
+def test_queries_of_spark(tmp_path, spark, shape, monkeypatch):
+    """Local times, notices and nested JSON give the histograms of DuckDB's recipe."""
+    monkeypatch.chdir(tmp_path)
+    source, _, recipe, *_ = SHAPES[shape](tmp_path, auctions(600))
+    query, options = QUERIES[shape]
+    expected = read_histograms(open_logs(source, sql=Path(recipe).read_text(), **options))
+    there = open_logs(source, spark, sql=query.format(folder=tmp_path), **options)
     assert_equal_histograms(read_histograms(there, expected.edges), expected)
+
+
+def test_a_suggested_query_is_in_the_dialect_of_spark(tmp_path, spark):
+    """It runs as it is."""
+    source = SHAPES["ad_manager"](tmp_path, auctions(600))[0]
+    with pytest.raises(TableError, match="read by SQL") as refused:
+        open_logs(source, spark)
+    logs = open_logs(source, spark, sql=refused.value.__notes__[0], time_zone="America/New_York")
+    assert read_histograms(logs, [10**7]).bids.count.sum() == 600
 
 
 def test_zstandard_is_refused(tmp_path, spark):

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from coterie.ads.logs.bid_logs import BidLogs, open_logs
 from coterie.ads.logs.checks.log_checks import LogCheck, check_logs
-from coterie.ads.logs.log_mapping import LogMapping
 
 Rows = list[dict[str, Any]]
 
@@ -145,18 +144,6 @@ def first_price(rows: Rows | None = None) -> Rows:
     )
 
 
-def _with_ids(rows: Rows) -> Rows:
-    return [{**row, "bid_id": str(i)} for i, row in enumerate(rows)]
-
-
-def _win_notices(*others: str) -> Any:
-    """The win notices of the good rows, and some of other bids."""
-    won = {row["bid_id"]: row["price_micros"] for row in _with_ids(good_rows()) if row["won"]}
-    ids = [*won, *others]
-    prices = [*won.values(), *(900_000 for _ in others)]
-    return ibis.memtable(pa.table({"bid_id": ids, "price_micros": prices}))
-
-
 def _in_cents(more: float) -> Rows:
     """The good rows with amounts in cents, and some more, in columns that do not say so."""
     return [
@@ -255,21 +242,6 @@ BAD_LOGS: dict[str, Callable[[], BadLog]] = {
     ),
     "amounts_whole": lambda: BadLog(_in_cents(0), 2, given={"amounts": "currency"}),
     "amounts_with_decimals": lambda: BadLog(_in_cents(0.5), 2, given={"amounts": "cents"}),
-    "notices_without_bid": lambda: BadLog(
-        without("won", "price_micros", "click", rows=_with_ids(good_rows())),
-        2,
-        given={"wins": _win_notices("a", "b"), "mapping": LogMapping(unnoticed_lost=True)},
-    ),
-    "bid_ids_repeated": lambda: BadLog(
-        without(
-            "won",
-            "price_micros",
-            "click",
-            rows=changed(2, 4, 6, rows=_with_ids(good_rows()), bid_id="0"),
-        ),
-        3,
-        given={"wins": _win_notices(), "mapping": LogMapping(unnoticed_lost=True)},
-    ),
     "duplicate_rows": lambda: BadLog([*good_rows(), *good_rows()[:5], good_rows()[0]], 6),
     "duplicate_cells": lambda: BadLog([*good_cells(), *good_cells()[:5]], 5),
     "days_missing": lambda: BadLog(kept(lambda row: row["ts"].date() != DAYS[1].date()), 1),

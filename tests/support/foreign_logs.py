@@ -1,6 +1,7 @@
 """The same auctions written as logs of many shapes, none of them canonical.
 
-Each writer stores a log in a folder and returns the words of the command line that read it.
+Each writer stores a log in a folder and returns the words of the command line that read it. Queries
+are the recipes of the documentation, which name files of the current folder.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["BERLIN", "SHAPES", "Auction", "auctions", "write_canonical"]
+__all__ = ["BERLIN", "SHAPES", "Auction", "auctions", "recipe", "write_canonical"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "your_log.md"
 
 BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
 FIRST = datetime(2026, 3, 2, tzinfo=UTC)
@@ -76,16 +80,26 @@ def write_canonical(folder: Path, rows: Iterable[Auction]) -> Path:
     return folder / "canonical.parquet"
 
 
+def recipe(title: str) -> str:
+    """The query below a heading of the page on foreign logs."""
+    found = re.search(
+        rf"^### {re.escape(title)}.*?^```sql\n(.*?)^```", PAGE.read_text(), re.M | re.S
+    )
+    assert found is not None, title
+    return found[1]
+
+
+def _with_recipe(folder: Path, title: str) -> list[str]:
+    (folder / "recipe.sql").write_text(recipe(title))
+    return ["--sql", str(folder / "recipe.sql")]
+
+
 def _text(rows: Iterable[dict[str, Any]], delimiter: str = ",") -> str:
     rows, file = list(rows), io.StringIO()
     writer = csv.DictWriter(file, rows[0], delimiter=delimiter)
     writer.writeheader()
     writer.writerows(rows)
     return file.getvalue()
-
-
-def _columns(**names: str) -> list[str]:
-    return [word for role, name in names.items() for word in ("--column", f"{role}={name}")]
 
 
 def _currency(cents: int | None) -> str:
@@ -115,15 +129,14 @@ def german(folder: Path, rows: list[Auction]) -> list[str]:
             "Kunde": row.advertiser,
             "Zeitpunkt": row.time.astimezone(BERLIN).strftime("%d.%m.%Y %H:%M:%S"),
             "Gebot": _currency(row.bid).replace(".", ","),
-            "Gewonnen": "Y" if row.won else "N",
+            "Gewonnen": "J" if row.won else "N",
             "Preis": _currency(row.price).replace(".", ","),
         }
         for row in rows
     )
     (folder / "log.csv").write_text(_text(log, ";"))
-    names = {"time": "Zeitpunkt", "bid": "Gebot", "won": "Gewonnen", "price": "Preis"}
-    options = ["--amounts", "currency", "--decimal-comma", "--time-zone", "Europe/Berlin"]
-    return [str(folder / "log.csv"), *_columns(advertiser="Kunde", **names), *options]
+    query = _with_recipe(folder, "Day-first dates, decimal commas, own words")
+    return [str(folder / "log.csv"), *query, "--time-zone", "Europe/Berlin"]
 
 
 def ad_manager(folder: Path, rows: list[Auction]) -> list[str]:
@@ -139,8 +152,8 @@ def ad_manager(folder: Path, rows: list[Auction]) -> list[str]:
         for row in rows
     )
     (folder / "export.csv").write_text(_text(log, "|"))
-    options = ["--format", "gam", "--time-zone", "America/New_York"]
-    return [str(folder / "export.csv"), *options]
+    query = _with_recipe(folder, "Exports of Google Ad Manager")
+    return [str(folder / "export.csv"), *query, "--time-zone", "America/New_York"]
 
 
 def epoch_cents(folder: Path, rows: list[Auction]) -> list[str]:
@@ -156,7 +169,7 @@ def epoch_cents(folder: Path, rows: list[Auction]) -> list[str]:
         for row in rows
     )
     (folder / "log.tsv.gz").write_bytes(gzip.compress(_text(log, "\t").encode()))
-    return [str(folder / "log.tsv.gz")]
+    return [str(folder / "log.tsv.gz"), "--amounts", "cents"]
 
 
 def nested_json(folder: Path, rows: list[Auction]) -> list[str]:
@@ -171,10 +184,10 @@ def nested_json(folder: Path, rows: list[Auction]) -> list[str]:
             if row.won:
                 line["outcome"]["paid_usd"] = row.price / 100_000
             file.write(json.dumps(line) + "\n")
-    outcome = {"won": "outcome.won", "price": "outcome.paid_usd"}
-    names = _columns(advertiser="imp.0.buyer.name", time="at_ms", bid="imp.0.bid.usd", **outcome)
-    units = [w for role in ("bid", "price") for w in ("--amounts", f"{role}=currency/impression")]
-    return [str(folder / "log.jsonl"), *names, *units]
+    names = {"advertiser": "imp.0.buyer.name", "time": "at_ms", "bid": "imp.0.bid.usd"}
+    names |= {"won": "outcome.won", "price": "outcome.paid_usd"}
+    columns = [word for role, name in names.items() for word in ("--column", f"{role}={name}")]
+    return [str(folder / "log.jsonl"), *columns, "--amounts", "currency/impression"]
 
 
 def json_folder(folder: Path, rows: list[Auction]) -> list[str]:
@@ -244,8 +257,9 @@ def warehouse(folder: Path, rows: list[Auction]) -> list[str]:
         connection.register("rows", table)
         connection.execute("CREATE TABLE auctions AS FROM rows")
         connection.execute("CREATE TABLE other AS SELECT 1 AS x")
-    options = ["--amounts", "bid=currency", "--amounts", "price=micros/impression"]
-    return [str(folder / "warehouse.duckdb"), "--table", "auctions", *options]
+    query = _with_recipe(folder, "Amounts in two units")
+    options = ["--table", "auctions", "--amounts", "micros"]
+    return [str(folder / "warehouse.duckdb"), *query, *options]
 
 
 def openrtb(folder: Path, rows: list[Auction]) -> list[str]:
@@ -264,9 +278,7 @@ def openrtb(folder: Path, rows: list[Auction]) -> list[str]:
     lines["losses"].append({"bid_id": lines["wins"][0]["bid_id"], "loss": 0})
     for name, objects in lines.items():
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, objects)) + "\n")
-    notices = [w for n in ("wins", "losses") for w in (f"--{n}", str(folder / f"{n}.jsonl"))]
-    options = ["--format", "openrtb", "--join-on", "bid.id=bid_id"]
-    return [str(folder / "bids.jsonl"), *notices, *options, "--column", "advertiser=bid.seat"]
+    return [str(folder / "bids.jsonl"), *_with_recipe(folder, "OpenRTB")]
 
 
 def prices_only(folder: Path, rows: list[Auction]) -> list[str]:
@@ -281,11 +293,11 @@ def prices_only(folder: Path, rows: list[Auction]) -> list[str]:
         for row in rows
     )
     (folder / "log.csv").write_text(_text(log))
-    return [str(folder / "log.csv"), "--amounts", "currency", "--won-when-priced"]
+    return [str(folder / "log.csv"), *_with_recipe(folder, "Only bids that won have a price")]
 
 
 def wins_only(folder: Path, rows: list[Auction]) -> list[str]:
-    """Two files of bids and one of win notices, as CSV, and a mapping file."""
+    """Two files of bids and one of win notices, as CSV."""
     for i in range(2):
         log = (
             {
@@ -299,13 +311,8 @@ def wins_only(folder: Path, rows: list[Auction]) -> list[str]:
         (folder / f"bids{i}.csv").write_text(_text(log))
     notices = ({"auction_id": r.id, "paid": _currency(r.price)} for r in rows if r.won)
     (folder / "wins.csv").write_text(_text(notices))
-    mapping = folder / "mapping.toml"
-    mapping.write_text(
-        'unnoticed_lost = true\n[columns]\nadvertiser = "client"\nbid = "offer"\n'
-        'price = "win.paid"\n[amounts]\nall = "currency"\n'
-    )
     files = [str(folder / f"bids{i}.csv") for i in range(2)]
-    return [*files, "--wins", str(folder / "wins.csv"), "--mapping", str(mapping)]
+    return [*files, *_with_recipe(folder, "Win notices only")]
 
 
 SHAPES: dict[str, Callable[[Path, list[Auction]], list[str]]] = {

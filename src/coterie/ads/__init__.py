@@ -3,7 +3,7 @@
 The map, in the order in which data flows:
 
 ===========  ===================================================================================
-logs         :func:`connect`, :func:`open_logs`, :class:`LogMapping`, :func:`check_logs`,
+logs         :func:`connect`, :func:`open_logs`, :func:`check_logs`,
              :func:`simulate_logs`
 histograms   :func:`read_histograms`, :func:`read_targets`, :func:`read_descriptions`,
              :func:`load_ipinyou_histograms`
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from coterie.ads.logs.bid_logs import open_logs as open_logs
     from coterie.ads.logs.bid_logs import read_descriptions as read_descriptions
     from coterie.ads.logs.checks.log_checks import check_logs as check_logs
-    from coterie.ads.logs.log_mapping import LogMapping as LogMapping
     from coterie.ads.logs.simulation.simulated_logs import simulate_logs as simulate_logs
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings as MarketSettings
     from coterie.ads.report.contents import report_payload as report_payload

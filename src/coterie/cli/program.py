@@ -42,6 +42,7 @@ from coterie.cli.predict import predict
 from coterie.cli.progress import in_options
 from coterie.errors import CoterieError, InvalidParameterError
 from coterie.runtime.imports import require_extra
+from coterie.runtime.wording import visible
 
 # Set by SIGTERM. The exception cannot carry this fact, because write_all and fresh_folder replace
 # a KeyboardInterrupt by another one.
@@ -63,6 +64,9 @@ class Program(typer.core.TyperGroup):
             return super().invoke(ctx)
         except CoterieError as error:
             print_message(f"error: {in_options(' '.join(str(error).split()))}")
+            # what is to be copied, such as a query, stands below in its own lines
+            for line in "\n".join(getattr(error, "__notes__", ())).splitlines():
+                typer.echo(visible(line), err=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             # Its arguments are the files that are complete; write_all sets them.

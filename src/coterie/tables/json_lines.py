@@ -28,6 +28,9 @@ JSON_ENDINGS = tuple(
 #: The first lines of each file, and the number of files, in which columns are looked for.
 SAMPLED_LINES, SAMPLED_FILES = 1000, 20
 
+#: Engines take seconds for thousands of columns, and minutes for a hundred thousand.
+MOST_COLUMNS = 2_000
+
 #: A path into an object: keys, and 0 for the first element of a list.
 Keys = tuple[str | int, ...]
 
@@ -35,6 +38,15 @@ Keys = tuple[str | int, ...]
 def is_json(name: str) -> bool:
     """Return whether the name is that of JSON lines."""
     return name.lower().endswith(JSON_ENDINGS)
+
+
+def refuse_wide(n: int, name: str) -> None:
+    """Refuse a table with too many columns."""
+    if n > MOST_COLUMNS:
+        raise TableError(
+            f"{name}: it has {n:,} columns, and at most {MOST_COLUMNS:,} are read; write those of "
+            "the bids to another file"
+        )
 
 
 def dotted_keys(value: Any, keys: Keys = ()) -> Iterator[Keys]:
@@ -143,6 +155,7 @@ def _columns(lines: Sequence[str | None], path: str) -> dict[str, Keys]:
             f"{path}: there is no JSON object in the first lines; write one object per line, as "
             "jq -c '.[]' does"
         )
+    refuse_wide(len(columns), path)
     # an object may be null in some lines
     inner = {keys[:i] for keys in columns.values() for i in range(1, len(keys))}
     columns = {name: keys for name, keys in columns.items() if keys not in inner}

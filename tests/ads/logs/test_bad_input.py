@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from bad_logs import BAD_LOGS, TEXTS, BadLog, changed, everywhere, good_rows
+from bad_logs import ADVERTISERS, BAD_LOGS, TEXTS, BadLog, changed, everywhere, good_rows
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
@@ -155,16 +155,14 @@ def test_duplicate_rows_and_files(folder):
     assert [(f.code, f.count, f.share) for f in check.faults] == [("duplicate_rows", 96, 0.5)]
 
 
-@pytest.mark.parametrize("share", [0.02, 0.99])
-def test_parquet_cut_off(folder, share):
-    """An incomplete file is refused by name, alone or among complete ones."""
-    path = store(folder, good_rows())
-    whole = path.read_bytes()
-    cut = folder / "bids-2.parquet"
-    cut.write_bytes(whole[: int(share * len(whole))])
-    for source in (cut, folder):
-        with pytest.raises(TableError, match=r"bids-2\.parquet.*damaged"):
-            open_logs(source)
+@pytest.mark.parametrize("name", ["bids.parquet", "bids.csv"])
+def test_a_blank_advertiser_is_missing(folder, name):
+    """Checks count its rows, and no result uses them."""
+    rows = changed(0, 1, advertiser_id=" ", campaign_id="x", rows=everywhere(campaign_id="c"))
+    path = store(folder, rows, name=name)
+    assert codes(path) == {"advertiser_missing": 2}
+    assert dense(path)[1].bids.sum() == 94
+    assert dense(path, by="campaign")[0].advertisers.tolist() == [f"{one}/c" for one in ADVERTISERS]
 
 
 def test_parquet_damaged_within(folder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import gzip
 
 import duckdb
 import ibis
@@ -229,15 +228,13 @@ def test_the_auction_is_recognised_once(monkeypatch):
     assert len(asked) == 1
 
 
-def test_only_bids_are_recognised(tmp_path):
-    """Logs of iPinYou and histograms are second price unless the auction is given."""
-    (tmp_path / "imp.txt").write_text("\n".join([ipinyou_line("1", "294", "294")] * 100) + "\n")
+def test_only_bids_are_recognised():
+    """Histograms are second price unless the auction is given."""
     cells = {"bin_micros": [1000], "bids": [200], "wins": [100], "cost_micros": [100_000]}
     histograms = ibis.memtable(pa.table({"advertiser_id": ["a"], "day": [DAY], **cells}))
-    for source in (tmp_path / "imp.txt", histograms):
-        logs = open_logs(source)
-        assert (logs.auction, logs.auction_source) == ("second", "default")
-        assert open_logs(source, auction="first").auction_source == "given"
+    logs = open_logs(histograms)
+    assert (logs.auction, logs.auction_source) == ("second", "default")
+    assert open_logs(histograms, auction="first").auction_source == "given"
 
 
 @pytest.mark.parametrize(("types", "listed"), [([1, 2], "1, 2"), ([3, 3], "3")])
@@ -256,58 +253,31 @@ def test_there_is_one_currency_or_none():
         _ = open_logs(given(currency=["USD", "EUR"])).currency
 
 
+def test_a_given_auction_leaves_the_column_aside():
+    """Its many values do not hide a missing minimum, nor another currency."""
+    n = 3000
+    log = {
+        "advertiser_id": ["a"] * n,
+        "day": [DAY] * n,
+        "bid_micros": [5] * n,
+        "won": [False] * n,
+        "price_micros": pa.nulls(n, pa.int64()),
+        "auction_type": list(range(n)),
+        "min_to_win_micros": [6] * (n - 1) + [None],
+        "currency": ["EUR"] * (n - 1) + ["USD"],
+    }
+    logs = open_logs(ibis.memtable(pa.table(log)), auction="first")
+    assert not logs.logs_minimum
+    with pytest.raises(TableError, match="EUR, USD"):
+        _ = logs.currency
+
+
 def test_the_minimum_to_win_counts_only_if_every_bid_has_it():
     """A missing or negative minimum would bias the curve."""
     assert open_logs(given(min_to_win_micros=[4, 9])).logs_minimum
     assert not open_logs(given(min_to_win_micros=[4, None])).logs_minimum
     assert not open_logs(given(min_to_win_micros=[4, -1])).logs_minimum
     assert not open_logs(given()).logs_minimum
-
-
-def ipinyou_line(kind: str, bid: str, paid: str, advertiser: str = "2821") -> str:
-    """A line of the 24 fields, with a quote in one of them."""
-    fields = [f"person-{i}" for i in range(24)]
-    fields[1:3], fields[4] = ["20131021192300738", kind], 'Mozilla "x'
-    fields[17], fields[19:21], fields[22] = "5", [bid, paid], advertiser
-    return "\t".join(fields)
-
-
-def test_ipinyou_logs_are_read_without_a_header(tmp_path):
-    """Fen become micros, clicks are left out, and no personal field is selected."""
-    lines = [ipinyou_line("1", "294", "201"), ipinyou_line("2", "294", "201")]
-    (tmp_path / "imp.txt").write_text("\n".join(lines) + "\n")
-    logs = open_logs(tmp_path / "imp.txt")
-    assert (logs.kind, logs.currency, logs.auction) == ("ipinyou", "CNY", "second")
-    assert fetch(logs.table).to_pylist() == [
-        {
-            "advertiser_id": "2821",
-            "day": datetime.date(2013, 10, 21),
-            "won": True,
-            "weight": 1.0,
-            "currency": "CNY",
-            "bid_micros": 2_940_000,
-            "price_micros": 2_010_000,
-            "floor_micros": 50_000,
-        }
-    ]
-
-
-def test_ipinyou_impressions_are_read_with_a_header(tmp_path):
-    """Columns are found by name; invalid times are null."""
-    rows = (
-        "advertiser_id,timestamp,slot_floor_price,bid_price,pay_price,click,user_tags\n"
-        '2259,20131021192300738,0,277,36,1,"10048,16751"\n'
-        "2259,yesterday,,99999999999999,x,0,\n"
-    )
-    (tmp_path / "imp.csv.gz").write_bytes(gzip.compress(rows.encode()))
-    logs = open_logs(tmp_path / "imp.csv.gz")
-    assert logs.kind == "ipinyou"
-    found = fetch(logs.table).to_pydict()
-    assert sorted(map(str, found["day"])) == ["2013-10-21", "None"]
-    assert sorted(found["click"]) == [False, True]
-    assert set(found["price_micros"]) == {360_000, None}
-    assert set(found["bid_micros"]) == {2_770_000, None}
-    assert "user_tags" not in found
 
 
 def test_histograms_are_known_by_their_columns():

@@ -12,8 +12,8 @@ from coterie.errors import InvalidParameterError
 
 def chosen(columns, **given) -> dict[str, str]:
     """The column of each role, or its candidates."""
-    found = columns_by_role(columns, given)
-    return {role: one.column or " or ".join(one.candidates) for role, one in found.items()}
+    decided, candidates = columns_by_role(columns, given)
+    return decided | {role: " or ".join(names) for role, names in candidates.items()}
 
 
 @given(st.permutations(list(CANONICAL.values())), st.sampled_from(["bid", "Bid Price", "clicked"]))
@@ -46,13 +46,17 @@ def test_two_usual_names_are_not_decided():
     assert chosen(["bid", "bid_price"], bid="bid_price") == {"bid": "bid_price"}
 
 
-def test_a_doubtful_name_needs_to_be_the_only_choice():
-    """``price`` is the price beside a bid, the bid beside a clearing price, else undecided."""
-    assert chosen(["bid", "price"]) == {"bid": "bid", "price": "price"}
-    assert chosen(["price", "clearing_price"]) == {"bid": "price", "price": "clearing_price"}
-    assert chosen(["price"]) == {"bid": "price", "price": "price"}
-    found = columns_by_role(["price"], {})
-    assert {one.candidates for one in found.values()} == {("price",)}
+def test_a_doubtful_name_is_not_decided():
+    """``price`` may be the price beside a bid, the bid beside a clearing price, else both."""
+    for columns, roles in (
+        (["bid", "price"], {"price"}),
+        (["price", "clearing_price"], {"bid"}),
+        (["price"], {"bid", "price"}),
+    ):
+        decided, candidates = columns_by_role(columns, {})
+        assert candidates == {role: ["price"] for role in roles}
+        assert "price" not in decided.values()
+    assert columns_by_role(["price"], {"price": "price"}) == ({"price": "price"}, {})
 
 
 def test_an_empty_column_leaves_a_role_out():

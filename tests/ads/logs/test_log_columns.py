@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.ads.logs.bid_logs import open_logs
-from coterie.ads.logs.log_columns import canonical_table, kind_of
+from coterie.ads.logs.log_columns import canonical_table
 from coterie.errors import InvalidParameterError, TableError
 from coterie.tables.engines import fetch
 
@@ -200,24 +200,6 @@ def test_a_column_of_a_wrong_type_is_refused(column, values):
     """The message has the column and its type."""
     with pytest.raises(TableError, match=f"x: column {column} is of type"):
         read(column, values)
-
-
-def test_kinds_are_detected_from_columns():
-    """A log has bids unless its columns are those of histograms or of iPinYou."""
-    assert kind_of(PLAIN) == "bids"
-    shared = ["advertiser_id", "timestamp", "bid_price", "pay_price"]
-    assert kind_of([*shared, "slot_floor_price", "user_tags"]) == "ipinyou"
-    assert kind_of(shared) == "bids"
-    assert kind_of(f"field_{i}" for i in range(24)) == "ipinyou"
-    with pytest.raises(InvalidParameterError, match="kind='logs'"):
-        canonical_table(ibis.memtable(pa.table(PLAIN)), "logs", "x")
-
-
-@pytest.mark.parametrize("name", ["is_win", "won", "Result", "currency", "cur"])
-def test_a_log_that_says_who_won_or_its_currency_is_not_of_ipinyou(name):
-    """Its bids would all be read as won, and in fen."""
-    names = ["advertiser_id", "timestamp", "bid_price", "pay_price", "slot_floor_price"]
-    assert kind_of([*names, name]) == "bids"
 
 
 def test_an_empty_parquet_column_is_null(tmp_path):

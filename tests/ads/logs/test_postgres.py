@@ -14,7 +14,6 @@ from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.histograms.target_counting import read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
-from coterie.ads.logs.log_mapping import LogMapping
 from coterie.ads.logs.raw_logs import open_raw
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
@@ -42,7 +41,7 @@ def market(tmp_path_factory):
 
 def raw_rows(path) -> pa.Table:
     """The rows of files as DuckDB reads them, before columns have a meaning."""
-    return fetch(open_raw(path, connect(threads=1), LogMapping(), kind="bids").table)
+    return fetch(open_raw(path, connect(threads=1)).table)
 
 
 def both(rows: pa.Table, server, database, **how) -> list:
@@ -84,6 +83,17 @@ def test_targets_and_texts_equal_duckdb(server, database, market):
     load(database, "advertisers", pq.read_table(market / "advertisers.parquet"))
     there = open_logs("bids", connect(server.url))
     assert read_descriptions(there) == read_descriptions(open_logs(market))
+
+
+def test_a_query_reads_tables_of_the_server(server, database, market):
+    """Tables that the query names are copied; the result is the log."""
+    rows = raw_rows(market)
+    load(database, "bids", rows)
+    load(database, "rates", pa.table({"rate": [2]}))
+    query = "SELECT * REPLACE (bid_micros * rate AS bid_micros) FROM bids, rates"
+    there = open_logs(None, connect(server.url), sql=query)
+    here = open_logs(ibis.memtable(rows)).table.bid_micros.sum().to_pyarrow().as_py()
+    assert there.table.bid_micros.sum().to_pyarrow().as_py() == 2 * here
 
 
 def test_the_program_checks_a_table_of_a_database(server, database, market, monkeypatch):

@@ -67,6 +67,15 @@ def test_the_file_goes_with_the_log(tmp_path, stored):
     assert not stored()
 
 
+def test_a_query_is_run_once(tmp_path, stored):
+    """Its rows are stored even if they have canonical types."""
+    pq.write_table(as_arrow(bid_frame(20)), tmp_path / "log.parquet")
+    logs = open_logs(tmp_path / "log.parquet", sql="FROM log")
+    read_histograms(logs)
+    check_logs(logs)
+    assert len(stored()) == 1
+
+
 def test_canonical_columns_are_not_copied(stored):
     """They are read where they are."""
     logs = open_logs(ibis.memtable(as_arrow(bid_frame(20))))

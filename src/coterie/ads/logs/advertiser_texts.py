@@ -20,8 +20,6 @@ from coterie.tables.sources import is_remote, open_text
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["read_texts", "texts_beside"]
-
 _FILES = ("advertisers.parquet", "advertisers.csv", "advertisers.csv.gz", "advertisers.tsv")
 _COLUMNS = ("advertiser_id", "description")
 
@@ -51,14 +49,21 @@ def read_texts(place: str | ir.Table) -> dict[str, str]:
 
 def _rows(place: str | ir.Table) -> Iterator[tuple[str, str]]:
     """Yield pairs of advertiser and text."""
-    if isinstance(place, str) and not is_parquet(place):
-        yield from _csv_rows(place)
-        return
-    if isinstance(place, str):
-        table = _read_parquet(place)
-    else:
+    if not isinstance(place, str):
         _require_columns(place.columns, "the table of advertisers")
         table = fetch(place.select(*_COLUMNS))
+    elif is_parquet(place):
+        try:
+            _require_columns(pq.read_schema(place).names, place)
+            table = pq.read_table(place, columns=list(_COLUMNS))
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(
+                f"{place}: the Parquet file is damaged or incomplete ({engine_message(error)}); "
+                "copy it again"
+            ) from error
+    else:
+        yield from _csv_rows(place)
+        return
     yield from zip(*(_texts_in(table[name]) for name in _COLUMNS), strict=True)
 
 
@@ -72,17 +77,6 @@ def _texts_in(column: pa.ChunkedArray) -> Iterable[str]:
     except pa.ArrowInvalid:  # bytes that are not UTF-8
         return map(_as_text, column)
     return column.fill_null("").to_pylist()
-
-
-def _read_parquet(path: str) -> pa.Table:
-    try:
-        _require_columns(pq.read_schema(path).names, path)
-        return pq.read_table(path, columns=list(_COLUMNS))
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(
-            f"{path}: the Parquet file is damaged or incomplete ({engine_message(error)}); "
-            "copy it again"
-        ) from error
 
 
 def _as_text(value: pa.Scalar) -> str:

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["MOST_MICROS", "amounts_of", "by_bisection", "code_column", "codes_of"]
-
 #: The largest accepted amount: a billion currency units per thousand impressions.
 MOST_MICROS = 10**15
 

@@ -6,7 +6,6 @@ histograms or checks need it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,10 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.advertiser_texts import read_texts
+from coterie.ads.logs.column_recognition import reading_of
 from coterie.ads.logs.log_columns import ColumnReading, canonical_table, with_campaigns
-from coterie.ads.logs.log_mapping import LogMapping, mapping_of
-from coterie.ads.logs.mapped_columns import reading_of
-from coterie.ads.logs.notice_joins import JoinedBids
 from coterie.ads.logs.raw_logs import Source, is_table, open_raw
 from coterie.ads.logs.stored_rows import StoredRows
 from coterie.errors import InvalidParameterError, TableError
@@ -28,17 +25,6 @@ from coterie.tables.sources import RejectedLine, rejected_lines
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
-
-__all__ = [
-    "AUCTIONS",
-    "MANY_WINS",
-    "SLACK",
-    "BidLogs",
-    "open_logs",
-    "priced_wins",
-    "read_descriptions",
-    "winners_pay_bids",
-]
 
 #: First-price or second-price auction, by ``auction_type``.
 AUCTIONS = {1: "first", 2: "second"}
@@ -60,7 +46,7 @@ class BidLogs:
     table : ibis table
         See :func:`~coterie.ads.logs.log_columns.canonical_table`. It includes faulty rows; a
         value that cannot be read is null.
-    kind : {"bids", "ipinyou", "histograms"}
+    kind : {"bids", "histograms"}
     source : str
         Path or name of the log, for messages.
     weighted : bool
@@ -77,10 +63,8 @@ class BidLogs:
         Names of dimensions; dimension ``x`` is the column ``dimension_x``.
     reading : ColumnReading
         Which columns of the log were read, and how.
-    notices : JoinedBids or None
-        The notices that the outcomes of the bids come from.
-    rejects : tuple of str
-        Tables of the lines that are not rows; see :meth:`ragged_lines`.
+    rejects : str
+        Table of the lines that are not rows; see :meth:`ragged_lines`.
     notes : tuple of str
         What a reader of the check should know about how the log was read.
     store : StoredRows
@@ -97,8 +81,7 @@ class BidLogs:
     unit: str = "advertiser"
     dimensions: tuple[str, ...] = ()
     reading: ColumnReading = field(default_factory=ColumnReading, repr=False)
-    notices: JoinedBids | None = None
-    rejects: tuple[str, ...] = ()
+    rejects: str = ""
     notes: tuple[str, ...] = ()
     store: StoredRows = field(default_factory=StoredRows, repr=False)
 
@@ -119,11 +102,7 @@ class BidLogs:
 
     @property
     def auction(self) -> str:
-        """The auction type: the one given, else that of ``auction_type``, else by the prices.
-
-        The prices of a log of bids show a first-price auction if :func:`winners_pay_bids`. In all
-        other cases the auction is "second".
-        """
+        """The auction type: the one given, else that of ``auction_type``, else by the prices."""
         return self._auction[0]
 
     @property
@@ -142,15 +121,11 @@ class BidLogs:
             )
         return currencies[0] if currencies else ""
 
-    @cached_property
+    @property
     def logs_minimum(self) -> bool:
         """Whether every bid has its minimum to win."""
-        table = self.rows
-        if "min_to_win_micros" not in table.columns:
-            return False
-        known = (table.min_to_win_micros >= 0).fill_null(False)
-        without = (~known).sum(where=table.bid_micros > 0).fill_null(0)
-        return fetch(table.aggregate(without=without))["without"][0].as_py() == 0
+        has_minimum = "min_to_win_micros" in self.table.columns
+        return has_minimum and not sum(group["without"] or 0 for group in self._groups)
 
     @cached_property
     def _auction(self) -> tuple[str, str]:
@@ -166,11 +141,32 @@ class BidLogs:
         if types:
             return AUCTIONS[types[0]], "column"
         if self.kind == "bids":
-            priced, equal = priced_wins(self.rows)
-            found = fetch(self.rows.aggregate(priced=priced.sum(), equal=equal.sum()))
-            if winners_pay_bids(*(int(found[name][0].as_py() or 0) for name in found.column_names)):
+            sums = (sum(group[name] or 0 for group in self._groups) for name in ("priced", "equal"))
+            if winners_pay_bids(*map(int, sums)):
                 return "first", "prices"
         return "second", "default"
+
+    @cached_property
+    def _groups(self) -> list[dict[str, Any]]:
+        """Counts of the rows of each auction type and currency, in one query."""
+        rows = self.rows
+        keys = [name for name in ("auction_type", "currency") if name in rows.columns]
+        if self.given_auction is not None and "auction_type" in keys:
+            keys.remove("auction_type")  # it may hold anything
+        counts: dict[str, Any] = {}
+        if self.kind == "bids":
+            counts["priced"], counts["equal"] = (one.sum() for one in priced_wins(rows))
+        if "min_to_win_micros" in rows.columns:
+            known = (rows.min_to_win_micros >= 0).fill_null(False)
+            counts["without"] = (~known).sum(where=rows.bid_micros > 0)
+        if not keys and not counts:
+            return []
+        groups = (rows.group_by(keys) if keys else rows).aggregate(rows=rows.count(), **counts)
+        return fetch(groups.limit(_MOST_DISTINCT)).to_pylist()
+
+    def _distinct(self, name: str) -> list[Any]:
+        """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""
+        return sorted({group.get(name) for group in self._groups} - {None, ""})
 
     @cached_property
     def _descriptions(self) -> dict[str, str]:
@@ -187,59 +183,53 @@ class BidLogs:
         return "paid" if self.auction == "second" else "none"
 
     def ragged_lines(self) -> list[RejectedLine]:
-        """Return the lines that queries so far have left out.
-
-        These are lines of text files with another number of fields than the header, or with an
-        open quote.
-        """
-        backend = self.table.get_backend()
-        return [line for name in self.rejects for line in rejected_lines(name, backend)]
-
-    def _distinct(self, name: str) -> list[Any]:
-        """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""
-        if name not in self.table.columns:
-            return []
-        found = fetch(self.rows.select(name).distinct().limit(_MOST_DISTINCT))
-        return sorted(set(found[name].to_pylist()) - {None, ""})
+        """Return the lines of text, so far queried, that are not rows of the log."""
+        return rejected_lines(self.rejects, self.table.get_backend()) if self.rejects else []
 
 
 def open_logs(
-    source: Source | Sequence[Source] | ir.Table,
+    source: Source | Sequence[Source] | ir.Table | None = None,
     connection: BaseBackend | None = None,
     *,
+    sql: str = "",
     columns: Mapping[str, str] | None = None,
-    amounts: str | Mapping[str, str] | None = None,
-    mapping: LogMapping | Source | None = None,
-    wins: Source | Sequence[Source] | ir.Table | None = None,
-    losses: Source | Sequence[Source] | ir.Table | None = None,
+    amounts: str = "",
+    time_zone: str = "",
+    currency: str = "",
     auction: str | None = None,
     advertisers: Source | ir.Table | None = None,
     table: str | None = None,
-    kind: str | None = None,
     by: str = "advertiser",
     dimensions: Sequence[str] | Mapping[str, str] = (),
 ) -> BidLogs:
     """Open bid logs.
 
+    Nothing doubtful about the columns is decided in silence: it is a
+    :class:`~coterie.errors.TableError`, whose note is a query for ``sql`` that settles it.
+
     Parameters
     ----------
-    source : path, sequence of paths, str or ibis table
+    source : path, sequence of paths, str or ibis table, optional
         A Parquet, CSV, TSV or JSON-lines file; a folder of them; a glob; a DuckDB database file;
         the name of a table of ``connection``; or a table of any Ibis backend. Text may be packed by
-        gzip or Zstandard.
+        gzip or Zstandard. It may be left out if ``sql`` names all that it reads.
     connection : ibis backend, optional
         From :func:`~coterie.ads.connect`; by default embedded DuckDB.
+    sql : str, optional
+        A query of the engine whose result is the log, for example
+        ``"SELECT *, bid / 100 AS bid_micros FROM log"``. The table ``log`` is ``source``, whose
+        columns are text if it is; files and tables may be named, too.
     columns : mapping of str to str, optional
-        Column of the log by role, for example ``{"bid": "bid_price"}``; see :class:`LogMapping`.
-        Usual names are recognised.
-    amounts : str or mapping of str to str, optional
-        Unit of amounts whose column does not say it, for example "currency"; see
-        :class:`LogMapping`.
-    mapping : LogMapping or path, optional
-        All about the columns of the log, or a mapping file. ``columns`` and ``amounts`` come first.
-    wins, losses : path, sequence of paths, str or ibis table, optional
-        Win and loss notices, to be joined to the bids; see
-        :mod:`~coterie.ads.logs.notice_joins`.
+        Column of the log by role, for example ``{"bid": "bid_price"}``; the roles are advertiser,
+        time, day, bid, won, price, min_to_win, floor, auction_type, currency, weight, click,
+        conversion and campaign. Usual names are recognised; an empty column leaves a role out.
+    amounts : {"micros", "cents", "currency", "micros/impression", …}, optional
+        Unit of all amounts whose column does not say micros in its name, for a thousand impressions
+        or, with ``/impression``, for one.
+    time_zone : str, optional
+        Zone of times that do not have one, such as Europe/Berlin; by default UTC. Days are UTC.
+    currency : str, optional
+        Currency of all amounts, such as EUR, if no column has it.
     auction : {"first", "second"}, optional
         By default the value of the column ``auction_type`` (1 or 2). Without it, a log of bids
         is first price if nearly all winners paid their bids; all other logs are second price.
@@ -249,8 +239,6 @@ def open_logs(
         or the table ``advertisers`` of a database.
     table : str, optional
         Table of the database file; by default ``bids``, or the only table.
-    kind : {"bids", "ipinyou", "histograms"}, optional
-        By default detected from the columns.
     by : {"advertiser", "campaign"}
         With "campaign", every pair of ``advertiser_id`` and ``campaign_id`` is a separate unit,
         named ``ADVERTISER/CAMPAIGN``; a forecast of it borrows from its advertiser's others.
@@ -272,34 +260,35 @@ def open_logs(
     if by not in {"advertiser", "campaign"}:
         raise InvalidParameterError(f"by={by!r}: it must be 'advertiser' or 'campaign'")
     by_dimension = _dimension_columns(dimensions)
-    given = mapping_of(mapping, columns, amounts)
-    found = open_raw(
-        source,
-        connection,
-        given,
-        table=table,
-        kind=kind,
-        wins=wins,
-        losses=losses,
-        dimensions=list(by_dimension.values()),
+    if advertisers is not None and not is_table(advertisers):
+        advertisers = str(Path(advertisers).expanduser())
+        if not Path(advertisers).is_file():
+            raise TableError(f"{advertisers}: there is no such file with the texts of advertisers")
+    if source is None and not sql:
+        raise InvalidParameterError("name the files or the table of a log, or give sql")
+    named = [name for name in (*(columns or {}).values(), *by_dimension.values()) if name]
+    found = open_raw(source, connection, sql, table, named)
+    is_counted = {"bin_micros", "bids"} <= set(found.table.columns) and not (columns or amounts)
+    kind = "histograms" if is_counted else "bids"
+    reading = replace(
+        reading_of(found.table, kind, found.name, columns or {}, amounts, time_zone, currency),
+        is_json=found.is_json,
     )
-    reading = reading_of(found.table, found.kind, found.mapping, found.name)
-    reading = replace(reading, is_json=found.is_json)
     raw = with_campaigns(found.table, found.name, reading) if by == "campaign" else found.table
     return BidLogs(
-        table=canonical_table(raw, found.kind, found.name, found.lacking, by_dimension, reading),
-        kind=found.kind,
+        table=canonical_table(raw, kind, found.name, found.lacking, by_dimension, reading),
+        kind=kind,
         source=found.name,
-        weighted=found.kind == "bids" and reading.column("weight") in found.table.columns,
+        weighted=kind == "bids" and reading.column("weight") in found.table.columns,
         given_auction=auction,
-        texts=found.texts if advertisers is None else _checked_texts(advertisers),
+        texts=found.texts if advertisers is None else advertisers,
         files=tuple(found.files),
         unit=by,
         dimensions=tuple(by_dimension),
         reading=reading,
-        notices=found.notices,
         rejects=found.rejects,
         notes=found.notes,
+        store=StoredRows(is_query=bool(sql)),
     )
 
 
@@ -364,15 +353,6 @@ def _dimension_columns(dimensions: Sequence[str] | Mapping[str, str]) -> dict[st
     if len(columns) < len(pairs):
         raise InvalidParameterError("dimensions: a name is given twice")
     return columns
-
-
-def _checked_texts(advertisers: Any) -> Any:
-    if is_table(advertisers):
-        return advertisers
-    path = os.fspath(advertisers)
-    if not Path(path).expanduser().is_file():
-        raise TableError(f"{path}: there is no such file with the texts of advertisers")
-    return str(Path(path).expanduser())
 
 
 def _listed(values: Sequence[Any]) -> str:

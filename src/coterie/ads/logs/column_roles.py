@@ -2,21 +2,16 @@
 
 A name is compared without case, blanks, dots and underscores, and without words for units:
 ``Bid Price (USD)`` is ``bidprice``. A canonical name always has its role. A usual name has its role
-if no other column has a usual name of that role. A doubtful name, such as ``price``, which is the
-bid in some logs and the price paid in others, is used only if it is the only choice left for one
-role alone.
+if no other column has a usual name of that role. Columns of other names that may have a required
+role, such as ``price``, which is the bid in some logs and the price paid in others, are candidates.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-from coterie.ads.logs.amount_units import without_units
 from coterie.errors import InvalidParameterError
-
-__all__ = ["AMOUNTS", "CANONICAL", "REQUIRED", "RoleColumn", "columns_by_role", "role_of"]
 
 #: The canonical column of each role.
 CANONICAL = {
@@ -37,8 +32,17 @@ CANONICAL = {
 }
 #: Roles that hold money.
 AMOUNTS = ("bid", "price", "min_to_win", "floor")
-#: Roles that a log must have, beside a time or a day.
+#: Roles that a log must have, next to a time or a day.
 REQUIRED = ("advertiser", "bid", "won", "price")
+#: Micros for a thousand impressions (CPM) that 1 in a unit is.
+UNITS = {
+    "micros": 1,
+    "cents": 10**4,
+    "currency": 10**6,
+    "micros/impression": 10**3,
+    "cents/impression": 10**7,
+    "currency/impression": 10**9,
+}
 
 _USUAL = {
     "advertiser": "advertiser advertiserid advid accountid",
@@ -65,15 +69,38 @@ _DOUBTFUL = {
     "won": "result outcome status bidstatus auctionresult",
     "price": "price paid cost spend",
 }
+_UNIT_WORDS = frozenset(
+    {"micros", "micro", "cents", "cent", "fen", "pence", "cpm", "ecpm", "dollars", "euros"}
+    | {"usd", "eur", "gbp", "chf", "cny", "jpy", "inr", "aud", "cad"}
+)
 
 
-@dataclass(frozen=True)
-class RoleColumn:
-    """The column of a role, or the reason why none was chosen."""
+def columns_by_role(
+    columns: Sequence[str], given: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the column of each role, and the candidates of roles that are not decided.
 
-    column: str = ""  # empty if none was chosen
-    why: str = ""  # "given", "canonical", "name" or "doubtful name"
-    candidates: tuple[str, ...] = ()  # if several columns are possible
+    ``given`` has the columns that the user named, by role; an empty name leaves the role out.
+
+    >>> columns_by_role(["AdvertiserID", "bid_price", "price", "ts"], {})
+    ({'time': 'ts', 'advertiser': 'AdvertiserID', 'bid': 'bid_price'}, {'price': ['price']})
+    """
+    chosen = dict(given)
+    for role, name in CANONICAL.items():
+        if role not in chosen and name in columns and name not in given.values():
+            chosen[role] = name
+    candidates: dict[str, list[str]] = {}
+    for names, are_decisive in ((_USUAL, True), (_DOUBTFUL, False)):
+        free = [name for name in columns if name not in chosen.values()]
+        for role, words in names.items():
+            found = [name for name in free if _plain(name) in words.split()]
+            if role in chosen or role in candidates or not found:
+                continue
+            if are_decisive and len(found) == 1:
+                chosen[role] = found[0]
+            else:
+                candidates[role] = found
+    return {role: name for role, name in chosen.items() if name}, candidates
 
 
 def role_of(name: str) -> str:
@@ -82,8 +109,7 @@ def role_of(name: str) -> str:
     >>> role_of("bid"), role_of("price_micros")
     ('bid', 'price')
     """
-    roles = {canonical: role for role, canonical in CANONICAL.items()}
-    role = name if name in CANONICAL else roles.get(name)
+    role = name if name in CANONICAL else {v: k for k, v in CANONICAL.items()}.get(name)
     if role is None:
         raise InvalidParameterError(
             f"{name!r} is no role of a column; the roles are {', '.join(CANONICAL)}"
@@ -91,64 +117,30 @@ def role_of(name: str) -> str:
     return role
 
 
-def columns_by_role(
-    columns: Sequence[str],
-    given: Mapping[str, str],
-    more_names: Mapping[str, Iterable[str]] | None = None,
-) -> dict[str, RoleColumn]:
-    """Choose the column of every role.
+def says_micros(name: str) -> bool:
+    """Return whether a column name says that its amounts are micros.
 
-    ``given`` has the columns that the user named, by role; an empty name leaves the role out.
-    ``more_names`` are further usual names, by role. The result has every role with a column or
-    with several candidates.
-
-    >>> found = columns_by_role(["AdvertiserID", "bid_price", "price", "ts"], {})
-    >>> {role: one.column for role, one in found.items()}
-    {'advertiser': 'AdvertiserID', 'time': 'ts', 'bid': 'bid_price', 'price': 'price'}
+    >>> says_micros("bid_micros"), says_micros("Price paid (Micros)"), says_micros("bid_usd")
+    (True, True, False)
     """
-    chosen = {role: RoleColumn(name, "given") for role, name in given.items()}
-    for role, name in CANONICAL.items():
-        if role not in chosen and name in columns and name not in given.values():
-            chosen[role] = RoleColumn(name, "canonical")
-    usual = {role: set(names.split()) for role, names in _USUAL.items()}
-    for role, names in (more_names or {}).items():
-        usual[role] |= {_plain(name) for name in names}
-    doubtful = {role: set(names.split()) for role, names in _DOUBTFUL.items()}
-    for why, names in (("name", usual), ("doubtful name", doubtful)):
-        chosen |= _by_name(columns, chosen, names, why)
-    none = RoleColumn()
-    found = {role: chosen.get(role, none) for role in CANONICAL}
-    return {role: one for role, one in found.items() if one.column or one.candidates}
-
-
-def _by_name(
-    columns: Sequence[str],
-    chosen: Mapping[str, RoleColumn],
-    names: Mapping[str, set[str]],
-    why: str,
-) -> dict[str, RoleColumn]:
-    """Return the roles without a column for which some columns are left by their names."""
-    taken = {one.column for one in chosen.values()}
-    free = [name for name in columns if name not in taken]
-    matches = {
-        role: [name for name in free if _plain(name) in words]
-        for role, words in names.items()
-        if role not in chosen
-    }
-    uses = [name for names_left in matches.values() for name in names_left]
-    return {
-        role: RoleColumn(names_left[0], why)
-        if len(names_left) == 1 and uses.count(names_left[0]) == 1
-        else RoleColumn(candidates=tuple(names_left))
-        for role, names_left in matches.items()
-        if names_left
-    }
+    return bool({"micros", "micro"} & set(words_of(name)))
 
 
 def _plain(name: str) -> str:
     """Return a name for comparisons.
 
-    >>> _plain("Bid Price (USD)"), _plain("imp.0.bidfloor"), _plain("bid_micros")
-    ('bidprice', 'impbidfloor', 'bid')
+    >>> _plain("Bid Price (USD)"), _plain("imp.0.bidfloor"), _plain("bid_micros"), _plain("CPM")
+    ('bidprice', 'impbidfloor', 'bid', 'cpm')
     """
-    return re.sub(r"[\W_]+", "", without_units(re.sub(r"\.\d+(?=\.|$)", "", name))).lower()
+    words = words_of(re.sub(r"\.\d+(?=\.|$)", "", name))
+    return "".join([word for word in words if word not in _UNIT_WORDS] or words)
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column name in lower case.
+
+    >>> words_of("UserAgent"), words_of("page-URL"), words_of("bid_id")
+    (['user', 'agent'], ['page', 'url'], ['bid', 'id'])
+    """
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return [word for word in re.split(r"[\W_]+", parted.lower()) if word]

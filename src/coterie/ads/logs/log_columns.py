@@ -11,44 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.logs.amount_codes import MOST_MICROS
-from coterie.ads.logs.amount_units import factor_of
-from coterie.ads.logs.column_roles import columns_by_role
-from coterie.ads.logs.time_formats import TIME_KINDS, TimeFormat, clock_times, day_column
-from coterie.errors import InvalidParameterError, TableError
+from coterie.ads.logs.column_roles import UNITS
+from coterie.ads.logs.time_formats import TIME_KINDS, day_column, utc_times
+from coterie.errors import TableError
 from coterie.tables.engines import is_written_as
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = [
-    "KINDS",
-    "MISSING_TEXTS",
-    "SUMS",
-    "ColumnReading",
-    "canonical_table",
-    "kind_of",
-    "with_campaigns",
-]
-
-KINDS = ("bids", "ipinyou", "histograms")
-
-#: iPinYou gives amounts in fen per thousand impressions; a fen is a hundredth of a yuan.
-_MICROS_PER_FEN = 10_000
-#: Field numbers in an iPinYou log without a header.
-_IPINYOU_FIELDS = {
-    "bid_id": 0,
-    "timestamp": 1,
-    "log_type": 2,
-    "slot_floor_price": 17,
-    "bid_price": 19,
-    "pay_price": 20,
-    "advertiser_id": 22,
-}
-#: Column names that logs of other systems hardly have.
-_ONLY_IPINYOU = frozenset(
-    {"ipinyou_id", "log_type", "user_tags", "slot_floor_price", "slot_visibility", "slot_format"}
-)
 #: Columns of sums that a table of histograms may have.
 SUMS = (
     *("bids", "bid_micros", "wins", "cost_micros"),
@@ -59,12 +29,10 @@ MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 
 _MOST_FLOAT = 9e15  # above 2^53 floats skip whole numbers
 _NUMBER = r"^\s*[+-]?([0-9]{1,15}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?\s*$"
-_WITH_COMMA = r"^\s*[+-]?([0-9]{1,15}(,[0-9]*)?|,[0-9]+)\s*$"
 #: Texts of JSON lists and objects, as patterns of SQL.
 _NESTED = ('{"%}', '["%]', "[%,%]")
-_DAY = r"^[0-9]{8}"
-_YES = ("true", "t", "yes", "y", "1", "1.0", "win", "won")
-_NO = ("false", "f", "no", "n", "0", "0.0", "loss", "lost", "lose")
+YES = ("true", "t", "yes", "y", "1", "1.0", "win", "won")
+NO = ("false", "f", "no", "n", "0", "0.0", "loss", "lost", "lose")
 
 
 @dataclass(frozen=True)
@@ -73,33 +41,13 @@ class ColumnReading:
 
     names: Mapping[str, str] | None = None  # column by canonical name; None if these are the same
     units: Mapping[str, str] = field(default_factory=dict)  # by canonical name, else micros
-    times: TimeFormat = field(default_factory=TimeFormat)
+    zone: str = "UTC"  # of times that have none
     currency: str = ""  # of all amounts, if no column has it
     is_json: bool = False  # whether a text may be that of a list or an object
-    decimal_comma: bool = False
-    won_when_priced: bool = False
-    join_clicks: bool = False  # of iPinYou: rows of clicks mark the impressions with their bid id
 
     def column(self, name: str) -> str:
         """Return the column of the raw table for a canonical one, empty if it has none."""
         return name if self.names is None else self.names.get(name, "")
-
-
-def kind_of(columns: Iterable[str]) -> str:
-    """Return the kind of a table by its columns: "bids", "ipinyou" or "histograms".
-
-    >>> kind_of(["advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros"])
-    'histograms'
-    """
-    names = dict.fromkeys(columns).keys()
-    if {"bin_micros", "bids"} <= names:
-        return "histograms"
-    # logs of iPinYou have only wins in one currency; other logs use some of its names too
-    is_named = {"timestamp", "bid_price", "pay_price"} <= names and bool(_ONLY_IPINYOU & names)
-    says_more = {"won", "currency"} & columns_by_role(list(names), {}).keys()
-    if (is_named and not says_more) or "field_23" in names:
-        return "ipinyou"
-    return "bids"
 
 
 def canonical_table(
@@ -110,7 +58,7 @@ def canonical_table(
     dimensions: Mapping[str, str] | None = None,
     reading: ColumnReading | None = None,
 ) -> ir.Table:
-    """Return the table of a log of some kind with canonical columns.
+    """Return the table of a log of bids or of histograms with canonical columns.
 
     Bids have ``advertiser_id`` string, ``day`` date, ``bid_micros`` int64, ``won`` boolean,
     ``price_micros`` int64, ``weight`` float64 and, if present, ``min_to_win_micros``,
@@ -121,9 +69,7 @@ def canonical_table(
     string ``dimension_x``, and ``hour`` without such a column comes from the time stamp.
     ``reading`` says which columns of a log of bids have these meanings, and in which units.
     """
-    if kind not in KINDS:
-        raise InvalidParameterError(f"kind={kind!r}: it must be {', '.join(KINDS)}")
-    build = {"bids": _bids, "ipinyou": _ipinyou, "histograms": _histograms}[kind]
+    build = _histograms if kind == "histograms" else _bids
     given = reading or ColumnReading()
     return build(_Columns(raw, source, lacking or {}, dimensions or {}, given))
 
@@ -138,11 +84,12 @@ def with_campaigns(raw: ir.Table, source: str, reading: ColumnReading | None = N
     advertiser, campaign = given.column("advertiser_id"), given.column("campaign_id")
     if not {advertiser, campaign} <= set(raw.columns):
         raise TableError(
-            f"{source}: there is no column campaign_id; forecasts by campaign need it, beside "
+            f"{source}: there is no column campaign_id; forecasts by campaign need it, next to "
             "advertiser_id; if the column has another name, say --column campaign=NAME"
         )
     name = raw[campaign].cast("string").strip().replace("/", "_").nullif("").fill_null("-")
-    return raw.mutate(**{advertiser: raw[advertiser].cast("string").strip() + "/" + name})
+    of_advertiser = raw[advertiser].cast("string").strip().nullif("")
+    return raw.mutate(**{advertiser: of_advertiser + "/" + name})
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,16 +134,13 @@ class _Columns:
     def number(self, name: str) -> Any:
         column, kind = self._typed(name, "integer", "floating", "decimal", "string")
         if kind == "string":
-            has_comma = self.reading.decimal_comma
-            is_number = column.re_search(_WITH_COMMA if has_comma else _NUMBER)
-            column = column.replace(",", ".") if has_comma else column
-            column = is_number.ifelse(column.strip(), None).try_cast("float64")
+            column = column.re_search(_NUMBER).ifelse(column.strip(), None).try_cast("float64")
         number = column.cast("float64")
         return number if kind == "integer" else is_written_as(number, ["nan"]).ifelse(None, number)
 
     def micros(self, name: str) -> Any:
         """Read an amount in its unit as micros per thousand impressions."""
-        factor = factor_of(self.reading.units.get(name, "micros"))
+        factor = UNITS[self.reading.units.get(name, "micros")]
         if factor == 1:
             return self.whole(name)
         number = self.number(name) * factor
@@ -211,17 +155,8 @@ class _Columns:
         yes: Iterable[Any] = [1]
         no: Iterable[Any] = [0]
         if kind == "string":
-            column, yes, no = column.strip().lower(), _YES, _NO
+            column, yes, no = column.strip().lower(), YES, NO
         return ibis.cases((column.isin(yes), True), (column.isin(no), False), else_=None)
-
-    def is_priced(self) -> Any:
-        """Return whether the price is above 0; false if there is none, null if it is unreadable."""
-        import ibis
-
-        price, written = self.micros("price_micros"), self.raw[self.reading.column("price_micros")]
-        is_missing = written.cast("string").strip().lower().isin(sorted(MISSING_TEXTS))
-        is_missing |= written.isnull()
-        return ibis.cases((price.notnull(), price > 0), (is_missing, False), else_=None)
 
     def text(self, name: str) -> Any:
         column, kind = self._typed(name, "string", "integer", "floating", "boolean")
@@ -233,7 +168,7 @@ class _Columns:
         return column.cast("string")
 
     def advertiser(self) -> Any:
-        return self.text("advertiser_id").strip()
+        return self.text("advertiser_id").strip().nullif("")
 
     def by_dimension(self, hour: Callable[[], Any] | None = None) -> dict[str, Any]:
         """Return the columns of the dimensions; ``hour`` reads the hour of the time stamp."""
@@ -249,13 +184,12 @@ class _Columns:
         return found
 
     def hour(self, name: str) -> Any:
-        """Return the hour of a time stamp in the day zone, as text from 00 to 23."""
-        times = clock_times(*self._typed(name, *TIME_KINDS), self.reading.times)
+        """Return the hour of a time stamp in UTC, as text from 00 to 23."""
+        times = utc_times(*self._typed(name, *TIME_KINDS), self.reading.zone)
         return times.hour().cast("string").lpad(2, "0")
 
     def day(self, name: str) -> Any:
-        is_day = name == "day"
-        return day_column(*self._typed(name, *TIME_KINDS), self.reading.times, is_day)
+        return day_column(*self._typed(name, *TIME_KINDS), self.reading.zone, name == "day")
 
     def _typed(self, name: str, *kinds: str) -> tuple[Any, str]:
         column = self.raw[self.reading.column(name)]
@@ -278,13 +212,12 @@ def _bids(columns: _Columns) -> ir.Table:
 
     lacks_day = "day" not in columns or columns.reading.column("day") in columns.lacking
     when = "ts" if "ts" in columns and lacks_day else "day"
-    is_flagged = not columns.reading.won_when_priced
-    columns.require("advertiser_id", when, "bid_micros", *["won"] * is_flagged, "price_micros")
+    columns.require("advertiser_id", when, "bid_micros", "won", "price_micros")
     return columns.raw.select(
         advertiser_id=columns.advertiser(),
         day=columns.day(when),
         bid_micros=columns.micros("bid_micros"),
-        won=columns.yes_or_no("won") if is_flagged else columns.is_priced(),
+        won=columns.yes_or_no("won"),
         price_micros=columns.micros("price_micros"),
         weight=columns.number("weight") if "weight" in columns else ibis.literal(1.0),
         **columns.present(("min_to_win_micros", "floor_micros"), columns.micros),
@@ -295,43 +228,6 @@ def _bids(columns: _Columns) -> ir.Table:
         ),
         **columns.present(("click", "conversion"), columns.yes_or_no),
         **columns.by_dimension((lambda: columns.hour("ts")) if "ts" in columns else None),
-    )
-
-
-def _ipinyou(columns: _Columns) -> ir.Table:
-    import ibis
-
-    raw, clicked = columns.raw, columns.present(("click",), columns.yes_or_no)
-    if "field_23" in columns:
-        raw = raw.select(**{name: raw[f"field_{i}"] for name, i in _IPINYOU_FIELDS.items()})
-        # a click repeats its impression with another log type
-        clicks = raw.filter(raw.log_type.strip() == "2", raw.bid_id.notnull())
-        raw = raw.filter(raw.log_type.strip() == "1")
-        if columns.reading.join_clicks:
-            clicked = {"click": raw.bid_id.isin(clicks.bid_id)}
-        columns = _Columns(raw, columns.source, {}, columns.dimensions)
-    columns.require("advertiser_id", "timestamp", "bid_price", "pay_price")
-    stamp = columns.text("timestamp")
-    dashed = stamp[0:4] + "-" + stamp[4:6] + "-" + stamp[6:8]
-    fields = {
-        "bid_micros": "bid_price",
-        "price_micros": "pay_price",
-        "floor_micros": "slot_floor_price",
-    }
-    micros = {
-        name: _micros_of_fen(columns.whole(field))
-        for name, field in fields.items()
-        if field in columns
-    }
-    return raw.select(
-        advertiser_id=columns.advertiser(),
-        day=stamp.re_search(_DAY).ifelse(dashed, None).try_cast("date"),
-        won=ibis.literal(True),
-        weight=ibis.literal(1.0),
-        currency=ibis.literal("CNY"),
-        **micros,
-        **clicked,
-        **columns.by_dimension(lambda: stamp[8:10]),
     )
 
 
@@ -346,8 +242,3 @@ def _histograms(columns: _Columns) -> ir.Table:
         **columns.present(("currency",), columns.text),
         **columns.by_dimension(),
     )
-
-
-def _micros_of_fen(fen: Any) -> Any:
-    most = MOST_MICROS // _MICROS_PER_FEN
-    return fen.between(-most, most).ifelse(fen * _MICROS_PER_FEN, None)

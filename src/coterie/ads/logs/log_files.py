@@ -26,6 +26,7 @@ from coterie.tables.json_lines import (
     is_json,
     json_in_duckdb,
     json_in_spark,
+    refuse_wide,
 )
 from coterie.tables.reading import guess_delimiter, header_difference
 from coterie.tables.sources import (
@@ -45,19 +46,15 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
 
-__all__ = [
-    "LogFiles",
-    "files_not_read",
-    "find_files",
-    "inspect_files",
-    "is_database",
-    "is_parquet",
-    "read_files",
-]
-
 #: Names of tables in the folder of the logs that are not logs.
 NOT_LOGS = frozenset({"advertisers", "truth", "true_targets"})
-IPINYOU_FIELDS = 24
+#: The columns of an iPinYou log, which has no header.
+_IPINYOU = (
+    *("bid_id", "timestamp", "log_type", "ipinyou_id", "user_agent", "ip", "region", "city"),
+    *("ad_exchange", "domain", "url", "anonymous_url", "slot_id", "slot_width", "slot_height"),
+    *("slot_visibility", "slot_format", "slot_floor_price", "creative_id", "bid_price"),
+    *("pay_price", "key_page_url", "advertiser_id", "user_tags"),
+)
 
 #: The first line that Excel reads and writes to say the delimiter.
 _SEPARATOR_LINE = re.compile(r"^sep=(.)$", re.IGNORECASE)
@@ -94,7 +91,13 @@ def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     if is_remote(text) or path.is_file():
         return [text if is_remote(text) else str(path)]
     if path.is_dir():
-        return _in_folder(path)
+        inside = [str(one) for one in _visible(path) if _has_log_ending(one)]
+        if not inside:
+            raise TableError(
+                f"{path}: there is no Parquet, CSV, TSV or JSON-lines file in this folder or "
+                "below; give a glob if the files have other endings"
+            )
+        return inside
     if not glob.has_magic(text):
         raise TableError(f"{text}: there is no such file or folder")
     names = glob.glob(str(path), recursive=True)  # noqa: PTH207 — Path.glob refuses a root
@@ -128,7 +131,10 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
     TableError
         A file is empty, damaged or has another layout than the others.
     """
-    kinds = {path: _kind(path) for path in paths}
+    kinds = {
+        path: "JSON" if is_json(path) else "Parquet" if is_parquet(path) else "text"
+        for path in paths
+    }
     first, kind = next(iter(kinds.items()))
     other = next((path for path in paths if kinds[path] != kind), None)
     if other is not None:
@@ -177,22 +183,6 @@ def is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet") or first_bytes(path, 4) == b"PAR1"
 
 
-def _kind(path: str) -> str:
-    if is_json(path):
-        return "JSON"
-    return "Parquet" if is_parquet(path) else "text"
-
-
-def _in_folder(folder: Path) -> list[str]:
-    found = [str(path) for path in _visible(folder) if _has_log_ending(path)]
-    if not found:
-        raise TableError(
-            f"{folder}: there is no Parquet, CSV, TSV or JSON-lines file in this folder or below; "
-            "give a glob if the files have other endings"
-        )
-    return found
-
-
 def _visible(folder: Path) -> list[Path]:
     inside = sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in inside if not _is_skipped(path, folder)]
@@ -208,51 +198,42 @@ def _is_skipped(path: Path, folder: Path) -> bool:
 
 
 def _inspect_parquet(paths: Sequence[str]) -> LogFiles:
-    of_each = {path: _parquet_types(path) for path in paths}
+    of_each: dict[str, dict[str, pa.DataType]] = {}
     types: dict[str, pa.DataType] = {}
+    for path in paths:
+        try:
+            schema = pq.read_schema(path)
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(
+                f"{path}: the Parquet file is damaged or incomplete ({engine_message(error)}); "
+                "copy it again, or leave it out"
+            ) from error
+        of_each[path] = {column.name: _stored_type(column.type) for column in schema}
+        types = of_each[path] | types  # those of the first file come first
+    refuse_wide(len(types), paths[0])
     lacking: dict[str, str] = {}
     retyped: dict[str, str] = {}
-    for here in of_each.values():
-        types = here | types  # those of the first file come first
     for path, here in of_each.items():
         for name, kind in types.items():
             if name not in here:
                 lacking.setdefault(name, path)
             elif here[name] != kind:
                 retyped.setdefault(name, path)
-    bases = [_partition_base(path) for path in paths] if _are_partitioned(paths) else []
-    base = os.path.commonpath(bases) if bases else ""
+    # folders such as day=2026-03-02 are columns if all paths have the same
+    partitions = [[part for part in Path(path).parts[:-1] if "=" in part] for path in paths]
+    names = [[part.partition("=")[0] for part in parts] for parts in partitions]
+    base = ""
+    if names[0] and all(one == names[0] for one in names):
+        parents = (reversed(Path(path).absolute().parents) for path in paths)
+        firsts = (next(one for one in above if "=" in one.name) for above in parents)
+        base = os.path.commonpath([first.parent for first in firsts])
     return LogFiles(tuple(paths), base=base, lacking=lacking, retyped=retyped)
-
-
-def _parquet_types(path: str) -> dict[str, pa.DataType]:
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(
-            f"{path}: the Parquet file is damaged or incomplete ({engine_message(error)}); "
-            "copy it again, or leave it out"
-        ) from error
-    return {column.name: _stored_type(column.type) for column in schema}
 
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:
     """Return the type without what Parquet does not store: all texts are the same there."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.string() if pa.types.is_large_string(kind) else kind
-
-
-def _are_partitioned(paths: Sequence[str]) -> bool:
-    """Return whether all paths have the same columns in folders like ``day=2026-03-02``."""
-    of_each = [
-        [part.partition("=")[0] for part in Path(path).parts[:-1] if "=" in part] for path in paths
-    ]
-    return bool(of_each[0]) and all(names == of_each[0] for names in of_each)
-
-
-def _partition_base(path: str) -> Path:
-    parents = Path(path).absolute().parents
-    return next(parent for parent in reversed(parents) if "=" in parent.name).parent
 
 
 def _inspect_text(paths: Sequence[str]) -> TextLayout:
@@ -262,9 +243,9 @@ def _inspect_text(paths: Sequence[str]) -> TextLayout:
     first = header_line(paths[0], skip)
     delimiter = separator[1] if separator else guess_delimiter(first)
     fields = _stripped_fields(first, delimiter)
-    if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
-        names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
-        return TextLayout(delimiter, names, has_header=False)
+    if delimiter == "\t" and len(fields) == len(_IPINYOU) and fields[1].isdigit():
+        return TextLayout(delimiter, _IPINYOU, has_header=False)
+    refuse_wide(len(fields), paths[0])
     _refuse_repeated(fields, paths[0])
     for path in paths[1:]:
         others = _stripped_fields(header_line(path, skip), delimiter)

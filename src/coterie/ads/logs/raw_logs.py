@@ -1,8 +1,13 @@
-"""Raw logs: find the table of a log, in files, a database or an engine, and join its notices."""
+"""Raw logs: the table of a log before its columns have a meaning.
+
+It is in files, in a database or in an engine, or the result of a query over these.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import uuid
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,10 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs import log_files
 from coterie.ads.logs.advertiser_texts import texts_beside
-from coterie.ads.logs.log_columns import kind_of
-from coterie.ads.logs.log_formats import format_of
-from coterie.ads.logs.log_mapping import LogMapping
-from coterie.ads.logs.notice_joins import JoinedBids, join_notices
 from coterie.errors import InvalidParameterError, TableError
 from coterie.tables.engines import (
     LocalTables,
@@ -25,11 +26,10 @@ from coterie.tables.engines import (
     source_tables,
     table_names,
 )
+from coterie.tables.json_lines import refuse_wide
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-
-__all__ = ["RawLog", "Source", "is_table", "open_raw"]
 
 _SHOWN_FILES = 3
 
@@ -45,74 +45,75 @@ class RawLog:
     texts: Any = None  # path or table of the advertisers' descriptions
     lacking: Mapping[str, str] = field(default_factory=dict)  # as in LogFiles
     files: Sequence[str] = ()
-    rejects: tuple[str, ...] = ()
+    rejects: str = ""  # as in LogFiles
     notes: tuple[str, ...] = ()  # what the check says about reading it
     is_json: bool = False
-    kind: str = "bids"
-    mapping: LogMapping = field(default_factory=LogMapping)  # with the columns of notices
-    notices: JoinedBids | None = None
 
 
 def open_raw(
-    source: Any,
-    connection: Any,
-    mapping: LogMapping,
-    *,
-    table: str | None = None,
-    kind: str | None = None,
-    wins: Any = None,
-    losses: Any = None,
-    dimensions: Sequence[str] = (),
+    source: Any, connection: Any, sql: str = "", table: str | None = None, named: Sequence[str] = ()
 ) -> RawLog:
-    """Find the table of a log; the parameters are those of :func:`open_logs`."""
+    """Find the table of a log.
+
+    ``named`` are columns that are looked for in all JSON lines; the other parameters are those of
+    :func:`open_logs`.
+    """
     connection = connect() if connection is None and not is_table(source) else connection
-    key, _, notice_key = mapping.join_on.partition("=")
-    named = [name for name in (*mapping.columns.values(), *dimensions, key) if name]
-    found = _find(source, connection, table, named if wins is None else _of_bids(named))
-    found = replace(found, kind=kind or _kind(found, mapping), mapping=mapping)
-    if wins is None:
-        if losses is not None:
-            raise InvalidParameterError(
-                "loss notices need win notices, which have the prices: give both"
-            )
-        return found
-    won = _find(wins, connection, None, _of_notices(named, "win.", notice_key))
-    notices, lost = [won], None
-    if losses is not None:
-        notices.append(_find(losses, connection, None, _of_notices(named, "loss.", notice_key)))
-        lost = notices[1].table
-    joined = join_notices(found.table, won.table, lost, mapping, found.name)
-    return replace(
-        found,
-        table=joined.table,
-        kind="bids",
-        mapping=LogMapping(joined.columns).updated(mapping),
-        notices=joined,
-        files=[path for one in (found, *notices) for path in one.files],
-        rejects=tuple(name for one in (found, *notices) for name in one.rejects),
-        notes=tuple(dict.fromkeys(note for one in (found, *notices) for note in one.notes)),
-    )
+    if not sql:
+        return _limited(_find(source, connection, table, named))
+    if is_table(source):
+        raise InvalidParameterError(
+            "sql is for files and named tables; a table of Ibis has its own method sql"
+        )
+    if source is None:
+        found = RawLog(None, "the query", _named_table(connection, "advertisers"))
+    else:
+        found = _limited(_find(source, connection, table, ()))
+    with engine_errors("the query of the log fails"):
+        result = _result_of(sql, found.table, connection)
+    # a column of the result is in all rows
+    return _limited(replace(found, table=result, lacking={}, is_json=False))
+
+
+def _result_of(sql: str, log: ir.Table | None, connection: Any) -> ir.Table:
+    """Return the result of a query as a view, in which ``log`` is the table of a log.
+
+    The engine gets the query as it is written. Statements before the last one, such as ATTACH in
+    DuckDB, are run first.
+    """
+    import ibis
+
+    query, is_duckdb = sql.strip().rstrip(";"), connection.name == "duckdb"
+    if is_duckdb:
+        *before, last = connection.con.extract_statements(sql) or [None]
+        if last is None:
+            raise TableError("the query of the log is empty; it must be a SELECT")
+        for statement in before:
+            connection.con.execute(statement)
+        query = last.query.strip().rstrip(";")
+        for name in source_tables(connection):
+            if re.search(rf"\b{re.escape(name)}\b", query):
+                connection.table(name)  # copies it
+    name = f"coterie_{uuid.uuid4().hex}"
+    # the line break ends a comment of the last line
+    query = f"SELECT * FROM (\n{query}\n)"
+    if log is not None:
+        query = f"WITH log AS (\n{ibis.to_sql(log)}\n) {query}"
+    if not is_duckdb:
+        connection._session.sql(query).createTempView(name)
+        return connection.table(name)
+    connection.con.execute(f"CREATE TEMP VIEW {name} AS {query}")
+    return connection.table(name, database=("temp", "main"))
+
+
+def _limited(found: RawLog) -> RawLog:
+    refuse_wide(len(found.table.columns), found.name)
+    return found
 
 
 def is_table(source: Any) -> bool:
     """Return whether a source is an Ibis table."""
     return hasattr(source, "get_backend")
-
-
-def _kind(found: RawLog, mapping: LogMapping) -> str:
-    """Return the kind of a log: that of its format, bids if columns are mapped, or by columns."""
-    if mapping.format:
-        return format_of(mapping.format).kind
-    return "bids" if mapping.columns or mapping.amounts else kind_of(found.table.columns)
-
-
-def _of_bids(named: Sequence[str]) -> list[str]:
-    return [name for name in named if not name.startswith(("win.", "loss.", "notice."))]
-
-
-def _of_notices(named: Sequence[str], prefix: str, key: str) -> list[str]:
-    found = [name.removeprefix(prefix) for name in named if name.startswith(prefix)]
-    return [*found, key] if key else found
 
 
 def _find(source: Any, connection: Any, table: str | None, named: Sequence[str]) -> RawLog:
@@ -140,7 +141,7 @@ def _find(source: Any, connection: Any, table: str | None, named: Sequence[str])
     name = os.fspath(source) if is_one else paths[0]
     folder = Path(name).expanduser() if is_one else Path()
     beside = texts_beside(folder if is_one and folder.is_dir() else Path(paths[0]).parent)
-    rejects = (files.rejects,) if files.layout and connection.name == "duckdb" else ()
+    rejects = files.rejects if files.layout and connection.name == "duckdb" else ""
     notes = tuple(note for note in (files.note, _not_read(source)) if note)
     return RawLog(
         raw, name, beside, files.lacking, paths, rejects, notes=notes, is_json=files.is_json

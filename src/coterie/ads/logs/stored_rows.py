@@ -2,8 +2,9 @@
 
 Reading numbers, truth values and times from text takes many times as long as all that is computed
 from them, and a log is checked, counted and counted by its dimensions. DuckDB therefore writes the
-converted rows of such a log to a temporary Parquet file, some bytes a row. Logs whose columns
-have the canonical types already are read as they are, and so is everything on Spark.
+converted rows of such a log, or of a query of the user, to a temporary Parquet file, some bytes a
+row. Logs whose columns have the canonical types already are read as they are, and so is everything
+on Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ WRITTEN = "written_"
 class StoredRows:
     """The rows of a log and, while it exists, the file that holds them."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_query: bool = False) -> None:
+        self._is_query = is_query  # a query of the user, which may take long
         self._table: ir.Table | None = None
         self._rows: ir.Table | None = None
         self._copy: TemporaryCopy | None = None
@@ -55,7 +57,7 @@ class StoredRows:
         }
         rows = raw.select(**values, **written)
         backend: Any = rows.get_backend()
-        if not written or backend.name != "duckdb":
+        if not (written or self._is_query) or backend.name != "duckdb":
             return rows
         self._copy = TemporaryCopy()
         file = str(self._copy.path)

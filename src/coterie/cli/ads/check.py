@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,7 +11,6 @@ from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
 from coterie.cli.layout import counted
 from coterie.cli.progress import progress_unless, shown_notes
-from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.wording import money, percent
 
 if TYPE_CHECKING:
@@ -23,12 +19,10 @@ if TYPE_CHECKING:
     from coterie.ads.fitting.model_warnings import PriceDrift
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck, LogOverview
-    from coterie.ads.logs.mapping_proposals import MappingProposal
 
 __all__ = ["check", "faults_as_notes"]
 
 _COLOURS = {"error": "bold red", "warning": "yellow"}
-_MOST_UNUSED = 20
 #: With fewer days a change of prices cannot be told from a day that differs.
 _FEWEST_DAYS = 4
 
@@ -36,14 +30,6 @@ _FEWEST_DAYS = 4
 @with_log_options
 def check(
     logs: reading.Logs,
-    write_mapping: Annotated[
-        Path | None,
-        typer.Option(
-            "--write-mapping",
-            metavar="FILE",
-            help="Write the mapping of the columns here, for --mapping.",
-        ),
-    ] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     *,
@@ -53,34 +39,18 @@ def check(
 
     An error would make results wrong, and the exit code is then 1. A warning
     limits what results can show; a lasting change of all prices is one too.
-    LOGS may hold bid logs, logs with the 24 columns of iPinYou, or ready-made
-    histograms. If a bid log has other columns than the usual ones, the check
-    shows what they seem to mean, and the options that say so.
+    LOGS may hold bid logs or ready-made histograms. If the columns of a bid log
+    are in doubt, it is refused with a query for --sql that settles it.
 
     Example: coterie ads check market/bids
     """
-    source = reading.LogInput(logs, log_options, {"mapping": write_mapping})
-    source.check_outputs()
     with shown_notes(quiet) as notes, progress_unless(quiet):
-        proposal = source.propose()
-        if write_mapping is not None:
-            _write_mapping(proposal, log_options, write_mapping)
-        if proposal is not None and proposal.problems:
-            facts = {"ok": False, "mapping": _mapping_facts(source, proposal), "notes": notes}
-            layout.print_answer(facts, lambda _: _print_mapping(source, proposal), as_json, quiet)
-            raise typer.Exit(1)
-        opened, log_check = source.check()
+        opened, log_check = reading.LogInput(logs, log_options).check()
         drift = _drift(opened, log_check) if as_json or not quiet else None
     facts = log_check.as_dict() | {"drift": None if drift is None else _drift_facts(drift)}
-    facts["mapping"] = None if proposal is None else _mapping_facts(source, proposal)
     facts["notes"] = notes
 
-    def print_summary(_: dict[str, Any]) -> None:
-        if proposal is not None:
-            _print_mapping(source, proposal)
-        _print_summary(log_check, drift)
-
-    layout.print_answer(facts, print_summary, as_json, quiet)
+    layout.print_answer(facts, lambda _: _print_summary(log_check, drift), as_json, quiet)
     if not log_check.ok:
         raise typer.Exit(1)
 
@@ -98,13 +68,6 @@ def faults_as_notes(log_check: LogCheck) -> list[dict[str, Any]]:
     ]
 
 
-def _write_mapping(proposal: MappingProposal | None, options: LogOptions, path: Path) -> None:
-    """Write a mapping file; what is not decided is a comment."""
-    known = options.mapping if proposal is None else proposal
-    with atomic_file(path) as unfinished:
-        unfinished.write_text("" if known is None else known.as_toml(), encoding="utf-8")
-
-
 def _drift(opened: BidLogs, log_check: LogCheck) -> PriceDrift | None:
     """Return a lasting change of prices; None without one, with few days, or with errors."""
     if not log_check.ok or log_check.overview.days < _FEWEST_DAYS:
@@ -120,48 +83,9 @@ def _drift_facts(drift: PriceDrift) -> dict[str, Any]:
     return {"since": drift.since, "change": drift.change, "sentence": drift.sentence}
 
 
-def _mapping_facts(source: reading.LogInput, proposal: MappingProposal) -> dict[str, Any]:
-    """Return a proposal and its command, ready for JSON."""
-    return proposal.as_dict() | {"command": _segment_command(source, proposal)}
-
-
-def _print_mapping(source: reading.LogInput, proposal: MappingProposal) -> None:
-    """Print the column of each role, what is not decided, and the command to copy."""
-    console = layout.stdout_console()
-    layout.print_heading(console, ", ".join(source.sources), ": what its columns seem to mean")
-    layout.print_indented(console, _role_table(proposal))
-    if proposal.unused:
-        unused = [*proposal.unused[:_MOST_UNUSED], *["…"][: len(proposal.unused) > _MOST_UNUSED]]
-        console.print(f"Columns without a role: {layout.one_line(', '.join(unused))}.\n")
-    for problem in proposal.problems:
-        console.print(f"Not decided: {layout.one_line(problem)}.\n")
-    if proposal.problems:
-        console.print("Complete and correct the options, and copy the command:")
-    else:
-        console.print("The command with all of it as options, or --write-mapping for a file:")
-    # one unbroken line, ready to be copied
-    console.print(f"  {_segment_command(source, proposal)}\n", soft_wrap=True)
-
-
-def _segment_command(source: reading.LogInput, proposal: MappingProposal) -> str:
-    options = replace(source.options, mapping=proposal.mapping).words()
-    to_fill_in = [word for role in proposal.missing for word in ("--column", f"{role}=NAME")]
-    words = ["segment", *source.sources, *options, *to_fill_in, "-o", "market.coterie"]
-    return shlex.join(["coterie", "ads", *words])
-
-
-def _role_table(proposal: MappingProposal) -> Table:
-    table = layout.figures_table(["role", "column", "by", "unit", "examples"], [])
-    for one in proposal.roles:
-        unit = f"{one.unit} ({one.unit_why})" if one.unit else ""
-        examples = ", ".join(one.examples)
-        table.add_row(one.role, *map(layout.one_line, (one.column, one.why, unit, examples)))
-    return table
-
-
 def _print_summary(log_check: LogCheck, drift: PriceDrift | None) -> None:
     console = layout.stdout_console()
-    kinds = {"bids": "bid log", "ipinyou": "iPinYou log", "histograms": "ready-made histograms"}
+    kinds = {"bids": "bid log", "histograms": "ready-made histograms"}
     overview = log_check.overview
     layout.print_heading(
         console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}"

@@ -18,15 +18,9 @@ from bad_logs import (
     good_rows,
     without,
 )
+from coterie.ads.logs import bid_logs
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks import check_queries, log_checks
-from coterie.ads.logs.checks.check_queries import (
-    amounts_query,
-    cells_query,
-    examples_query,
-    repeats_query,
-)
-from coterie.ads.logs.checks.check_rules import row_rules
 from coterie.ads.logs.checks.log_checks import check_logs
 
 
@@ -105,19 +99,25 @@ def test_three_queries_are_enough(monkeypatch):
     assert len(asked) == 3
 
 
-def test_queries_compile_for_spark():
+def test_queries_compile_for_spark(monkeypatch):
     """The same expressions compile to Spark SQL."""
     pytest.importorskip("pyspark", reason="PySpark is not installed: nothing was compiled for it")
     ibis.pyspark  # noqa: B018 — the backend brings the settings its compiler reads
-    for rows in (good_rows(), everywhere(weight="1.5", bid_micros="12"), good_cells()):
-        logs = BadLog(rows, 0).open()
-        table = logs.rows
-        rules = row_rules(table, logs)
-        queries = [cells_query(table, rules, logs), examples_query(table, dict(enumerate(rules)))]
-        queries += [amounts_query(table, rules, logs, name) for name in (None, "ash")]
-        queries += [query for query in [repeats_query(logs, 7)] if query is not None]
-        for query in queries:
-            assert "SELECT" in ibis.to_sql(query, dialect="pyspark")
+    compiled = []
+
+    def compiling(expression):
+        compiled.append(ibis.to_sql(expression, dialect="pyspark"))
+        return fetch(expression)
+
+    fetch = check_queries.fetch
+    for module in (check_queries, log_checks, bid_logs):
+        monkeypatch.setattr(module, "fetch", compiling)
+    cells = changed(0, rows=good_cells(), bids=-1)
+    for rows in (changed(0, bid_micros=0), everywhere(weight="1.5", bid_micros="x"), cells):
+        compiled.clear()
+        assert checked(rows).errors
+        # amounts, cells, examples; facts and repeats of logs of bids
+        assert len(compiled) >= 3 + 2 * ("ts" in rows[0])
 
 
 def test_unreadable_values_are_shown_as_written():

@@ -46,12 +46,6 @@ MIXED = {"currencies_mixed", "auctions_mixed", "auction_type_unknown"}
 BY_VALUE = {"currencies_mixed", "auctions_mixed", "advertiser_blank"}
 
 
-IPINYOU = (
-    "bid{i}\t2013060712000{i}123\t1\tperson\tMozilla\t10.0.0.*\t1\t2\t1\tdomain\thttp://url\t\tslot"
-    "\t300\t250\t0\t0\t5\tcreative\t300\t{price}\tlanding\t1458\t10063"
-)
-
-
 def distinct(rows):
     """Rows without the minimum to win, each with an id."""
     rows = without("min_to_win_micros", rows=rows)
@@ -219,50 +213,6 @@ def test_log_made_by_hand_is_checked_too():
     check = check_logs(filtered)
     assert found(check) == [("bid_not_positive", 2), ("texts_without_bids", 1)]
     assert check.overview.rows == 72
-
-
-def test_ipinyou_without_header(tmp_path):
-    """Personal fields are named by number, and repeated rows are found."""
-    lines = [IPINYOU.format(i=i, price=100 + i) for i in (1, 2, 3, 3)]
-    lines.append(IPINYOU.format(i=4, price=301))
-    (tmp_path / "imp.tsv").write_text("\n".join(lines) + "\n")
-    check = check_logs(open_logs(tmp_path / "imp.tsv"))
-    codes = dict(found(check))
-    assert codes == {
-        "price_above_bid": 1,
-        "duplicate_rows": 1,
-        "one_day": 1,
-        "one_advertiser": 1,
-        "all_wins": 5,
-        "few_bids": 1,
-        "no_texts": 1,
-        "person_columns": 6,
-    }
-    assert "person" not in json.dumps([fault.examples for fault in check.errors])
-    assert check.overview.currency == "CNY"
-    assert check.overview.median_bid == 3.0
-
-
-def test_ipinyou_prices_that_equal_bids_are_a_warning(tmp_path):
-    """These logs are second price by default, so such prices contradict it."""
-    (tmp_path / "imp.tsv").write_text((IPINYOU.format(i=1, price=300) + "\n") * 100)
-    codes = dict(found(check_logs(open_logs(tmp_path / "imp.tsv"))))
-    assert codes["prices_equal_bids"] == codes["no_losses_at_all"] == 100
-    codes = dict(found(check_logs(open_logs(tmp_path / "imp.tsv", auction="first"))))
-    assert not {"prices_equal_bids", "auction_recognised"} & set(codes)
-
-
-def test_ipinyou_with_header(tmp_path):
-    """Unreadable amounts are shown as in the file."""
-    (tmp_path / "imp.csv").write_text(
-        "advertiser_id,timestamp,bid_price,pay_price,click,user_tags\n"
-        "2821,20131021192300738,294,201,0,10063\n2821,20131021210002124,much,36,0,10048\n"
-    )
-    check = check_logs(open_logs(tmp_path / "imp.csv"))
-    assert check.errors[0].examples == [
-        {"advertiser_id": "2821", "day": "2013-10-21", "bid_micros": "much"}
-    ]
-    assert [fault.code for fault in check.errors] == ["unreadable"]
 
 
 def test_empty_log_is_an_error_and_nothing_else():

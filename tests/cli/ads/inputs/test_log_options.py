@@ -1,22 +1,13 @@
-"""Options of a log mean the same in every command, and the check proposes them."""
+"""Options of a log mean the same in every command."""
 
 from __future__ import annotations
-
-import json
-import shlex
 
 import pytest
 
 from answers import assert_one_line, unwrapped
-from coterie.ads import LogMapping, open_logs
-from coterie.ads.logs.log_mapping import read_mapping
+from coterie.ads.logs.bid_logs import open_logs
+from coterie.cli.ads.inputs.log_options import LogOptions
 from foreign_logs import SHAPES, auctions
-
-#: A line of iPinYou.
-PAPER = (
-    "bid{i}\t2013060712000{i}123\t{kind}\tp\tM\t10.0.0.*\t1\t2\t1\td\tu\t\ts\t300\t250\t0\t0\t5"
-    "\tcreative\t300\t{price}\tlanding\t1458\t1"
-)
 
 
 @pytest.fixture
@@ -25,52 +16,70 @@ def log(tmp_path):
     return SHAPES["usual_names"](tmp_path, auctions(480))[0]
 
 
-def test_the_check_proposes_a_command_that_works(run, log, tmp_path):
-    """The log is refused until the options are given; the proposed command has them."""
-    result = run("ads", "check", log)
-    assert result.exit_code == 1
-    shown = unwrapped(result.stdout)
-    for part in ("what its columns seem to mean", "clearing_price", "a guess", "Not decided: the"):
-        assert part in shown
-    line = next(line for line in result.stdout.splitlines() if "coterie ads segment" in line)
-    words = shlex.split(line)[1:]
-    words[words.index("market.coterie")] = tmp_path / "m.coterie"
-    result = run(*words, "-k", "2", "--quiet")
+@pytest.mark.parametrize("command", ["check", "segment"])
+def test_a_log_that_is_not_decided_is_refused_with_a_query_that_works(run, log, tmp_path, command):
+    """Below the error, which is one line, stands the query; nothing is written."""
+    output = ["-k", "2", "-o", tmp_path / "m.coterie"] if command == "segment" else []
+    result = run("ads", command, log, *output)
+    error, *query = result.stderr.splitlines()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert error.startswith(f"error: {log}: the unit of bid") and "--amounts currency" in error
+    assert (query[0], query[-1]) == ("SELECT", "FROM log")
+    (tmp_path / "log.sql").write_text("\n".join(query))
+    assert not (tmp_path / "m.coterie").exists()
+    result = run("ads", command, log, "--sql", tmp_path / "log.sql", *output, "--quiet")
     assert result.exit_code == 0, result.stderr
-    assert (tmp_path / "m.coterie").exists()
 
 
-def test_the_proposal_is_data_too(run, log):
-    """--json has every role with its column, unit and examples, and the command."""
-    facts = json.loads(run("ads", "check", log, "--json").stdout)
-    assert facts["ok"] is False
-    bid = next(one for one in facts["mapping"]["roles"] if one["role"] == "bid")
-    assert (bid["column"], bid["unit"], len(bid["examples"])) == ("bid_price", "currency", 3)
-    assert facts["mapping"]["command"].startswith("coterie ads segment")
-    facts = json.loads(run("ads", "check", log, "--amounts", "currency", "--json").stdout)
-    assert facts["ok"] is True
-    assert facts["mapping"]["problems"] == []
-
-
-def test_a_mapping_file_replaces_the_options(run, log, tmp_path):
-    """What the check writes, the check reads once guesses are confirmed; options come first."""
-    mapping = tmp_path / "mapping.toml"
-    assert run("ads", "check", log, "--write-mapping", mapping, "--quiet").exit_code == 1
-    assert read_mapping(mapping).units == {}
-    assert run("ads", "check", log, "--mapping", mapping, "--quiet").exit_code == 1
-    mapping.write_text(mapping.read_text().replace('# all = "currency"', 'all = "currency"'))
-    assert read_mapping(mapping).units == {"all": "currency"}
-    assert run("ads", "check", log, "--mapping", mapping, "--quiet").exit_code == 0
-    result = run("ads", "check", log, "--mapping", mapping, "--column", "bid=none")
+def test_control_characters_of_names_are_made_visible(run, tmp_path):
+    """A header cannot write to the terminal."""
+    (tmp_path / "log.csv").write_text("ts,bid,won,paid,\x1b[31madvertiser\n2026-03-02,1,1,1,a\n")
+    result = run("ads", "check", tmp_path / "log.csv", "--column", "advertiser=\x1b[31madvertiser")
     assert result.exit_code == 1
-    assert "there is no column none for the role bid" in unwrapped(result.stdout)
+    assert "\x1b" not in result.stderr and "[31madvertiser" in result.stderr
 
 
-def test_commands_refuse_a_log_that_is_not_decided(run, log, tmp_path):
-    """One line has the options, and nothing is written."""
-    result = run("ads", "segment", log, "-o", tmp_path / "m")
-    assert_one_line(result, "the unit of bid", "--amounts currency", "coterie ads check")
-    assert not (tmp_path / "m").exists()
+def test_every_option_reaches_the_log(run, monkeypatch, tmp_path):
+    """None is left behind on the way, and those in an error's command are the same."""
+    given = {}
+
+    def opened(*source, **options):
+        given.update(options, source=source)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coterie.ads.logs.bid_logs.open_logs", opened)
+    (tmp_path / "q.sql").write_text("FROM log")
+    options = LogOptions(
+        advertisers=tmp_path / "texts.csv",
+        table="bids",
+        sql=tmp_path / "q.sql",
+        column=["bid=a=b", "floor="],
+        amounts="cents",
+        time_zone="Asia/Tokyo",
+        currency="JPY",
+        auction="first",
+    )
+    assert run("ads", "check", "x.db", *options.words()).exit_code == 130
+    assert given["source"][0] == "x.db"
+    expected = vars(options) | {"sql": "FROM log", "columns": {"bid": "a=b", "floor": ""}}
+    del expected["engine"], expected["column"]
+    assert {name: given[name] for name in expected} == expected
+
+
+def test_the_log_may_be_what_a_query_names(run, log, tmp_path, monkeypatch):
+    """LOGS are left out then; without both the usage is wrong."""
+    monkeypatch.chdir(tmp_path)
+    query = (
+        "SELECT * REPLACE (bid_price * 1e6 AS bid_price, clearing_price * 1e6 AS clearing_price)"
+    )
+    (tmp_path / "q.sql").write_text(f"{query} FROM 'log.csv'")
+    options = ["--sql", "q.sql", "--amounts", "micros", "--auction", "second"]
+    result = run("ads", "check", *options)
+    assert result.exit_code == 0, result.stderr
+    assert "the query: bid log" in result.stdout
+    assert open_logs(log, amounts="currency").table.count().to_pyarrow().as_py() == 480
+    result = run("ads", "check")
+    assert (result.exit_code, "name the log, or give --sql" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +87,7 @@ def test_commands_refuse_a_log_that_is_not_decided(run, log, tmp_path):
     [
         (["--column", "bid"], "write ROLE=NAME"),
         (["--column", "bid=a", "--column", "bid=b"], "bid is given twice"),
-        (["--date-format", "us"], "day-first"),
+        (["--amounts", "cents", "--amounts", "micros"], "given more than once"),
     ],
 )
 def test_badly_written_options_are_wrong_usage(run, log, options, message):
@@ -88,25 +97,34 @@ def test_badly_written_options_are_wrong_usage(run, log, options, message):
     assert message in unwrapped(result.stderr)
 
 
-def test_unknown_roles_and_units_are_bad_input(run, log):
-    """The message lists the known ones."""
-    assert_one_line(run("ads", "check", log, "--column", "bids=a"), "the roles are")
-    assert_one_line(run("ads", "check", log, "--amounts", "euros"), "the units are")
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--column", "bids=a"], ["the roles are"]),
+        (["--amounts", "euros"], ["--amounts euros: the units are micros, cents"]),
+        (["--time-zone", "Berlin"], ["--time-zone Berlin: there is no such time zone"]),
+        (["--currency", "euros"], ["--currency euros: it must be a code of three letters"]),
+        (["--sql", "absent.sql"], ["absent.sql: the query cannot be read"]),
+    ],
+)
+def test_unknown_values_are_bad_input(run, log, options, parts):
+    """The message names the option and what is known."""
+    assert_one_line(run("ads", "check", log, *options), *parts)
 
 
-def test_a_notice_file_is_never_overwritten(run, tmp_path):
-    """It is an input."""
+def test_a_file_that_the_query_names_is_never_overwritten(run, tmp_path, monkeypatch):
+    """It is an input, too."""
+    monkeypatch.chdir(tmp_path)
     words = SHAPES["openrtb"](tmp_path, auctions(10))
-    result = run("ads", "segment", *words, "-o", tmp_path / "wins.jsonl")
-    assert_one_line(result, "this path is a notice file")
+    before = (tmp_path / "wins.jsonl").read_bytes()
+    for output in ("wins.jsonl", tmp_path / "losses.jsonl"):
+        result = run("ads", "segment", *words, "-o", output)
+        assert_one_line(result, "this path is a file that the query names")
+    assert (tmp_path / "wins.jsonl").read_bytes() == before
 
 
-def test_click_files_of_ipinyou_mark_impressions(run, tmp_path):
-    """With the format, a click counts for the impression of the same bid."""
-    for name, kind, ids in (("imp", 1, range(1, 9)), ("clk", 2, (3, 5))):
-        lines = [PAPER.format(i=i, kind=kind, price=100 + i) for i in ids]
-        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    files = [tmp_path / "imp.txt", tmp_path / "clk.txt"]
-    table = open_logs(files, mapping=LogMapping(format="ipinyou")).table
-    assert table.click.to_pyarrow().to_pylist().count(True) == 2
-    assert run("ads", "check", *files, "--format", "ipinyou", "--quiet").exit_code == 0
+def test_the_query_is_never_overwritten(run, tmp_path):
+    """It is an input."""
+    words = SHAPES["prices_only"](tmp_path, auctions(10))
+    result = run("ads", "segment", *words, "-o", tmp_path / "recipe.sql")
+    assert_one_line(result, "this path is the query of the log")

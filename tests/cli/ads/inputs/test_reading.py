@@ -207,44 +207,6 @@ def test_the_log_is_never_overwritten(run, write_log):
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["bids.csv", "advertisers.csv", "wins.csv", "m.toml"])
-def test_a_written_mapping_never_replaces_an_input(run, tmp_path, name):
-    """Neither the log, its texts, its notices nor the mapping file are written."""
-    rows = {
-        "bids.csv": "auction_id,Account,time,bid_usd\nx,ash,2026-03-02T10:00:00Z,2.5\n",
-        "wins.csv": "auction_id,clearing_price_usd\nx,1.5\n",
-        "advertisers.csv": "advertiser_id,description\nash,trees\n",
-        "m.toml": '[columns]\nadvertiser = "Account"\n',
-    }
-    for file, text in rows.items():
-        (tmp_path / file).write_text(text)
-    notices = ["--wins", tmp_path / "wins.csv", "--mapping", tmp_path / "m.toml"]
-    result = run(
-        *("ads", "check", tmp_path / "bids.csv", *notices, "--write-mapping", tmp_path / name)
-    )
-    assert result.exit_code == 1
-    assert f"cannot write the mapping to {tmp_path / name}: this path is" in result.stderr
-    assert {file: (tmp_path / file).read_text() for file in rows} == rows
-
-
-def test_a_file_in_the_folder_of_the_log_is_not_replaced_by_a_mapping(run, write_log):
-    """The check of a folder refuses it before anything is written."""
-    log = write_log()
-    before = (log / "bids.parquet").read_bytes()
-    result = run("ads", "check", log, "--write-mapping", log / "bids.parquet")
-    assert_one_line(result, "this path is a part of the log")
-    assert (log / "bids.parquet").read_bytes() == before
-
-
-def test_a_model_never_replaces_the_mapping_file(run, write_log, tmp_path):
-    """The mapping file is an input of every command."""
-    (tmp_path / "m.toml").write_text("")
-    result = run(
-        "ads", "segment", write_log(), "--mapping", tmp_path / "m.toml", "-o", tmp_path / "m.toml"
-    )
-    assert_one_line(result, "this path is the mapping file")
-
-
 def test_interrupt_in_the_engine(run, write_log, tmp_path, monkeypatch):
     """An interrupt that DuckDB reports as an error still ends with 130."""
     log = write_log()

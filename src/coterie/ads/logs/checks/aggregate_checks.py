@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.logs.amount_units import WHOLE_CURRENCIES
 from coterie.ads.logs.bid_logs import MANY_WINS, BidLogs, winners_pay_bids
 from coterie.ads.logs.checks.check_queries import EXAMPLES, UNIT_FACTOR, AmountCells, RowCells
 from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY
@@ -22,8 +21,11 @@ from coterie.ads.logs.checks.faults import Fault, fault_of
 from coterie.ads.logs.log_columns import MISSING_TEXTS
 from coterie.errors import TableError
 
-__all__ = ["LogSums", "aggregate_faults", "median_amount", "text_faults"]
-
+#: Currencies of small units, whose amounts are whole numbers and often above 1000.
+WHOLE_CURRENCIES = frozenset(
+    {"CLP", "COP", "CRC", "HUF", "IDR", "IQD", "IRR", "ISK", "JPY", "KRW", "LAK", "LBP", "MMK"}
+    | {"MNT", "NGN", "PYG", "RWF", "TZS", "UGX", "UZS", "VND", "XAF", "XOF"}
+)
 #: Median bids in micros per thousand impressions; others suggest another unit.
 _LEAST_MEDIAN, _MOST_MEDIAN, _MOST_WHOLE = 10**4, 10**9, 10**11
 #: An average price below this share of the median bid suggests another unit.

@@ -21,25 +21,11 @@ from coterie.ads.logs.amount_codes import MOST_MICROS, by_bisection
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs, priced_wins
 from coterie.ads.logs.checks.check_rules import RowRule
 from coterie.ads.logs.checks.faults import LONGEST_EXAMPLE
+from coterie.ads.logs.column_roles import words_of
 from coterie.tables.engines import fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-
-__all__ = [
-    "EXAMPLES",
-    "UNIT_FACTOR",
-    "AmountCells",
-    "RowCells",
-    "amounts_query",
-    "cells_query",
-    "examples_query",
-    "person_columns",
-    "raw_table",
-    "read_amounts",
-    "read_cells",
-    "repeats_query",
-]
 
 #: The largest number of examples of one fault.
 EXAMPLES = 3
@@ -47,26 +33,13 @@ EXAMPLES = 3
 UNIT_FACTOR = 300
 
 _LARGEST = [10 ** (d + 2) - 1 for d in range(14)]  # the largest amount that drops d digits
-#: Fields of an iPinYou log without a header that describe the viewer of the page.
-_IPINYOU_PERSON = {
-    "field_3": "field 4 (iPinYou id)",
-    "field_4": "field 5 (user agent)",
-    "field_5": "field 6 (IP)",
-    "field_10": "field 11 (URL)",
-    "field_11": "field 12 (anonymous URL)",
-    "field_23": "field 24 (user tags)",
-}
 _PERSON = re.compile(
     r"(^|_)(ip(v[46])?|ip_?addr(ess)?|e?mail|phone|msisdn|cookies?|idf[av]|gaid|aaid|maid|ifa|imei"
     r"|(user|device|visitor|person|session|cookie|ipinyou)_?(id|name|key|tags?)|uid"
     r"|user_?agent|ua|url|uri|referr?er|lat(itude)?|lon(gitude)?|lng)(_|$)"
 )
-#: Columns shown in examples of repeated rows, by canonical name and by those of iPinYou.
+#: Columns shown in examples of repeated rows.
 _IDENTIFYING = ("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros")
-_IPINYOU_IDENTIFYING = (
-    *("timestamp", "bid_price", "pay_price"),
-    *("field_22", "field_1", "field_19", "field_20"),
-)
 
 
 @dataclass(frozen=True)
@@ -107,25 +80,18 @@ class RowCells:
 
 def raw_table(logs: BidLogs) -> ir.Table:
     """Return the table of a log with its original columns."""
-    from ibis.expr.operations import Filter
+    from ibis.expr.operations import Project
 
-    raw = _parent(logs.table)
-    if raw is None:
-        return logs.table
-    node = raw.op()
-    if logs.kind == "ipinyou" and isinstance(node, Filter):
-        # a log without a header: its fields were named first, then impressions selected
-        named = _parent(node.parent.to_expr())
-        return raw if named is None else named
-    return raw
+    node = logs.table.op()
+    return node.parent.to_expr() if isinstance(node, Project) else logs.table
 
 
-def amounts_query(
+def read_amounts(
     rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertiser: str | None = None
-) -> ir.Table:
-    """Return the query of the bids of each day by amount, over the rows that histograms count.
+) -> AmountCells:
+    """Return the bids of each day by amount, over the rows that histograms count.
 
-    With ``advertiser`` it is of this one alone.
+    With ``advertiser`` they are of this one alone.
     """
     left_out = [rule.broken.fill_null(False) for rule in rules if rule.leaves_out]
     counted = rows.filter(*(~broken for broken in left_out)) if left_out else rows
@@ -133,15 +99,8 @@ def amounts_query(
         counted = counted.filter(counted.advertiser_id == advertiser)
     values = _values(counted, logs)
     marked = counted.select("day", amount=values["amount"], bids=values["bids"])
-    return marked.group_by("day", "amount").agg(bids=marked.bids.sum().cast("float64"))
-
-
-def read_amounts(
-    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertiser: str | None = None
-) -> AmountCells:
-    """Run :func:`amounts_query` and fetch the cells."""
-    found = fetch(amounts_query(rows, rules, logs, advertiser))
-    found = found.filter(pc.greater(found["bids"], 0)).drop_null()
+    cells = marked.group_by("day", "amount").agg(bids=marked.bids.sum().cast("float64"))
+    found = fetch(cells.filter(cells.bids > 0).drop_null())
     return AmountCells(
         found["day"].cast(pa.date32()).to_numpy().astype("datetime64[D]"),
         found["amount"].to_numpy().astype(np.int64),
@@ -149,10 +108,10 @@ def read_amounts(
     )
 
 
-def cells_query(
+def read_cells(
     rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, median_bid: int = 0
-) -> ir.Table:
-    """Return the query of the cells of a log, one pass of its engine."""
+) -> RowCells:
+    """Return the cells of a log, from one pass of its engine."""
     import ibis
 
     zero = ibis.literal(0, type="int64")
@@ -175,23 +134,17 @@ def cells_query(
     if logs.kind == "histograms":
         keys["amount"] = amount
     marked = rows.select(**keys, **values)
-    return marked.group_by(*keys).agg(
+    cells = marked.group_by(*keys).agg(
         rows=marked.count(), **{name: marked[name].sum() for name in values}
     )
-
-
-def read_cells(
-    rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, median_bid: int = 0
-) -> RowCells:
-    """Run :func:`cells_query` and fetch the cells."""
-    found = fetch(cells_query(rows, rules, logs, median_bid))
+    found = fetch(cells)
     n = found.num_rows
     names, advertiser = _numbered(found["advertiser_id"])
     days = found["day"].cast(pa.date32()).cast(pa.int32())
     day = days.fill_null(0).to_numpy().astype("datetime64[D]")
     day[days.is_null().to_numpy()] = np.datetime64("NaT", "D")
 
-    def values(name: str, dtype: Any) -> NDArray[Any]:
+    def column(name: str, dtype: Any) -> NDArray[Any]:
         if name not in found.column_names:
             return np.zeros(n, dtype=dtype)
         return found[name].fill_null(0).to_numpy().astype(dtype)
@@ -205,8 +158,8 @@ def read_cells(
         advertiser=advertiser,
         day=day,
         currency=np.array(currencies, dtype=str)[currency],
-        **{name: values(name, np.int64) for name in whole},
-        **{name: values(name, np.float64) for name in ("bids", "wins", "cost", "low", "high")},
+        **{name: column(name, np.int64) for name in whole},
+        **{name: column(name, np.float64) for name in ("bids", "wins", "cost", "low", "high")},
     )
 
 
@@ -234,34 +187,22 @@ def repeats_query(logs: BidLogs, one_in: int = 1) -> ir.Table | None:
     None for a log without times, in which different auctions may have equal rows.
     """
     raw = raw_table(logs)
-    times = (logs.reading.column("ts"), "timestamp", "field_1")
-    time = next((name for name in times if name in raw.columns), None)
-    if time is None or logs.kind == "histograms":
+    time = logs.reading.column("ts")
+    if time not in raw.columns or logs.kind == "histograms":
         return None
-    hidden = {*person_columns(logs), *_IPINYOU_PERSON}
+    hidden = person_columns(logs)
     columns = [name for name in raw.columns if name not in hidden and _is_plain(raw[name].type())]
     if one_in > 1:
         raw = raw.filter(raw[time].hash() % one_in == 0)
     counted = raw.group_by(columns).agg(n=raw.count())
-    names = (*map(logs.reading.column, _IDENTIFYING), *_IPINYOU_IDENTIFYING)
-    shown = [name for name in dict.fromkeys(names) if name in columns]
+    names = dict.fromkeys(map(logs.reading.column, _IDENTIFYING))
+    shown = [name for name in names if name in columns]
     return counted.select(**_displayed(counted, shown), n=counted.n)
 
 
 def person_columns(logs: BidLogs) -> list[str]:
     """Return the columns of a log that, by their names, may identify a person."""
-    columns = raw_table(logs).columns
-    if "field_23" in columns:
-        return list(_IPINYOU_PERSON.values())
-    return [name for name in columns if _PERSON.search(_in_snake_case(name))]
-
-
-def _parent(table: ir.Table) -> ir.Table | None:
-    """Return the table that a selection of columns was made from."""
-    from ibis.expr.operations import Project
-
-    node = table.op()
-    return node.parent.to_expr() if isinstance(node, Project) else None
+    return [name for name in raw_table(logs).columns if _PERSON.search("_".join(words_of(name)))]
 
 
 def _numbered(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
@@ -281,22 +222,14 @@ def _numbered(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
 
 def _values(rows: ir.Table, logs: BidLogs) -> dict[str, Any]:
     """Return the amount of each row, and what is summed."""
-    if logs.kind != "histograms":
-        return _bid_values(rows, logs.weighted)
-    return {
-        "amount": rows.bin_micros,
-        "bids": rows.bids.fill_null(0.0),
-        "wins": rows.wins.fill_null(0.0),
-        "cost": rows.cost_micros.fill_null(0.0),
-    }
-
-
-def _bid_values(rows: ir.Table, weighted: bool) -> dict[str, Any]:
     import ibis
 
+    if logs.kind == "histograms":
+        sums = {"bids": rows.bids, "wins": rows.wins, "cost": rows.cost_micros}
+        return {"amount": rows.bin_micros, **{k: v.fill_null(0.0) for k, v in sums.items()}}
     bid, price = rows.bid_micros, rows.price_micros
     # an integer literal, because Spark reads the constant column 1.0 as a decimal
-    weight = rows.weight if weighted else ibis.literal(1, type="int64")
+    weight = rows.weight if logs.weighted else ibis.literal(1, type="int64")
     # a float sum cannot overflow, and whole numbers are exact up to 9·10^15
     cost = price.cast("float64") * weight
     priced, equal = priced_wins(rows)
@@ -339,13 +272,3 @@ def _is_plain(dtype: Any) -> bool:
     return bool(
         dtype.is_numeric() or dtype.is_boolean() or dtype.is_string() or dtype.is_temporal()
     )
-
-
-def _in_snake_case(name: str) -> str:
-    """Return the words of a name in lower case, joined by underscores.
-
-    >>> _in_snake_case("UserAgent"), _in_snake_case("page-URL"), _in_snake_case("IP")
-    ('user_agent', 'page_url', 'ip')
-    """
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return re.sub(r"\W+", "_", parted).lower()

@@ -20,8 +20,6 @@ from coterie.tables.engines import is_written_as
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["FIRST_DAY", "LAST_DAY", "RowRule", "row_rules"]
-
 #: Days outside this range are implausible.
 FIRST_DAY = datetime.date(2000, 1, 1)
 LAST_DAY = datetime.date(2100, 12, 31)

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["FAULT_CODES", "LONGEST_EXAMPLE", "Fault", "FaultCode", "fault_of"]
-
 #: Texts in examples are cut to this many characters.
 LONGEST_EXAMPLE = 80
 
@@ -84,17 +82,11 @@ _ERRORS = {
         "the line is not a row: it has another number of fields than the header, or wrong quotes",
         "it is left out of all results; put quotes around fields that contain the delimiter",
     ),
-    "bid_ids_repeated": (
-        "bids",
-        "{column} is that of another bid, too, and every bid of an id gets the id's notices",
-        "wins and spend are too high; say --join-on with a column that identifies one bid, and "
-        "leave out bids that are logged twice",
-    ),
     "unreadable": (
         "rows",
         "{column} cannot be read: it should be {expected}",
-        "the value counts as missing; correct it where the log is made, or say --date-format for "
-        "dates such as 31/12/2026, or --decimal-comma for numbers such as 2,50",
+        "the value counts as missing; correct it where the log is made, or read it by SQL, such as "
+        "strptime for dates and replace for decimal commas",
     ),
     "advertiser_missing": ("rows", "advertiser_id is missing", _LEFT_OUT),
     "day_missing": ("rows", "the day is missing", _LEFT_OUT),
@@ -191,7 +183,7 @@ _ERRORS = {
 _WARNINGS = {
     "advertiser_blank": (
         "rows",
-        "advertiser_id is blank, or a word such as null",
+        "advertiser_id is a word for nothing, such as null",
         "the rows count as an advertiser of that name; leave the id empty if there is none",
     ),
     "auction_recognised": (
@@ -251,7 +243,7 @@ _WARNINGS = {
         "rows",
         "the average price is {price} of the currency for a thousand impressions, but the median "
         "bid is {bid}",
-        "check that both are in the same unit; if they are not, say --amounts price=UNIT",
+        "check that both are in the same unit; if they are not, convert one by SQL",
     ),
     "amounts_whole": (
         "columns",
@@ -262,11 +254,6 @@ _WARNINGS = {
         "columns",
         "most amounts have decimals, but they are read as cents or micros",
         "check whether they are units of the currency, and say --amounts",
-    ),
-    "notices_without_bid": (
-        "notices",
-        "the win notice belongs to no bid of the log",
-        "it is not used; check that bids and notices are of the same days, and the id of --join-on",
     ),
     "days_without_win": (
         "days",
@@ -292,7 +279,7 @@ _WARNINGS = {
         "days",
         "the day has fewer than a third of the rows of the median day",
         "supply is underestimated; leave out incomplete days; if the first or the last day is "
-        "thin because days begin in another zone, say --day-zone, and --time-zone for local times",
+        "thin because times are local, say --time-zone; SQL may give the days of a zone",
     ),
     "one_day": (
         "days",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.bid_logs import BidLogs, read_descriptions
 from coterie.ads.logs.checks.aggregate_checks import (
+    WHOLE_CURRENCIES,
     LogSums,
     aggregate_faults,
     median_amount,
@@ -30,7 +32,7 @@ from coterie.ads.logs.checks.check_queries import (
 )
 from coterie.ads.logs.checks.check_rules import RowRule, row_rules
 from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, fault_of
-from coterie.ads.logs.checks.reading_checks import reading_faults
+from coterie.ads.logs.column_recognition import numbers_in_sample, sample_values
 from coterie.ads.logs.stored_rows import WRITTEN
 from coterie.errors import TableError
 from coterie.runtime.wording import number_of
@@ -39,13 +41,15 @@ from coterie.tables.engines import fetch
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["LogCheck", "LogOverview", "check_logs"]
-
 log = logging.getLogger("coterie")
 
 #: Repeats are searched among this many rows; longer logs are sampled by time.
 _MOST_FOR_REPEATS = 2_000_000
 _MICROS = 1e6
+#: Units of whole numbers.
+_WHOLE_UNITS = ("micros", "cents", "micros/impression")
+#: Fewer amounts may all be whole by chance.
+_FEWEST_AMOUNTS = 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class LogOverview:
     """Overview of a log, over the rows that histograms count."""
 
     source: str  # path or name
-    kind: str  # "bids", "ipinyou" or "histograms"
+    kind: str  # "bids" or "histograms"
     engine: str
     rows: int  # all rows
     counted_rows: int  # rows that histograms count
@@ -161,16 +165,26 @@ def check_logs(logs: BidLogs) -> LogCheck:
         return median_amount(read_amounts(rows, rules, logs, advertiser))
 
     sums = LogSums(cells, (cells.faults & left_out) == 0, amounts, median_of)
-    texts, faults = _read_texts(logs)
-    faults += _person_columns(logs)
-    faults += reading_faults(logs, sums.rows, _attribute(logs, "currency", "mixed"))
+    texts: dict[str, str] = {}
+    faults, texts_are_read = [], True
+    try:
+        texts = read_descriptions(logs)
+    except TableError as error:
+        faults.append(fault_of("texts_unreadable", 1, 1, problem=str(error)))
+        texts_are_read = False
+    names = person_columns(logs)
+    if names:  # the examples list all of them, not only three
+        examples = [{"column": name} for name in names]
+        total = len(raw_table(logs).columns)
+        faults.append(fault_of("person_columns", len(names), total, examples))
+    faults += _reading_faults(logs, sums.rows, _attribute(logs, "currency", "mixed"))
     if sums.rows:
         faults += [
             *_broken_rules(rows, rules, sums),
             *_repeats(logs, sums.rows),
             *aggregate_faults(sums, logs),
         ]
-        if not any(fault.code == "texts_unreadable" for fault in faults):
+        if texts_are_read:
             faults += text_faults(sums, texts, logs.texts is not None)
     else:
         faults.append(fault_of("no_rows", 0, 0))
@@ -181,20 +195,39 @@ def check_logs(logs: BidLogs) -> LogCheck:
     )
 
 
-def _read_texts(logs: BidLogs) -> tuple[dict[str, str], list[Fault]]:
-    try:
-        return read_descriptions(logs), []
-    except TableError as error:
-        return {}, [fault_of("texts_unreadable", 1, 1, problem=str(error))]
+def _reading_faults(logs: BidLogs, rows: int, currency: str) -> Iterator[Fault]:
+    """Yield the faults of reading a log; its ``rows`` have been read at least once."""
+    lines = logs.ragged_lines()
+    for code, hides_others in (("quote_open", True), ("line_ragged", False)):
+        found = [line for line in lines if line.hides_others == hides_others]
+        if found:
+            examples = [
+                {"file": line.path, "line": line.number, "fault": line.fault}
+                for line in found[:EXAMPLES]
+            ]
+            yield fault_of(code, len(found), rows + len(lines), examples)
+    yield from _decimals(logs, currency)
 
 
-def _person_columns(logs: BidLogs) -> list[Fault]:
-    names = person_columns(logs)
-    if not names:
-        return []
-    # the examples list all of them, not only three
-    examples = [{"column": name} for name in names]
-    return [fault_of("person_columns", len(names), len(raw_table(logs).columns), examples)]
+def _decimals(logs: BidLogs, currency: str) -> Iterator[Fault]:
+    """Yield the faults of amounts whose decimals contradict the unit they were read in."""
+    units = {logs.reading.column(name): unit for name, unit in logs.reading.units.items()}
+    if not units:
+        return
+    values = sample_values(raw_table(logs), list(units))
+    found: dict[str, list[dict[str, object]]] = {}
+    for column, unit in units.items():
+        numbers = numbers_in_sample(values[column])
+        whole = sum(number.is_integer() for number in numbers)
+        if len(numbers) < _FEWEST_AMOUNTS:
+            continue
+        example = {"column": column, "unit": unit, "median": statistics.median(numbers)}
+        if unit in _WHOLE_UNITS and 2 * whole < len(numbers):
+            found.setdefault("amounts_with_decimals", []).append(example)
+        if unit == "currency" and whole == len(numbers) and currency not in WHOLE_CURRENCIES:
+            found.setdefault("amounts_whole", []).append(example)
+    for code, examples in found.items():
+        yield fault_of(code, len(examples), len(units), examples)
 
 
 def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> Iterator[Fault]:
@@ -213,14 +246,14 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
     log.info("Fetching examples of %d faults", len(broken))
     faulty = fetch(examples_query(rows, broken)).to_pylist()
     for k, rule in broken.items():
-        examples = [_example(row, rule) for row in faulty if row["rule"] == k]
+        columns = ("advertiser_id", "day", *rule.columns)
+        examples = [
+            # the original value replaces the one that could not be read
+            {name.removeprefix(WRITTEN): _plain(row[name]) for name in columns}
+            for row in faulty
+            if row["rule"] == k
+        ]
         yield fault_of(rule.code, counts[k], sums.rows, examples, **rule.words)
-
-
-def _example(row: dict[str, Any], rule: RowRule) -> dict[str, Any]:
-    columns = ("advertiser_id", "day", *rule.columns)
-    # the original value replaces the one that could not be read
-    return {name.removeprefix(WRITTEN): _plain(row[name]) for name in columns}
 
 
 def _plain(value: Any) -> Any:

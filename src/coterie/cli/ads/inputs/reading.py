@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
     from coterie.ads.histograms.target_counts import TargetCounts
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
-    from coterie.ads.logs.mapping_proposals import MappingProposal
-    from coterie.ads.logs.raw_logs import RawLog
     from coterie.ads.segments.settings import SegmentSettings
 
 Logs = Annotated[
     list[str],
     typer.Argument(
         metavar="LOGS",
+        default_factory=list,
+        show_default=False,
         help="Parquet, CSV or JSON-lines files, folders or globs of them, a DuckDB file, or a "
-        "table of the engine.",
+        "table of the engine. May be left out if --sql names what it reads.",
     ),
 ]
 By = Annotated[
@@ -93,30 +94,14 @@ class CountedLog:
 
 @dataclass(frozen=True)
 class LogInput:
-    """A log as given on the command line, and the outputs of the command.
+    """A log as given on the command line, and the outputs of the command."""
 
-    Attributes
-    ----------
-    logs : str or sequence of str
-        Its files, folders or tables.
-    options : LogOptions
-        How to read it.
-    outputs : mapping of str to Path or None
-        Files to write by kind; None for those not requested.
-    by : {"advertiser", "campaign"}
-        What is forecast.
-    dimensions : mapping of str to str
-        The column of each dimension.
-    usual_auction : {"first", "second"}, optional
-        The auction type if neither the options nor the log says one.
-    """
-
-    logs: str | Sequence[str]
+    logs: str | Sequence[str]  # its files, folders or tables
     options: LogOptions = field(default_factory=LogOptions)
-    outputs: Mapping[str, Path | None] = field(default_factory=dict)
-    by: str = "advertiser"
-    dimensions: Mapping[str, str] = field(default_factory=dict)
-    usual_auction: str | None = None
+    outputs: Mapping[str, Path | None] = field(default_factory=dict)  # by kind
+    by: str = "advertiser"  # or "campaign"
+    dimensions: Mapping[str, str] = field(default_factory=dict)  # the column of each
+    usual_auction: str | None = None  # if neither the options nor the log says one
 
     @property
     def sources(self) -> list[str]:
@@ -124,22 +109,18 @@ class LogInput:
         return [self.logs] if isinstance(self.logs, str) else list(self.logs)
 
     def check_outputs(self) -> None:
-        """Refuse, before the log is opened, outputs that cannot be written.
-
-        An output must not replace an input. A table in the folder of the log is refused too:
-        the next run would read it as a part of the log.
-        """
+        """Refuse, before the log is opened, outputs that cannot be written or replace an input."""
         taken, options = {}, self.options
         # A URL may have options after the path, as in duckdb://FILE?threads=2.
         database = unquote(options.engine.removeprefix(DUCKDB).partition("?")[0])
         if options.engine.startswith(DUCKDB) and database:
             taken[Path(database).resolve()] = "the database"
-        if options.advertisers is not None:
-            taken[options.advertisers.resolve()] = "the table of advertisers"
-        if options.mapping_file is not None:
-            taken[options.mapping_file.expanduser().resolve()] = "the mapping file"
-        for notices in (*options.wins, *options.losses):
-            taken[Path(notices).resolve()] = "a notice file"
+        for given, what in (
+            (options.advertisers, "the table of advertisers"),
+            (options.sql, "the query of the log"),
+        ):
+            if given is not None:
+                taken[given.resolve()] = what
         for kind, path in self.outputs.items():
             if path is None or (is_stream(path) and kind == "table"):
                 continue
@@ -176,49 +157,34 @@ class LogInput:
         from coterie.tables.engines import connect
 
         options = self.options
+        if not self.sources and options.sql is None:
+            raise typer.BadParameter("name the log, or give --sql", param_hint="'LOGS'")
         with _interruptible():
-            _LOG.info("Opening %s", ", ".join(self.sources))
+            sources, given = self.sources, options.arguments()
+            _LOG.info("Opening %s", ", ".join(sources) or "the query")
             opened = open_logs(
-                self._source,
+                sources[0] if len(sources) == 1 else sources or None,
                 connect(options.engine),
-                mapping=options.mapping,
-                wins=list(options.wins) or None,
-                losses=list(options.losses) or None,
-                auction=options.auction,
-                advertisers=options.advertisers,
-                table=options.table,
+                **given,
                 by=self.by,
                 dimensions=self.dimensions,
             )
             # Opening reads only headers, so this is still before the work.
-            self._refuse_input_files(opened)
-            opened = self._of_usual_auction(opened)
+            taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
+            for name in re.findall("'([^']+)'", given["sql"]):
+                taken[Path(name).resolve()] = "a file that the query names"
+            if isinstance(opened.texts, str):
+                taken[Path(opened.texts).resolve()] = "the table of advertisers"
+            for kind, path in self.outputs.items():
+                if path is not None:
+                    _refuse_taken(kind, path, taken)
+            if self.usual_auction is not None:
+                # of several types the check speaks
+                with contextlib.suppress(TableError):
+                    if opened.auction_source == "default":
+                        opened = replace(opened, given_auction=self.usual_auction)
             _LOG.info("Checking %s", opened.source)
             return opened, check_logs(opened)
-
-    def propose(self) -> MappingProposal | None:
-        """Return the proposed mapping of a log of bids; None for canonical or other logs."""
-        from coterie.ads.logs.log_mapping import mapping_of
-        from coterie.ads.logs.mapped_columns import is_canonical
-        from coterie.ads.logs.mapping_proposals import propose_mapping
-        from coterie.ads.logs.raw_logs import open_raw
-        from coterie.tables.engines import connect
-
-        options = self.options
-        with _interruptible():
-            raw = open_raw(
-                self._source,
-                connect(options.engine),
-                mapping_of(options.mapping),
-                table=options.table,
-                wins=list(options.wins) or None,
-                losses=list(options.losses) or None,
-                dimensions=list(self.dimensions.values()),
-            )
-            self._refuse_input_files(raw)
-            if raw.kind != "bids" or is_canonical(raw.table.columns):
-                return None
-            return propose_mapping(raw.table, raw.mapping)
 
     def read(self, allow_faults: bool = False) -> CountedLog:
         """Open the log, check it, and count it.
@@ -243,29 +209,6 @@ class LogInput:
         with _interruptible():
             targets = read_targets(opened, histograms) if opened.dimensions else None
             return CountedLog(opened, check, histograms, read_descriptions(opened), targets)
-
-    def _of_usual_auction(self, opened: BidLogs) -> BidLogs:
-        """Return the log with the usual auction type, if the log says none."""
-        if self.usual_auction is None:
-            return opened
-        try:
-            is_unknown = opened.auction_source == "default"
-        except TableError:  # several types; the check reports them
-            return opened
-        return replace(opened, given_auction=self.usual_auction) if is_unknown else opened
-
-    def _refuse_input_files(self, opened: BidLogs | RawLog) -> None:
-        """Refuse outputs that are files of the log or its text table, once these are known."""
-        taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
-        if isinstance(opened.texts, str):
-            taken[Path(opened.texts).resolve()] = "the table of advertisers"
-        for kind, path in self.outputs.items():
-            if path is not None:
-                _refuse_taken(kind, path, taken)
-
-    @property
-    def _source(self) -> str | list[str]:
-        return self.sources[0] if len(self.sources) == 1 else self.sources
 
 
 def counted_histograms(opened: BidLogs) -> BidHistograms:

@@ -1,0 +1,295 @@
+"""Column recognition: decide how the columns of a log are read, from options, names and values.
+
+Nothing doubtful is decided in silence: what is left open is an error, whose note is a query that
+settles it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coterie.ads.logs.column_roles import (
+    AMOUNTS,
+    CANONICAL,
+    REQUIRED,
+    UNITS,
+    columns_by_role,
+    role_of,
+    says_micros,
+)
+from coterie.ads.logs.log_columns import NO, YES, ColumnReading
+from coterie.ads.logs.time_formats import check_zone, is_time
+from coterie.errors import InvalidParameterError, TableError
+from coterie.tables.columns import sql_name, sql_text
+from coterie.tables.engines import fetch
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+_SAMPLE = 10_000
+#: Forms of days and of clock times that a suggested query may have.
+_DAYS = (
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%Y/%m/%d",
+    "%Y%m%d",
+    "%d %b %Y",
+)
+_CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", ", %H:%M:%S", "%H%M%S", "%H")
+
+
+def reading_of(
+    raw: ir.Table,
+    kind: str,
+    source: str,
+    columns: Mapping[str, str],
+    amounts: str,
+    time_zone: str,
+    currency: str,
+) -> ColumnReading:
+    """Return how the columns of a raw table are read; the options are those of ``open_logs``.
+
+    A few rows of columns that have no canonical name are read.
+
+    Raises
+    ------
+    TableError
+        Something is not decided.
+    """
+    given = _given_columns(columns)
+    if amounts and amounts not in UNITS:
+        raise InvalidParameterError(
+            f"amounts={amounts!r}: the units are {', '.join(UNITS)}; without /impression they are "
+            "for a thousand impressions"
+        )
+    if currency and not re.fullmatch("[A-Z]{3}", currency):
+        raise InvalidParameterError(
+            f"currency={currency!r}: it must be a code of three letters, such as EUR"
+        )
+    zone = check_zone(time_zone)
+    if kind != "bids":
+        if given or amounts or time_zone or currency:
+            raise InvalidParameterError(
+                f"{source}: columns, amounts, zones and currencies are said of logs of bids; this "
+                f"log is read as {kind}"
+            )
+        return ColumnReading()
+    required = {CANONICAL[role] for role in REQUIRED}
+    is_canonical = required <= set(raw.columns) and not {"ts", "day"}.isdisjoint(raw.columns)
+    has_own_currency = currency and "currency" in raw.columns
+    if is_canonical and not (given or amounts or has_own_currency):
+        return ColumnReading(zone=zone, currency=currency)
+    found = _Recognition(raw, given, amounts, currency)
+    problems = [*found.problems()]
+    if problems:
+        error = TableError(
+            f"{source}: {'; '.join(problems)}. The columns are {', '.join(raw.columns)}; say it by "
+            "options, or correct the query that comes with this error, and give it as sql"
+        )
+        error.add_note(found.query())
+        raise error
+    return ColumnReading(
+        names={CANONICAL[role]: name for role, name in found.chosen.items()},
+        units={CANONICAL[role]: unit for role, unit in found.units.items()},
+        zone=zone,
+        currency=currency,
+    )
+
+
+def sample_values(raw: ir.Table, columns: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the known values of columns in a few rows."""
+    rows = fetch(raw.select(*dict.fromkeys(columns)).limit(_SAMPLE))
+    found = {name: rows[name].to_pylist() for name in rows.column_names}
+    return {
+        name: [value for value in values if value is not None and str(value).strip()]
+        for name, values in found.items()
+    }
+
+
+def numbers_in_sample(values: Sequence[Any], decimal_comma: bool = False) -> list[float]:
+    """Return the numbers above 0 among values, which may be texts.
+
+    >>> numbers_in_sample(["2,50", "x", 3, 0], decimal_comma=True)
+    [2.5, 3.0]
+    """
+    numbers = []
+    for value in values:
+        try:
+            number = float(str(value).replace(",", ".") if decimal_comma else value)
+        except ValueError:
+            continue
+        if number > 0:
+            numbers.append(number)
+    return numbers
+
+
+def _given_columns(columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that the user named, by role; refuse a role or a column with two."""
+    given: dict[str, str] = {}
+    for name, column in columns.items():
+        role = role_of(name)
+        if role in given:
+            raise InvalidParameterError(f"columns: {role} is given twice")
+        for other, same in given.items():
+            # only a time has a day too
+            if column and same == column and {role, other} != {"time", "day"}:
+                raise InvalidParameterError(
+                    f"columns: {column} is given for {other} and {role}; a column has one role"
+                )
+        given[role] = column
+    return given
+
+
+class _Recognition:
+    """What names and values say about the columns of a table of bids."""
+
+    def __init__(
+        self, raw: ir.Table, given: Mapping[str, str], amounts: str, currency: str
+    ) -> None:
+        self.raw, self.given, self.amounts, self.currency = raw, given, amounts, currency
+        chosen, candidates = columns_by_role(raw.columns, given)
+        for one, other in (("time", "day"), ("day", "time")):
+            if one in chosen:  # one of the two is enough
+                candidates.pop(other, None)
+        self.absent = {role: name for role, name in chosen.items() if name not in raw.columns}
+        self.chosen = {role: chosen[role] for role in CANONICAL if chosen.get(role) in raw.columns}
+        self.candidates = candidates
+        whole = amounts.partition("/")[0]
+        self.units = {
+            role: "micros" if says_micros(name) and whole != "micros" else amounts
+            for role, name in self.chosen.items()
+            if role in AMOUNTS
+        }
+        # the columns of a suggested query
+        self.columns = self.chosen | {role: names[0] for role, names in candidates.items()}
+        unread = [name for role, name in self.columns.items() if name != CANONICAL[role]]
+        self.values = sample_values(raw, unread) if unread else {}
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is not decided, with the option that decides it if there is one."""
+        for role, name in self.absent.items():
+            yield f"there is no column {name} for the role {role}"
+        known = {*self.chosen, *self.candidates, *self.absent}
+        missing = [role for role in REQUIRED if role not in known]
+        for role in missing if {"time", "day"} & known else [*missing, "time"]:
+            yield f"no column has the role {role}: say --column {role}=NAME"
+        if self.currency and "currency" in self.chosen:
+            named = self.chosen["currency"]
+            yield f"column {named} has the currency: say --column currency=, or no --currency"
+        for role, names in self.candidates.items():
+            options = " or ".join(f"--column {role}={name}" for name in names)
+            none = "" if role in REQUIRED else f", or --column {role}= for none of them"
+            yield f"the {role} may be column {' or '.join(names)}: say {options}{none}"
+        unknown = [role for role, unit in self.units.items() if not unit]
+        if unknown:
+            amounts = " and ".join(f"{role} (column {self.chosen[role]})" for role in unknown)
+            median = self._median(self.chosen[unknown[0]])
+            options = ", ".join(
+                f"--amounts {unit} if this is {_shown(median * UNITS[unit] / 1e6)} CPM"
+                for unit in ("currency", "cents", "micros")
+            )
+            yield (
+                f"the unit of {amounts} is unknown; the median {unknown[0]} is {_shown(median)}: "
+                f"say {options}; add /impression to the unit if amounts are for one impression"
+            )
+        for role, name in self.chosen.items():
+            example = next(iter(self.values.get(name, ())), None)
+            if role in AMOUNTS and self._has_comma(name):
+                example = next(value for value in self.values[name] if "," in str(value))
+                yield f"numbers in column {name} have a comma, as in {example}, which SQL replaces"
+            elif role in {"time", "day"} and isinstance(example, str) and not self._are_times(name):
+                yield f"times in column {name}, such as {example}, are read by SQL only"
+            elif role == "won" and isinstance(example, str) and not self._are_answers(name):
+                yield f"column {name} does not say yes or no, but {example}, which SQL tells apart"
+
+    def query(self) -> str:
+        """Return a query of the table ``log`` that settles what is open, for users to correct."""
+        lines = []
+        needed = [role for role in REQUIRED if role not in self.columns]
+        if not {"time", "day"} & self.columns.keys():
+            needed.append("time")
+        for role, canonical in CANONICAL.items():
+            if role in self.columns:
+                value, remark = self._expression(role, self.columns[role])
+                others = " or ".join(map(sql_name, self.candidates.get(role, ())[1:]))
+                remarks = [one for one in (remark, others and f"or {others}") if one]
+            elif role == "won" and role in needed and "price" in self.columns:
+                price = sql_name(self.columns["price"])
+                value = f"coalesce(CAST({price} AS DOUBLE), 0) > 0"
+                remarks = ["if only bids that won have a price"]
+            elif role in needed:
+                value, remarks = "NULL", [f"which column has the role {role}?"]
+            else:
+                continue
+            said = "; ".join(remarks).replace("*/", "* /")
+            lines.append(f"    {value} AS {canonical}" + (f" /* {said} */" if said else ""))
+        query = "SELECT\n" + ",\n".join(lines) + "\nFROM log"
+        if self.raw.get_backend().name != "pyspark":
+            return query
+        import sqlglot
+
+        return sqlglot.transpile(query, read="duckdb", write="spark", pretty=True)[0]
+
+    def _expression(self, role: str, name: str) -> tuple[str, str]:
+        """Return the expression of a column in a role, and a remark for the user."""
+        quoted, values = sql_name(name), self.values.get(name, [])
+        is_text = bool(values) and isinstance(values[0], str)
+        if role in AMOUNTS:
+            if is_text:
+                number = f"replace({quoted}, ',', '.')" if self._has_comma(name) else quoted
+                quoted = f"CAST({number} AS DOUBLE)"
+            unit = self.units.get(role) or ("micros" if says_micros(name) else self.amounts)
+            if unit:
+                return quoted if UNITS[unit] == 1 else f"{quoted} * {UNITS[unit]}", ""
+            median = _shown(self._median(name))
+            remark = (
+                f"if a median of {median} is of the currency; 10000 for cents, 1 for micros, 1000 "
+                "times as much if amounts are for one impression"
+            )
+            return f"{quoted} * {UNITS['currency']}", remark if role == "bid" else ""
+        if role in {"time", "day"} and is_text and not self._are_times(name):
+            every = (day + clock for day in _DAYS for clock in _CLOCKS)
+            forms = [form for form in every if _fits(values, form)]
+            others = ", or ".join(map(sql_text, forms[1:]))
+            remark = f"or {others}" if others else "" if forms else f"the form of {values[0]}"
+            return f"strptime({quoted}, {sql_text((forms or ['%d.%m.%Y'])[0])})", remark
+        if role == "won" and is_text and not self._are_answers(name):
+            some = ", ".join(list(dict.fromkeys(map(str.strip, values)))[:5])
+            return f"trim({quoted}) = {sql_text(values[0].strip())}", f"its values are {some}"
+        return quoted, ""
+
+    def _median(self, name: str) -> float:
+        numbers = numbers_in_sample(self.values.get(name, ()), self._has_comma(name))
+        return statistics.median(numbers) if numbers else 0.0
+
+    def _has_comma(self, name: str) -> bool:
+        values = self.values.get(name, ())
+        return len(numbers_in_sample(values, decimal_comma=True)) > len(numbers_in_sample(values))
+
+    def _are_times(self, name: str) -> bool:
+        return any(is_time(str(value)) for value in self.values.get(name, ()))
+
+    def _are_answers(self, name: str) -> bool:
+        found = {str(value).strip().lower() for value in self.values.get(name, ())}
+        # some values may be wrong, but not all of one kind
+        return found <= {*YES, *NO} or bool(found & {*YES} and found & {*NO})
+
+
+def _fits(values: Sequence[str], form: str) -> bool:
+    try:
+        for value in values:
+            datetime.datetime.strptime(value.strip(), form)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(number: float) -> str:
+    return f"{number:.10f}".rstrip("0").rstrip(".") if number < 0.1 else f"{number:,.6g}"
