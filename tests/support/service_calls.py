@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 import fitted_models
 from coterie.ads.protocol import Limits
 from coterie.ads.service.access import AccessPolicy
-from coterie.ads.service.application import make_application
+from coterie.ads.service.application import Application
 from coterie.ads.service.fair_queue import FairQueue
 from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.routes import Routes
@@ -75,7 +75,7 @@ class Service:
         self.metrics = Metrics()
         self.queue = FairQueue(self.limits, self.metrics.queued_work.set)
         self.routes = Routes(self.holder, self.queue, self.metrics, self.limits)
-        self.app = make_application(self.routes, policy or AccessPolicy(), self.metrics)
+        self.app = Application(self.routes, policy or AccessPolicy(), self.metrics)
 
     def ask(self, method: str, target: str, **request: Any) -> Reply:
         """Answer one request, in a loop of its own."""

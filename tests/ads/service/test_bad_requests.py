@@ -60,8 +60,6 @@ def test_bad_request_is_refused(service, bad):
     answer = answers(service, bad.sent, ends=not bad.status)
     if not bad.status:
         assert answer == b""
-    elif not bad.kind:
-        assert parsed(answer)[0] == 400
     elif answer or bad.kind != "body-too-large":  # the answer may be lost if not all is read
         status, headers, body = parsed(answer)
         assert (status, headers["content-type"]) == (bad.status, "application/problem+json"), body

@@ -26,7 +26,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from coterie import save_model
 from coterie.ads.protocol import Limits
 from coterie.ads.service.access import AccessPolicy, read_tokens
-from coterie.ads.service.application import make_application
+from coterie.ads.service.application import Application
 from coterie.ads.service.fair_queue import FairQueue
 from coterie.ads.service.model_holder import ModelHolder
 from coterie.ads.service.monitoring import Metrics, traced
@@ -57,7 +57,7 @@ class Traced:
         self.queue = FairQueue(limits, metrics.queued_work.set)
         self.routes = Routes(holder, self.queue, metrics, limits)
         policy = AccessPolicy(tokens=read_tokens({"COTERIE_TOKEN": TOKEN}))
-        app = make_application(self.routes, policy, metrics)
+        app = Application(self.routes, policy, metrics)
         self.app = traced(app, app.template_of, provider)
 
     def ask(self, method: str, path: str, **request: Any) -> httpx.Response:

@@ -46,6 +46,7 @@ class Limits:
     """
 
     body_bytes: int = 1_048_576  # of one request's body
+    commas: int = 50_000  # in one request's body, also in texts: they bound the work of reading it
     questions: int = 1_000  # in one request
     bids: int = 10_000  # of all questions of one request
     texts: int = 100  # of unknown advertisers in one request
@@ -60,6 +61,8 @@ class Limits:
     request_seconds: float = 10.0  # until the answer begins
     body_seconds: float = 20.0  # until the body has arrived
     keep_alive_seconds: int = 75
+    write_seconds: float = 20.0  # after which a client must have read more of its answer
+    unread_bytes: int = 134_217_728  # of all answers that clients are slow to read
     grace_seconds: int = 20  # for running requests at the end
 
     def __post_init__(self) -> None:

@@ -40,7 +40,6 @@ from coterie.ads.protocol import (
 )
 from coterie.ads.service.fair_queue import Slices, in_one_slice
 from coterie.ads.service.problems import invalid
-from coterie.ads.service.request_reading import read_question
 from coterie.ads.service.served_model import ServedModel
 from coterie.errors import InvalidParameterError
 
@@ -74,12 +73,9 @@ class Decision:
     steps: Callable[[ServedModel, Any, int], Slices[Any]]
 
     @cached_property
-    def _decoder(self) -> msgspec.json.Decoder[Any]:
+    def decoder(self) -> msgspec.json.Decoder[Any]:
+        """Of the question."""
         return msgspec.json.Decoder(self.question)
-
-    def read(self, body: bytes) -> Any:
-        """Return the question in a body; a Problem if it is invalid."""
-        return read_question(body, self._decoder)
 
 
 def decide(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -19,26 +18,16 @@ from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
 from coterie.ads.service.served_model import ServedModel
 from coterie.errors import InvalidParameterError
 
-__all__ = [
-    "Batch",
-    "BodyReader",
-    "accepts_gzip",
-    "check_media",
-    "has_tag",
-    "make_batch",
-    "read_query",
-    "read_question",
-    "read_questions",
-]
-
 T = TypeVar("T")
 Query = TypeVar("Query", bound=msgspec.Struct)
 
-_DECODER = msgspec.json.Decoder(Question | list[Question])
-_PARTS = msgspec.json.Decoder(list[msgspec.Raw])
-_ONE = msgspec.json.Decoder(Question)
-#: What msgspec raises for bytes that are not JSON; the last for text that is not UTF-8.
-_NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+QUESTIONS: msgspec.json.Decoder[Question | list[Question]] = msgspec.json.Decoder(
+    Question | list[Question]
+)
+#: Larger bodies are read by the queue's thread, not by the event loop.
+SMALL_BODY = 2_048
+#: What msgspec raises for bytes that are not JSON of a type; the last for text that is not UTF-8.
+NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 def read_query(request: Request, kind: type[Query]) -> Query:
@@ -118,24 +107,25 @@ class BodyReader:
 
     def too_large(self) -> Problem:
         """Return the problem of a body that is too large."""
-        most = f"{self._most:,}"
-        return Problem("body-too-large", f"there are more than {most} bytes; send less at a time")
+        most = f"there are more than {self._most:,} bytes; send less at a time"
+        return Problem("body-too-large", most)
 
     def too_slow(self) -> Problem:
         """Return the problem of a body that arrives too slowly."""
         return Problem("slow-body", f"the body did not arrive within {self._seconds:g} s")
 
     async def _read(self, request: Request) -> bytes:
-        body = b""
+        parts, size = [], 0
         while True:
             message = await request.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            body += message.get("body", b"")
-            if len(body) > self._most:
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._most:
                 raise self.too_large()
             if not message.get("more_body"):
-                return body
+                return b"".join(parts)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give up bodies that are too slow; look again soon if there are others."""
@@ -148,58 +138,28 @@ class BodyReader:
             self._watched_by = None
 
 
-def read_questions(body: bytes) -> Question | list[Question]:
-    """Return the questions in a body: one question, or a list of at least one.
+def read_body(body: bytes, decoder: msgspec.json.Decoder[T], limits: Limits) -> T:
+    """Return what a decoder finds in a body; a Problem if it is not JSON or not valid.
 
-    Raises
-    ------
-    Problem
-        If the body is not JSON, or a question is invalid.
+    A decoder stops at the first fault, so that types limit the depth. The members of all lists and
+    objects are limited by their commas, because counting these takes almost no time.
     """
-    questions = read_question(body, _DECODER)
-    if questions == []:
-        raise invalid("invalid-question", [Fault("", "the list has no question; ask at least one")])
-    return questions
-
-
-def read_question(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """Return what a decoder finds in a body; a Problem if it is not JSON or not valid."""
+    if (n_commas := body.count(b",")) > limits.commas:
+        most = f"the limit is {limits.commas:,}; send less at a time"
+        raise Problem("body-too-large", f"there are {n_commas:,} commas; {most}")
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        # decisions are asked for one by one: for them a list is the fault
-        faults = [*_faults_of_parts(body)] if decoder is _DECODER else []
-        raise invalid("invalid-question", faults or [_fault(body, decoder, error)]) from None
-    except _NO_JSON as error:
+        given = UNSET
+        if len(body) <= SMALL_BODY:
+            # read again, to show what came; what follows the fault may not even be JSON
+            with contextlib.suppress(*NO_JSON):
+                given = msgspec.json.decode(body)
+        fault = fault_of(error, decoder.type, given)
+        raise invalid("invalid-question", [fault]) from None
+    except NO_JSON as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise Problem("malformed-body", f"the body is not JSON: {reason}") from None
-
-
-def _faults_of_parts(body: bytes) -> Iterator[Fault]:
-    """Yield the first fault of each invalid question of a list, with its place."""
-    # what follows the first fault may not even be JSON
-    with contextlib.suppress(*_NO_JSON):
-        n_faults = 0
-        for number, part in enumerate(_PARTS.decode(body)):
-            try:
-                _ONE.decode(part)
-            except msgspec.ValidationError as error:
-                fault = _fault(bytes(part), _ONE, error)
-                dot = "." if fault.at and not fault.at.startswith("[") else ""
-                yield Fault(f"[{number}]{dot}{fault.at}", fault.what)
-                n_faults += 1
-                if n_faults == MOST_FAULTS:
-                    return
-
-
-def _fault(
-    body: bytes, decoder: msgspec.json.Decoder[Any], error: msgspec.ValidationError
-) -> Fault:
-    try:
-        given = msgspec.json.decode(body)
-    except _NO_JSON:
-        given = UNSET
-    return fault_of(error, decoder.type, given)
 
 
 class Batch:
@@ -280,6 +240,8 @@ class Batch:
 def make_batch(served: ServedModel, given: Question | list[Question], limits: Limits) -> Batch:
     """Return questions as a batch; a Problem if there are too many, or a supply is missing."""
     questions = given if isinstance(given, list) else [given]
+    if not questions:
+        raise invalid("invalid-question", [Fault("", "the list has no question; ask at least one")])
     if len(questions) > limits.questions:
         fault = _too_many(len(questions), "questions", limits.questions)
         raise invalid("invalid-question", [fault])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -10,40 +11,36 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from coterie.ads import protocol
 from coterie.ads.page.served_files import page_files
-from coterie.ads.protocol import Limits
-from coterie.ads.service.answering import (
-    answer_slices,
-    compressed,
-    quick_answer,
-)
+from coterie.ads.protocol import Limits, Question
+from coterie.ads.service.answering import answer_slices, compressed, quick_answer
 from coterie.ads.service.deciding import CURVE_MEDIA, DECISIONS, CurveParts, curve_parts, decide
 from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
 from coterie.ads.service.model_holder import ModelHolder
 from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.problems import KINDS, Problem
 from coterie.ads.service.request_reading import (
+    NO_JSON,
+    QUESTIONS,
+    SMALL_BODY,
+    Batch,
     BodyReader,
     accepts_gzip,
     check_media,
     has_tag,
     make_batch,
+    read_body,
     read_query,
-    read_questions,
 )
 from coterie.ads.service.served_model import ServedModel
 
-__all__ = ["Routes"]
-
 T = TypeVar("T")
+Made = TypeVar("Made")
 JSON = "application/json"
-#: Larger bodies are read by the queue's thread, not by the event loop.
-_SMALL_BODY = 8_192
 #: What a search and the details of an advertiser count for, in bids times days.
 _LOOK_UP = 50
 
@@ -129,22 +126,18 @@ class Routes:
         The body is one question, or a list of up to 1,000. A fault in any question refuses the
         whole list.
         """
-        read_query(request, protocol.NoQuery)
-        check_media(request, JSON)
-        body = await self._bodies.whole(request)
         served, limits = self._holder.current, self._limits
-        if len(body) <= _SMALL_BODY:
-            questions = read_questions(body)
-            answer = quick_answer(served, questions, limits)
-            if answer is not None:
-                self._metrics.forecasts.inc(questions.n_bids)  # type: ignore[union-attr]
-                return Response(answer, media_type=JSON)
-            batch = make_batch(served, questions, limits)
-        else:
-            # many bodies may come together; the event loop would be busy with them for long
-            size = len(body) // 64
-            reading = in_one_slice(lambda: make_batch(served, read_questions(body), limits), size)
-            batch = await self._queued(request, size, reading)
+
+        def made(asked: Question | list[Question]) -> bytes | Batch:
+            answer = quick_answer(served, asked, limits)
+            if answer is None:
+                return make_batch(served, asked, limits)
+            self._metrics.forecasts.inc(asked.n_bids)  # type: ignore[union-attr]
+            return answer
+
+        batch = await self._read(request, QUESTIONS, made)
+        if isinstance(batch, bytes):
+            return Response(batch, media_type=JSON)
         slices = answer_slices(batch, limits, compress=accepts_gzip(request))
         answer, zipped = await self._queued(request, batch.cost(limits), slices)
         self._metrics.forecasts.inc(sum(batch.n_bids))
@@ -187,7 +180,7 @@ class Routes:
         """Explain a kind of problem in plain text."""
         kind = KINDS.get(request.path_params["name"])
         if kind is None:
-            raise HTTPException(404)
+            raise Problem("not-found", "there is no kind of problem of this name")
         return PlainTextResponse(f"{kind.title} (status {kind.status}). {kind.advice}\n")
 
     async def page(self, request: Request) -> Response:
@@ -200,12 +193,28 @@ class Routes:
 
     async def _decided(self, request: Request) -> Response:
         """Answer the question in the body, of the kind that the path names."""
-        read_query(request, protocol.NoQuery)
-        check_media(request, JSON)
         decision = DECISIONS[request.url.path]
-        question = decision.read(await self._bodies.whole(request))
+        question = await self._read(request, decision.decoder, lambda asked: asked)
         cost, slices = decide(decision, self._holder.current, question, self._limits)
         return Response(await self._queued(request, cost, slices), media_type=JSON)
+
+    async def _read(
+        self, request: Request, decoder: msgspec.json.Decoder[T], make: Callable[[T], Made]
+    ) -> Made:
+        """Return what is made of the questions in the body.
+
+        The event loop reads small bodies. Large ones, and the words for what is wrong, which take
+        longer than most answers, are left to the queue.
+        """
+        read_query(request, protocol.NoQuery)
+        check_media(request, JSON)
+        body = await self._bodies.whole(request)
+        if len(body) <= SMALL_BODY:
+            with contextlib.suppress(*NO_JSON):
+                return make(decoder.decode(body))
+        cost = max(len(body) // 64, _LOOK_UP)
+        reading = in_one_slice(lambda: make(read_body(body, decoder, self._limits)), cost)
+        return await self._queued(request, cost, reading)
 
     async def _queued(self, request: Request, cost: int, slices: Slices[T], **how: Any) -> T:
         """Do work in the client's turn, within the time limit."""

@@ -163,7 +163,7 @@ class ServiceProcess:
 
     def _make_app(self) -> tuple[Any, FairQueue]:
         """Load the model; return the application and the queue of its work."""
-        from coterie.ads.service.application import make_application
+        from coterie.ads.service.application import Application
         from coterie.ads.service.fair_queue import FairQueue
         from coterie.ads.service.model_holder import ModelHolder
         from coterie.ads.service.monitoring import Metrics, traced
@@ -175,17 +175,19 @@ class ServiceProcess:
         self._holder.load_first()
         queue = FairQueue(settings.limits, metrics.queued_work.set)
         self._routes: Routes = Routes(self._holder, queue, metrics, settings.limits)
-        app: Any = make_application(self._routes, self._policy, metrics, self._lifespan)
+        app: Any = Application(self._routes, self._policy, metrics, self._lifespan)
         return traced(app, app.template_of) if settings.traces else app, queue
 
     def _make_server(self, app: Any) -> Any:
         import uvicorn
 
+        from coterie.ads.service.connections import connections
+
         settings = self._settings
         return uvicorn.Server(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=connections(settings.limits),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="on",
                 interface="asgi3",
