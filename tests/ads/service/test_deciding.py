@@ -15,7 +15,7 @@ from coterie.ads import bid_for, plan_budget, rank_targets, split_budget
 from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.protocol import Answer, Question
 from coterie.ads.service import deciding
-from coterie.ads.service.deciding import DECISIONS, curve_parts
+from coterie.ads.service.deciding import DECISIONS, curve_parts, decide
 from fitted_models import first_price_model, small_model
 from service_calls import JSON, Service, served, service
 from target_markets import targets_model
@@ -152,14 +152,23 @@ def test_bodies_that_are_no_questions(path):
     assert refused.problem["detail"] == "method not allowed: use POST"
 
 
-def test_a_portfolio_lets_others_have_their_turn():
-    """Its work is done in many slices, each of about the size of others."""
-    decision, fresh = DECISIONS["/v1/portfolios"], Service(served())
-    question = decision.decoder.decode(json.dumps({"segment": 0, "days": 30}).encode())
-    slices = decision.steps(fresh.served, question, 1)
+@pytest.mark.parametrize(
+    ("path", "question"),
+    [
+        ("/v1/bids", {"advertiser": "adv-00020", "clicks": 1}),
+        ("/v1/budgets", {"advertiser": "adv-00020", "budget": 9}),
+        ("/v1/targets", {"advertiser": "adv-00020"}),
+        ("/v1/portfolios", {"advertisers": served("targets_model").names}),
+    ],
+)
+def test_long_decisions_let_others_have_their_turn(path, question):
+    """A decision about a year is made in many slices, none much larger than those of others."""
+    decision, fresh = DECISIONS[path], Service(served("targets_model"))
+    asked = decision.decoder.decode(json.dumps({**question, "days": 366}).encode())
+    estimate, slices = decide(decision, fresh.served, asked, fresh.limits)
     costs = list(slices)
-    assert len(costs) > 5
     assert max(costs) <= 3 * fresh.limits.slice_work
+    assert estimate / 5 <= sum(costs) <= 5 * estimate
 
 
 def table(kind, segment=None, name="small_model"):

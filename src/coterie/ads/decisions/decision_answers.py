@@ -334,9 +334,9 @@ class TargetRanking:
     model_version: str = field(default="", compare=False)
 
 
-def interval_of(draws: Any, level: float) -> Interval:
-    """Return the central interval of draws (R,)."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]).tolist()
+def interval_of(draws: Any, level: float) -> Any:
+    """Return the ends of the central interval of draws (R,), or of each column of draws (R, N)."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0).tolist()
     return low, high
 
 

@@ -25,7 +25,8 @@ from coterie.ads.decisions.decision_answers import (
     of_version,
 )
 from coterie.ads.decisions.goals import bid_for
-from coterie.ads.decisions.portfolios import split_in_steps
+from coterie.ads.decisions.portfolios import split_budget
+from coterie.ads.decisions.steps import Steps
 from coterie.ads.decisions.target_ranking import rank_targets
 from coterie.ads.forecasts.profiles import shown_grid
 from coterie.ads.protocol import (
@@ -38,19 +39,16 @@ from coterie.ads.protocol import (
     TargetsQuestion,
     given_members,
 )
-from coterie.ads.service.fair_queue import Slices, in_one_slice
+from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import invalid
 from coterie.ads.service.served_model import ServedModel
 from coterie.errors import InvalidParameterError
-
-__all__ = ["CURVE_MEDIA", "DECISIONS", "CurveParts", "Decision", "curve_parts", "decide"]
 
 _ENCODE = msgspec.json.Encoder().encode
 #: So many bids times days of a decision take as long as one of a forecast with its JSON.
 _ITEMS_PER_WORK = 40
 #: Figures of single values of dimensions take so many times as long.
 _WORK_OF_VALUES = 20
-_MOST_SPLIT = Limits().questions
 #: Media types by the name of the format.
 CURVE_MEDIA = {
     "arrow": "application/vnd.apache.arrow.stream",
@@ -65,12 +63,12 @@ _ADVERTISERS_WRITTEN = 1_024
 
 @dataclass(frozen=True)
 class Decision:
-    """A kind of question: its types, what it costs, and how it is answered."""
+    """A kind of question: its types, what it costs, and the steps of its answer."""
 
     question: Any
     answer: Any
     cost: Callable[[Any], int]  # an estimate, in bids times days of a forecast
-    steps: Callable[[ServedModel, Any, int], Slices[Any]]
+    steps: Callable[..., Steps[Any]]
 
     @cached_property
     def decoder(self) -> msgspec.json.Decoder[Any]:
@@ -78,78 +76,63 @@ class Decision:
         return msgspec.json.Decoder(self.question)
 
 
+#: By the path of their route.
+DECISIONS = {
+    "/v1/bids": Decision(
+        GoalQuestion, GoalBid, lambda question: 300 + 20 * question.days, bid_for.steps
+    ),
+    "/v1/budgets": Decision(
+        BudgetQuestion, BudgetPlan, lambda question: 1_000 + 40 * question.days, plan_budget.steps
+    ),
+    "/v1/targets": Decision(
+        TargetsQuestion,
+        TargetRanking,
+        lambda question: 2_000 + 150 * question.days,
+        rank_targets.steps,
+    ),
+    "/v1/portfolios": Decision(
+        PortfolioQuestion,
+        BudgetSplit,
+        lambda question: 10 * (len(question.advertisers or ()) or 100) * question.days,
+        split_budget.steps,
+    ),
+}
+
+
 def decide(
     decision: Decision, served: ServedModel, question: Any, limits: Limits
 ) -> tuple[int, Slices[bytes]]:
     """Return what the answer to a question costs, and the slices that make its JSON."""
-    cost = decision.cost(question)
+    cost, per_item = decision.cost(question), 1
     if isinstance(question, Subject):
-        cost *= 1 if question.where is UNSET else _WORK_OF_VALUES
+        per_item = 1 if question.where is UNSET else _WORK_OF_VALUES
+        cost *= per_item
         cost += 0 if question.advertiser in served.tables.row_of else limits.text_work
-    return cost, _encoded(decision, served, question, cost)
-
-
-def _encoded(decision: Decision, served: ServedModel, question: Any, cost: int) -> Slices[bytes]:
-    try:
-        answer = yield from decision.steps(served, question, cost)
-    except InvalidParameterError as error:
-        raise invalid("invalid-question", [Fault("", str(error))]) from None
-    return _ENCODE(of_version(answer, served.version.version))
-
-
-def _goal(served: ServedModel, question: GoalQuestion, cost: int) -> Slices[GoalBid]:
-    arguments: dict[str, Any] = {**question.goal(), **question.details()}
-    return in_one_slice(lambda: bid_for(served.model, **arguments), cost)
-
-
-def _budget(served: ServedModel, question: BudgetQuestion, cost: int) -> Slices[BudgetPlan]:
-    bid = question.bid or None
-    return in_one_slice(
-        lambda: plan_budget(served.model, budget=question.budget, bid=bid, **question.details()),
-        cost,
-    )
-
-
-def _targets(served: ServedModel, question: TargetsQuestion, cost: int) -> Slices[TargetRanking]:
-    arguments = {**given_members(question, ("bid", "dimension", "by")), **question.details()}
-    return in_one_slice(lambda: rank_targets(served.model, **arguments), cost)
-
-
-def _portfolio(served: ServedModel, question: PortfolioQuestion, cost: int) -> Slices[BudgetSplit]:  # noqa: ARG001
-    if (
-        question.advertisers is UNSET
-        and question.segment is UNSET
-        and len(served.names) > _MOST_SPLIT
+    elif not (
+        question.advertisers
+        or question.segment is not UNSET
+        or len(served.names) <= limits.questions
     ):
-        raise InvalidParameterError(
-            f"the model has {len(served.names):,} advertisers; name up to {_MOST_SPLIT:,} of them, "
-            "or a segment"
+        what = (
+            f"the model has {len(served.names):,} advertisers; name up to {limits.questions:,} of "
+            "them, or a segment"
         )
-    steps = split_in_steps(served.model, **question.details())
+        raise invalid("invalid-question", [Fault("", what)])
+    return cost, _encoded(decision, served, question, per_item)
+
+
+def _encoded(
+    decision: Decision, served: ServedModel, question: Any, per_item: int
+) -> Slices[bytes]:
+    steps = decision.steps(served.model, **given_members(question, question.__struct_fields__))
     while True:
         try:
             items = next(steps)
         except StopIteration as end:
-            return end.value
-        yield max(items // _ITEMS_PER_WORK, 1)
-
-
-def _portfolio_cost(question: PortfolioQuestion) -> int:
-    number = len(question.advertisers or ()) or 100
-    return 10 * number * question.days
-
-
-#: By the path of their route.
-DECISIONS = {
-    "/v1/bids": Decision(GoalQuestion, GoalBid, lambda question: 300 + 20 * question.days, _goal),
-    "/v1/budgets": Decision(
-        BudgetQuestion, BudgetPlan, lambda question: 1_000 + 150 * question.days, _budget
-    ),
-    "/v1/targets": Decision(
-        TargetsQuestion, TargetRanking, lambda question: 2_000 + 50 * question.days, _targets
-    ),
-    "/v1/portfolios": Decision(PortfolioQuestion, BudgetSplit, _portfolio_cost, _portfolio),
-}
+            return _ENCODE(of_version(end.value, served.version.version))
+        except InvalidParameterError as error:
+            raise invalid("invalid-question", [Fault("", str(error))]) from None
+        yield max(items * per_item // _ITEMS_PER_WORK, 1)
 
 
 def curve_parts(

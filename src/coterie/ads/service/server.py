@@ -15,6 +15,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from threadpoolctl import threadpool_limits
+
 from coterie.ads.service.access import ServiceSettings, address_of, policy_of
 from coterie.errors import CoterieError
 from coterie.runtime.imports import require_extra
@@ -98,6 +100,8 @@ class ServiceProcess:
         # the collector need not look at modules and the model again
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
+        # products that are split over threads wait for the slowest, long if other work goes on
+        threadpool_limits(1)
         # the thread of the queue gives way to the event loop sooner than by default (5 ms)
         sys.setswitchinterval(0.001)
         self._server = self._make_server(app)
