@@ -13,13 +13,14 @@ import pytest
 
 from coterie.ads import bid_for, plan_budget, rank_targets, split_budget
 from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
-from coterie.ads.protocol import Answer, Question
+from coterie.ads.protocol import OPERATIONS, Answer, Limits, Question
 from coterie.ads.service import deciding
 from coterie.ads.service.deciding import DECISIONS, curve_parts, decide
 from fitted_models import first_price_model, small_model
-from service_calls import JSON, Service, served, service
+from service_calls import JSON, served, service
 from target_markets import targets_model
 
+LIMITS = Limits()
 PERIOD = {"day": "2026-03-14", "days": 3, "level": 0.8}
 NEW = {"advertiser": "new", "text": "flights and hotel", "supply": 1e5}
 TWO = ["adv-00020", "adv-00041"]
@@ -140,7 +141,7 @@ def test_invalid_questions(path, question, told):
     assert told in what
 
 
-@pytest.mark.parametrize("path", DECISIONS)
+@pytest.mark.parametrize("path", [OPERATIONS[name].path for name in DECISIONS])
 def test_bodies_that_are_no_questions(path):
     """What is not JSON, or of another type, is refused as a body of forecasts is."""
     text = service().ask("POST", path, content=b"{", headers={"content-type": JSON})
@@ -153,21 +154,20 @@ def test_bodies_that_are_no_questions(path):
 
 
 @pytest.mark.parametrize(
-    ("path", "question"),
+    ("name", "question"),
     [
-        ("/v1/bids", {"advertiser": "adv-00020", "clicks": 1}),
-        ("/v1/budgets", {"advertiser": "adv-00020", "budget": 9}),
-        ("/v1/targets", {"advertiser": "adv-00020"}),
-        ("/v1/portfolios", {"advertisers": served("targets_model").names}),
+        ("bid", {"advertiser": "adv-00020", "clicks": 1}),
+        ("budget", {"advertiser": "adv-00020", "budget": 9}),
+        ("targets", {"advertiser": "adv-00020"}),
+        ("portfolio", {"advertisers": served("targets_model").names}),
     ],
 )
-def test_long_decisions_let_others_have_their_turn(path, question):
+def test_long_decisions_let_others_have_their_turn(name, question):
     """A decision about a year is made in many slices, none much larger than those of others."""
-    decision, fresh = DECISIONS[path], Service(served("targets_model"))
-    asked = decision.decoder.decode(json.dumps({**question, "days": 366}).encode())
-    estimate, slices = decide(decision, fresh.served, asked, fresh.limits)
+    asked = msgspec.convert({**question, "days": 366}, OPERATIONS[name].question)
+    estimate, slices = decide(name, served("targets_model"), asked, LIMITS)
     costs = list(slices)
-    assert max(costs) <= 3 * fresh.limits.slice_work
+    assert max(costs) <= 3 * LIMITS.slice_work
     assert estimate / 5 <= sum(costs) <= 5 * estimate
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves.marginal_costs import marginal_costs
-from coterie.ads.decisions.decision_answers import Goal, GoalBid
+from coterie.ads.decisions.decision_answers import GOALS, Goal, GoalBid
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, Forecast
@@ -22,9 +22,6 @@ from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import format_count, money
 
 Floats = NDArray[np.float64]
-
-#: What a bid may be asked for.
-GOALS: tuple[Goal, ...] = ("impressions", "clicks", "conversions", "spend")
 
 _PARTS = 64  # into which a stretch of bids is divided at once
 _ROUNDS = 7  # 64^7 parts of a bin are finer than floats

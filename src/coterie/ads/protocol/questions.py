@@ -1,4 +1,7 @@
-"""Questions and query parameters, which are strict, and the limits of a service."""
+"""Questions and query parameters, which are strict, and the limits of a service.
+
+The members of a question are the arguments of the function that answers it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from coterie.ads.decisions.decision_answers import GOALS, PortfolioGoal, RankedBy
 from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.forecast_figures import (
     MOST_DAYS,
@@ -18,18 +22,6 @@ from coterie.ads.forecasts.forecast_figures import (
     number_between,
 )
 from coterie.errors import InvalidParameterError
-
-__all__ = [
-    "AdvertiserQuery",
-    "BidRange",
-    "CurveQuery",
-    "Limits",
-    "NoQuery",
-    "Question",
-    "Questions",
-    "Subject",
-    "given_members",
-]
 
 #: The highest bid that may be asked about, in units of currency per thousand impressions.
 MOST_BID = 1e9
@@ -85,9 +77,9 @@ Level = Annotated[
 ]
 
 
-def given_members(question: Struct, names: Iterable[str]) -> dict[str, Any]:
-    """Return the members of a question that were given, by name."""
-    values = {name: getattr(question, name) for name in names}
+def given_members(question: Struct, names: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the members of a question that were given, all or some of them."""
+    values = {name: getattr(question, name) for name in names or question.__struct_fields__}
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
@@ -223,6 +215,103 @@ class Question(Subject):
 
 
 Questions = Annotated[list[Question], Meta(min_length=1, max_length=_LIMITS.questions)]
+
+
+#: The largest amount that may be asked for.
+MOST_AMOUNT = 1e15
+Amount = Annotated[float, Meta(gt=0, le=MOST_AMOUNT)]
+Money = Annotated[
+    float,
+    Meta(gt=0, le=MOST_AMOUNT, description="In units of currency, for all days together."),
+]
+
+
+class GoalQuestion(Subject):
+    """Ask for the bid that reaches a goal: exactly one of four amounts, of all days together."""
+
+    impressions: Amount | UnsetType = UNSET
+    clicks: Amount | UnsetType = UNSET
+    conversions: Amount | UnsetType = UNSET
+    spend: Amount | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(given_members(self, GOALS)) != 1:
+            raise ValueError("give one of `impressions`, `clicks`, `conversions` and `spend`")
+
+
+class BudgetQuestion(Subject, kw_only=True):
+    """Ask for the bid that uses a budget, or what the budget does at a bid."""
+
+    budget: Money
+    bid: (
+        Annotated[Bid, Meta(description="By default the one that uses the budget.")] | UnsetType
+    ) = UNSET
+    days: Days = 7
+
+
+class TargetsQuestion(Subject, kw_only=True):
+    """Ask which values of dimensions are best for an advertiser at a bid."""
+
+    bid: (
+        Annotated[Bid, Meta(description="By default the mean of its bids in the log.")] | UnsetType
+    ) = UNSET
+    dimension: (
+        Annotated[
+            str | Annotated[list[str], Meta(min_length=1, max_length=_MOST_DIMENSIONS)],
+            Meta(description="One or several; by default all, each ranked on its own."),
+        ]
+        | UnsetType
+    ) = UNSET
+    by: (
+        Annotated[
+            RankedBy,
+            Meta(description="Numbers rank the largest first, costs the smallest."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class PortfolioQuestion(
+    Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False
+):
+    """Ask for the best division of a budget between advertisers of the model.
+
+    Without `advertisers` and `segment`, all of the model take part, if there are up to 1,000.
+    """
+
+    budget: (
+        Annotated[Money, Meta(description="By default what they spent in the log.")] | UnsetType
+    ) = UNSET
+    advertisers: (
+        Annotated[
+            list[Annotated[str, Meta(max_length=_LIMITS.id_chars)]],
+            Meta(min_length=1, max_length=_LIMITS.questions, description="Ids."),
+        ]
+        | UnsetType
+    ) = UNSET
+    segment: (
+        Annotated[
+            int | Annotated[str, Meta(max_length=_LIMITS.id_chars)],
+            Meta(description="Index or name of a segment; of a name, its beginning is enough."),
+        ]
+        | UnsetType
+    ) = UNSET
+    goal: Annotated[
+        PortfolioGoal,
+        Meta(description="What the advertisers together should get most of."),
+    ] = "impressions"
+    day: Annotated[date, Meta(description="First day; by default that after the log.")] | (
+        UnsetType
+    ) = UNSET
+    days: Days = 7
+    level: Level = 0.9
+
+    def __post_init__(self) -> None:
+        if self.advertisers is not UNSET and self.segment is not UNSET:
+            raise ValueError("give `advertisers` or a `segment`, and not both")
+        if self.level not in LEVELS:
+            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
 
 
 #: Orders of a list of advertisers; "" is by how well the id fits the search, then by spend.

@@ -20,8 +20,6 @@ from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.request_reading import Batch
 from coterie.ads.service.served_model import ServedModel
 
-__all__ = ["answer_slices", "compressed", "quick_answer"]
-
 _ENCODE = msgspec.json.Encoder().encode
 #: Smaller answers are not compressed.
 _LEAST_COMPRESSED = 2_048

@@ -20,11 +20,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Router
 
+from coterie.ads.protocol import JSON, OPERATIONS
 from coterie.ads.service.access import AccessPolicy
 from coterie.ads.service.monitoring import METHODS, Metrics, log_request
-from coterie.ads.service.openapi import openapi_document, operations
+from coterie.ads.service.openapi import openapi_document
 from coterie.ads.service.problems import Problem, problem_response
-from coterie.ads.service.routes import JSON, Routes
+from coterie.ads.service.routes import Routes
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -63,15 +64,14 @@ class Application:
     ) -> None:
         self._routes, self.policy, self._metrics = routes, policy, metrics
         self._lifespan = Router(lifespan=lifespan)
-        described = operations(routes)
-        document = msgspec.json.encode(openapi_document(described))
+        document, handlers = msgspec.json.encode(openapi_document()), routes.handlers()
 
         async def openapi(request: Request) -> Response:  # noqa: ARG001 (of all handlers)
             return Response(document, media_type=JSON)
 
         self._by_path: dict[str, _Route] = {}
         for method, template, handler in (
-            *((one.method, one.path, one.handler) for one in described),
+            *((one.method, one.path, handlers[name]) for name, one in OPERATIONS.items()),
             ("GET", "/", routes.page),
             ("GET", "/assets/{name}", routes.asset),
             ("GET", "/problems/{name}", routes.problem_kind),
@@ -142,15 +142,15 @@ class Application:
             raise Problem(
                 "unknown-host", "the service does not answer to the host name of this request"
             )
-        name = self.policy.token_name(headers.get(b"authorization", b"").decode("latin-1"))
-        if name is None and template not in OPEN_ROUTES:
+        token = self.policy.token_name(headers.get(b"authorization", b"").decode("latin-1"))
+        if token is None and template not in OPEN_ROUTES:
             raise Problem(
                 "token-required",
                 "send the header Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         address = scope.get("client")
-        scope["coterie.client"] = f"{address[0] if address else ''} {name or ''}"
+        scope["coterie.client"] = f"{address[0] if address else ''} {token or ''}"
         scope["coterie.headers"] = headers
 
     def template_of(self, path: str) -> str:

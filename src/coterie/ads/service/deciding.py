@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,28 +16,13 @@ from numpy.typing import NDArray
 
 from coterie.ads.decisions.budgets import plan_budget
 from coterie.ads.decisions.bulk_tables import curve_table
-from coterie.ads.decisions.decision_answers import (
-    BudgetPlan,
-    BudgetSplit,
-    GoalBid,
-    TargetRanking,
-    of_version,
-)
+from coterie.ads.decisions.decision_answers import of_version
 from coterie.ads.decisions.goals import bid_for
 from coterie.ads.decisions.portfolios import split_budget
 from coterie.ads.decisions.steps import Steps
 from coterie.ads.decisions.target_ranking import rank_targets
 from coterie.ads.forecasts.profiles import shown_grid
-from coterie.ads.protocol import (
-    BudgetQuestion,
-    Fault,
-    GoalQuestion,
-    Limits,
-    PortfolioQuestion,
-    Subject,
-    TargetsQuestion,
-    given_members,
-)
+from coterie.ads.protocol import Fault, Limits, Subject, given_members
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import invalid
 from coterie.ads.service.served_model import ServedModel
@@ -49,11 +33,6 @@ _ENCODE = msgspec.json.Encoder().encode
 _ITEMS_PER_WORK = 40
 #: Figures of single values of dimensions take so many times as long.
 _WORK_OF_VALUES = 20
-#: Media types by the name of the format.
-CURVE_MEDIA = {
-    "arrow": "application/vnd.apache.arrow.stream",
-    "parquet": "application/vnd.apache.parquet",
-}
 #: The cost of each part, and what makes it.
 CurveParts = Iterator[tuple[int, Callable[[], bytes]]]
 _ADVERTISERS_TOGETHER = 8
@@ -61,75 +40,53 @@ _ADVERTISERS_TOGETHER = 8
 _ADVERTISERS_WRITTEN = 1_024
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A kind of question: its types, what it costs, and the steps of its answer."""
+class Decision(NamedTuple):
+    """The steps of an answer, and their cost: an estimate, in bids times days of a forecast."""
 
-    question: Any
-    answer: Any
-    cost: Callable[[Any], int]  # an estimate, in bids times days of a forecast
     steps: Callable[..., Steps[Any]]
-
-    @cached_property
-    def decoder(self) -> msgspec.json.Decoder[Any]:
-        """Of the question."""
-        return msgspec.json.Decoder(self.question)
+    cost: Callable[[Any], int]
 
 
-#: By the path of their route.
+#: By the name of the operation.
 DECISIONS = {
-    "/v1/bids": Decision(
-        GoalQuestion, GoalBid, lambda question: 300 + 20 * question.days, bid_for.steps
-    ),
-    "/v1/budgets": Decision(
-        BudgetQuestion, BudgetPlan, lambda question: 1_000 + 40 * question.days, plan_budget.steps
-    ),
-    "/v1/targets": Decision(
-        TargetsQuestion,
-        TargetRanking,
-        lambda question: 2_000 + 150 * question.days,
-        rank_targets.steps,
-    ),
-    "/v1/portfolios": Decision(
-        PortfolioQuestion,
-        BudgetSplit,
-        lambda question: 10 * (len(question.advertisers or ()) or 100) * question.days,
-        split_budget.steps,
+    "bid": Decision(bid_for.steps, lambda asked: 300 + 20 * asked.days),
+    "budget": Decision(plan_budget.steps, lambda asked: 1_000 + 40 * asked.days),
+    "targets": Decision(rank_targets.steps, lambda asked: 2_000 + 150 * asked.days),
+    "portfolio": Decision(
+        split_budget.steps, lambda asked: 10 * (len(asked.advertisers or ()) or 100) * asked.days
     ),
 }
 
 
 def decide(
-    decision: Decision, served: ServedModel, question: Any, limits: Limits
+    name: str, served: ServedModel, question: Any, limits: Limits
 ) -> tuple[int, Slices[bytes]]:
     """Return what the answer to a question costs, and the slices that make its JSON."""
-    cost, per_item = decision.cost(question), 1
+    cost, per_item = DECISIONS[name].cost(question), 1
     if isinstance(question, Subject):
         per_item = 1 if question.where is UNSET else _WORK_OF_VALUES
         cost *= per_item
         cost += 0 if question.advertiser in served.tables.row_of else limits.text_work
-    elif not (
-        question.advertisers
-        or question.segment is not UNSET
-        or len(served.names) <= limits.questions
+    elif (
+        question.advertisers is UNSET
+        and question.segment is UNSET
+        and len(served.names) > limits.questions
     ):
         what = (
             f"the model has {len(served.names):,} advertisers; name up to {limits.questions:,} of "
             "them, or a segment"
         )
         raise invalid("invalid-question", [Fault("", what)])
-    return cost, _encoded(decision, served, question, per_item)
+    steps = DECISIONS[name].steps(served.model, **given_members(question))
+    return cost, _encoded(steps, per_item, served.version.version)
 
 
-def _encoded(
-    decision: Decision, served: ServedModel, question: Any, per_item: int
-) -> Slices[bytes]:
-    steps = decision.steps(served.model, **given_members(question, question.__struct_fields__))
+def _encoded(steps: Steps[Any], per_item: int, version: str) -> Slices[bytes]:
     while True:
         try:
             items = next(steps)
         except StopIteration as end:
-            return _ENCODE(of_version(end.value, served.version.version))
+            return _ENCODE(of_version(end.value, version))
         except InvalidParameterError as error:
             raise invalid("invalid-question", [Fault("", str(error))]) from None
         yield max(items * per_item // _ITEMS_PER_WORK, 1)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from coterie.ads.service.model_holder import ModelHolder
     from coterie.ads.service.routes import Routes
 
-__all__ = ["ServiceProcess", "announce", "announce_end", "check_can_serve"]
-
 _LOG = logging.getLogger("coterie")
 _PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
 #: Seconds after the grace period after which a process that does not end is ended.
