@@ -66,7 +66,7 @@ def questions(draw, name):
 def read(asked, limits=LIMITS, name="small_model"):
     """Return a batch of questions."""
     body = asked if isinstance(asked, bytes) else msgspec.json.encode(asked)
-    return make_batch(served(name), read_body(body, QUESTIONS, limits), limits)
+    return make_batch(served(name), read_body(body, QUESTIONS), limits)
 
 
 def finished(slices):
@@ -134,7 +134,7 @@ def test_small_questions_are_answered_at_once_with_the_same_bytes(name, data):
         )
     )
     (body, _), _ = finished(answer_slices(read(asked, name=name), LIMITS))
-    question = read_body(msgspec.json.encode(asked), QUESTIONS, LIMITS)
+    question = read_body(msgspec.json.encode(asked), QUESTIONS)
     assert quick_answer(served(name), question, LIMITS) == body
     msgspec.json.decode(body, type=Answer)
 
@@ -148,8 +148,7 @@ def test_what_takes_long_is_not_answered_at_once():
         {**KNOWN, "day": "2031-03-09"},
     ):
         assert (
-            quick_answer(served(), read_body(msgspec.json.encode(asked), QUESTIONS, LIMITS), LIMITS)
-            is None
+            quick_answer(served(), read_body(msgspec.json.encode(asked), QUESTIONS), LIMITS) is None
         )
 
 
@@ -179,9 +178,7 @@ def test_log_without_clicks():
     model.conversion_rate_ = model.conversion_worth_ = None
     without = ServedModel(model, "0", "market.coterie")
     for asked in (KNOWN, {"text": "tour", "bid": 1, "supply": 9}):
-        batch = make_batch(
-            without, read_body(msgspec.json.encode(asked), QUESTIONS, LIMITS), LIMITS
-        )
+        batch = make_batch(without, read_body(msgspec.json.encode(asked), QUESTIONS), LIMITS)
         (body, _), _ = finished(answer_slices(batch, LIMITS))
         [figures] = msgspec.json.decode(body)["forecasts"]
         assert figures["clicks"] is figures["conversions_interval"] is None

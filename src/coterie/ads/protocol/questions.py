@@ -147,6 +147,24 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
     ) = UNSET
     days: Days = 1
     level: Level = 0.9
+
+    def __post_init__(self) -> None:
+        if self.advertiser is UNSET and self.text is UNSET:
+            raise ValueError("name an `advertiser`, or give the `text` of a new one")
+        if self.supply is not UNSET and self.day is not UNSET:
+            raise ValueError(SUPPLY_OR_DAY)
+        if self.level not in LEVELS:
+            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
+
+    @property
+    def period(self) -> tuple[date | None, int]:
+        """The first day, or None, and the number of days."""
+        return (None if self.day is UNSET else self.day), self.days
+
+
+class PartSubject(Subject, kw_only=True):
+    """A subject of which only a part of the auctions may be asked about."""
+
     where: (
         Annotated[
             dict[str, Annotated[str, Meta(max_length=_LIMITS.id_chars)]],
@@ -160,25 +178,8 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
         | UnsetType
     ) = UNSET
 
-    def __post_init__(self) -> None:
-        if self.advertiser is UNSET and self.text is UNSET:
-            raise ValueError("name an `advertiser`, or give the `text` of a new one")
-        if self.supply is not UNSET and self.day is not UNSET:
-            raise ValueError(SUPPLY_OR_DAY)
-        if self.level not in LEVELS:
-            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
 
-    def details(self) -> dict[str, Any]:
-        """Return the advertiser and the days, as arguments of AdForecaster.prepare_forecast."""
-        return given_members(self, Subject.__struct_fields__)
-
-    @property
-    def period(self) -> tuple[date | None, int]:
-        """The first day, or None, and the number of days."""
-        return (None if self.day is UNSET else self.day), self.days
-
-
-class Question(Subject):
+class Question(PartSubject):
     """Ask what an advertiser wins and pays at one bid or at several.
 
     >>> import msgspec
@@ -226,7 +227,7 @@ Money = Annotated[
 ]
 
 
-class GoalQuestion(Subject):
+class GoalQuestion(PartSubject):
     """Ask for the bid that reaches a goal: exactly one of four amounts, of all days together."""
 
     impressions: Amount | UnsetType = UNSET

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UNSET
 
 from coterie.ads.forecasts.forecast_tables import PeriodLevels
-from coterie.ads.protocol import Answer, Figures, Limits, Question, answer_of
+from coterie.ads.protocol import Answer, Figures, Limits, Question, answer_of, given_members
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.request_reading import Batch
 from coterie.ads.service.served_model import ServedModel
@@ -226,7 +226,9 @@ def _unknown(batch: Batch, number: int, bids: list[float]) -> Answer:
 def _of_target(batch: Batch, number: int, bids: list[float]) -> Answer:
     """Return the answer about auctions with some values of dimensions."""
     served, question = batch.served, batch.questions[number]
-    forecasts = served.model.prepare_forecast(**question.details()).forecasts(bids)
+    details = given_members(question)
+    del details["bid"]
+    forecasts = served.model.prepare_forecast(**details).forecasts(bids)
     known = batch.rows[number] is not None
     return answer_of(forecasts, known=known, days=question.days, version=served.version.version)
 

@@ -64,7 +64,7 @@ def decide(
     """Return what the answer to a question costs, and the slices that make its JSON."""
     cost, per_item = DECISIONS[name].cost(question), 1
     if isinstance(question, Subject):
-        per_item = 1 if question.where is UNSET else _WORK_OF_VALUES
+        per_item = 1 if getattr(question, "where", UNSET) is UNSET else _WORK_OF_VALUES
         cost *= per_item
         cost += 0 if question.advertiser in served.tables.row_of else limits.text_work
     elif (

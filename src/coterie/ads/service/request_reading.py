@@ -80,14 +80,14 @@ class BodyReader:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._most, self._seconds = limits.body_bytes, limits.body_seconds
+        self._limits, self._seconds = limits, limits.body_seconds
         self._due: dict[asyncio.Task[object], float] = {}
         self._watched_by: asyncio.AbstractEventLoop | None = None
 
     async def whole(self, request: Request) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
         size = request.scope["coterie.headers"].get(b"content-length", b"")
-        if size.isdigit() and int(size) > self._most:
+        if size.isdigit() and int(size) > self._limits.body_bytes:
             raise self.too_large()
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
@@ -107,7 +107,7 @@ class BodyReader:
 
     def too_large(self) -> Problem:
         """Return the problem of a body that is too large."""
-        most = f"there are more than {self._most:,} bytes; send less at a time"
+        most = f"there are more than {self._limits.body_bytes:,} bytes; send less at a time"
         return Problem("body-too-large", most)
 
     def too_slow(self) -> Problem:
@@ -115,15 +115,20 @@ class BodyReader:
         return Problem("slow-body", f"the body did not arrive within {self._seconds:g} s")
 
     async def _read(self, request: Request) -> bytes:
-        parts, size = [], 0
+        parts, size, commas = [], 0, 0
         while True:
             message = await request.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > self._most:
+            commas += parts[-1].count(b",")
+            if size > self._limits.body_bytes:
                 raise self.too_large()
+            if commas > self._limits.commas:
+                # these limit the members of lists and objects, and take almost no time to count
+                most = f"there are more than {self._limits.commas:,} commas; send less at a time"
+                raise Problem("body-too-large", most)
             if not message.get("more_body"):
                 return b"".join(parts)
 
@@ -138,15 +143,11 @@ class BodyReader:
             self._watched_by = None
 
 
-def read_body(body: bytes, decoder: msgspec.json.Decoder[T], limits: Limits) -> T:
+def read_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """Return what a decoder finds in a body; a Problem if it is not JSON or not valid.
 
-    A decoder stops at the first fault, so that types limit the depth. The members of all lists and
-    objects are limited by their commas, because counting these takes almost no time.
+    A decoder stops at the first fault, so that types limit the depth.
     """
-    if (n_commas := body.count(b",")) > limits.commas:
-        most = f"the limit is {limits.commas:,}; send less at a time"
-        raise Problem("body-too-large", f"there are {n_commas:,} commas; {most}")
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:

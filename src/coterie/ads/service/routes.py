@@ -180,7 +180,7 @@ class Routes:
             with contextlib.suppress(*NO_JSON):
                 return make(decoder.decode(body))
         cost = max(len(body) // 64, _LOOK_UP)
-        reading = in_one_slice(lambda: make(read_body(body, decoder, self._limits)), cost)
+        reading = in_one_slice(lambda: make(read_body(body, decoder)), cost)
         return await self._queued(request, cost, reading)
 
     async def _queued(self, request: Request, cost: int, slices: Slices[T], **how: Any) -> T:
