@@ -324,7 +324,9 @@ def test_threads_share_a_client():
     client, found = Client(transport=httpx.MockTransport(echo)), {}
 
     def ask(number):
-        found[number] = [client._ask(f"/{number}-{i}", bytearray.decode) for i in range(50)]
+        found[number] = [
+            client._ask("advertiser", read=bytearray.decode, id=f"{number}-{i}") for i in range(50)
+        ]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:

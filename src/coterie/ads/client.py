@@ -212,7 +212,7 @@ class Client:
         if bid is None:
             raise InvalidParameterError(NO_BID)
         [batch] = _batches_of([{"advertiser": advertiser, "bid": bid, **details}], many=False)
-        [found] = self._ask(OPERATIONS["forecast"].path, batch.read, batch=batch)
+        [found] = self._ask("forecast", batch=batch, read=batch.read)
         return found if batch.questions[0].gives_list else found[0]
 
     def forecast_many(self, questions: Iterable[Asked]) -> list[list[Forecast]]:
@@ -238,11 +238,10 @@ class Client:
         Parameters
         ----------
         questions : iterable of mapping or Question
-            Each with the arguments of :meth:`forecast` by name.
         """
         versions: list[str] = []
         for batch in _batches_of(questions):
-            found = self._ask(OPERATIONS["forecast"].path, batch.read, batch=batch)
+            found = self._ask("forecast", batch=batch, read=batch.read)
             version = found[0][0].model_version
             if version not in versions:
                 versions.append(version)
@@ -264,7 +263,7 @@ class Client:
         advertiser, **asked
             As in :func:`coterie.ads.bid_for`.
         """
-        return self._decided("bid", advertiser=advertiser, **asked)
+        return self._ask("bid", {"advertiser": advertiser, **asked})
 
     def plan_budget(
         self, advertiser: str | None = None, budget: float | None = None, **details: Any
@@ -276,7 +275,7 @@ class Client:
         advertiser, budget, **details
             As in :func:`coterie.ads.plan_budget`.
         """
-        return self._decided("budget", advertiser=advertiser, budget=budget, **details)
+        return self._ask("budget", {"advertiser": advertiser, "budget": budget, **details})
 
     def rank_targets(
         self, advertiser: str | None = None, bid: float | None = None, **details: Any
@@ -288,7 +287,7 @@ class Client:
         advertiser, bid, **details
             As in :func:`coterie.ads.rank_targets`.
         """
-        return self._decided("targets", advertiser=advertiser, bid=bid, **details)
+        return self._ask("targets", {"advertiser": advertiser, "bid": bid, **details})
 
     def split_budget(
         self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
@@ -300,15 +299,15 @@ class Client:
         budget, advertisers, **details
             As in :func:`coterie.ads.split_budget`.
         """
-        return self._decided("portfolio", budget=budget, advertisers=advertisers, **details)
+        return self._ask("portfolio", {"budget": budget, "advertisers": advertisers, **details})
 
     def model(self) -> Model:
         """Return the description of the model: version, currency, days, warnings."""
-        return self._get("model")
+        return self._ask("model")
 
     def segments(self) -> Segments:
         """Return all segments with their curves."""
-        return self._get("segments")
+        return self._ask("segments")
 
     def advertiser(self, advertiser: str) -> Advertiser:
         """Return what is known of one advertiser: segment, shares, rates, neighbours, curves.
@@ -319,7 +318,7 @@ class Client:
         """
         # dots, too: a segment "." or ".." would be resolved
         segment = quote(_checked(str, str(advertiser)), safe="").replace(".", "%2E")
-        return self._get("advertiser", id=segment)
+        return self._ask("advertiser", id=segment)
 
     def advertisers(
         self, search: str = "", *, segment: int | None = None, sort: str = "", page_size: int = 100
@@ -341,7 +340,7 @@ class Client:
         query = {"search": search, "segment": segment, "sort": sort, "page_size": page_size}
         page = pages = 1
         while page <= pages:
-            found = self._get("advertisers", {**query, "page": page})
+            found = self._ask("advertisers", {**query, "page": page})
             yield from found.items
             page, pages = page + 1, found.pages
 
@@ -357,12 +356,12 @@ class Client:
         segment : int, optional
             Only the advertisers of the segment with this index.
         """
-        return self._get("curves", {"segment": segment}, read=_table)
+        return self._ask("curves", {"segment": segment}, read=_table)
 
     def is_ready(self) -> bool:
         """Return whether the service can be reached and is not stopping; asks only once."""
         try:
-            self._get("ready", retries=0)
+            self._ask("ready", retries=0)
         except ServiceError as error:
             if error.status is None or error.status in _PASSING:
                 return False
@@ -371,48 +370,36 @@ class Client:
 
     def metrics(self) -> str:
         """Return the metrics in the text format of Prometheus."""
-        return str(self._get("metrics", read=bytearray.decode))
+        return str(self._ask("metrics", read=bytearray.decode))
 
-    def _decided(self, name: str, **asked: Any) -> Any:
-        operation = OPERATIONS[name]
-        part = msgspec.json.encode(_checked(operation.question, asked))
-        read = partial(msgspec.json.decode, type=operation.answers[0])
-        return self._ask(operation.path, read, batch=_Batch(many=False, parts=[part]))
-
-    def _get(
+    def _ask(
         self,
         name: str,
-        query: Mapping[str, Any] | None = None,
+        asked: Mapping[str, Any] | None = None,
         *,
+        batch: _Batch | None = None,
         read: Callable[[bytearray], Any] | None = None,
         retries: int | None = None,
         **path: str,
     ) -> Any:
-        operation = OPERATIONS[name]
-        read = read or partial(msgspec.json.decode, type=operation.answers[0])
-        asked = None if query is None else _checked(operation.query, query)
-        return self._ask(operation.path.format(**path), read, asked, retries=retries)
-
-    def _ask(
-        self,
-        path: str,
-        read: Callable[[bytearray], T],
-        query: msgspec.Struct | None = None,
-        *,
-        batch: _Batch | None = None,
-        retries: int | None = None,
-    ) -> T:
         """Ask until there is an answer that ``read`` can read, or no hope of one.
 
-        No request changes anything in a service, so each can be repeated.
+        ``asked`` are the members of the question or of the query of an operation. No request
+        changes anything in a service, so each can be repeated.
         """
         if self._http.is_closed:
             raise ServiceError("this client is closed; make another one")
-        url = self.base_url + path
-        sent: dict[str, Any] = {"method": "GET", "url": url, "params": msgspec.to_builtins(query)}
-        if batch is not None:
-            headers = {"Content-Type": JSON}
-            sent |= {"method": "POST", "content": batch.body, "headers": headers}
+        operation = OPERATIONS[name]
+        read = read or partial(msgspec.json.decode, type=operation.answers[0])
+        url = self.base_url + operation.path.format(**path)
+        sent: dict[str, Any] = {"method": operation.method, "url": url}
+        if operation.question is None:
+            sent["params"] = msgspec.to_builtins(_checked(operation.query, asked or {}))
+        else:
+            if batch is None:
+                part = msgspec.json.encode(_checked(operation.question, asked))
+                batch = _Batch(many=False, parts=[part])
+            sent |= {"content": batch.body, "headers": {"Content-Type": JSON}}
         end = monotonic() + self._settings.deadline
         retries = self._settings.retries if retries is None else retries
         for number in itertools.count():
@@ -424,7 +411,15 @@ class Client:
                 error, wait = self._failure(caught, seconds)
             else:
                 if response.status_code == 200:
-                    return _result(response, body, read)
+                    try:
+                        return read(body)
+                    except (ValueError, OSError, NotImplementedError, RecursionError) as odd:
+                        raise ServiceError(
+                            f"{response.url} answered in a form that this client does not know; "
+                            "is that a coterie service of the same version?",
+                            status=200,
+                            request_id=_one_line(response.headers.get("x-request-id", "")) or None,
+                        ) from odd
                 error, wait = _refusal(self.base_url, response, body, batch or _Batch(many=False))
             # a random part, so that clients which failed together do not come back together
             pause = min(_FIRST_PAUSE * 2.0 ** min(number, 60), _LONGEST_PAUSE)
@@ -559,18 +554,6 @@ def _body(response: httpx.Response, url: str, end: float) -> bytearray:
         if monotonic() >= end:
             raise ServiceError(f"{url} did not finish by the deadline")
     return body
-
-
-def _result(response: httpx.Response, body: bytearray, read: Callable[[bytearray], T]) -> T:
-    try:
-        return read(body)
-    except (ValueError, OSError, NotImplementedError, RecursionError) as error:
-        raise ServiceError(
-            f"{response.url} answered in a form that this client does not know; is that a coterie "
-            "service of the same version?",
-            status=response.status_code,
-            request_id=_one_line(response.headers.get("x-request-id", "")) or None,
-        ) from error
 
 
 def _refusal(
