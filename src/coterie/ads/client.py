@@ -492,7 +492,8 @@ def _batches_of(questions: Iterable[Asked], *, many: bool = True) -> Iterator[_B
         part = msgspec.json.encode(question)
         # what it takes of each limit in _MOST
         n_bids, text = question.n_bids, question.text or ""
-        work = n_bids * question.days + (_LIMITS.text_work if text else 0)
+        work = n_bids * question.days
+        work += _LIMITS.text_work if text or question.where else 0
         needs = [1, n_bids, bool(text), len(text), work, len(part) + 1, part.count(b",") + 1]
         used = [one + more for one, more in zip(used, needs, strict=True)]
         if batch.parts and any(one > most for one, most in zip(used, _MOST, strict=True)):

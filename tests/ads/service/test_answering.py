@@ -160,15 +160,20 @@ def test_slices_are_small_and_add_up():
         batch = read(asked)
         _, costs = finished(answer_slices(batch, LIMITS))
         assert max(costs) <= LIMITS.slice_work
-        assert sum(costs) >= batch.cost(LIMITS)
+        assert sum(costs) >= sum(batch.works(LIMITS))
 
 
-def test_cost_is_bids_times_days_and_texts():
-    """Work is counted as the documentation of limits says."""
+def test_cost_is_bids_times_days_texts_and_targets():
+    """Work is counted as the documentation of limits says; each target is a slice of its own."""
     stranger = {"text": "tour", "bid": [1, 2], "supply": 1, "days": 3}
+    target = {**KNOWN, "where": {"device": "phone"}}
+    batch = read([target] * 3, name="targets_model")
+    assert batch.works(LIMITS) == [1 + LIMITS.text_work] * 3
+    _, costs = finished(answer_slices(batch, LIMITS))
+    assert costs == batch.works(LIMITS)
     ranged = {**KNOWN, "bid": {"from": 1, "to": 5, "step": 1}, "days": 7}
-    assert read([KNOWN, ranged]).cost(LIMITS) == 1 + 35
-    assert read([KNOWN, stranger]).cost(LIMITS) == 1 + 6 + LIMITS.text_work
+    assert read([KNOWN, ranged]).works(LIMITS) == [1, 35]
+    assert read([KNOWN, stranger]).works(LIMITS) == [1, 6 + LIMITS.text_work]
 
 
 def test_log_without_clicks():

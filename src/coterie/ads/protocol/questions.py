@@ -34,7 +34,7 @@ class Limits:
     """Limits of a service; each is above 0.
 
     Work is counted in bids times days. ``text_work`` is what placing one unknown advertiser by its
-    text counts for.
+    text, or the values of dimensions of one question, count for.
     """
 
     body_bytes: int = 1_048_576  # of one request's body

@@ -91,9 +91,7 @@ def _parts(batch: Batch, limits: Limits) -> Iterator[tuple[list[int], int]]:
     """Divide questions into parts of about one slice each; yield their numbers and their cost."""
     part: list[int] = []
     cost = 0
-    for number, (question, n) in enumerate(zip(batch.questions, batch.n_bids, strict=True)):
-        own = n * question.days
-        own += limits.text_work if batch.rows[number] is None else 0
+    for number, own in enumerate(batch.works(limits)):
         if part and cost + own > limits.slice_work:
             yield part, cost
             part, cost = [], 0

@@ -183,10 +183,12 @@ class Batch:
         """The bids of each question; many ranges take a while, so they are not made before."""
         return [question.bids() for question in self.questions]
 
-    def cost(self, limits: Limits) -> int:
-        """Return the work: bids times days, and the placing of texts."""
-        work = sum([n * one.days for n, one in zip(self.n_bids, self.questions, strict=True)])
-        return work + limits.text_work * self.rows.count(None)
+    def works(self, limits: Limits) -> list[int]:
+        """Return the work of each question: bids times days, the placing of a text, a target."""
+        return [
+            n * one.days + (limits.text_work if row is None or one.where is not UNSET else 0)
+            for n, one, row in zip(self.n_bids, self.questions, self.rows, strict=True)
+        ]
 
     def check(self, limits: Limits) -> Batch:
         """Refuse a batch that is too large, or that lacks the supply of unknown advertisers."""

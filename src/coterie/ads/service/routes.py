@@ -129,7 +129,7 @@ class Routes:
         if isinstance(batch, bytes):
             return Response(batch, media_type=JSON)
         slices = answer_slices(batch, limits, compress=accepts_gzip(request))
-        answer, zipped = await self._queued(request, batch.cost(limits), slices)
+        answer, zipped = await self._queued(request, sum(batch.works(limits)), slices)
         self._metrics.forecasts.inc(sum(batch.n_bids))
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if zipped else {})
         return Response(answer, media_type=JSON, headers=headers)
