@@ -46,6 +46,7 @@ from coterie.ads.protocol import (
     BidRange,
     Limits,
     Model,
+    NoQuery,
     ProblemDocument,
     Question,
     Segments,
@@ -394,7 +395,8 @@ class Client:
         url = self.base_url + operation.path.format(**path)
         sent: dict[str, Any] = {"method": operation.method, "url": url}
         if operation.question is None:
-            sent["params"] = msgspec.to_builtins(_checked(operation.query, asked or {}))
+            params = _checked(operation.query or NoQuery, asked or {})
+            sent["params"] = msgspec.to_builtins(params)
         else:
             if batch is None:
                 part = msgspec.json.encode(_checked(operation.question, asked))

@@ -1,8 +1,9 @@
 """Questions and answers of the forecast service: one schema for program, client and service.
 
-The OpenAPI document is made from these types. Questions are strict: an unknown member or a value of
-another type is refused. Answers are open: a reader ignores members that it does not know, so a
-later version can add some. A further kind of question extends :class:`Subject`.
+Routes, the OpenAPI document and the client are made from :data:`OPERATIONS` and these types.
+Questions are strict: an unknown member or a value of another type is refused. Answers are open: a
+reader ignores members that it does not know, so a later version can add some. A further question
+about an advertiser extends :class:`Subject`.
 """
 
 from coterie.ads.protocol.answers import Advertiser as Advertiser

@@ -59,7 +59,7 @@ class Operation:
     description: str = ""
     question: Any = None  # the type of the body, which is sent by POST; None is a GET
     examples: Mapping[str, Any] = field(default_factory=dict)  # of questions
-    query: type[Struct] = NoQuery
+    query: type[Struct] | None = NoQuery  # None: any query is ignored
     answers: Sequence[Any] = ()  # the types of the JSON
     media: Sequence[str] = (JSON,)
     problems: Sequence[str] = ()  # besides those of all operations
@@ -175,6 +175,7 @@ OPERATIONS: dict[str, Operation] = {
         "Report that the process answers.",
         answers=(Health,),
         needs_token=False,
+        query=None,
     ),
     "ready": Operation(
         "/health/ready",
@@ -183,11 +184,13 @@ OPERATIONS: dict[str, Operation] = {
         answers=(Health,),
         problems=("not-ready",),
         needs_token=False,
+        query=None,
     ),
     "metrics": Operation(
         "/metrics",
         "Operation",
         "Return metrics in the text format of Prometheus.",
         media=("text/plain",),
+        query=None,
     ),
 }

@@ -25,6 +25,7 @@ from coterie.ads.service.access import AccessPolicy
 from coterie.ads.service.monitoring import METHODS, Metrics, log_request
 from coterie.ads.service.openapi import openapi_document
 from coterie.ads.service.problems import Problem, problem_response
+from coterie.ads.service.request_reading import read_query
 from coterie.ads.service.routes import Routes
 
 Scope = MutableMapping[str, Any]
@@ -49,14 +50,16 @@ _ONCE = (b"host", b"authorization", b"content-type")
 @dataclass
 class _Route:
     template: str
+    query: type[msgspec.Struct] | None = None  # the type of its parameters; None ignores them
     handlers: dict[str, Handler] = field(default_factory=dict)  # by method
 
 
 class Application:
     """The service: its routes, and the frame around them.
 
-    Handlers find in ``scope["coterie.client"]`` who asks, by address and name of the token, and in
-    ``scope["coterie.headers"]`` the headers as a dictionary. ``lifespan`` is that of Starlette.
+    Handlers find in ``scope["coterie.client"]`` who asks, by address and name of the token, in
+    ``scope["coterie.headers"]`` the headers as a dictionary, and in ``scope["coterie.query"]`` the
+    query of their operation. ``lifespan`` is that of Starlette.
     """
 
     def __init__(
@@ -70,27 +73,24 @@ class Application:
             return Response(document, media_type=JSON)
 
         self._by_path: dict[str, _Route] = {}
-        for method, template, handler in (
-            *((one.method, one.path, handlers[name]) for name, one in OPERATIONS.items()),
-            ("GET", "/", routes.page),
-            ("GET", "/assets/{name}", routes.asset),
-            ("GET", "/problems/{name}", routes.problem_kind),
-            ("GET", "/openapi.json", openapi),
-        ):
-            route = self._by_path.setdefault(template, _Route(template))
-            route.handlers |= (
-                {method: handler} if method == "POST" else {"GET": handler, "HEAD": handler}
-            )
+        for name, one in OPERATIONS.items():
+            route = self._by_path.setdefault(one.path, _Route(one.path, one.query))
+            for method in ("GET", "HEAD") if one.method == "GET" else (one.method,):
+                route.handlers[method] = handlers[name]
+        for template, handler in {
+            "/": routes.page,
+            "/assets/{name}": routes.asset,
+            "/problems/{name}": routes.problem_kind,
+            "/openapi.json": openapi,
+        }.items():
+            self._by_path[template] = _Route(template, None, {"GET": handler, "HEAD": handler})
         # an id may have slashes and line breaks
+        parts = {"{id}": "(?P<id>(?s:.*))", "{name}": "(?P<name>[^/]+)"}
         self._patterns = [
-            (
-                re.compile(
-                    template.replace("{id}", "(?P<id>(?s:.*))").replace("{name}", "(?P<name>[^/]+)")
-                ),
-                route,
-            )
+            (re.compile(template.replace(part, pattern)), route)
             for template, route in self._by_path.items()
-            if "{" in template
+            for part, pattern in parts.items()
+            if part in template
         ]
         self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
 
@@ -111,7 +111,10 @@ class Application:
             handler = route.handlers.get(scope["method"])
             if handler is None:
                 raise _wrong_method(route)
-            response = await handler(Request(scope, receive))
+            request = Request(scope, receive)
+            if route.query is not None:
+                scope["coterie.query"] = read_query(request, route.query)
+            response = await handler(request)
             await response(scope, receive, visit.send)
         except ClientDisconnect:
             visit.status = _GONE

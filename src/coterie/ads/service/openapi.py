@@ -32,7 +32,11 @@ def openapi_document(operations: Mapping[str, Operation] = OPERATIONS) -> dict[s
     )
     schemas = dict(zip(ordered, all_schemas, strict=True))
     _simplify(components)
-    queries = {one.query: components.pop(one.query.__name__, None) for one in operations.values()}
+    queries = {
+        one.query: components.pop(one.query.__name__, {})
+        for one in operations.values()
+        if one.query is not None
+    }
     for schema in components.values():
         _describe_members(schema)
         # examples in docstrings are those of Python
@@ -44,7 +48,7 @@ def openapi_document(operations: Mapping[str, Operation] = OPERATIONS) -> dict[s
     problem_type["examples"] = [f"/problems/{name}" for name in KINDS]
     paths: dict[str, Any] = {}
     for name, each in operations.items():
-        described = _operation(name, each, schemas, queries[each.query] or {})
+        described = _operation(name, each, schemas, queries.get(each.query, {}))
         paths.setdefault(each.path, {})[each.method.lower()] = described
     return {
         "openapi": "3.1.0",

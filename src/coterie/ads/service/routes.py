@@ -34,7 +34,6 @@ from coterie.ads.service.request_reading import (
     has_tag,
     make_batch,
     read_body,
-    read_query,
 )
 from coterie.ads.service.served_model import ServedModel
 
@@ -77,8 +76,7 @@ class Routes:
         text = await asyncio.to_thread(self._metrics.text)
         return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def model(self, request: Request) -> Response:
-        read_query(request, protocol.NoQuery)
+    async def model(self, request: Request) -> Response:  # noqa: ARG002
         served = await self._holder.current.with_details()
         named = {
             "name": served.name,
@@ -90,7 +88,6 @@ class Routes:
         return _json(model, {"Cache-Control": "no-cache"})
 
     async def segments(self, request: Request) -> Response:
-        read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
         headers = _tag_headers(served)
         if has_tag(request, served.tag):
@@ -103,12 +100,11 @@ class Routes:
         return _plain_or_zipped(request, body, zipped, headers)
 
     async def advertisers(self, request: Request) -> Response:
-        query = read_query(request, protocol.AdvertiserQuery)
+        query = request.scope["coterie.query"]
         served = await self._holder.current.with_details()
         return await self._tagged(request, served, partial(served.page, query))
 
     async def advertiser(self, request: Request) -> Response:
-        read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
         row = served.tables.row_of.get(request.path_params["id"])
         if row is None:
@@ -116,9 +112,10 @@ class Routes:
         return await self._tagged(request, served, partial(served.advertiser, row))
 
     async def forecast(self, request: Request) -> Response:
-        served, limits = self._holder.current, self._limits
+        limits = self._limits
 
         def made(asked: Question | list[Question]) -> bytes | Batch:
+            served = self._holder.current
             answer = quick_answer(served, asked, limits)
             if answer is None:
                 return make_batch(served, asked, limits)
@@ -135,7 +132,7 @@ class Routes:
         return Response(answer, media_type=JSON, headers=headers)
 
     async def curves(self, request: Request) -> Response:
-        query = read_query(request, protocol.CurveQuery)
+        query = request.scope["coterie.query"]
         served = await self._holder.current.with_details()
         segment = None if query.segment is UNSET else query.segment
         parts = curve_parts(served, query.format, segment)
@@ -173,7 +170,6 @@ class Routes:
         The event loop reads small bodies. Large ones, and the words for what is wrong, which take
         longer than most answers, are left to the queue.
         """
-        read_query(request, protocol.NoQuery)
         check_media(request, JSON)
         body = await self._bodies.whole(request)
         if len(body) <= SMALL_BODY:
