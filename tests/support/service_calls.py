@@ -22,7 +22,7 @@ from coterie.ads.service.served_model import ServedModel
 from target_markets import targets_model
 
 JSON = "application/json"
-Then = Literal["ends", "leaves", "stalls"]
+Then = Literal["ends", "leaves", "stalls", "waits"]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ class Service:
     ) -> Reply:
         """Answer one request; ``target`` is percent-encoded, ``content`` may come in parts.
 
-        After them the body ends, or the client leaves, or it sends nothing more for an hour.
+        After them the body ends, or the client leaves, or it sends nothing more, for an hour or
+        until this call is cancelled.
         """
         told = urlsplit(target)
         given = {"host": "localhost"} | {k.lower(): v for k, v in (headers or {}).items()}

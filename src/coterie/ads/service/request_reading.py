@@ -7,6 +7,7 @@ import contextlib
 import re
 from functools import cached_property
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import UNSET
@@ -26,6 +27,8 @@ QUESTIONS: msgspec.json.Decoder[Question | list[Question]] = msgspec.json.Decode
 )
 #: Larger bodies are read by the queue's thread, not by the event loop.
 SMALL_BODY = 2_048
+#: Larger bodies are read by turns, so many of a client at a time; the server holds back the others.
+_LARGE_BODY, _MOST_LARGE = 65_536, 4
 #: What msgspec raises for bytes that are not JSON of a type; the last for text that is not UTF-8.
 NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
@@ -73,7 +76,7 @@ def accepts_gzip(request: Request) -> bool:
 
 
 class BodyReader:
-    """Reads bodies within limits of size and time.
+    """Reads bodies within limits of size and time, of each client few large ones at a time.
 
     All bodies that are being read are looked at together from time to time: a timer for each would
     take longer than most forecasts.
@@ -81,14 +84,27 @@ class BodyReader:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._seconds = limits, limits.body_seconds
+        # those of clients that are sending large bodies
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._due: dict[asyncio.Task[object], float] = {}
         self._watched_by: asyncio.AbstractEventLoop | None = None
 
     async def whole(self, request: Request) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
-        size = request.scope["coterie.headers"].get(b"content-length", b"")
-        if size.isdigit() and int(size) > self._limits.body_bytes:
+        told = request.scope["coterie.headers"].get(b"content-length", b"")
+        size = int(told) if told.isdigit() else self._limits.body_bytes  # in chunks
+        if size > self._limits.body_bytes:
             raise self.too_large()
+        if size <= _LARGE_BODY:
+            return await self._in_time(request)
+        client = request.scope["coterie.client"]
+        turn = self._turns.get(client)
+        if turn is None:
+            turn = self._turns[client] = asyncio.Semaphore(_MOST_LARGE)
+        async with turn:
+            return await self._in_time(request)
+
+    async def _in_time(self, request: Request) -> bytes:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         self._due[task] = loop.time() + self._seconds
@@ -115,22 +131,23 @@ class BodyReader:
         return Problem("slow-body", f"the body did not arrive within {self._seconds:g} s")
 
     async def _read(self, request: Request) -> bytes:
-        parts, size, commas = [], 0, 0
+        parts, size = [], 0
         while True:
             message = await request.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            commas += parts[-1].count(b",")
             if size > self._limits.body_bytes:
                 raise self.too_large()
-            if commas > self._limits.commas:
-                # these limit the members of lists and objects, and take almost no time to count
-                most = f"there are more than {self._limits.commas:,} commas; send less at a time"
-                raise Problem("body-too-large", most)
             if not message.get("more_body"):
-                return b"".join(parts)
+                break
+        body = b"".join(parts)
+        if body.count(b",") > self._limits.commas:
+            # these limit the members of lists and objects, and take almost no time to count
+            most = f"there are more than {self._limits.commas:,} commas; send less at a time"
+            raise Problem("body-too-large", most)
+        return body
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give up bodies that are too slow; look again soon if there are others."""
