@@ -32,7 +32,7 @@ def openapi_document(operations: Mapping[str, Operation] = OPERATIONS) -> dict[s
     )
     schemas = dict(zip(ordered, all_schemas, strict=True))
     _simplify(components)
-    queries = {
+    queries: dict[Any, Any] = {
         one.query: components.pop(one.query.__name__, {})
         for one in operations.values()
         if one.query is not None
