@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,35 +26,68 @@ class Transport:
         self.aborted = True
 
 
-def after(seconds, transports, **limits):
-    """Return which connections were ended so many seconds after answers began to wait on them."""
+class Clock:
+    """The time of a loop, and its timers."""
 
-    async def waited():
-        loop, timers = asyncio.get_running_loop(), []
-        clock = [0.0]
-        loop.time = lambda: clock[0]
-        loop.call_later = lambda delay, call: timers.append((clock[0] + delay, call))
-        unread = UnreadAnswers(Limits(**limits))
-        for one in transports:
-            unread.add(one)
-        while timers and timers[0][0] <= seconds:
-            clock[0], look = timers.pop(0)
-            look()
-        del loop.time, loop.call_later
-        return [one.aborted for one in transports]
+    def __init__(self):
+        self.now, self.timers = 0.0, []
 
-    return asyncio.run(waited())
+    def call_later(self, delay, call, *arguments):
+        """Return a timer; it is cancelled by taking it out."""
+        entry = (self.now + delay, call, arguments)
+        self.timers.append(entry)
+        return SimpleNamespace(cancel=lambda: entry in self.timers and self.timers.remove(entry))
+
+    def move(self, until):
+        """Let time pass."""
+        while due := [entry for entry in self.timers if entry[0] <= until]:
+            entry = min(due, key=lambda one: one[0])
+            self.timers.remove(entry)
+            self.now, call, arguments = entry
+            call(*arguments)
+        self.now = until
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock in place of that of the loop."""
+    made = Clock()
+    loop = SimpleNamespace(call_later=made.call_later, time=lambda: made.now)
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+    return made
 
 
 @pytest.mark.parametrize(("speed", "ended"), [(0, True), (1, False)])
-def test_client_that_does_not_read_is_left(speed, ended):
+def test_client_that_does_not_read_is_left(clock, speed, ended):
     """Its connection is ended after a while; one that reads slowly keeps its connection."""
-    assert after(19, [Transport(1_000, speed)], write_seconds=20) == [False]
-    assert after(70, [Transport(1_000, speed)], write_seconds=20) == [ended]
+    unread, transport = UnreadAnswers(Limits(write_seconds=20)), Transport(1_000, speed)
+    unread.add(transport)
+    clock.move(19)
+    assert not transport.aborted
+    clock.move(70)
+    assert transport.aborted == ended
 
 
-def test_unread_bytes_are_limited():
+def test_each_answer_has_its_own_time(clock):
+    """The seconds count from when an answer began to wait, not one before it."""
+    unread, transport = UnreadAnswers(Limits(write_seconds=20)), Transport(1_000)
+    unread.add(transport)
+    clock.move(10)
+    unread.discard(transport)
+    clock.move(19)
+    unread.add(transport)
+    clock.move(38)
+    assert not transport.aborted
+    clock.move(39)
+    assert transport.aborted
+    assert clock.timers == []
+
+
+def test_unread_bytes_are_limited(clock):
     """If too much waits in all, the connections that wait longest are ended."""
-    transports = [Transport(4_000) for _ in range(10)]
-    assert after(0, transports, unread_bytes=12_000) == [True] * 7 + [False] * 3
-    assert not any(after(0, [Transport(4_000) for _ in range(3)], unread_bytes=12_000))
+    unread, transports = UnreadAnswers(Limits(unread_bytes=12_000)), []
+    for number in range(10):
+        transports.append(Transport(4_000))
+        unread.add(transports[-1])
+        assert [one.aborted for one in transports].count(False) == min(number + 1, 3)
+    assert [one.aborted for one in transports] == [True] * 7 + [False] * 3

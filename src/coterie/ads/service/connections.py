@@ -60,13 +60,12 @@ class UnreadAnswers:
 
     def __init__(self, limits: Limits) -> None:
         self._most, self._seconds = limits.unread_bytes, limits.write_seconds
-        # the bytes that waited when they were last looked at, the oldest first
-        self._waiting: dict[asyncio.WriteTransport, int] = {}
+        # the oldest first, each with the timer of the next look at it
+        self._waiting: dict[asyncio.WriteTransport, asyncio.TimerHandle] = {}
 
     def add(self, transport: asyncio.WriteTransport) -> None:
         """Note a connection on which an answer waits."""
-        self._waiting[transport] = transport.get_write_buffer_size()
-        self._look_again(transport)
+        self._watch(transport)
         sizes = {one: one.get_write_buffer_size() for one in self._waiting}
         total = sum(sizes.values())
         for one, size in sizes.items():
@@ -77,22 +76,19 @@ class UnreadAnswers:
 
     def discard(self, transport: asyncio.WriteTransport) -> None:
         """Forget a connection on which nothing waits any more."""
-        self._waiting.pop(transport, None)
+        timer = self._waiting.pop(transport, None)
+        if timer is not None:
+            timer.cancel()
 
-    def _look_again(self, transport: asyncio.WriteTransport) -> None:
-        before = self._waiting[transport]
+    def _watch(self, transport: asyncio.WriteTransport) -> None:
+        size, later = transport.get_write_buffer_size(), asyncio.get_running_loop().call_later
+        self._waiting[transport] = later(self._seconds, self._look, transport, size)
 
-        def look() -> None:
-            if transport not in self._waiting:
-                return
-            left = transport.get_write_buffer_size()
-            if left >= before:
-                self._end(transport)
-            else:
-                self._waiting[transport] = left
-                self._look_again(transport)
-
-        asyncio.get_running_loop().call_later(self._seconds, look)
+    def _look(self, transport: asyncio.WriteTransport, before: int) -> None:
+        if transport.get_write_buffer_size() < before:
+            self._watch(transport)
+        else:
+            self._end(transport)
 
     def _end(self, transport: asyncio.WriteTransport) -> None:
         self.discard(transport)
