@@ -40,6 +40,12 @@ def test_text_line_of_a_request(capsys):
     assert re.fullmatch(time + r" INFO r-1 GET /v1/advertisers/\{id\} 200 12\.30ms 512B", line)
 
 
+def test_nothing_is_kept_while_nobody_writes(capsys):
+    """Lines of requests are noted only while there is a log."""
+    log_request(True, *REQUEST[1:])
+    assert logged(capsys, lambda: None) == []
+
+
 def test_json_line_of_a_request(capsys):
     """In JSON a line says the same, with numbers as numbers."""
     [line] = logged(capsys, lambda: log_request(*REQUEST), "json")

@@ -43,6 +43,7 @@ ASGI = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 #: Other methods have one name in logs, metrics and traces, so that clients cannot make up names.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUESTS = logging.getLogger("coterie.requests")
+_REQUESTS.setLevel(logging.CRITICAL)  # until there is a thread that writes the lines
 #: Lines that may wait for a slow reader; further ones are dropped.
 _MOST_LINES = 100_000
 #: Seconds between two writings of the log, and for which its end waits for a slow reader.
