@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 
 #: Questions in a batch.
 BATCH = 1_000
+#: Bodies of about 1 MiB that are deep, or have many members, and a short one with many faults.
+HOSTILE = (
+    b"[" + b",".join([b"[" * 500 + b"]" * 500] * 1_000) + b"]",
+    b"[" + b",".join([b"{}"] * 340_000) + b"]",
+    b'{"advertiser":"a","bid":[' + b",".join([b"1"] * 49_000) + b"]}",
+    b"[" + b",".join([b"{}"] * 600) + b"]",
+)
 
 
 def run(
@@ -77,9 +84,9 @@ def run(
             data["singles"] = [load((service, bare), questions, n) for n in connections]
             data["batches"] = [load((service,), batches, n) for n in batch_connections]
             large = draw_questions(models[-1], 20, BATCH, two_bids=True)
-            data["greedy"] = measure_greedy(
-                service, large, questions, greedy_connections, long // 3
-            )
+            beside = partial(measure_greedy, service)
+            for kind, bodies in (("greedy", large), ("hostile", HOSTILE)):
+                data[kind] = beside(bodies, questions, greedy_connections, long // 3)
         with running_service(one) as service, running_service(two) as double:
             sides = (double, service)
             data["workers"] = [load(sides, asked, 16) for asked in (questions, batches)]
@@ -147,7 +154,8 @@ def _result(data: dict[str, Any]) -> Result:
     tables = [
         Table.of("Single forecasts beside a bare Starlette service", data["singles"], _SINGLES),
         Table.of(f"Batches of {BATCH:,} forecasts", data["batches"], _BATCHES),
-        _greedy_table(data["greedy"]),
+        _greedy_table(data["greedy"], f"{BATCH:,} questions with two bids"),
+        _greedy_table(data["hostile"], "bodies that are no questions"),
         _worker_table(data["workers"]),
         _reload_table(data["reloads"]),
         _kill_table(data["kill"]),
@@ -205,8 +213,8 @@ def _range_of_ratios(row: dict[str, Any]) -> tuple[float, float]:
     return min(ratios), max(ratios)
 
 
-def _greedy_table(found: dict[str, Any]) -> Table:
-    """Return latencies of others beside one client that sends batches without pause."""
+def _greedy_table(found: dict[str, Any], asked: str) -> Table:
+    """Return latencies of others beside one client that sends requests without pause."""
     columns: dict[str, Callable[[Any], object]] = {
         "asked": itemgetter(0),
         "requests": lambda row: f"{row[1]['requests']:,}",
@@ -220,11 +228,9 @@ def _greedy_table(found: dict[str, Any]) -> Table:
         "single forecasts of another client, beside it": found["other client"],
         "single forecasts of the greedy client itself": found["same client"],
         "/health/live": found["/health/live"],
-        f"the batches of the greedy client ({found['greedy']['failed']} refused)": found["greedy"],
+        f"requests of the greedy client ({found['greedy']['failed']} refused)": found["greedy"],
     }
-    title = (
-        f"One client with {found['connections']} connections of {BATCH:,} questions with two bids"
-    )
+    title = f"One client with {found['connections']} connections of {asked}"
     return Table.of(title, named.items(), columns)
 
 

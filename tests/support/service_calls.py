@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 import fitted_models
 from coterie.ads.protocol import Limits
 from coterie.ads.service.access import AccessPolicy
-from coterie.ads.service.application import make_application
+from coterie.ads.service.application import Application
 from coterie.ads.service.fair_queue import FairQueue
 from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.routes import Routes
@@ -22,7 +22,7 @@ from coterie.ads.service.served_model import ServedModel
 from target_markets import targets_model
 
 JSON = "application/json"
-Then = Literal["ends", "leaves", "stalls"]
+Then = Literal["ends", "leaves", "stalls", "waits"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Service:
         self.metrics = Metrics()
         self.queue = FairQueue(self.limits, self.metrics.queued_work.set)
         self.routes = Routes(self.holder, self.queue, self.metrics, self.limits)
-        self.app = make_application(self.routes, policy or AccessPolicy(), self.metrics)
+        self.app = Application(self.routes, policy or AccessPolicy(), self.metrics)
 
     def ask(self, method: str, target: str, **request: Any) -> Reply:
         """Answer one request, in a loop of its own."""
@@ -102,7 +102,8 @@ class Service:
     ) -> Reply:
         """Answer one request; ``target`` is percent-encoded, ``content`` may come in parts.
 
-        After them the body ends, or the client leaves, or it sends nothing more for an hour.
+        After them the body ends, or the client leaves, or it sends nothing more, for an hour or
+        until this call is cancelled.
         """
         told = urlsplit(target)
         given = {"host": "localhost"} | {k.lower(): v for k, v in (headers or {}).items()}

@@ -29,7 +29,6 @@ import msgspec
 from msgspec import Meta
 
 from coterie import __version__
-from coterie.ads import protocol
 from coterie.ads.decisions.decision_answers import (
     BudgetPlan,
     BudgetSplit,
@@ -38,6 +37,8 @@ from coterie.ads.decisions.decision_answers import (
 )
 from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.ads.protocol import (
+    JSON,
+    OPERATIONS,
     Advertiser,
     AdvertiserItem,
     Answer,
@@ -45,6 +46,8 @@ from coterie.ads.protocol import (
     BidRange,
     Limits,
     Model,
+    NoQuery,
+    ProblemDocument,
     Question,
     Segments,
     fault_of,
@@ -81,6 +84,7 @@ _MOST = (
     _LIMITS.all_text_chars,
     _LIMITS.queued_work_per_client // 4,
     _LIMITS.body_bytes - 2,
+    _LIMITS.commas,
 )
 
 
@@ -209,7 +213,7 @@ class Client:
         if bid is None:
             raise InvalidParameterError(NO_BID)
         [batch] = _batches_of([{"advertiser": advertiser, "bid": bid, **details}], many=False)
-        [found] = self._ask("/v1/forecast", batch.read, batch=batch)
+        [found] = self._ask("forecast", batch=batch, read=batch.read)
         return found if batch.questions[0].gives_list else found[0]
 
     def forecast_many(self, questions: Iterable[Asked]) -> list[list[Forecast]]:
@@ -235,11 +239,10 @@ class Client:
         Parameters
         ----------
         questions : iterable of mapping or Question
-            Each with the arguments of :meth:`forecast` by name.
         """
         versions: list[str] = []
         for batch in _batches_of(questions):
-            found = self._ask("/v1/forecast", batch.read, batch=batch)
+            found = self._ask("forecast", batch=batch, read=batch.read)
             version = found[0][0].model_version
             if version not in versions:
                 versions.append(version)
@@ -254,77 +257,58 @@ class Client:
             yield from found
 
     def bid_for(self, advertiser: str | None = None, **asked: Any) -> GoalBid:
-        """Find the bid for a goal; see :func:`coterie.ads.bid_for`.
+        """Find the bid for a goal.
 
         Parameters
         ----------
-        advertiser : str, optional
-            One that is not known is placed by ``text``, or else by all advertisers.
-        **asked
-            One of ``impressions``, ``clicks``, ``conversions`` and ``spend``, and the details of
-            :meth:`forecast`.
+        advertiser, **asked
+            As in :func:`coterie.ads.bid_for`.
         """
-        asked["advertiser"] = advertiser
-        return self._decided("/v1/bids", protocol.GoalQuestion, GoalBid, asked)
+        return self._ask("bid", {"advertiser": advertiser, **asked})
 
     def plan_budget(
         self, advertiser: str | None = None, budget: float | None = None, **details: Any
     ) -> BudgetPlan:
-        """Find the bid that uses a budget, and what it buys; see :func:`coterie.ads.plan_budget`.
+        """Find the bid that uses a budget, and what it buys.
 
         Parameters
         ----------
-        advertiser : str, optional
-            One that is not known is placed by ``text``, or else by all advertisers.
-        budget : float
-            In units of currency, for all days together. Required.
-        **details
-            ``bid`` and the details of :meth:`forecast`; ``days`` is 7 by default.
+        advertiser, budget, **details
+            As in :func:`coterie.ads.plan_budget`.
         """
-        asked = {"advertiser": advertiser, "budget": budget, **details}
-        return self._decided("/v1/budgets", protocol.BudgetQuestion, BudgetPlan, asked)
+        return self._ask("budget", {"advertiser": advertiser, "budget": budget, **details})
 
     def rank_targets(
         self, advertiser: str | None = None, bid: float | None = None, **details: Any
     ) -> TargetRanking:
-        """Rank the values of dimensions; see :func:`coterie.ads.rank_targets`.
+        """Rank the values of dimensions.
 
         Parameters
         ----------
-        advertiser : str, optional
-            One that is not known is placed by ``text``, or else by all advertisers.
-        bid : float, optional
-            In units of currency per thousand impressions (CPM); by default the mean of its bids.
-        **details
-            ``dimension``, ``by`` and the details of :meth:`forecast`.
+        advertiser, bid, **details
+            As in :func:`coterie.ads.rank_targets`.
         """
-        asked = {"advertiser": advertiser, "bid": bid, **details}
-        return self._decided("/v1/targets", protocol.TargetsQuestion, TargetRanking, asked)
+        return self._ask("targets", {"advertiser": advertiser, "bid": bid, **details})
 
     def split_budget(
         self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
     ) -> BudgetSplit:
-        """Divide a budget between advertisers; see :func:`coterie.ads.split_budget`.
+        """Divide a budget between advertisers.
 
         Parameters
         ----------
-        budget : float, optional
-            In units of currency; by default what the advertisers spent in the log.
-        advertisers : sequence of str, optional
-            By default all of the model, or of ``segment``.
-        **details
-            ``segment``, ``goal``, ``day``, ``days`` and ``level``.
+        budget, advertisers, **details
+            As in :func:`coterie.ads.split_budget`.
         """
-        asked = {"budget": budget, "advertisers": advertisers, **details}
-        return self._decided("/v1/portfolios", protocol.PortfolioQuestion, BudgetSplit, asked)
+        return self._ask("portfolio", {"budget": budget, "advertisers": advertisers, **details})
 
     def model(self) -> Model:
         """Return the description of the model: version, currency, days, warnings."""
-        return self._get("/v1/model", Model)
+        return self._ask("model")
 
     def segments(self) -> Segments:
         """Return all segments with their curves."""
-        return self._get("/v1/segments", Segments)
+        return self._ask("segments")
 
     def advertiser(self, advertiser: str) -> Advertiser:
         """Return what is known of one advertiser: segment, shares, rates, neighbours, curves.
@@ -335,7 +319,7 @@ class Client:
         """
         # dots, too: a segment "." or ".." would be resolved
         segment = quote(_checked(str, str(advertiser)), safe="").replace(".", "%2E")
-        return self._get(f"/v1/advertisers/{segment}", Advertiser)
+        return self._ask("advertiser", id=segment)
 
     def advertisers(
         self, search: str = "", *, segment: int | None = None, sort: str = "", page_size: int = 100
@@ -357,8 +341,7 @@ class Client:
         query = {"search": search, "segment": segment, "sort": sort, "page_size": page_size}
         page = pages = 1
         while page <= pages:
-            asked = _checked(protocol.AdvertiserQuery, {**query, "page": page})
-            found = self._get("/v1/advertisers", protocol.AdvertiserPage, asked)
+            found = self._ask("advertisers", {**query, "page": page})
             yield from found.items
             page, pages = page + 1, found.pages
 
@@ -374,14 +357,12 @@ class Client:
         segment : int, optional
             Only the advertisers of the segment with this index.
         """
-        query = _checked(protocol.CurveQuery, {"segment": segment})
-        return self._ask("/v1/curves", _table, query)
+        return self._ask("curves", {"segment": segment}, read=_table)
 
     def is_ready(self) -> bool:
         """Return whether the service can be reached and is not stopping; asks only once."""
-        read = partial(msgspec.json.decode, type=protocol.Health)
         try:
-            self._ask("/health/ready", read, retries=0)
+            self._ask("ready", retries=0)
         except ServiceError as error:
             if error.status is None or error.status in _PASSING:
                 return False
@@ -390,36 +371,37 @@ class Client:
 
     def metrics(self) -> str:
         """Return the metrics in the text format of Prometheus."""
-        return self._ask("/metrics", bytearray.decode)
-
-    def _get(self, path: str, kind: type[T], query: msgspec.Struct | None = None) -> T:
-        return self._ask(path, partial(msgspec.json.decode, type=kind), query)
-
-    def _decided(self, path: str, kind: Any, answer: type[T], asked: dict[str, Any]) -> T:
-        part = msgspec.json.encode(_checked(kind, asked))
-        read = partial(msgspec.json.decode, type=answer)
-        return self._ask(path, read, batch=_Batch(many=False, parts=[part]))
+        return str(self._ask("metrics", read=bytearray.decode))
 
     def _ask(
         self,
-        path: str,
-        read: Callable[[bytearray], T],
-        query: msgspec.Struct | None = None,
+        name: str,
+        asked: Mapping[str, Any] | None = None,
         *,
         batch: _Batch | None = None,
+        read: Callable[[bytearray], Any] | None = None,
         retries: int | None = None,
-    ) -> T:
+        **path: str,
+    ) -> Any:
         """Ask until there is an answer that ``read`` can read, or no hope of one.
 
-        No request changes anything in a service, so each can be repeated.
+        ``asked`` are the members of the question or of the query of an operation. No request
+        changes anything in a service, so each can be repeated.
         """
         if self._http.is_closed:
             raise ServiceError("this client is closed; make another one")
-        url = self.base_url + path
-        sent: dict[str, Any] = {"method": "GET", "url": url, "params": msgspec.to_builtins(query)}
-        if batch is not None:
-            json_type = {"Content-Type": "application/json"}
-            sent |= {"method": "POST", "content": batch.body, "headers": json_type}
+        operation = OPERATIONS[name]
+        read = read or partial(msgspec.json.decode, type=operation.answers[0])
+        url = self.base_url + operation.path.format(**path)
+        sent: dict[str, Any] = {"method": operation.method, "url": url}
+        if operation.question is None:
+            params = _checked(operation.query or NoQuery, asked or {})
+            sent["params"] = msgspec.to_builtins(params)
+        else:
+            if batch is None:
+                part = msgspec.json.encode(_checked(operation.question, asked))
+                batch = _Batch(many=False, parts=[part])
+            sent |= {"content": batch.body, "headers": {"Content-Type": JSON}}
         end = monotonic() + self._settings.deadline
         retries = self._settings.retries if retries is None else retries
         for number in itertools.count():
@@ -431,7 +413,15 @@ class Client:
                 error, wait = self._failure(caught, seconds)
             else:
                 if response.status_code == 200:
-                    return _result(response, body, read)
+                    try:
+                        return read(body)
+                    except (ValueError, OSError, NotImplementedError, RecursionError) as odd:
+                        raise ServiceError(
+                            f"{response.url} answered in a form that this client does not know; "
+                            "is that a coterie service of the same version?",
+                            status=200,
+                            request_id=_one_line(response.headers.get("x-request-id", "")) or None,
+                        ) from odd
                 error, wait = _refusal(self.base_url, response, body, batch or _Batch(many=False))
             # a random part, so that clients which failed together do not come back together
             pause = min(_FIRST_PAUSE * 2.0 ** min(number, 60), _LONGEST_PAUSE)
@@ -504,8 +494,9 @@ def _batches_of(questions: Iterable[Asked], *, many: bool = True) -> Iterator[_B
         part = msgspec.json.encode(question)
         # what it takes of each limit in _MOST
         n_bids, text = question.n_bids, question.text or ""
-        work = n_bids * question.days + (_LIMITS.text_work if text else 0)
-        needs = [1, n_bids, bool(text), len(text), work, len(part) + 1]
+        work = n_bids * question.days
+        work += _LIMITS.text_work if text or question.where else 0
+        needs = [1, n_bids, bool(text), len(text), work, len(part) + 1, part.count(b",") + 1]
         used = [one + more for one, more in zip(used, needs, strict=True)]
         if batch.parts and any(one > most for one, most in zip(used, _MOST, strict=True)):
             yield batch
@@ -568,18 +559,6 @@ def _body(response: httpx.Response, url: str, end: float) -> bytearray:
     return body
 
 
-def _result(response: httpx.Response, body: bytearray, read: Callable[[bytearray], T]) -> T:
-    try:
-        return read(body)
-    except (ValueError, OSError, NotImplementedError, RecursionError) as error:
-        raise ServiceError(
-            f"{response.url} answered in a form that this client does not know; is that a coterie "
-            "service of the same version?",
-            status=response.status_code,
-            request_id=_one_line(response.headers.get("x-request-id", "")) or None,
-        ) from error
-
-
 def _refusal(
     base_url: str, response: httpx.Response, body: bytearray, batch: _Batch
 ) -> tuple[CoterieError, float | None]:
@@ -589,10 +568,10 @@ def _refusal(
     """
     status = response.status_code
     try:
-        problem = msgspec.json.decode(body, type=protocol.ProblemDocument)
+        problem = msgspec.json.decode(body, type=ProblemDocument)
         words = _one_line(problem.detail or problem.title)
     except (ValueError, RecursionError):
-        problem = protocol.ProblemDocument("", "", status, "")
+        problem = ProblemDocument("", "", status, "")
         words = "that is no answer of a coterie service; is base_url right?"
     if status == 422 or problem.type.endswith("/unknown-advertiser"):
         faults = [

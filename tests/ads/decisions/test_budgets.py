@@ -12,6 +12,7 @@ import fitted_models
 from coterie.ads import bid_for, plan_budget
 from coterie.ads.decisions.budget_draws import Draws, draw_days
 from coterie.ads.decisions.budgets import within_budget
+from coterie.ads.decisions.steps import finished
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model
 
@@ -167,7 +168,7 @@ def test_draws_have_the_mean_of_the_forecast():
     """Impressions and spend of all days together."""
     model = small_model()
     prepared = model.prepare_forecast("adv-00041", days=7)
-    draws = draw_days(model, prepared, 2.5)
+    draws = finished(draw_days(model, prepared, 2.5))
     [forecast] = prepared.forecasts(2.5)
     assert draws.impressions.sum(axis=1).mean() == pytest.approx(forecast.impressions)
     assert draws.spend.sum(axis=1).mean() == pytest.approx(forecast.spend)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import fitted_models
 from coterie.ads import bid_for
 from coterie.ads.decisions.goals import GOALS, least_bid, marginal_cost
+from coterie.ads.decisions.steps import finished
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, small_model
 
@@ -59,9 +60,10 @@ def test_from_the_bid_on_a_figure_that_falls_again_is_high_enough():
         return np.interp(bids, [0.0, *edges], [0.0, 5.0, 10.0, 6.0, 20.0])[:, None]
 
     asked = SimpleNamespace(tables=SimpleNamespace(bid_edges=edges), figures=figures)
-    assert least_bid(asked, 0, 8.0) == pytest.approx(3.0 + 2 / 14)
-    assert least_bid(asked, 0, 5.5) == pytest.approx(1.1)  # it does not fall below this again
-    assert least_bid(asked, 0, 21.0) is None
+    assert finished(least_bid(asked, 0, 8.0)) == pytest.approx(3.0 + 2 / 14)
+    # it does not fall below this again
+    assert finished(least_bid(asked, 0, 5.5)) == pytest.approx(1.1)
+    assert finished(least_bid(asked, 0, 21.0)) is None
 
 
 @pytest.mark.parametrize("goal", GOALS)

@@ -113,7 +113,7 @@ def test_a_result_may_be_histograms(tmp_path):
     ("sql", "message"),
     [
         ("SELECT nothing FROM log", "the query of the log fails: .*nothing.* not found"),
-        ("SELEKT 1", "the query of the log fails: .*SELEKT"),
+        ("SELECTION 1", "the query of the log fails: .*SELECTION"),
         ("-- nothing", "the query of the log is empty"),
         ("DROP TABLE x", "the query of the log fails"),
         ("SELECT 1 AS x", "no column has the role advertiser"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from coterie.ads.protocol import Answer, Answers, Limits
 from coterie.ads.service.answering import answer_slices, quick_answer
 from coterie.ads.service.problems import MOST_FAULTS, Problem
-from coterie.ads.service.request_reading import Batch, make_batch, read_questions
+from coterie.ads.service.request_reading import QUESTIONS, Batch, make_batch, read_body
 from coterie.ads.service.served_model import ServedModel
 from service_calls import served
 
@@ -66,7 +66,7 @@ def questions(draw, name):
 def read(asked, limits=LIMITS, name="small_model"):
     """Return a batch of questions."""
     body = asked if isinstance(asked, bytes) else msgspec.json.encode(asked)
-    return make_batch(served(name), read_questions(body), limits)
+    return make_batch(served(name), read_body(body, QUESTIONS), limits)
 
 
 def finished(slices):
@@ -134,7 +134,7 @@ def test_small_questions_are_answered_at_once_with_the_same_bytes(name, data):
         )
     )
     (body, _), _ = finished(answer_slices(read(asked, name=name), LIMITS))
-    question = read_questions(msgspec.json.encode(asked))
+    question = read_body(msgspec.json.encode(asked), QUESTIONS)
     assert quick_answer(served(name), question, LIMITS) == body
     msgspec.json.decode(body, type=Answer)
 
@@ -147,7 +147,9 @@ def test_what_takes_long_is_not_answered_at_once():
         {**KNOWN, "bid": [1.0] * (LIMITS.small_work + 1)},
         {**KNOWN, "day": "2031-03-09"},
     ):
-        assert quick_answer(served(), read_questions(msgspec.json.encode(asked)), LIMITS) is None
+        assert (
+            quick_answer(served(), read_body(msgspec.json.encode(asked), QUESTIONS), LIMITS) is None
+        )
 
 
 def test_slices_are_small_and_add_up():
@@ -158,15 +160,20 @@ def test_slices_are_small_and_add_up():
         batch = read(asked)
         _, costs = finished(answer_slices(batch, LIMITS))
         assert max(costs) <= LIMITS.slice_work
-        assert sum(costs) >= batch.cost(LIMITS)
+        assert sum(costs) >= sum(batch.works(LIMITS))
 
 
-def test_cost_is_bids_times_days_and_texts():
-    """Work is counted as the documentation of limits says."""
+def test_cost_is_bids_times_days_texts_and_targets():
+    """Work is counted as the documentation of limits says; each target is a slice of its own."""
     stranger = {"text": "tour", "bid": [1, 2], "supply": 1, "days": 3}
+    target = {**KNOWN, "where": {"device": "phone"}}
+    batch = read([target] * 3, name="targets_model")
+    assert batch.works(LIMITS) == [1 + LIMITS.text_work] * 3
+    _, costs = finished(answer_slices(batch, LIMITS))
+    assert costs == batch.works(LIMITS)
     ranged = {**KNOWN, "bid": {"from": 1, "to": 5, "step": 1}, "days": 7}
-    assert read([KNOWN, ranged]).cost(LIMITS) == 1 + 35
-    assert read([KNOWN, stranger]).cost(LIMITS) == 1 + 6 + LIMITS.text_work
+    assert read([KNOWN, ranged]).works(LIMITS) == [1, 35]
+    assert read([KNOWN, stranger]).works(LIMITS) == [1, 6 + LIMITS.text_work]
 
 
 def test_log_without_clicks():
@@ -176,7 +183,7 @@ def test_log_without_clicks():
     model.conversion_rate_ = model.conversion_worth_ = None
     without = ServedModel(model, "0", "market.coterie")
     for asked in (KNOWN, {"text": "tour", "bid": 1, "supply": 9}):
-        batch = make_batch(without, read_questions(msgspec.json.encode(asked)), LIMITS)
+        batch = make_batch(without, read_body(msgspec.json.encode(asked), QUESTIONS), LIMITS)
         (body, _), _ = finished(answer_slices(batch, LIMITS))
         [figures] = msgspec.json.decode(body)["forecasts"]
         assert figures["clicks"] is figures["conversions_interval"] is None
@@ -212,15 +219,18 @@ def faults(asked, limits=LIMITS):
         ({"bid": 1}, [""]),
         (
             [KNOWN, 7, {**KNOWN, "days": 0}, KNOWN, {**KNOWN, "level": 1}],
-            ["[1]", "[2].days", "[4]"],
+            ["[1]"],
         ),
         ({"advertiser": "nobody", "bid": 1}, ["supply"]),
         ([KNOWN, {"text": "tour", "bid": 1}], ["[1].supply"]),
-        ([7] * 50, [f"[{n}]" for n in range(MOST_FAULTS)]),
+        (
+            [{**KNOWN, "advertiser": f"no-{n}"} for n in range(50)],
+            [f"[{n}].supply" for n in range(MOST_FAULTS)],
+        ),
     ],
 )
 def test_faults_have_their_places(asked, places):
-    """The first fault of each question is reported, with the number of the question."""
+    """The first fault is reported with the number of its question; of unknown ids all are."""
     assert [at for at, _ in faults(asked)] == places
 
 

@@ -13,13 +13,14 @@ import pytest
 
 from coterie.ads import bid_for, plan_budget, rank_targets, split_budget
 from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
-from coterie.ads.protocol import Answer, Question
+from coterie.ads.protocol import OPERATIONS, Answer, Limits, Question
 from coterie.ads.service import deciding
-from coterie.ads.service.deciding import DECISIONS, curve_parts
+from coterie.ads.service.deciding import DECISIONS, curve_parts, decide
 from fitted_models import first_price_model, small_model
-from service_calls import JSON, Service, served, service
+from service_calls import JSON, served, service
 from target_markets import targets_model
 
+LIMITS = Limits()
 PERIOD = {"day": "2026-03-14", "days": 3, "level": 0.8}
 NEW = {"advertiser": "new", "text": "flights and hotel", "supply": 1e5}
 TWO = ["adv-00020", "adv-00041"]
@@ -129,7 +130,7 @@ def test_values_that_the_model_does_not_have(where):
         ("/v1/targets", {"advertiser": "adv-00020", "by": "luck"}, "luck"),
         ("/v1/portfolios", {"advertisers": TWO, "segment": 0}, "`advertisers` or a `segment`"),
         ("/v1/portfolios", {"advertisers": ["unknown"]}, "'unknown' is not in the log"),
-        ("/v1/portfolios", {"advertisers": ["adv-00020"] * 1001}, "a list of 1,001"),
+        ("/v1/portfolios", {"advertisers": ["adv-00020"] * 1001}, "a list of 1 to 1,000 items"),
         ("/v1/portfolios", {"segment": 99}, "segment=99"),
         ("/v1/portfolios", {"segment": 0, "goal": "fame"}, "fame"),
     ],
@@ -140,7 +141,7 @@ def test_invalid_questions(path, question, told):
     assert told in what
 
 
-@pytest.mark.parametrize("path", DECISIONS)
+@pytest.mark.parametrize("path", [OPERATIONS[name].path for name in DECISIONS])
 def test_bodies_that_are_no_questions(path):
     """What is not JSON, or of another type, is refused as a body of forecasts is."""
     text = service().ask("POST", path, content=b"{", headers={"content-type": JSON})
@@ -152,14 +153,22 @@ def test_bodies_that_are_no_questions(path):
     assert refused.problem["detail"] == "method not allowed: use POST"
 
 
-def test_a_portfolio_lets_others_have_their_turn():
-    """Its work is done in many slices, each of about the size of others."""
-    decision, fresh = DECISIONS["/v1/portfolios"], Service(served())
-    question = decision.read(json.dumps({"segment": 0, "days": 30}).encode())
-    slices = decision.steps(fresh.served, question, 1)
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("bid", {"advertiser": "adv-00020", "clicks": 1}),
+        ("budget", {"advertiser": "adv-00020", "budget": 9}),
+        ("targets", {"advertiser": "adv-00020"}),
+        ("portfolio", {"advertisers": served("targets_model").names}),
+    ],
+)
+def test_long_decisions_let_others_have_their_turn(name, question):
+    """A decision about a year is made in many slices, none much larger than those of others."""
+    asked = msgspec.convert({**question, "days": 366}, OPERATIONS[name].question)
+    estimate, slices = decide(name, served("targets_model"), asked, LIMITS)
     costs = list(slices)
-    assert len(costs) > 5
-    assert max(costs) <= 3 * fresh.limits.slice_work
+    assert max(costs) <= 3 * LIMITS.slice_work
+    assert estimate / 5 <= sum(costs) <= 5 * estimate
 
 
 def table(kind, segment=None, name="small_model"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -73,3 +74,35 @@ def test_client_that_leaves_is_noted():
     fresh = Service(served())
     assert ask(fresh, LINE[:9], then="leaves").status == 0
     assert 'status="499"' in fresh.get("/metrics").body.decode()
+
+
+def test_few_large_bodies_of_a_client_are_read_at_a_time():
+    """Others wait for their turn; another client, and small bodies, do not."""
+    fresh, many = Service(served()), [b" " * 70_000] * 3
+
+    async def all_of_them():
+        headers = {"content-type": JSON, "content-length": str(210_000)}
+
+        async def ask(content, client, then, **more):
+            return await fresh.asked(
+                "POST",
+                "/v1/forecast",
+                content=content,
+                headers=headers | more,
+                client=client,
+                then=then,
+            )
+
+        held = [asyncio.create_task(ask(many, "greedy", "waits")) for _ in range(4)]
+        turns = fresh.routes._bodies._turns
+        while not any(turn.locked() for turn in turns.values()):
+            await asyncio.sleep(0)
+        waiting = asyncio.create_task(ask(many, "greedy", "ends"))
+        other = await ask(many, "other", "ends")
+        small = await ask(LINE, "greedy", "ends", **{"content-length": str(len(LINE))})
+        assert not waiting.done()
+        for task in held:
+            task.cancel()
+        return other.status, small.status, (await waiting).status
+
+    assert asyncio.run(all_of_them()) == (400, 200, 400)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gzip
 import io
 import json
@@ -127,6 +128,16 @@ class TestAdvertisers:
         assert told == served().book.advertiser(served().tables.row_of[name])
         [item] = service().get(f"/v1/advertisers?search={quote(name)}").json["items"][:1]
         assert item == {key: told[key] for key in item}
+
+    def test_id_may_have_line_breaks(self):
+        """An id that is listed can be asked for, whatever its characters."""
+        model, name = copy.copy(served().model), "two\nlines\n"
+        model.advertisers_ = model.advertisers_.astype(object)
+        model.advertisers_[7] = name
+        fresh = Service(ServedModel(model, "1", "odd"))
+        [item] = fresh.get("/v1/advertisers?search=two").json["items"]
+        assert fresh.get(advertiser_path(item["id"])).json["id"] == name
+        assert fresh.forecast({"advertiser": name, "bid": 2}).json["known"]
 
 
 class TestTags:

@@ -25,17 +25,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.ads.decisions.steps import Steps, blocks
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.prepared_forecast import PreparedForecast
-
-__all__ = ["Draws", "draw_days", "expected_auctions", "period_of"]
 
 Floats = NDArray[np.float64]
 _SEED = 20_260_302
 #: The level at which draws have the interval of the forecast.
 _LEVEL = 0.9
 _TINY = 1e-300
+#: So many draws of a day take as long as the figures of a bid on a day.
+PLAIN = 5
 #: Draws of a short period, and the days of all draws of a long one.
 _MOST_DRAWS, _FEWEST_DRAWS, _DAYS_DRAWN = 2000, 500, 200_000
 
@@ -48,7 +49,7 @@ class Draws:
     spend: Floats
 
 
-def draw_days(model: FittedMarket, prepared: PreparedForecast, bid: float) -> Draws:
+def draw_days(model: FittedMarket, prepared: PreparedForecast, bid: float) -> Steps[Draws]:
     """Draw impressions and spend of each day at a bid, as if money were unlimited.
 
     Equal questions give equal draws.
@@ -57,9 +58,15 @@ def draw_days(model: FittedMarket, prepared: PreparedForecast, bid: float) -> Dr
     n_draws = min(max(_DAYS_DRAWN // len(prepared.days.shifts), _FEWEST_DRAWS), _MOST_DRAWS)
     dates = period_of(model, prepared)
     shifts = _levels(model.price_levels_, dates, n_draws, rng)
-    auctions = _auctions(model, prepared, dates, n_draws, rng)
-    found = prepared.tables.chances(prepared.placement, bid, shifts.ravel())
-    rate, sd, cost, square, cost_sd = found.reshape(*shifts.shape, 5).transpose(2, 0, 1)
+    yield shifts.size // PLAIN
+    auctions = yield from _auctions(model, prepared, dates, n_draws, rng)
+    yield shifts.size // PLAIN
+    found = np.empty((*shifts.shape, 5))
+    for some in blocks(*shifts.shape):
+        chances = prepared.tables.chances(prepared.placement, bid, shifts[some].ravel())
+        found[some] = chances.reshape(*shifts[some].shape, 5)
+        yield shifts[some].size
+    rate, sd, cost, square, cost_sd = found.transpose(2, 0, 1)
     z = rng.standard_normal((n_draws, 1))
     moved = np.clip(rate + z * sd, 0.0, 1.0)
     price = np.divide(cost, rate, out=np.zeros_like(cost), where=rate > 0)
@@ -69,11 +76,17 @@ def draw_days(model: FittedMarket, prepared: PreparedForecast, bid: float) -> Dr
     )
     variance = np.divide(square, rate, out=np.zeros_like(cost), where=rate > 0)
     variance = np.maximum(variance - price**2, 0.0)
-    if prepared.given:
-        won = rng.binomial(np.rint(auctions).astype(np.int64), moved).astype(np.float64)
-    else:
-        won = rng.poisson(auctions * moved).astype(np.float64)
-    paid = _sums_of_prices(won, price, variance, rng)
+    yield shifts.size // PLAIN
+    won, paid = np.empty_like(moved), np.empty_like(moved)
+    for some in blocks(n_draws, len(rate[0]) // PLAIN + 1):
+        if prepared.given:
+            won[some] = rng.binomial(np.rint(auctions[some]).astype(np.int64), moved[some])
+        else:
+            won[some] = rng.poisson(auctions[some] * moved[some])
+        yield won[some].size // PLAIN
+    for some in blocks(n_draws, len(rate[0]) // PLAIN + 1):
+        paid[some] = _sums_of_prices(won[some], price[some], variance[some], rng)
+        yield paid[some].size // PLAIN
     [figures] = prepared.figures(bid)
     impressions = _stretched(won, *_ends(figures, "impressions"), prepared.level)
     # the mean of few draws can be above the auctions of a day
@@ -113,13 +126,14 @@ def _levels(levels: Any, dates: Any, n: int, rng: np.random.Generator) -> Floats
 
 def _auctions(
     model: FittedMarket, prepared: PreparedForecast, dates: Any, n: int, rng: np.random.Generator
-) -> Floats:
+) -> Steps[Floats]:
     """Draw the auctions of each day, (n, H)."""
     mean = expected_auctions(prepared)
     if prepared.given or prepared.placement.row is None:
         return np.broadcast_to(mean, (n, len(mean)))
     supply, row = model.supply_, prepared.placement.row
     common = _levels(supply.factors, dates, n, rng)
+    yield common.size // PLAIN
     # factors have the mean 1 for every variance
     common = np.exp(common - common.mean(axis=0))
     common /= common.mean(axis=0)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.decisions.budget_draws import (
+    PLAIN,
     Draws,
     draw_days,
     expected_auctions,
@@ -21,17 +22,17 @@ from coterie.ads.decisions.budget_draws import (
 )
 from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, interval_of
 from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
+from coterie.ads.decisions.steps import Steps, stepwise
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bid
 from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import money
 
-__all__ = ["plan_budget"]
-
 Floats = NDArray[np.float64]
 
 
+@stepwise
 def plan_budget(
     model: FittedMarket,
     advertiser: str | None = None,
@@ -40,7 +41,7 @@ def plan_budget(
     bid: float | None = None,
     days: int = 7,
     **details: Any,
-) -> BudgetPlan:
+) -> Steps[BudgetPlan]:
     """Find the bid that uses a budget, or say what a budget does at a given bid.
 
     Parameters
@@ -67,11 +68,15 @@ def plan_budget(
     if details.get("where"):
         raise InvalidParameterError("where: a budget is planned for all auctions, not for targets")
     prepared = model.prepare_forecast(advertiser, days=days, **details)
-    using = least_bid(prepared, COLUMNS["spend"], amount)
+    yield 1
+    using = yield from least_bid(prepared, COLUMNS["spend"], amount)
     at = next(one for one in (requested, using, prepared.tables.highest) if one is not None)
     [unlimited] = prepared.forecasts(at)
-    draws = draw_days(model, prepared, at)
+    draws = yield from draw_days(model, prepared, at)
     capped, emptied = within_budget(draws, amount)
+    yield capped.spend.size // PLAIN
+    by_day = _by_day(model, prepared, capped)
+    yield capped.spend.size // PLAIN
     return BudgetPlan(
         budget=amount,
         using_bid=using,
@@ -82,7 +87,7 @@ def plan_budget(
         lasts=float(np.mean(np.isinf(emptied))),
         **_emptied(emptied, prepared.level),
         marginal_cost=marginal_cost(prepared, at),
-        by_day=_by_day(model, prepared, capped),
+        by_day=by_day,
         unlimited=unlimited,
         why=_unspendable(prepared, amount) if using is None else "",
     )
@@ -145,6 +150,7 @@ def _by_day(model: FittedMarket, prepared: PreparedForecast, capped: Draws) -> l
     names = [""] if dates is None else dates.astype(str).tolist()
     auctions = expected_auctions(prepared)
     spent = np.cumsum(capped.spend, axis=1)
+    low, high = interval_of(spent, prepared.level)
     return [
         BudgetDay(
             name,
@@ -152,7 +158,7 @@ def _by_day(model: FittedMarket, prepared: PreparedForecast, capped: Draws) -> l
             float(capped.impressions[:, d].mean()),
             float(capped.spend[:, d].mean()),
             float(spent[:, d].mean()),
-            interval_of(spent[:, d], prepared.level),
+            (float(low[d]), float(high[d])),
         )
         for d, name in enumerate(names)
     ]

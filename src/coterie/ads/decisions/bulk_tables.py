@@ -22,8 +22,6 @@ from coterie.ads.forecasts.forecast_figures import FIELDS, checked_bids, checked
 from coterie.ads.forecasts.forecast_tables import PeriodLevels, tables_of
 from coterie.errors import InvalidParameterError
 
-__all__ = ["BulkTable", "advertiser_table", "curve_table", "forecast_table", "segment_table"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

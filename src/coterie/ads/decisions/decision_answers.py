@@ -7,30 +7,16 @@ empty. It is not compared.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from coterie.ads.forecasts.forecast_figures import Forecast
 
-__all__ = [
-    "Allocation",
-    "BudgetDay",
-    "BudgetPlan",
-    "BudgetSplit",
-    "Goal",
-    "GoalBid",
-    "Interval",
-    "PortfolioGoal",
-    "RankedBy",
-    "RankedTarget",
-    "TargetRanking",
-    "interval_of",
-    "of_version",
-]
-
 Interval = tuple[float, float]
 Goal = Literal["impressions", "clicks", "conversions", "spend"]
+#: What a bid may be asked for.
+GOALS: tuple[Goal, ...] = get_args(Goal)
 PortfolioGoal = Literal["impressions", "clicks", "conversions"]
 RankedBy = Literal[
     "impressions", "clicks", "conversions", "cost", "cost_per_click", "cost_per_conversion"
@@ -334,9 +320,9 @@ class TargetRanking:
     model_version: str = field(default="", compare=False)
 
 
-def interval_of(draws: Any, level: float) -> Interval:
-    """Return the central interval of draws (R,)."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]).tolist()
+def interval_of(draws: Any, level: float) -> Any:
+    """Return the ends of the central interval of draws (R,), or of each column of draws (R, N)."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0).tolist()
     return low, high
 
 

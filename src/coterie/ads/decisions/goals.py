@@ -13,19 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves.marginal_costs import marginal_costs
-from coterie.ads.decisions.decision_answers import Goal, GoalBid
+from coterie.ads.decisions.decision_answers import GOALS, Goal, GoalBid
+from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, Forecast
 from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import format_count, money
 
-__all__ = ["GOALS", "RAISE", "bid_for", "checked_amount", "goal_bid", "least_bid", "marginal_cost"]
-
 Floats = NDArray[np.float64]
-
-#: What a bid may be asked for.
-GOALS: tuple[Goal, ...] = ("impressions", "clicks", "conversions", "spend")
 
 _PARTS = 64  # into which a stretch of bids is divided at once
 _ROUNDS = 7  # 64^7 parts of a bin are finer than floats
@@ -33,6 +29,7 @@ _ROUNDS = 7  # 64^7 parts of a bin are finer than floats
 RAISE = 1.01
 
 
+@stepwise
 def bid_for(
     model: FittedMarket,
     advertiser: str | None = None,
@@ -42,7 +39,7 @@ def bid_for(
     conversions: float | None = None,
     spend: float | None = None,
     **details: Any,
-) -> GoalBid:
+) -> Steps[GoalBid]:
     """Find the bid for a goal: the least b with m(b) ≥ amount.
 
     m(b) is the mean of impressions, clicks, conversions or spend, as
@@ -69,31 +66,27 @@ def bid_for(
     if len(requested) != 1:
         raise InvalidParameterError(f"give one goal, and only one: {', '.join(GOALS)}")
     [(name, amount)] = requested.items()
-    goal = cast("Goal", name)
-    return goal_bid(
-        model.prepare_forecast(advertiser, **details), goal, checked_amount(amount, goal)
-    )
-
-
-def goal_bid(prepared: PreparedForecast, goal: Goal, amount: float) -> GoalBid:
-    """Return the bid for a goal in a prepared forecast."""
+    goal, amount = cast("Goal", name), checked_amount(amount, name)
+    prepared = model.prepare_forecast(advertiser, **details)
+    yield 1
     column = _column(prepared, goal)
-    bid = least_bid(prepared, column, amount)
+    bid = yield from least_bid(prepared, column, amount)
     at = prepared.tables.highest if bid is None else bid
     [forecast] = prepared.forecasts(at)
+    safe = None if bid is None else (yield from least_bid(prepared, column + 1, amount))
     return GoalBid(
         goal,
         amount,
         bid is not None,
         bid,
-        None if bid is None else least_bid(prepared, column + 1, amount),
+        safe,
         marginal_cost(prepared, at),
         forecast,
         _unreachable(prepared, goal, amount, forecast) if bid is None else "",
     )
 
 
-def least_bid(prepared: PreparedForecast, column: int, amount: float) -> float | None:
+def least_bid(prepared: PreparedForecast, column: int, amount: float) -> Steps[float | None]:
     """Return the least bid from which on a figure is at least an amount; None if there is none.
 
     ``column`` is that of the figure in ``forecast_figures.FIELDS``. Means grow with the bid; the
@@ -101,7 +94,10 @@ def least_bid(prepared: PreparedForecast, column: int, amount: float) -> float |
     """
     bids = np.append(0.0, prepared.tables.bid_edges)
     for _ in range(_ROUNDS + 1):
-        figure = prepared.figures(bids[1:])[:, column]
+        figure, n_days = np.empty(len(bids) - 1), len(prepared.days.shifts)
+        for some in blocks(len(figure), n_days):
+            figure[some] = prepared.figures(bids[1:][some])[:, column]
+            yield len(figure[some]) * n_days
         if figure[-1] < amount:
             return None
         below = np.flatnonzero(figure < amount)

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 import coterie.ads.curves.kernels as kernels
 
-__all__ = ["Allocated", "allocate"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

@@ -22,8 +22,6 @@ from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.errors import InvalidParameterError
 from coterie.runtime.atomic_files import atomic_file, atomic_folder
 
-__all__ = ["FACTORS", "TABLES", "ExportedTable", "export_model"]
-
 #: Names of the tables.
 TABLES = ("advertisers", "segments", "curves", "forecasts")
 #: Bids of forecasts, over the advertiser's mean bid in the log.

@@ -6,7 +6,7 @@ of the grid; the stretch around the solution is then divided twice more.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,13 +21,12 @@ from coterie.ads.decisions.decision_answers import (
 )
 from coterie.ads.decisions.goals import RAISE, checked_amount
 from coterie.ads.decisions.marginal_allocation import allocate
+from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import checked_day
 from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, tables_of
 from coterie.ads.forecasts.placement import quoted
 from coterie.errors import InvalidParameterError
-
-__all__ = ["split_budget", "split_in_steps"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -38,9 +37,9 @@ _TARGETS = {"impressions": 0, "clicks": 2, "conversions": 3}
 _FINE = 48  # points of a stretch that is divided
 _ROUNDS = 2
 _HALVINGS = 45
-_ITEMS_TOGETHER = 25_000
 
 
+@stepwise
 def split_budget(
     model: FittedMarket,
     budget: float | None = None,
@@ -51,7 +50,7 @@ def split_budget(
     day: str | None = None,
     days: int = 7,
     level: float = 0.9,
-) -> BudgetSplit:
+) -> Steps[BudgetSplit]:
     """Divide a budget between advertisers so that they get most impressions, clicks or conversions.
 
     Bids b_a are chosen to maximise Σ m_a(b_a) with Σ S_a(b_a) ≤ budget, where m_a is the mean of
@@ -75,28 +74,6 @@ def split_budget(
     -------
     BudgetSplit
     """
-    steps = split_in_steps(
-        model, budget, advertisers, goal=goal, segment=segment, day=day, days=days, level=level
-    )
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
-def split_in_steps(
-    model: FittedMarket,
-    budget: float | None = None,
-    advertisers: Sequence[str] | None = None,
-    *,
-    goal: PortfolioGoal = "impressions",
-    segment: int | str | None = None,
-    day: str | None = None,
-    days: int = 7,
-    level: float = 0.9,
-) -> Generator[int, None, BudgetSplit]:
-    """Do what :func:`split_budget` does; yield after parts of the work how large they were."""
     model.refuse_unfitted()
     money = None if budget is None else checked_amount(budget, "budget")
     first = checked_day(day, days)
@@ -115,8 +92,10 @@ def split_in_steps(
     if partial >= 0:
         one = slice(partial, partial + 1)
         bids[one] = yield from market.part(one).bids_spending(bids[one], edges.spend[one])
-    now, then = market.at(bids), market.at(before_bids)
-    yield 4 * market.work
+    sums, then = (yield from market.sums(bids)), (yield from market.points(before_bids))
+    now = _Points(sums[:, 4], sums[:, 0] * market.rates[:, 0])
+    raised = np.minimum(np.maximum(bids, 1e-12) * RAISE, market.tables.highest)
+    more = yield from market.points(raised)
     scale = 1000.0 if goal == "impressions" else 1.0
     total, in_log = float(now.amount.sum()), float(then.amount.sum())
     return BudgetSplit(
@@ -124,14 +103,14 @@ def split_in_steps(
         budget=money,
         spend=float(now.spend.sum()),
         amount=total,
-        amount_interval=_interval(market, bids, goal, level),
+        amount_interval=_interval(market, sums, goal, level),
         log_amount=in_log,
         gain=total / in_log - 1 if in_log > 0 else None,
         marginal_cost=scale / slope if slope > 0 else None,
         days=int(days),
         level=level,
         currency=model.currency_,
-        allocations=_allocations(model, market, bids, now, then, scale),
+        allocations=_allocations(model, market, bids, now, then, more, scale),
     )
 
 
@@ -150,39 +129,35 @@ class _Market(NamedTuple):
     days: PeriodLevels
     rates: Floats  # (A, 2), of the goal for one impression, and its deviation
 
-    @property
-    def work(self) -> int:
-        return len(self.rows) * len(self.days.shifts)
-
     def part(self, some: slice) -> _Market:
         """Return the market of some of the advertisers."""
         return self._replace(rows=self.rows[some], rates=self.rates[some])
 
-    def at(self, bids: Floats) -> _Points:
-        """Return spend and amount at one bid each, (A,), or at several, (A, P); 0 at a bid of 0."""
+    def sums(self, bids: Floats) -> Steps[Floats]:
+        """Return the sums behind figures at one bid each, (A,), or at several, (A, P).
+
+        They are (A, 8) or (A, P, 8), and 0 at a bid of 0.
+        """
         number = 1 if bids.ndim == 1 else bids.shape[1]
-        rows, each = np.repeat(self.rows, number), np.maximum(bids.ravel(), 1e-12)
-        sums = self.tables.sums(rows, each, self.days) * (bids.ravel() > 0)[:, None]
-        amount = sums[:, 0] * np.repeat(self.rates[:, 0], number)
-        return _Points(sums[:, 4].reshape(bids.shape), amount.reshape(bids.shape))
+        rows, each = np.repeat(self.rows, number), bids.ravel()
+        found = np.empty((len(rows), 8))
+        for some in blocks(len(rows), len(self.days.shifts)):
+            found[some] = self.tables.sums(rows[some], np.maximum(each[some], 1e-12), self.days)
+            yield len(rows[some]) * len(self.days.shifts)
+        return (found * (each > 0)[:, None]).reshape(*bids.shape, 8)
 
-    def points(self, bids: Floats) -> Generator[int, None, _Points]:
-        """Do what :meth:`at` does for many bids (A, P), some advertisers at a time."""
-        step = max(_ITEMS_TOGETHER // (bids.shape[1] * len(self.days.shifts)), 1)
-        parts = []
-        for first in range(0, len(self.rows), step):
-            some = slice(first, first + step)
-            part = self.part(some)
-            parts.append(part.at(bids[some]))
-            yield part.work * bids.shape[1]
-        return _Points(*(np.concatenate(side) for side in zip(*parts, strict=True)))
+    def points(self, bids: Floats) -> Steps[_Points]:
+        """Return spend and amount at one bid each, (A,), or at several, (A, P)."""
+        sums = yield from self.sums(bids)
+        rates = self.rates[:, 0] if bids.ndim == 1 else self.rates[:, :1]
+        return _Points(sums[..., 4], sums[..., 0] * rates)
 
-    def at_edges(self) -> Generator[int, None, _Points]:
+    def at_edges(self) -> Steps[_Points]:
         """Return spend and amount at the edges of the grid, (A, G) each."""
         edges = self.tables.bid_edges
         return (yield from self.points(np.broadcast_to(edges, (len(self.rows), len(edges)))))
 
-    def bids_spending(self, money: Floats, at_edges: Floats) -> Generator[int, None, Floats]:
+    def bids_spending(self, money: Floats, at_edges: Floats) -> Steps[Floats]:
         """Return the least bid of each that spends its money, (A,); the highest if none does.
 
         ``at_edges`` (A, G) is the spend at the edges of the grid.
@@ -192,15 +167,12 @@ class _Market(NamedTuple):
         low, high = edges[place].copy(), edges[place + 1].copy()
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            enough = self.at(middle).spend >= money
+            enough = (yield from self.points(middle)).spend >= money
             high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-        yield _HALVINGS * self.work
         return np.where(money > 0, high, 0.0)
 
 
-def _solved(
-    market: _Market, edges: _Points, money: float
-) -> Generator[int, None, tuple[Floats, int, float]]:
+def _solved(market: _Market, edges: _Points, money: float) -> Steps[tuple[Floats, int, float]]:
     """Return the bids of the best division, (A,), who is bought in part, and the last slope.
 
     The entry of the one bought in part is its spend, not its bid.
@@ -278,14 +250,12 @@ def _rates(tables: ForecastTables, rows: Indices, goal: str) -> Floats:
     return rates
 
 
-def _interval(market: _Market, bids: Floats, goal: str, level: float) -> Interval:
+def _interval(market: _Market, sums: Floats, goal: str, level: float) -> Interval:
     """Return the interval of the total.
 
     Chance, curves and own supplies of advertisers are independent; the price level and the factor
     of the supply of the days are common to all of them.
     """
-    sums = market.tables.sums(market.rows, np.maximum(bids, 1e-12), market.days)
-    sums = sums * (bids > 0)[:, None]
     won, chance, curve, by_level = sums[:, :4].T
     _, sd = market.tables.supplies(market.rows, market.days)
     own = np.maximum(sd**2 - market.days.factor_sd**2, 0.0)
@@ -306,10 +276,9 @@ def _allocations(
     bids: Floats,
     now: _Points,
     then: _Points,
+    more: _Points,
     scale: float,
 ) -> list[Allocation]:
-    raised = np.minimum(np.maximum(bids, 1e-12) * RAISE, market.tables.highest)
-    more = market.at(raised)
     gained = more.amount - now.amount
     marginal = np.divide(
         scale * (more.spend - now.spend), gained, out=np.full(len(bids), np.nan), where=gained > 0

@@ -21,6 +21,7 @@ from coterie.ads.decisions.decision_answers import (
     TargetRanking,
     interval_of,
 )
+from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, NO_BID, checked_bids
 from coterie.ads.forecasts.prepared_forecast import (
@@ -31,8 +32,6 @@ from coterie.ads.forecasts.prepared_forecast import (
 from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
 from coterie.ads.targets.target_effects import EffectsOfOne
 from coterie.errors import InvalidParameterError
-
-__all__ = ["RANKED_BY", "rank_targets"]
 
 Floats = NDArray[np.float64]
 
@@ -45,6 +44,7 @@ _DRAWS = 500
 _STEP = 0.05
 
 
+@stepwise
 def rank_targets(
     model: FittedMarket,
     advertiser: str | None = None,
@@ -53,7 +53,7 @@ def rank_targets(
     dimension: str | Sequence[str] | None = None,
     by: RankedBy | None = None,
     **details: Any,
-) -> TargetRanking:
+) -> Steps[TargetRanking]:
     """Rank the values of dimensions by what is expected of them at a bid.
 
     Parameters
@@ -79,6 +79,7 @@ def rank_targets(
     if details.get("where"):
         raise InvalidParameterError("where: targets are ranked over all auctions")
     prepared = model.prepare_forecast(advertiser, **details)
+    yield 1
     effects, targets = model.target_effects(prepared.placement), model.targets_
     assert targets is not None
     chosen = _ranked_by(model, by)
@@ -89,7 +90,7 @@ def rank_targets(
         columns = targets.columns(name)
         values = [str(value) for value in targets.values[columns]]
         own, prior = effects.of(columns), before.of(columns)
-        found += _ranked(prepared, at, name, values, own, prior, chosen)
+        found += yield from _ranked(prepared, at, name, values, own, prior, chosen)
     return TargetRanking(
         advertiser=prepared.placement.name,
         bid=at,
@@ -145,7 +146,7 @@ def _ranked(
     own: EffectsOfOne,
     prior: EffectsOfOne,
     by: RankedBy,
-) -> list[RankedTarget]:
+) -> Steps[list[RankedTarget]]:
     """Return the values of one dimension, the best first; those that cannot be chosen last.
 
     The effects are those of the advertiser, and those that its segments alone give.
@@ -155,7 +156,8 @@ def _ranked(
     figures = np.vstack(
         [chosen_figures(part.asked, interval_factors, [part], [v]) for v in range(len(values))]
     )
-    draws = _draws(part, np.random.default_rng(0))
+    yield len(values) * len(prepared.days.shifts)
+    draws = yield from _draws(part, np.random.default_rng(0))
     can_choose = np.array([value not in (OTHER_VALUES, NO_VALUE) for value in values])
     best = _chances(draws[by], can_choose, by)
     weights = _own_weights(part, prior, by)
@@ -183,7 +185,7 @@ def _ranked(
     return sorted(rows, key=key)
 
 
-def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floats]:
+def _draws(part: DimensionForecasts, rng: np.random.Generator) -> Steps[dict[str, Floats]]:
     """Return draws of what can be ranked by, (R, V) each; without those that the log lacks."""
     effects, (_, _, _, counts, shifts) = part.effects, part.asked.plans
     V = effects.share.shape[1]
@@ -196,7 +198,12 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> dict[str, Floa
     share /= share.sum(axis=1, keepdims=True)
     level = part.asked.uncertainty[0, 0] * rng.standard_normal((_DRAWS, 1))
     moved = level + effects.shift[1] * rng.standard_normal((_DRAWS, V))
-    impressions, spend = part.sums(share[:, :, None] * counts, shifts + moved[:, :, None])
+    impressions, spend = np.empty((2, _DRAWS, V))
+    for some in blocks(_DRAWS, V * len(shifts)):
+        impressions[some], spend[some] = part.sums(
+            share[some, :, None] * counts, shifts + moved[some, :, None]
+        )
+        yield share[some].size * len(shifts)
     # errors of the curve are common to all values
     sd = part.asked.price_sd
     spend = spend * np.exp(sd * rng.standard_normal((_DRAWS, 1)))

@@ -14,8 +14,6 @@ from msgspec import inspect
 from coterie.ads.protocol.answers import Fault
 from coterie.runtime.wording import in_words
 
-__all__ = ["fault_of", "printable"]
-
 #: A step of a path: a member, an item of a list, or any value of a mapping.
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
 _MEMBER = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)

@@ -1,4 +1,7 @@
-"""Questions and query parameters, which are strict, and the limits of a service."""
+"""Questions and query parameters, which are strict, and the limits of a service.
+
+The members of a question are the arguments of the function that answers it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from coterie.ads.decisions.decision_answers import GOALS, PortfolioGoal, RankedBy
 from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.forecast_figures import (
     MOST_DAYS,
@@ -18,18 +22,6 @@ from coterie.ads.forecasts.forecast_figures import (
     number_between,
 )
 from coterie.errors import InvalidParameterError
-
-__all__ = [
-    "AdvertiserQuery",
-    "BidRange",
-    "CurveQuery",
-    "Limits",
-    "NoQuery",
-    "Question",
-    "Questions",
-    "Subject",
-    "given_members",
-]
 
 #: The highest bid that may be asked about, in units of currency per thousand impressions.
 MOST_BID = 1e9
@@ -42,10 +34,11 @@ class Limits:
     """Limits of a service; each is above 0.
 
     Work is counted in bids times days. ``text_work`` is what placing one unknown advertiser by its
-    text counts for.
+    text, or the values of dimensions of one question, count for.
     """
 
     body_bytes: int = 1_048_576  # of one request's body
+    commas: int = 50_000  # in one request's body, also in texts: they bound the work of reading it
     questions: int = 1_000  # in one request
     bids: int = 10_000  # of all questions of one request
     texts: int = 100  # of unknown advertisers in one request
@@ -60,6 +53,8 @@ class Limits:
     request_seconds: float = 10.0  # until the answer begins
     body_seconds: float = 20.0  # until the body has arrived
     keep_alive_seconds: int = 75
+    write_seconds: float = 20.0  # after which a client must have read more of its answer
+    unread_bytes: int = 134_217_728  # of all answers that clients are slow to read
     grace_seconds: int = 20  # for running requests at the end
 
     def __post_init__(self) -> None:
@@ -82,9 +77,9 @@ Level = Annotated[
 ]
 
 
-def given_members(question: Struct, names: Iterable[str]) -> dict[str, Any]:
-    """Return the members of a question that were given, by name."""
-    values = {name: getattr(question, name) for name in names}
+def given_members(question: Struct, names: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the members of a question that were given, all or some of them."""
+    values = {name: getattr(question, name) for name in names or question.__struct_fields__}
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
@@ -152,6 +147,24 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
     ) = UNSET
     days: Days = 1
     level: Level = 0.9
+
+    def __post_init__(self) -> None:
+        if self.advertiser is UNSET and self.text is UNSET:
+            raise ValueError("name an `advertiser`, or give the `text` of a new one")
+        if self.supply is not UNSET and self.day is not UNSET:
+            raise ValueError(SUPPLY_OR_DAY)
+        if self.level not in LEVELS:
+            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
+
+    @property
+    def period(self) -> tuple[date | None, int]:
+        """The first day, or None, and the number of days."""
+        return (None if self.day is UNSET else self.day), self.days
+
+
+class PartSubject(Subject, kw_only=True):
+    """A subject of which only a part of the auctions may be asked about."""
+
     where: (
         Annotated[
             dict[str, Annotated[str, Meta(max_length=_LIMITS.id_chars)]],
@@ -165,25 +178,8 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
         | UnsetType
     ) = UNSET
 
-    def __post_init__(self) -> None:
-        if self.advertiser is UNSET and self.text is UNSET:
-            raise ValueError("name an `advertiser`, or give the `text` of a new one")
-        if self.supply is not UNSET and self.day is not UNSET:
-            raise ValueError(SUPPLY_OR_DAY)
-        if self.level not in LEVELS:
-            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
 
-    def details(self) -> dict[str, Any]:
-        """Return the advertiser and the days, as arguments of AdForecaster.prepare_forecast."""
-        return given_members(self, Subject.__struct_fields__)
-
-    @property
-    def period(self) -> tuple[date | None, int]:
-        """The first day, or None, and the number of days."""
-        return (None if self.day is UNSET else self.day), self.days
-
-
-class Question(Subject):
+class Question(PartSubject):
     """Ask what an advertiser wins and pays at one bid or at several.
 
     >>> import msgspec
@@ -220,6 +216,103 @@ class Question(Subject):
 
 
 Questions = Annotated[list[Question], Meta(min_length=1, max_length=_LIMITS.questions)]
+
+
+#: The largest amount that may be asked for.
+MOST_AMOUNT = 1e15
+Amount = Annotated[float, Meta(gt=0, le=MOST_AMOUNT)]
+Money = Annotated[
+    float,
+    Meta(gt=0, le=MOST_AMOUNT, description="In units of currency, for all days together."),
+]
+
+
+class GoalQuestion(PartSubject):
+    """Ask for the bid that reaches a goal: exactly one of four amounts, of all days together."""
+
+    impressions: Amount | UnsetType = UNSET
+    clicks: Amount | UnsetType = UNSET
+    conversions: Amount | UnsetType = UNSET
+    spend: Amount | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(given_members(self, GOALS)) != 1:
+            raise ValueError("give one of `impressions`, `clicks`, `conversions` and `spend`")
+
+
+class BudgetQuestion(Subject, kw_only=True):
+    """Ask for the bid that uses a budget, or what the budget does at a bid."""
+
+    budget: Money
+    bid: (
+        Annotated[Bid, Meta(description="By default the one that uses the budget.")] | UnsetType
+    ) = UNSET
+    days: Days = 7
+
+
+class TargetsQuestion(Subject, kw_only=True):
+    """Ask which values of dimensions are best for an advertiser at a bid."""
+
+    bid: (
+        Annotated[Bid, Meta(description="By default the mean of its bids in the log.")] | UnsetType
+    ) = UNSET
+    dimension: (
+        Annotated[
+            str | Annotated[list[str], Meta(min_length=1, max_length=_MOST_DIMENSIONS)],
+            Meta(description="One or several; by default all, each ranked on its own."),
+        ]
+        | UnsetType
+    ) = UNSET
+    by: (
+        Annotated[
+            RankedBy,
+            Meta(description="Numbers rank the largest first, costs the smallest."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class PortfolioQuestion(
+    Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False
+):
+    """Ask for the best division of a budget between advertisers of the model.
+
+    Without `advertisers` and `segment`, all of the model take part, if there are up to 1,000.
+    """
+
+    budget: (
+        Annotated[Money, Meta(description="By default what they spent in the log.")] | UnsetType
+    ) = UNSET
+    advertisers: (
+        Annotated[
+            list[Annotated[str, Meta(max_length=_LIMITS.id_chars)]],
+            Meta(min_length=1, max_length=_LIMITS.questions, description="Ids."),
+        ]
+        | UnsetType
+    ) = UNSET
+    segment: (
+        Annotated[
+            int | Annotated[str, Meta(max_length=_LIMITS.id_chars)],
+            Meta(description="Index or name of a segment; of a name, its beginning is enough."),
+        ]
+        | UnsetType
+    ) = UNSET
+    goal: Annotated[
+        PortfolioGoal,
+        Meta(description="What the advertisers together should get most of."),
+    ] = "impressions"
+    day: Annotated[date, Meta(description="First day; by default that after the log.")] | (
+        UnsetType
+    ) = UNSET
+    days: Days = 7
+    level: Level = 0.9
+
+    def __post_init__(self) -> None:
+        if self.advertisers is not UNSET and self.segment is not UNSET:
+            raise ValueError("give `advertisers` or a `segment`, and not both")
+        if self.level not in LEVELS:
+            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
 
 
 #: Orders of a list of advertisers; "" is by how well the id fits the search, then by spend.

@@ -6,10 +6,11 @@ The map, from the outside in:
 ``access.py``           settings, the socket, host names, tokens
 ``workers.py``          start: one process, or several under a supervisor
 ``server.py``           one process: model, event loop, signals, shutdown
-``application.py``      what every request passes: id, host, token, log, metrics
+``connections.py``      HTTP/1.1 by uvicorn: what is no HTTP, and answers that nobody reads
+``application.py``      paths, and what every request passes: id, host, token, log, metrics
 ``monitoring.py``       log, metrics, traces
 ``routes.py``           the handlers
-``openapi.py``          the table of routes, and the OpenAPI document made from it
+``openapi.py``          the OpenAPI document
 ``request_reading.py``  query parameters, bodies, questions and their cost
 ``problems.py``         why a request is not answered
 ``fair_queue.py``       long work, in which clients take turns by cost
@@ -19,6 +20,7 @@ The map, from the outside in:
 ``served_model.py``     a model that is ready to answer
 ======================  ====================================================================
 
-Questions and answers are the types of :mod:`coterie.ads.protocol`, the files of the page those of
+Questions and answers are the types of :mod:`coterie.ads.protocol`, which also has the table of all
+operations; the files of the page those of
 :mod:`coterie.ads.page`. ``coterie ads serve`` starts the service; it needs the extra ``ads``.
 """

@@ -20,16 +20,6 @@ from typing import Literal
 from coterie.ads.protocol import Limits
 from coterie.errors import InvalidParameterError, ServiceError
 
-__all__ = [
-    "AccessPolicy",
-    "ServiceSettings",
-    "address_of",
-    "bound_socket",
-    "check_access",
-    "policy_of",
-    "read_tokens",
-]
-
 TOKEN_VARIABLE = "COTERIE_TOKEN"
 _LEAST_CHARS = 16
 _MAKE_ONE = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'

@@ -15,12 +15,10 @@ import numpy as np
 from msgspec import UNSET
 
 from coterie.ads.forecasts.forecast_tables import PeriodLevels
-from coterie.ads.protocol import Answer, Figures, Limits, Question, answer_of
+from coterie.ads.protocol import Answer, Figures, Limits, Question, answer_of, given_members
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.request_reading import Batch
 from coterie.ads.service.served_model import ServedModel
-
-__all__ = ["answer_slices", "compressed", "quick_answer"]
 
 _ENCODE = msgspec.json.Encoder().encode
 #: Smaller answers are not compressed.
@@ -93,9 +91,7 @@ def _parts(batch: Batch, limits: Limits) -> Iterator[tuple[list[int], int]]:
     """Divide questions into parts of about one slice each; yield their numbers and their cost."""
     part: list[int] = []
     cost = 0
-    for number, (question, n) in enumerate(zip(batch.questions, batch.n_bids, strict=True)):
-        own = n * question.days
-        own += limits.text_work if batch.rows[number] is None else 0
+    for number, own in enumerate(batch.works(limits)):
         if part and cost + own > limits.slice_work:
             yield part, cost
             part, cost = [], 0
@@ -228,7 +224,9 @@ def _unknown(batch: Batch, number: int, bids: list[float]) -> Answer:
 def _of_target(batch: Batch, number: int, bids: list[float]) -> Answer:
     """Return the answer about auctions with some values of dimensions."""
     served, question = batch.served, batch.questions[number]
-    forecasts = served.model.prepare_forecast(**question.details()).forecasts(bids)
+    details = given_members(question)
+    del details["bid"]
+    forecasts = served.model.prepare_forecast(**details).forecasts(bids)
     known = batch.rows[number] is not None
     return answer_of(forecasts, known=known, days=question.days, version=served.version.version)
 

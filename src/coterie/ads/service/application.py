@@ -12,94 +12,110 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from http import HTTPStatus
+from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.exceptions import HTTPException
+import msgspec
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route, Router
+from starlette.responses import Response
+from starlette.routing import Router
 
+from coterie.ads.protocol import JSON, OPERATIONS
 from coterie.ads.service.access import AccessPolicy
 from coterie.ads.service.monitoring import METHODS, Metrics, log_request
-from coterie.ads.service.openapi import openapi_document, operations
+from coterie.ads.service.openapi import openapi_document
 from coterie.ads.service.problems import Problem, problem_response
+from coterie.ads.service.request_reading import read_query
 from coterie.ads.service.routes import Routes
-
-__all__ = ["OPEN_ROUTES", "RequestFrame", "make_application"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
-ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 _LOG = logging.getLogger("coterie")
 #: Routes that need no token: the page, which asks for one, and the signs of life.
-OPEN_ROUTES = frozenset({"page", "asset", "live", "ready", "problem_kind"})
+OPEN_ROUTES = frozenset(
+    {"/", "/assets/{name}", "/problems/{name}", "/health/live", "/health/ready"}
+)
 #: How paths that are not ours are called in logs and metrics.
 UNKNOWN = "(unknown)"
 #: The status in logs and metrics of a request whose client did not wait for the answer.
 _GONE = 499
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+#: Of two of these, programs on the way would not agree which one is meant.
+_ONCE = (b"host", b"authorization", b"content-type")
 
 
-def make_application(
-    routes: Routes, policy: AccessPolicy, metrics: Metrics, lifespan: Any = None
-) -> RequestFrame:
-    """Return the service as an ASGI application; ``lifespan`` is that of Starlette's router."""
-    described = operations(routes)
-    paths = [
-        # the path of an id may have slashes
-        Route(one.path.replace("{id}", "{id:path}"), one.handler, methods=[one.method])
-        for one in described
-    ]
-    document = openapi_document(described)
-
-    async def openapi(request: Request) -> Response:  # noqa: ARG001 (Starlette's signature)
-        return JSONResponse(document)
-
-    paths += [
-        Route("/", routes.page),
-        Route("/assets/{name}", routes.asset),
-        Route("/problems/{name}", routes.problem_kind),
-        Route("/openapi.json", openapi),
-    ]
-    router = Router(paths, redirect_slashes=False, lifespan=lifespan)
-    return RequestFrame(router, routes, policy, metrics)
+@dataclass
+class _Route:
+    template: str
+    query: type[msgspec.Struct] | None = None  # the type of its parameters; None ignores them
+    handlers: dict[str, Handler] = field(default_factory=dict)  # by method
 
 
-class RequestFrame:
-    """An ASGI application around the routes.
+class Application:
+    """The service: its routes, and the frame around them.
 
-    Handlers find in ``scope["coterie.client"]`` who asks, by address and name of the token, and in
-    ``scope["coterie.headers"]`` the headers as a dictionary.
+    Handlers find in ``scope["coterie.client"]`` who asks, by address and name of the token, in
+    ``scope["coterie.headers"]`` the headers as a dictionary, and in ``scope["coterie.query"]`` the
+    query of their operation. ``lifespan`` is that of Starlette.
     """
 
     def __init__(
-        self, router: Router, routes: Routes, policy: AccessPolicy, metrics: Metrics
+        self, routes: Routes, policy: AccessPolicy, metrics: Metrics, lifespan: Any = None
     ) -> None:
-        self._router, self._routes = router, routes
-        self.policy, self._metrics = policy, metrics
-        # pattern of the path, template, name of the handler
-        self._paths = [
-            (one.path_regex, one.path.replace(":path", ""), one.endpoint.__name__)
-            for one in router.routes
-            if isinstance(one, Route)
+        self._routes, self.policy, self._metrics = routes, policy, metrics
+        self._lifespan = Router(lifespan=lifespan)
+        document, handlers = msgspec.json.encode(openapi_document()), routes.handlers()
+
+        async def openapi(request: Request) -> Response:  # noqa: ARG001 (of all handlers)
+            return Response(document, media_type=JSON)
+
+        self._by_path: dict[str, _Route] = {}
+        for name, one in OPERATIONS.items():
+            route = self._by_path.setdefault(one.path, _Route(one.path, one.query))
+            for method in ("GET", "HEAD") if one.method == "GET" else (one.method,):
+                route.handlers[method] = handlers[name]
+        for template, handler in {
+            "/": routes.page,
+            "/assets/{name}": routes.asset,
+            "/problems/{name}": routes.problem_kind,
+            "/openapi.json": openapi,
+        }.items():
+            self._by_path[template] = _Route(template, None, {"GET": handler, "HEAD": handler})
+        # an id may have slashes and line breaks
+        parts = {"{id}": "(?P<id>(?s:.*))", "{name}": "(?P<name>[^/]+)"}
+        self._patterns = [
+            (re.compile(template.replace(part, pattern)), route)
+            for template, route in self._by_path.items()
+            for part, pattern in parts.items()
+            if part in template
         ]
         self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            await self._router(scope, receive, send)
+            await self._lifespan(scope, receive, send)
             return
         began = time.perf_counter()
         headers = dict(scope["headers"])
         visit = _Visit(send, self._request_id(headers.get(b"x-request-id")), self._routes.stopping)
-        template, handler = self._route_of(scope["path"])
+        route, scope["path_params"] = self._route_of(scope["path"])
+        template = route.template if route else UNKNOWN
         try:
-            self._admit(scope, headers, handler)
-            await self._router(scope, receive, visit.send)
+            self._admit(scope, headers, template)
+            if route is None:
+                raise Problem("not-found", "there is nothing at this path")
+            handler = route.handlers.get(scope["method"])
+            if handler is None:
+                raise _wrong_method(route)
+            request = Request(scope, receive)
+            if route.query is not None:
+                scope["coterie.query"] = read_query(request, route.query)
+            response = await handler(request)
+            await response(scope, receive, visit.send)
         except ClientDisconnect:
             visit.status = _GONE
         except Exception as error:
@@ -109,40 +125,51 @@ class RequestFrame:
             method = scope["method"] if scope["method"] in METHODS else "OTHER"
             status = visit.status or _GONE
             self._metrics.answered(template, method, status, seconds)
-            log_request(visit.request_id, method, template, status, seconds, visit.size)
+            # a probe that is told to look elsewhere is no failure
+            failed = status >= 500 and template != "/health/ready"
+            log_request(failed, visit.request_id, method, template, status, seconds, visit.size)
 
-    def _admit(self, scope: Scope, headers: dict[bytes, bytes], handler: str) -> None:
+    def _admit(self, scope: Scope, headers: dict[bytes, bytes], template: str) -> None:
         """Refuse a request with a wrong host or token; note who asks."""
+        if len(headers) < len(scope["headers"]):
+            names = [name for name, _ in scope["headers"]]
+            for name in _ONCE:
+                if names.count(name) > 1:
+                    raise Problem(
+                        "malformed-request", f"send the header {name.decode().title()} once"
+                    )
         host = headers.get(b"host")
-        repeated = len(headers) < len(scope["headers"])  # some header, seldom that of the host
-        if host is None or (repeated and [k for k, _ in scope["headers"]].count(b"host") > 1):
+        if host is None:
             raise Problem("malformed-request", "send the header Host once")
         if not self.policy.accepts_host(host.decode("latin-1")):
             raise Problem(
                 "unknown-host", "the service does not answer to the host name of this request"
             )
-        name = self.policy.token_name(headers.get(b"authorization", b"").decode("latin-1"))
-        if name is None and handler not in OPEN_ROUTES:
+        token = self.policy.token_name(headers.get(b"authorization", b"").decode("latin-1"))
+        if token is None and template not in OPEN_ROUTES:
             raise Problem(
                 "token-required",
                 "send the header Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         address = scope.get("client")
-        scope["coterie.client"] = f"{address[0] if address else ''} {name or ''}"
+        scope["coterie.client"] = f"{address[0] if address else ''} {token or ''}"
         scope["coterie.headers"] = headers
-        scope["app"] = self  # so that the router raises its errors
 
     def template_of(self, path: str) -> str:
         """Return the template of the route of a path, for example ``/v1/advertisers/{id}``."""
-        return self._route_of(path)[0]
+        route, _ = self._route_of(path)
+        return route.template if route else UNKNOWN
 
-    def _route_of(self, path: str) -> tuple[str, str]:
-        """Return the template of a path and the name of its handler."""
-        for pattern, template, handler in self._paths:
-            if pattern.match(path):
-                return template, handler
-        return UNKNOWN, ""
+    def _route_of(self, path: str) -> tuple[_Route | None, dict[str, str]]:
+        """Return the route of a path and the parameters in it."""
+        route = self._by_path.get(path)
+        if route is not None and "{" not in path:
+            return route, {}
+        for pattern, route in self._patterns:
+            if found := pattern.fullmatch(path):
+                return route, found.groupdict()
+        return None, {}
 
     def _request_id(self, given: bytes | None) -> str:
         """Return the id that the client gave, if it fits in a log line; else a new one."""
@@ -183,9 +210,10 @@ async def _answer_failure(error: Exception, visit: _Visit, scope: Scope, receive
     keep a model that was replaced in memory until the collector looks, which is seldom. For the
     same reason this is not done in the frame that caught the error.
     """
-    problem = _as_problem(error)
-    if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+    problem = error
+    if not isinstance(problem, Problem):
         _LOG.error("Request %s failed", visit.request_id, exc_info=error)
+        problem = Problem("internal-error", "the service failed on this request")
     if not visit.status:
         await problem_response(problem, visit.request_id)(scope, receive, visit.send)
     passed: BaseException | None = error
@@ -194,20 +222,7 @@ async def _answer_failure(error: Exception, visit: _Visit, scope: Scope, receive
         passed = passed.__context__
 
 
-def _as_problem(error: Exception) -> Problem:
-    """Return the problem that describes an error to a client."""
-    if isinstance(error, Problem):
-        return error
-    if not isinstance(error, HTTPException):
-        return Problem("internal-error", "the service failed on this request")
-    headers = dict(error.headers or {})
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return Problem("not-found", "there is nothing at this path")
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        methods = sorted(headers.get("Allow", "").split(", "))
-        return Problem(
-            "method-not-allowed",
-            f"method not allowed: use {' or '.join(methods)}",
-            headers={"Allow": ", ".join(methods)},
-        )
-    return Problem("malformed-request", str(error.detail))
+def _wrong_method(route: _Route) -> Problem:
+    methods = sorted(route.handlers)
+    words = f"method not allowed: use {' or '.join(methods)}"
+    return Problem("method-not-allowed", words, headers={"Allow": ", ".join(methods)})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,46 +16,23 @@ from numpy.typing import NDArray
 
 from coterie.ads.decisions.budgets import plan_budget
 from coterie.ads.decisions.bulk_tables import curve_table
-from coterie.ads.decisions.decision_answers import (
-    BudgetPlan,
-    BudgetSplit,
-    GoalBid,
-    TargetRanking,
-    of_version,
-)
+from coterie.ads.decisions.decision_answers import of_version
 from coterie.ads.decisions.goals import bid_for
-from coterie.ads.decisions.portfolios import split_in_steps
+from coterie.ads.decisions.portfolios import split_budget
+from coterie.ads.decisions.steps import Steps
 from coterie.ads.decisions.target_ranking import rank_targets
 from coterie.ads.forecasts.profiles import shown_grid
-from coterie.ads.protocol import (
-    BudgetQuestion,
-    Fault,
-    GoalQuestion,
-    Limits,
-    PortfolioQuestion,
-    Subject,
-    TargetsQuestion,
-    given_members,
-)
-from coterie.ads.service.fair_queue import Slices, in_one_slice
+from coterie.ads.protocol import Fault, Limits, Subject, given_members
+from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import invalid
-from coterie.ads.service.request_reading import read_question
 from coterie.ads.service.served_model import ServedModel
 from coterie.errors import InvalidParameterError
-
-__all__ = ["CURVE_MEDIA", "DECISIONS", "CurveParts", "Decision", "curve_parts", "decide"]
 
 _ENCODE = msgspec.json.Encoder().encode
 #: So many bids times days of a decision take as long as one of a forecast with its JSON.
 _ITEMS_PER_WORK = 40
 #: Figures of single values of dimensions take so many times as long.
 _WORK_OF_VALUES = 20
-_MOST_SPLIT = Limits().questions
-#: Media types by the name of the format.
-CURVE_MEDIA = {
-    "arrow": "application/vnd.apache.arrow.stream",
-    "parquet": "application/vnd.apache.parquet",
-}
 #: The cost of each part, and what makes it.
 CurveParts = Iterator[tuple[int, Callable[[], bytes]]]
 _ADVERTISERS_TOGETHER = 8
@@ -64,96 +40,56 @@ _ADVERTISERS_TOGETHER = 8
 _ADVERTISERS_WRITTEN = 1_024
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A kind of question: its types, what it costs, and how it is answered."""
+class Decision(NamedTuple):
+    """The steps of an answer, and their cost: an estimate, in bids times days of a forecast."""
 
-    question: Any
-    answer: Any
-    cost: Callable[[Any], int]  # an estimate, in bids times days of a forecast
-    steps: Callable[[ServedModel, Any, int], Slices[Any]]
+    steps: Callable[..., Steps[Any]]
+    cost: Callable[[Any], int]
 
-    @cached_property
-    def _decoder(self) -> msgspec.json.Decoder[Any]:
-        return msgspec.json.Decoder(self.question)
 
-    def read(self, body: bytes) -> Any:
-        """Return the question in a body; a Problem if it is invalid."""
-        return read_question(body, self._decoder)
+#: By the name of the operation.
+DECISIONS = {
+    "bid": Decision(bid_for.steps, lambda asked: 300 + 20 * asked.days),
+    "budget": Decision(plan_budget.steps, lambda asked: 1_000 + 40 * asked.days),
+    "targets": Decision(rank_targets.steps, lambda asked: 2_000 + 150 * asked.days),
+    "portfolio": Decision(
+        split_budget.steps, lambda asked: 10 * (len(asked.advertisers or ()) or 100) * asked.days
+    ),
+}
 
 
 def decide(
-    decision: Decision, served: ServedModel, question: Any, limits: Limits
+    name: str, served: ServedModel, question: Any, limits: Limits
 ) -> tuple[int, Slices[bytes]]:
     """Return what the answer to a question costs, and the slices that make its JSON."""
-    cost = decision.cost(question)
+    cost, per_item = DECISIONS[name].cost(question), 1
     if isinstance(question, Subject):
-        cost *= 1 if question.where is UNSET else _WORK_OF_VALUES
+        per_item = 1 if getattr(question, "where", UNSET) is UNSET else _WORK_OF_VALUES
+        cost *= per_item
         cost += 0 if question.advertiser in served.tables.row_of else limits.text_work
-    return cost, _encoded(decision, served, question, cost)
-
-
-def _encoded(decision: Decision, served: ServedModel, question: Any, cost: int) -> Slices[bytes]:
-    try:
-        answer = yield from decision.steps(served, question, cost)
-    except InvalidParameterError as error:
-        raise invalid("invalid-question", [Fault("", str(error))]) from None
-    return _ENCODE(of_version(answer, served.version.version))
-
-
-def _goal(served: ServedModel, question: GoalQuestion, cost: int) -> Slices[GoalBid]:
-    arguments: dict[str, Any] = {**question.goal(), **question.details()}
-    return in_one_slice(lambda: bid_for(served.model, **arguments), cost)
-
-
-def _budget(served: ServedModel, question: BudgetQuestion, cost: int) -> Slices[BudgetPlan]:
-    bid = question.bid or None
-    return in_one_slice(
-        lambda: plan_budget(served.model, budget=question.budget, bid=bid, **question.details()),
-        cost,
-    )
-
-
-def _targets(served: ServedModel, question: TargetsQuestion, cost: int) -> Slices[TargetRanking]:
-    arguments = {**given_members(question, ("bid", "dimension", "by")), **question.details()}
-    return in_one_slice(lambda: rank_targets(served.model, **arguments), cost)
-
-
-def _portfolio(served: ServedModel, question: PortfolioQuestion, cost: int) -> Slices[BudgetSplit]:  # noqa: ARG001
-    if (
+    elif (
         question.advertisers is UNSET
         and question.segment is UNSET
-        and len(served.names) > _MOST_SPLIT
+        and len(served.names) > limits.questions
     ):
-        raise InvalidParameterError(
-            f"the model has {len(served.names):,} advertisers; name up to {_MOST_SPLIT:,} of them, "
-            "or a segment"
+        what = (
+            f"the model has {len(served.names):,} advertisers; name up to {limits.questions:,} of "
+            "them, or a segment"
         )
-    steps = split_in_steps(served.model, **question.details())
+        raise invalid("invalid-question", [Fault("", what)])
+    steps = DECISIONS[name].steps(served.model, **given_members(question))
+    return cost, _encoded(steps, per_item, served.version.version)
+
+
+def _encoded(steps: Steps[Any], per_item: int, version: str) -> Slices[bytes]:
     while True:
         try:
             items = next(steps)
         except StopIteration as end:
-            return end.value
-        yield max(items // _ITEMS_PER_WORK, 1)
-
-
-def _portfolio_cost(question: PortfolioQuestion) -> int:
-    number = len(question.advertisers or ()) or 100
-    return 10 * number * question.days
-
-
-#: By the path of their route.
-DECISIONS = {
-    "/v1/bids": Decision(GoalQuestion, GoalBid, lambda question: 300 + 20 * question.days, _goal),
-    "/v1/budgets": Decision(
-        BudgetQuestion, BudgetPlan, lambda question: 1_000 + 150 * question.days, _budget
-    ),
-    "/v1/targets": Decision(
-        TargetsQuestion, TargetRanking, lambda question: 2_000 + 50 * question.days, _targets
-    ),
-    "/v1/portfolios": Decision(PortfolioQuestion, BudgetSplit, _portfolio_cost, _portfolio),
-}
+            return _ENCODE(of_version(end.value, version))
+        except InvalidParameterError as error:
+            raise invalid("invalid-question", [Fault("", str(error))]) from None
+        yield max(items * per_item // _ITEMS_PER_WORK, 1)
 
 
 def curve_parts(

@@ -24,8 +24,6 @@ from typing import Any, TypeVar
 from coterie.ads.protocol import Limits
 from coterie.ads.service.problems import Problem
 
-__all__ = ["FairQueue", "Slices", "in_one_slice"]
-
 T = TypeVar("T")
 #: Work in slices: yields the cost of each slice that was done, and returns the result.
 Slices = Generator[int, None, T]

@@ -22,8 +22,6 @@ from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.served_model import ServedModel, file_version, load_served
 from coterie.errors import CoterieError, ModelFileError
 
-__all__ = ["ModelHolder"]
-
 _LOG = logging.getLogger("coterie")
 
 # device, inode, size, times of the last changes; None if there is no file

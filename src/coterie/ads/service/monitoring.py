@@ -2,8 +2,8 @@
 
 Log
     One line a request on standard error: time, level, id of the request, method, *template* of the
-    route, status, milliseconds, and bytes of the answer. A thread writes the lines, because the
-    reader of the stream may be slow or gone.
+    route, status, milliseconds, and bytes of the answer. A thread writes them, many at a time: to
+    write each would take as long as to answer, and the reader of the stream may be slow or gone.
 Metrics
     For Prometheus, summed over the workers.
 Traces
@@ -19,15 +19,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import logging.handlers
 import os
-import queue
 import shutil
+import sys
 import tempfile
+import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Literal
 
 import msgspec
@@ -37,15 +38,16 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from coterie.ads.protocol import printable
 from coterie.runtime.imports import require_extra
 
-__all__ = ["Metrics", "log_request", "logging_to_stderr", "shared_metrics", "trace_of", "traced"]
-
 ASGI = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 #: Other methods have one name in logs, metrics and traces, so that clients cannot make up names.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUESTS = logging.getLogger("coterie.requests")
+_REQUESTS.setLevel(logging.CRITICAL)  # until there is a thread that writes the lines
 #: Lines that may wait for a slow reader; further ones are dropped.
 _MOST_LINES = 100_000
+#: Seconds between two writings of the log, and for which its end waits for a slow reader.
+_PAUSE, _PATIENCE = 0.1, 2.0
 #: If set before prometheus_client is imported, workers keep their metrics in files of this folder.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -54,16 +56,12 @@ _UNTRACED = frozenset({"/health/live", "/health/ready", "/metrics"})
 
 
 def log_request(
-    request_id: str, method: str, route: str, status: int, seconds: float, size: int
+    failed: bool, request_id: str, method: str, route: str, status: int, seconds: float, size: int
 ) -> None:
-    """Write the line of an answer."""
-    level = logging.INFO if status < 500 else logging.ERROR
-    if not _REQUESTS.isEnabledFor(level):
-        return
-    # made by hand: Logger.log looks for the caller's frame, which takes longer than all else
-    record = logging.LogRecord(_REQUESTS.name, level, "", 0, "", None, None)
-    record.request = (request_id, method, route, status, seconds * 1e3, size)
-    _REQUESTS.handle(record)
+    """Note the line of an answer."""
+    if _REQUESTS.isEnabledFor(logging.ERROR if failed else logging.INFO):
+        # without a record: to make one and to wake its reader takes half as long as a forecast
+        _note((time.time(), failed, request_id, method, route, status, seconds * 1e3, size))
 
 
 @contextlib.contextmanager
@@ -72,12 +70,22 @@ def logging_to_stderr(log_format: Literal["text", "json"], quiet: bool) -> Itera
 
     A quiet log leaves out requests other than those the service failed on (5xx).
     """
-    writer = _Unbreakable()
-    writer.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
-    lines: queue.Queue[logging.LogRecord] = queue.Queue(_MOST_LINES)
-    handler = _Dropping(lines)
-    listener = logging.handlers.QueueListener(lines, writer)
-    before = []
+    line = _json_line if log_format == "json" else _text_line
+    ended = threading.Event()
+
+    def write() -> None:
+        while True:
+            is_last = ended.wait(_PAUSE)
+            entries = [_noted.popleft() for _ in range(len(_noted))]
+            # a stream that is closed or broken is no reason to fail
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                if entries:
+                    sys.stderr.write("".join([f"{line(*_parts(entry))}\n" for entry in entries]))
+                    sys.stderr.flush()
+            if is_last:
+                return
+
+    handler, before = _Noting(), []
     for name, level in (
         ("coterie", logging.INFO),
         # uvicorn warns of every request that it cannot parse
@@ -92,16 +100,17 @@ def logging_to_stderr(log_format: Literal["text", "json"], quiet: bool) -> Itera
         if logger is not _REQUESTS:
             logger.propagate = False
             logger.addHandler(handler)
-    listener.start()
+    writer = threading.Thread(target=write, name="log", daemon=True)
+    writer.start()
     try:
         yield
     finally:
-        with contextlib.suppress(queue.Full):
-            listener.stop()
         for logger, level, propagate in before:
             logger.removeHandler(handler)
             logger.setLevel(level)
             logger.propagate = propagate
+        ended.set()
+        writer.join(_PATIENCE)
 
 
 def trace_of(error: BaseException) -> str:
@@ -120,62 +129,60 @@ def trace_of(error: BaseException) -> str:
     return "\n".join([*parts, type(error).__qualname__])
 
 
-class _Dropping(logging.handlers.QueueHandler):
-    """Hands records to the thread that writes them; drops them if too many wait."""
-
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        return record  # formatted by the other thread
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(queue.Full):
-            self.queue.put_nowait(record)
+#: What the thread has not written yet: records of logging, and the tuples of requests.
+_noted: deque[logging.LogRecord | tuple[Any, ...]] = deque()
 
 
-class _Unbreakable(logging.StreamHandler[Any]):
-    """Writes to standard error; a stream that is closed or broken is no reason to fail."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002 (logging's)
-        return
+def _note(entry: logging.LogRecord | tuple[Any, ...]) -> None:
+    if len(_noted) < _MOST_LINES:
+        _noted.append(entry)
 
 
-class _TextLines(logging.Formatter):
-    """One line of text a record; further lines of a message are indented."""
+class _Noting(logging.Handler):
+    """Leaves records to the thread that writes them."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        head = f"{_time(record)} {record.levelname}"
-        request = getattr(record, "request", None)
-        if request is not None:
-            who, method, route, status, milliseconds, size = request
-            return f"{head} {who} {method} {route} {status} {milliseconds:.2f}ms {size}B"
-        # a message cannot pass for a line of the log, nor control a terminal
-        text = [printable(line, 10 * len(line)) for line in _message(record).split("\n")]
-        return "\n    ".join([f"{head} {text[0]}", *text[1:]])
+    def emit(self, record: logging.LogRecord) -> None:
+        _note(record)
 
 
-class _JsonLines(logging.Formatter):
-    """One JSON object a record."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        members: dict[str, Any] = {"time": _time(record), "level": record.levelname}
-        request = getattr(record, "request", None)
-        if request is None:
-            members["message"] = _message(record)
-        else:
-            names = ("request_id", "method", "route", "status", "ms", "bytes")
-            members |= zip(names, request, strict=True)
-            members["ms"] = round(members["ms"], 2)
-        return msgspec.json.encode(members).decode()
-
-
-def _time(record: logging.LogRecord) -> str:
-    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-    return f"{date}.{int(record.msecs):03d}Z"
+def _parts(entry: logging.LogRecord | tuple[Any, ...]) -> tuple[str, str, str | tuple[Any, ...]]:
+    """Return the time and the level of an entry, and its message or what is told of a request."""
+    if isinstance(entry, tuple):
+        created, level = entry[0], "ERROR" if entry[1] else "INFO"
+        message: str | tuple[Any, ...] = entry[2:]
+    else:
+        created, level = entry.created, entry.levelname
+        message = entry.getMessage().rstrip().encode("utf-8", "backslashreplace").decode()
+        if entry.exc_info and entry.exc_info[1] is not None:
+            message = f"{message}\n{trace_of(entry.exc_info[1])}"
+    second = int(created)
+    return f"{_second(second)}.{int((created - second) * 1e3):03d}Z", level, message
 
 
-def _message(record: logging.LogRecord) -> str:
-    message = record.getMessage().rstrip().encode("utf-8", "backslashreplace").decode()
-    error = record.exc_info[1] if record.exc_info else None
-    return message if error is None else f"{message}\n{trace_of(error)}"
+@lru_cache(4)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def _text_line(at: str, level: str, message: str | tuple[Any, ...]) -> str:
+    """Return one line of text; further lines of a message are indented."""
+    if not isinstance(message, str):
+        who, method, route, status, milliseconds, size = message
+        return f"{at} {level} {who} {method} {route} {status} {milliseconds:.2f}ms {size}B"
+    # a message cannot pass for a line of the log, nor control a terminal
+    text = [printable(line, 10 * len(line)) for line in message.split("\n")]
+    return "\n    ".join([f"{at} {level} {text[0]}", *text[1:]])
+
+
+def _json_line(at: str, level: str, message: str | tuple[Any, ...]) -> str:
+    members: dict[str, Any] = {"time": at, "level": level}
+    if isinstance(message, str):
+        members["message"] = message
+    else:
+        names = ("request_id", "method", "route", "status", "ms", "bytes")
+        members |= zip(names, message, strict=True)
+        members["ms"] = round(members["ms"], 2)
+    return msgspec.json.encode(members).decode()
 
 
 class Metrics:

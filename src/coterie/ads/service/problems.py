@@ -13,8 +13,6 @@ from starlette.responses import Response
 
 from coterie.ads.protocol import Fault, ProblemDocument
 
-__all__ = ["KINDS", "Problem", "invalid", "problem_response"]
-
 #: At most so many faults of a request are reported.
 MOST_FAULTS = 20
 PROBLEM_TYPE = "application/problem+json"

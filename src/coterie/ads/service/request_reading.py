@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import UNSET
@@ -19,26 +19,18 @@ from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
 from coterie.ads.service.served_model import ServedModel
 from coterie.errors import InvalidParameterError
 
-__all__ = [
-    "Batch",
-    "BodyReader",
-    "accepts_gzip",
-    "check_media",
-    "has_tag",
-    "make_batch",
-    "read_query",
-    "read_question",
-    "read_questions",
-]
-
 T = TypeVar("T")
 Query = TypeVar("Query", bound=msgspec.Struct)
 
-_DECODER = msgspec.json.Decoder(Question | list[Question])
-_PARTS = msgspec.json.Decoder(list[msgspec.Raw])
-_ONE = msgspec.json.Decoder(Question)
-#: What msgspec raises for bytes that are not JSON; the last for text that is not UTF-8.
-_NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+QUESTIONS: msgspec.json.Decoder[Question | list[Question]] = msgspec.json.Decoder(
+    Question | list[Question]
+)
+#: Larger bodies are read by the queue's thread, not by the event loop.
+SMALL_BODY = 2_048
+#: Larger bodies are read by turns, so many of a client at a time; the server holds back the others.
+_LARGE_BODY, _MOST_LARGE = 65_536, 4
+#: What msgspec raises for bytes that are not JSON of a type; the last for text that is not UTF-8.
+NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 def read_query(request: Request, kind: type[Query]) -> Query:
@@ -84,22 +76,35 @@ def accepts_gzip(request: Request) -> bool:
 
 
 class BodyReader:
-    """Reads bodies within limits of size and time.
+    """Reads bodies within limits of size and time, of each client few large ones at a time.
 
     All bodies that are being read are looked at together from time to time: a timer for each would
     take longer than most forecasts.
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._most, self._seconds = limits.body_bytes, limits.body_seconds
+        self._limits, self._seconds = limits, limits.body_seconds
+        # those of clients that are sending large bodies
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._due: dict[asyncio.Task[object], float] = {}
         self._watched_by: asyncio.AbstractEventLoop | None = None
 
     async def whole(self, request: Request) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
-        size = request.scope["coterie.headers"].get(b"content-length", b"")
-        if size.isdigit() and int(size) > self._most:
+        told = request.scope["coterie.headers"].get(b"content-length", b"")
+        size = int(told) if told.isdigit() else self._limits.body_bytes  # in chunks
+        if size > self._limits.body_bytes:
             raise self.too_large()
+        if size <= _LARGE_BODY:
+            return await self._in_time(request)
+        client = request.scope["coterie.client"]
+        turn = self._turns.get(client)
+        if turn is None:
+            turn = self._turns[client] = asyncio.Semaphore(_MOST_LARGE)
+        async with turn:
+            return await self._in_time(request)
+
+    async def _in_time(self, request: Request) -> bytes:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         self._due[task] = loop.time() + self._seconds
@@ -118,24 +123,31 @@ class BodyReader:
 
     def too_large(self) -> Problem:
         """Return the problem of a body that is too large."""
-        most = f"{self._most:,}"
-        return Problem("body-too-large", f"there are more than {most} bytes; send less at a time")
+        most = f"there are more than {self._limits.body_bytes:,} bytes; send less at a time"
+        return Problem("body-too-large", most)
 
     def too_slow(self) -> Problem:
         """Return the problem of a body that arrives too slowly."""
         return Problem("slow-body", f"the body did not arrive within {self._seconds:g} s")
 
     async def _read(self, request: Request) -> bytes:
-        body = b""
+        parts, size = [], 0
         while True:
             message = await request.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            body += message.get("body", b"")
-            if len(body) > self._most:
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._limits.body_bytes:
                 raise self.too_large()
             if not message.get("more_body"):
-                return body
+                break
+        body = b"".join(parts)
+        if body.count(b",") > self._limits.commas:
+            # these limit the members of lists and objects, and take almost no time to count
+            most = f"there are more than {self._limits.commas:,} commas; send less at a time"
+            raise Problem("body-too-large", most)
+        return body
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give up bodies that are too slow; look again soon if there are others."""
@@ -148,58 +160,24 @@ class BodyReader:
             self._watched_by = None
 
 
-def read_questions(body: bytes) -> Question | list[Question]:
-    """Return the questions in a body: one question, or a list of at least one.
+def read_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """Return what a decoder finds in a body; a Problem if it is not JSON or not valid.
 
-    Raises
-    ------
-    Problem
-        If the body is not JSON, or a question is invalid.
+    A decoder stops at the first fault, so that types limit the depth.
     """
-    questions = read_question(body, _DECODER)
-    if questions == []:
-        raise invalid("invalid-question", [Fault("", "the list has no question; ask at least one")])
-    return questions
-
-
-def read_question(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """Return what a decoder finds in a body; a Problem if it is not JSON or not valid."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        # decisions are asked for one by one: for them a list is the fault
-        faults = [*_faults_of_parts(body)] if decoder is _DECODER else []
-        raise invalid("invalid-question", faults or [_fault(body, decoder, error)]) from None
-    except _NO_JSON as error:
+        given = UNSET
+        if len(body) <= SMALL_BODY:
+            # read again, to show what came; what follows the fault may not even be JSON
+            with contextlib.suppress(*NO_JSON):
+                given = msgspec.json.decode(body)
+        fault = fault_of(error, decoder.type, given)
+        raise invalid("invalid-question", [fault]) from None
+    except NO_JSON as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise Problem("malformed-body", f"the body is not JSON: {reason}") from None
-
-
-def _faults_of_parts(body: bytes) -> Iterator[Fault]:
-    """Yield the first fault of each invalid question of a list, with its place."""
-    # what follows the first fault may not even be JSON
-    with contextlib.suppress(*_NO_JSON):
-        n_faults = 0
-        for number, part in enumerate(_PARTS.decode(body)):
-            try:
-                _ONE.decode(part)
-            except msgspec.ValidationError as error:
-                fault = _fault(bytes(part), _ONE, error)
-                dot = "." if fault.at and not fault.at.startswith("[") else ""
-                yield Fault(f"[{number}]{dot}{fault.at}", fault.what)
-                n_faults += 1
-                if n_faults == MOST_FAULTS:
-                    return
-
-
-def _fault(
-    body: bytes, decoder: msgspec.json.Decoder[Any], error: msgspec.ValidationError
-) -> Fault:
-    try:
-        given = msgspec.json.decode(body)
-    except _NO_JSON:
-        given = UNSET
-    return fault_of(error, decoder.type, given)
 
 
 class Batch:
@@ -222,10 +200,12 @@ class Batch:
         """The bids of each question; many ranges take a while, so they are not made before."""
         return [question.bids() for question in self.questions]
 
-    def cost(self, limits: Limits) -> int:
-        """Return the work: bids times days, and the placing of texts."""
-        work = sum([n * one.days for n, one in zip(self.n_bids, self.questions, strict=True)])
-        return work + limits.text_work * self.rows.count(None)
+    def works(self, limits: Limits) -> list[int]:
+        """Return the work of each question: bids times days, the placing of a text, a target."""
+        return [
+            n * one.days + (limits.text_work if row is None or one.where is not UNSET else 0)
+            for n, one, row in zip(self.n_bids, self.questions, self.rows, strict=True)
+        ]
 
     def check(self, limits: Limits) -> Batch:
         """Refuse a batch that is too large, or that lacks the supply of unknown advertisers."""
@@ -280,6 +260,8 @@ class Batch:
 def make_batch(served: ServedModel, given: Question | list[Question], limits: Limits) -> Batch:
     """Return questions as a batch; a Problem if there are too many, or a supply is missing."""
     questions = given if isinstance(given, list) else [given]
+    if not questions:
+        raise invalid("invalid-question", [Fault("", "the list has no question; ask at least one")])
     if len(questions) > limits.questions:
         fault = _too_many(len(questions), "questions", limits.questions)
         raise invalid("invalid-question", [fault])

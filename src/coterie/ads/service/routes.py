@@ -3,53 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from coterie.ads import protocol
 from coterie.ads.page.served_files import page_files
-from coterie.ads.protocol import Limits
-from coterie.ads.service.answering import (
-    answer_slices,
-    compressed,
-    quick_answer,
-)
-from coterie.ads.service.deciding import CURVE_MEDIA, DECISIONS, CurveParts, curve_parts, decide
+from coterie.ads.protocol import CURVE_MEDIA, JSON, OPERATIONS, Limits, Question
+from coterie.ads.service.answering import answer_slices, compressed, quick_answer
+from coterie.ads.service.deciding import DECISIONS, CurveParts, curve_parts, decide
 from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
 from coterie.ads.service.model_holder import ModelHolder
 from coterie.ads.service.monitoring import Metrics
 from coterie.ads.service.problems import KINDS, Problem
 from coterie.ads.service.request_reading import (
+    NO_JSON,
+    QUESTIONS,
+    SMALL_BODY,
+    Batch,
     BodyReader,
     accepts_gzip,
     check_media,
     has_tag,
     make_batch,
-    read_query,
-    read_questions,
+    read_body,
 )
 from coterie.ads.service.served_model import ServedModel
 
-__all__ = ["Routes"]
-
 T = TypeVar("T")
-JSON = "application/json"
-#: Larger bodies are read by the queue's thread, not by the event loop.
-_SMALL_BODY = 8_192
+_decoder = cache(msgspec.json.Decoder)
+Made = TypeVar("Made")
 #: What a search and the details of an advertiser count for, in bids times days.
 _LOOK_UP = 50
 
 
 class Routes:
-    """The handlers; their names are the operation ids of the OpenAPI document.
+    """The handlers of operations, which have their names, and those of the page.
 
     ``stopping`` is set when the service is about to end.
     """
@@ -63,24 +59,24 @@ class Routes:
         self._segments = ("", b"", b"")  # the last answer: its tag, its JSON, the same in gzip
         self.stopping = False
 
+    def handlers(self) -> dict[str, Callable[[Request], Awaitable[Response]]]:
+        """Return the handler of each operation by its name."""
+        decided = {name: partial(self._decided, name) for name in DECISIONS}
+        return {name: decided.get(name) or getattr(self, name) for name in OPERATIONS}
+
     async def live(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's signature)
-        """Report that the process answers."""
         return _json(protocol.Health("live"))
 
     async def ready(self, request: Request) -> Response:  # noqa: ARG002
-        """Report whether new requests are welcome: not while the service stops."""
         if self.stopping:
             raise Problem("not-ready", "the service is stopping")
         return _json(protocol.Health("ready"))
 
     async def metrics(self, request: Request) -> Response:  # noqa: ARG002
-        """Return metrics in the text format of Prometheus."""
         text = await asyncio.to_thread(self._metrics.text)
         return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def model(self, request: Request) -> Response:
-        """Describe the served model: days, currency, grid of bids, warnings."""
-        read_query(request, protocol.NoQuery)
+    async def model(self, request: Request) -> Response:  # noqa: ARG002
         served = await self._holder.current.with_details()
         named = {
             "name": served.name,
@@ -92,8 +88,6 @@ class Routes:
         return _json(model, {"Cache-Control": "no-cache"})
 
     async def segments(self, request: Request) -> Response:
-        """Return all segments with their words, sizes and curves."""
-        read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
         headers = _tag_headers(served)
         if has_tag(request, served.tag):
@@ -106,17 +100,11 @@ class Routes:
         return _plain_or_zipped(request, body, zipped, headers)
 
     async def advertisers(self, request: Request) -> Response:
-        """List advertisers whose id contains a text, in any case.
-
-        Ids that begin with the text come first, then by spend.
-        """
-        query = read_query(request, protocol.AdvertiserQuery)
+        query = request.scope["coterie.query"]
         served = await self._holder.current.with_details()
         return await self._tagged(request, served, partial(served.page, query))
 
     async def advertiser(self, request: Request) -> Response:
-        """Return what is known of one advertiser. Percent-encode the id, also its slashes."""
-        read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
         row = served.tables.row_of.get(request.path_params["id"])
         if row is None:
@@ -124,57 +112,27 @@ class Routes:
         return await self._tagged(request, served, partial(served.advertiser, row))
 
     async def forecast(self, request: Request) -> Response:
-        """Forecast impressions, spend, clicks and conversions at bids.
+        limits = self._limits
 
-        The body is one question, or a list of up to 1,000. A fault in any question refuses the
-        whole list.
-        """
-        read_query(request, protocol.NoQuery)
-        check_media(request, JSON)
-        body = await self._bodies.whole(request)
-        served, limits = self._holder.current, self._limits
-        if len(body) <= _SMALL_BODY:
-            questions = read_questions(body)
-            answer = quick_answer(served, questions, limits)
-            if answer is not None:
-                self._metrics.forecasts.inc(questions.n_bids)  # type: ignore[union-attr]
-                return Response(answer, media_type=JSON)
-            batch = make_batch(served, questions, limits)
-        else:
-            # many bodies may come together; the event loop would be busy with them for long
-            size = len(body) // 64
-            reading = in_one_slice(lambda: make_batch(served, read_questions(body), limits), size)
-            batch = await self._queued(request, size, reading)
+        def made(asked: Question | list[Question]) -> bytes | Batch:
+            served = self._holder.current
+            answer = quick_answer(served, asked, limits)
+            if answer is None:
+                return make_batch(served, asked, limits)
+            self._metrics.forecasts.inc(asked.n_bids)  # type: ignore[union-attr]
+            return answer
+
+        batch = await self._read(request, QUESTIONS, made)
+        if isinstance(batch, bytes):
+            return Response(batch, media_type=JSON)
         slices = answer_slices(batch, limits, compress=accepts_gzip(request))
-        answer, zipped = await self._queued(request, batch.cost(limits), slices)
+        answer, zipped = await self._queued(request, sum(batch.works(limits)), slices)
         self._metrics.forecasts.inc(sum(batch.n_bids))
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if zipped else {})
         return Response(answer, media_type=JSON, headers=headers)
 
-    async def bid(self, request: Request) -> Response:
-        """Find the bid for a number of impressions, clicks or conversions, or for a spend."""
-        return await self._decided(request)
-
-    async def budget(self, request: Request) -> Response:
-        """Find the bid that uses a budget, what it buys, and when it runs out, by day."""
-        return await self._decided(request)
-
-    async def targets(self, request: Request) -> Response:
-        """Rank devices, countries and other values of dimensions for an advertiser at a bid."""
-        return await self._decided(request)
-
-    async def portfolio(self, request: Request) -> Response:
-        """Divide a budget between advertisers by marginal cost."""
-        return await self._decided(request)
-
     async def curves(self, request: Request) -> Response:
-        """Return the curves of all advertisers as one table, for bulk use.
-
-        Columns: advertiser, segment, bid (CPM), win_rate, win_rate_low, win_rate_high, cost (eCPM),
-        marginal_cost, own_win_rate, segment_win_rate; the metadata of each says what it is. The
-        metadata of the schema has the version of the model and the currency.
-        """
-        query = read_query(request, protocol.CurveQuery)
+        query = request.scope["coterie.query"]
         served = await self._holder.current.with_details()
         segment = None if query.segment is UNSET else query.segment
         parts = curve_parts(served, query.format, segment)
@@ -187,7 +145,7 @@ class Routes:
         """Explain a kind of problem in plain text."""
         kind = KINDS.get(request.path_params["name"])
         if kind is None:
-            raise HTTPException(404)
+            raise Problem("not-found", "there is no kind of problem of this name")
         return PlainTextResponse(f"{kind.title} (status {kind.status}). {kind.advice}\n")
 
     async def page(self, request: Request) -> Response:
@@ -198,14 +156,28 @@ class Routes:
         """Return a script or a style of the page."""
         return _page_file(request, request.path_params["name"])
 
-    async def _decided(self, request: Request) -> Response:
-        """Answer the question in the body, of the kind that the path names."""
-        read_query(request, protocol.NoQuery)
-        check_media(request, JSON)
-        decision = DECISIONS[request.url.path]
-        question = decision.read(await self._bodies.whole(request))
-        cost, slices = decide(decision, self._holder.current, question, self._limits)
+    async def _decided(self, name: str, request: Request) -> Response:
+        decoder = _decoder(OPERATIONS[name].question)
+        question = await self._read(request, decoder, lambda asked: asked)
+        cost, slices = decide(name, self._holder.current, question, self._limits)
         return Response(await self._queued(request, cost, slices), media_type=JSON)
+
+    async def _read(
+        self, request: Request, decoder: msgspec.json.Decoder[T], make: Callable[[T], Made]
+    ) -> Made:
+        """Return what is made of the questions in the body.
+
+        The event loop reads small bodies. Large ones, and the words for what is wrong, which take
+        longer than most answers, are left to the queue.
+        """
+        check_media(request, JSON)
+        body = await self._bodies.whole(request)
+        if len(body) <= SMALL_BODY:
+            with contextlib.suppress(*NO_JSON):
+                return make(decoder.decode(body))
+        cost = max(len(body) // 64, _LOOK_UP)
+        reading = in_one_slice(lambda: make(read_body(body, decoder)), cost)
+        return await self._queued(request, cost, reading)
 
     async def _queued(self, request: Request, cost: int, slices: Slices[T], **how: Any) -> T:
         """Do work in the client's turn, within the time limit."""

@@ -41,8 +41,6 @@ from coterie.ads.protocol import (
 from coterie.errors import ModelFileError
 from coterie.models import content_checksum, opened_model
 
-__all__ = ["AdvertiserSearch", "Period", "ServedModel", "file_version", "load_served"]
-
 _VERSION_DIGITS = 12
 _MICROS = 1_000_000
 # more than one request can ask about, so that none makes the same twice

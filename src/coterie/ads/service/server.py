@@ -15,6 +15,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from threadpoolctl import threadpool_limits
+
 from coterie.ads.service.access import ServiceSettings, address_of, policy_of
 from coterie.errors import CoterieError
 from coterie.runtime.imports import require_extra
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from coterie.ads.service.fair_queue import FairQueue
     from coterie.ads.service.model_holder import ModelHolder
     from coterie.ads.service.routes import Routes
-
-__all__ = ["ServiceProcess", "announce", "announce_end", "check_can_serve"]
 
 _LOG = logging.getLogger("coterie")
 _PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
@@ -98,6 +98,8 @@ class ServiceProcess:
         # the collector need not look at modules and the model again
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
+        # products that are split over threads wait for the slowest, long if other work goes on
+        threadpool_limits(1)
         # the thread of the queue gives way to the event loop sooner than by default (5 ms)
         sys.setswitchinterval(0.001)
         self._server = self._make_server(app)
@@ -163,7 +165,7 @@ class ServiceProcess:
 
     def _make_app(self) -> tuple[Any, FairQueue]:
         """Load the model; return the application and the queue of its work."""
-        from coterie.ads.service.application import make_application
+        from coterie.ads.service.application import Application
         from coterie.ads.service.fair_queue import FairQueue
         from coterie.ads.service.model_holder import ModelHolder
         from coterie.ads.service.monitoring import Metrics, traced
@@ -175,17 +177,19 @@ class ServiceProcess:
         self._holder.load_first()
         queue = FairQueue(settings.limits, metrics.queued_work.set)
         self._routes: Routes = Routes(self._holder, queue, metrics, settings.limits)
-        app: Any = make_application(self._routes, self._policy, metrics, self._lifespan)
+        app: Any = Application(self._routes, self._policy, metrics, self._lifespan)
         return traced(app, app.template_of) if settings.traces else app, queue
 
     def _make_server(self, app: Any) -> Any:
         import uvicorn
 
+        from coterie.ads.service.connections import connections
+
         settings = self._settings
         return uvicorn.Server(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=connections(settings.limits),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="on",
                 interface="asgi3",

@@ -27,8 +27,6 @@ from coterie.ads.service.server import (
 )
 from coterie.errors import CoterieError, ServiceError
 
-__all__ = ["serve"]
-
 _LOG = logging.getLogger("coterie")
 #: A worker that ends sooner than this after its start is replaced more and more slowly.
 _SHORT_LIFE = 10.0
