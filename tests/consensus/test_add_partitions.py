@@ -32,6 +32,17 @@ def test_every_method_equals_a_fit_on_all(key):
     np.testing.assert_array_equal(est.predict(P), whole.labels_)
 
 
+def test_the_choice_of_k_is_that_of_all_partitions():
+    """With a number given since, there is no choice; otherwise it is made again."""
+    P, _ = ct.planted_partitions([40, 40, 40], 9, 0, 0.2, random_state=1)
+    est = ct.RobustConsensus(random_state=0).fit(P[:, :6])
+    est.add_partitions(P[:, 6:])
+    whole = ct.RobustConsensus(random_state=0).fit(P)
+    np.testing.assert_array_equal(est.k_choice_.margin, whole.k_choice_.margin)
+    more = est.set_params(n_clusters=2).add_partitions(P[:, :1])
+    assert not hasattr(more, "k_choice_")
+
+
 def assert_equally_fitted(est, whole):
     """Check that all fitted public attributes are equal."""
     names = {name for name in vars(whole) if name.endswith("_") and not name.startswith("_")}

@@ -21,6 +21,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import coterie as ct
 from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, make_consensus
+from coterie.errors import InvalidLabelsError
+from coterie.inspection.scores import adjusted_rand_index
 
 _DRAWS_ROWS = "runs draw rows in proportion to weights, as scikit-learn's KMeans declares"
 _NO_FEATURES = "the check gives features also to estimators of distances or similarities"
@@ -164,6 +166,14 @@ def test_score_is_the_mean_agreement_with_the_partitions(est, P):
     assert est.score(P) == pytest.approx(est.partition_agreement_.mean(), abs=1e-9)
     assert est.score(P[:5]) <= 1
     assert est.score(np.column_stack([est.labels_] * 8)) <= 1
+    # a partition is left out if the rows that can be labelled have no label in it
+    some = P[:9].copy()
+    some[:, 3:] = -1
+    unknown = np.array([[-1] * 3 + [99] * 5])
+    expected = [adjusted_rand_index(est.predict(some), column) for column in some.T[:3]]
+    assert est.score(np.vstack([some, unknown])) == pytest.approx(np.mean(expected))
+    with pytest.raises(InvalidLabelsError, match="no row has a label"):
+        est.score(np.repeat(unknown + 100 * (unknown < 0), 3, axis=0))
 
 
 def test_score_leaves_out_rows_and_partitions_without_labels(P):

@@ -13,7 +13,6 @@ from coterie.relaxation.kernels import gap_sums, step_tile
 from coterie import coassociation, planted_partitions
 from coterie.counts.coassociation import TupleCoassociation, tuple_coassociation
 from coterie.labels.tuples import as_label_tuples
-from coterie.relaxation import admm
 from coterie.relaxation.admm import (
     SymmetricTiles,
     TiledSolver,
@@ -89,7 +88,7 @@ def test_single_precision_state_agrees_with_double(monkeypatch):
     P, _ = planted_partitions([100, 60, 40], 15, 5, 0.3, random_state=6)
     tuples, M, start = problem(P, 3)
     double = robust_factor(M, start)
-    monkeypatch.setattr(admm, "_SINGLE_PRECISION_ABOVE", 10)
+    monkeypatch.setattr("coterie.counts.coassociation._SINGLE_PRECISION_ABOVE", 10)
     single = robust_factor(M, start)
     assert single.objective == pytest.approx(double.objective, rel=1e-4)
     F = tuples.expand(single.factor)

@@ -30,6 +30,21 @@ def test_the_heaviest_item_is_drawn_and_keeps_its_weight():
     assert chosen[-1] == 99 and sample_weights[-1] == 1e6
 
 
+@pytest.mark.parametrize("n", [1, 300, 1500, 1990, 2000])
+def test_sums_are_those_of_all_items(n):
+    """However many items are drawn: in all exactly, and of heavy and light items on average."""
+    rng = np.random.default_rng(1)
+    weights = np.append(np.full(500, 97.0), rng.random(1500) + 0.5)
+    of_heavy = []
+    for seed in range(100):
+        chosen, sample_weights = draw_weighted_subsample(weights, n, np.random.RandomState(seed))
+        assert len(np.unique(chosen)) == n
+        assert sample_weights.sum() == pytest.approx(weights.sum())
+        of_heavy.append(sample_weights[chosen < 500].sum() / weights.sum())
+    expected = weights[:500].sum() / weights.sum()
+    assert np.mean(of_heavy) == pytest.approx(expected, abs=0.05 / np.sqrt(n))
+
+
 def test_tiny_weights_can_be_drawn():
     """A weight whose share rounds to zero is drawn if too few other items remain."""
     weights = np.array([1e300, 1e-300, 1e-300])

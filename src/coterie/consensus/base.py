@@ -250,7 +250,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
                 "weights, those of the earlier partitions first"
             )
         with self._restored_on_failure():
-            self.__dict__.pop("feature_names_in_", None)  # of the earlier partitions only
+            for earlier in ("k_choice_", "feature_names_in_"):  # of the earlier partitions only
+                self.__dict__.pop(earlier, None)
             self._vocabulary = vocabulary
             self.index_ = index if before is None else before
             self._finish(tuples, self._label_after_growth(tuples))
@@ -347,7 +348,13 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         """
         labels = self.predict(P).astype(np.int64)
         labelled = labels >= 0
-        tuples = _compressed(_read(P).rows(labelled), None)
+        if not labelled.any():
+            raise InvalidLabelsError("no row has a label that the fit knows; nothing to compare")
+        matrix = _read(P).rows(labelled)
+        if isinstance(matrix, LabelMatrix):
+            # columns without a label in these rows agree and disagree with nothing
+            matrix = matrix.without_columns(np.flatnonzero(matrix.n_labels == 0).tolist())
+        tuples = _compressed(matrix, None)
         first = np.unique(tuples.inverse, return_index=True)[1]
         weights = np.ones(tuples.n_partitions)
         tables = ClusterTables.of(tuples, labels[labelled][first], weights)

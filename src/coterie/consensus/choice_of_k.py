@@ -238,7 +238,7 @@ def choose_n_clusters(
         is_weak,
         by_criterion,
         ks,
-        lower_bound=votes.lower_bound(),
+        lower_bound=votes.lower_bound,
         **measures,
         **(resampled or {}),
     )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -312,7 +313,7 @@ class RobustConsensus(ConsensusFunction):
             "reason": answer.reason,
             "answers": answer.compared,
         }
-        self.lower_bound_ = votes.lower_bound()
+        self.lower_bound_ = votes.lower_bound
         self.relaxation_ = relaxed.place
         self.n_iter_, self.history_ = relaxation.n_iter, relaxation.history
         self._factor, self._inverse = relaxation.factor[votes.group], tuples.inverse
@@ -480,8 +481,9 @@ class Votes:
         self._tables[found.labels.tobytes()] = found.tables
         return found
 
+    @cached_property
     def lower_bound(self) -> float:
-        """Return a lower bound on J; many tuples give a weaker one, from partition distances."""
+        """A lower bound on J; many tuples give a weaker one, from partition distances."""
         if self.tuples.n_tuples <= _MOST_BOUNDED_PAIRWISE:
             return pairwise_lower_bound(self.tuples, self.weights)
         counts = count_pairs(self.tuples, self.contingencies)

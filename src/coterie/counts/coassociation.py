@@ -101,7 +101,7 @@ def tuple_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Tuple
         counts = np.empty((u, u), dtype=np.min_scalar_type(len(alpha)))
         map_row_blocks(lambda a, b: kernels.count_rows(narrow, a, b, counts), u)
         return TupleCoassociation(counts, 1.0 / len(alpha), tuples.weights)
-    shares = np.empty((u, u), dtype=_share_dtype(u))
+    shares = np.empty((u, u), dtype=float_dtype(u))
     share_rows: Any = kernels.share_soft_rows if soft else kernels.share_rows
     map_row_blocks(lambda a, b: share_rows(codes, alpha, a, b, *np.empty((2, u)), shares), u)
     unlabelled = ~tuples.has_weighted_label(partition_weights)
@@ -130,7 +130,7 @@ def coassociation_bytes(n_tuples: int, counted: bool = True) -> int:
     >>> coassociation_bytes(40_000), coassociation_bytes(40_000, counted=False)
     (1600000000, 6400000000)
     """
-    return n_tuples * n_tuples * (1 if counted else _share_dtype(n_tuples).itemsize)
+    return n_tuples * n_tuples * (1 if counted else float_dtype(n_tuples).itemsize)
 
 
 def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Floats) -> float:
@@ -215,5 +215,6 @@ def _countable(codes: AnyArray, alpha: Floats) -> AnyArray | None:
     return from_zero.astype(np.min_scalar_type(int(from_zero.max())))
 
 
-def _share_dtype(n_tuples: int) -> np.dtype[Any]:
+def float_dtype(n_tuples: int) -> np.dtype[Any]:
+    """Return the type of matrices of all pairs of tuples."""
     return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)

@@ -21,11 +21,11 @@ import coterie.counts.kernels as kernels
 from coterie.arrays import Floats, Ints
 from coterie.errors import TooManyPointsError
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.devices import available_memory, map_row_blocks, readable_bytes
+from coterie.runtime.devices import available_memory, map_row_blocks, n_threads, readable_bytes
 from coterie.runtime.wording import short_repr
 
-#: Tables (m, m) that are in memory together: one for each thread, their sum, and results.
-_TABLES_AT_ONCE = 5
+#: Tables (m, m) that are in memory together with one for each thread: their sum, and results.
+_OTHER_TABLES = 3
 _ALWAYS_ALLOWED = 10**8  # bytes; the free memory may be unknown
 
 
@@ -73,7 +73,10 @@ def all_contingencies(tuples: LabelTuples, row_weights: Floats | None = None) ->
     """
     weights = tuples.weights if row_weights is None else row_weights
     m = tuples.n_columns
-    needed, free = _TABLES_AT_ONCE * 8 * m**2, available_memory()
+    # in a block of fewer than m rows, the (m, m) array would cost more than the counting
+    at_least = max(20_000, m)
+    n_tables = _OTHER_TABLES + min(n_threads(), max(1, tuples.n_tuples // at_least))
+    needed, free = n_tables * 8 * m**2, available_memory()
     if needed > max(free, _ALWAYS_ALLOWED):
         largest = int(np.argmax(tuples.n_labels))
         raise TooManyPointsError(
@@ -92,8 +95,7 @@ def all_contingencies(tuples: LabelTuples, row_weights: Floats | None = None) ->
             kernels.add_soft_contingencies(tuples.codes, shares, weights, start, stop, C)
         return C
 
-    # in a block of fewer than m rows, the (m, m) array would cost more than the counting
-    total: Floats = reduce(np.add, map_row_blocks(count, tuples.n_tuples, max(20_000, m)))
+    total: Floats = reduce(np.add, map_row_blocks(count, tuples.n_tuples, at_least))
     return total + np.triu(total, 1).T
 
 

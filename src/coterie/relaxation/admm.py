@@ -42,7 +42,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats
-from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes
+from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes, float_dtype
 from coterie.relaxation.kernels import gap_sums, step_tile
 from coterie.relaxation.spectral import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.runtime.devices import map_in_threads, n_threads, on_one_thread, readable_bytes
@@ -68,7 +68,6 @@ EXTRA_COLUMNS = 6
 # Products with B per step, before ARPACK is used.
 PRODUCTS = 8
 
-_SINGLE_PRECISION_ABOVE = 4000
 # Rows of a tile: it fits in the second-level cache, so that a pass reads it from memory once.
 _SIDE = 256
 # A thread gets at least this many tiles.
@@ -157,7 +156,7 @@ def required_bytes(n_tuples: int, counted: bool = True) -> int:
 
     M is stored as counts (``counted``) if weights are equal and no label is missing.
     """
-    state = _n_stored(n_tuples) * _state_dtype(n_tuples).itemsize
+    state = _n_stored(n_tuples) * float_dtype(n_tuples).itemsize
     return state + coassociation_bytes(n_tuples, counted)
 
 
@@ -243,7 +242,7 @@ class TiledSolver:
         self.M = M
         self.n_points = float(M.weights.sum())
         self.eigen_tolerance = eigen_tolerance
-        self.dtype = _state_dtype(u)
+        self.dtype = float_dtype(u)
         self.root = np.sqrt(M.weights)[:, None]
         self.weights = M.weights.astype(self.dtype)
         self.state = SymmetricTiles(u, self.dtype)
@@ -396,10 +395,6 @@ def _tile_edges(n: int) -> list[slice]:
 def _n_stored(n: int) -> int:
     """Return the number of entries in the upper block triangle of an (n, n) matrix."""
     return (n * n + sum((piece.stop - piece.start) ** 2 for piece in _tile_edges(n))) // 2
-
-
-def _state_dtype(n_tuples: int) -> np.dtype[Any]:
-    return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)
 
 
 @dataclass

@@ -13,20 +13,30 @@ _MAX_WITHOUT_REPLACEMENT = 10**9
 
 
 def draw_weighted_subsample(weights: Floats, n: int, rng: Any) -> tuple[Ints, Floats]:
-    """Draw a weighted subsample of n different items.
+    """Draw a weighted subsample of n different items that represents all of them.
 
-    An item of weight w is drawn with probability about min(1, n w / W), where W is the sum of all
-    weights. Items with w > W / n keep their weight; the others get the weight W / n. So weighted
-    means over the subsample estimate those over all items if n is much smaller than u. For larger
-    n, light items get too much weight.
+    An item of weight w is drawn with probability p = min(1, c w), where c is such that these add up
+    to n, and gets the weight w / p. So sums over the subsample are those over all items on average,
+    and light items, which are drawn more rarely, count for the others.
 
     ``weights`` (u,) are positive, n ≤ u, and ``rng`` is a RandomState. Return the indices (n,),
     increasing, and the new weights (n,).
     """
-    # a probability of exactly zero would leave too few items to draw from
-    share = np.maximum(weights / weights.sum(), np.finfo(np.float64).tiny)
-    chosen = np.sort(rng.choice(len(weights), n, replace=False, p=share / share.sum()))
-    return chosen, np.maximum(weights[chosen], weights.sum() / n)
+    # if the k heaviest items are certain, the others share n − k draws in proportion to weight
+    falling = np.sort(weights)[::-1]
+    rest = np.cumsum(falling[::-1])[::-1]
+    scale = (n - np.arange(n)) / rest[:n]
+    in_doubt = np.flatnonzero(scale * falling[:n] < 1)
+    probability = np.ones(len(weights))
+    if len(in_doubt):
+        with np.errstate(over="ignore"):  # far above 1 is certain
+            probability = np.minimum(1.0, scale[in_doubt[0]] * weights)
+    # systematic draws: items in random order, as intervals of these lengths, at steps of 1
+    order = rng.permutation(len(weights))
+    ends = np.cumsum(probability[order])
+    marks = (rng.random_sample() + np.arange(n)) * (ends[-1] / n)
+    chosen = np.sort(order[np.minimum(np.searchsorted(ends, marks, "right"), len(order) - 1)])
+    return chosen, weights[chosen] / probability[chosen]
 
 
 def evenly_spaced_points(weights: Floats, n: int) -> tuple[Ints, Floats]:
