@@ -229,6 +229,19 @@ def test_unusable_cells_have_a_way_out(run, tmp_path, x, arguments, message):
     assert result.exit_code == 1 and message.format(path=path) in result.stderr
 
 
+def test_points_group_thousands_where_commas_are_decimal(run, tmp_path):
+    """Numbers as in 1.234,5 and 1.234 are those of a table without points."""
+    cells = ["1.200,5", "1.210", "3,5", "2,25", "1.199,75", "4", "-1.234.567,5", "-1.234.570"]
+    answers = []
+    for name, shown in (("points", cells), ("plain", [one.replace(".", "") for one in cells])):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("x;y\n" + "".join(f"{cell};{cell}\n" for cell in shown))
+        result = run("cluster", path, "-k", 3, "--decimal-comma", "-o", "-", "--quiet")
+        assert result.exit_code == 0, result.stderr
+        answers.append(result.stdout)
+    assert answers[0] == answers[1] and len(answers[0].splitlines()) == 9
+
+
 @pytest.mark.parametrize("impute", ["median", "drop"])
 def test_missing_cells_and_decimal_commas(run, features_csv, impute):
     """The answer is that of the completed table, in which dropped rows have the label -1."""

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_DECIMAL_COMMA = r"^\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*$"
+#: 1,5 and 1.234,5; where commas are decimal, 1.234 is a thousand and more.
+_DECIMAL_COMMA = (
+    r"^\s*[+-]?([0-9]{1,3}([.][0-9]{3})+(,[0-9]+)?|[0-9]*,[0-9]+([eE][+-]?[0-9]+)?)\s*$"
+)
 # A column of text with this many rows may be an id; numbers need more, because small tables often
 # have a partition with a cluster for each row.
 _FEWEST_TEXTS = 5
@@ -111,7 +114,7 @@ def read_features(
         with_point = {
             name: column._replace(
                 sql=f"CASE WHEN regexp_matches({column.sql}, '{_DECIMAL_COMMA}') "
-                f"THEN replace({column.sql}, ',', '.') ELSE {column.sql} END"
+                f"THEN replace(replace({column.sql}, '.', ''), ',', '.') ELSE {column.sql} END"
             )
             for name, column in written.items()
             if column.kind == "VARCHAR"
