@@ -183,6 +183,18 @@ def test_score_leaves_out_rows_and_partitions_without_labels(P):
     assert est.score(more) == pytest.approx(est.score(P))
 
 
+@pytest.mark.filterwarnings("ignore:partitions without any label:coterie.errors.LabelWarning")
+@pytest.mark.parametrize("key", ["robust", "l2", "eac"])
+def test_weights_are_those_of_the_given_partitions(P, key):
+    """The weight of a partition without any label is left out with it, or is not given."""
+    weights = np.array([1.0, 2.0, 9.0, 1.0, 3.0, 1.0, 1.0, 1.0, 2.0])
+    with_empty = np.insert(P, 2, -1, axis=1)
+    est, kept = make_consensus(key, 3, random_state=0), np.delete(weights, 2)
+    for given, labels in ((weights, with_empty), (kept, with_empty), (kept, P)):
+        est.set_params(partition_weights=given).fit(labels)
+        np.testing.assert_array_equal(est.partition_weights_, kept)
+
+
 def test_methods_are_compared_by_a_search(P):
     """A grid search with cross-validation chooses among parameters, also inside a pipeline."""
     steps = Pipeline([("same", FunctionTransformer()), ("consensus", ct.RobustConsensus(3))])

@@ -376,8 +376,18 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
     def _check_settings(self, tuples: LabelTuples) -> tuple[int, Floats]:
         """Return K and the partition weights in the order of the tuples' columns, checked."""
-        weights = check_partition_weights(self.partition_weights, tuples.n_partitions)
+        weights = check_partition_weights(self._weights_in_use(), tuples.n_partitions)
         return self._number_of_clusters(tuples, weights), weights[tuples.partition_order]
+
+    def _weights_in_use(self) -> Any:
+        """Return the given partition weights without those of partitions that are left out."""
+        weights, left_out = self.partition_weights, getattr(self._vocabulary, "empty", ())
+        n_given = len(self._vocabulary.names) + len(left_out)
+        return (
+            np.delete(weights, left_out)
+            if left_out and np.shape(weights) == (n_given,)
+            else weights
+        )
 
     def _number_of_clusters(self, tuples: LabelTuples, partition_weights: Any = None) -> int:
         """Return K, checked; if it is None, the number that the weighted partitions recommend."""

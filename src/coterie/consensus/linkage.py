@@ -180,7 +180,7 @@ class EvidenceAccumulation(ConsensusFunction):
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         check_choice("linkage", self.linkage, tuple(kernels.LINKAGES))
-        weights = check_partition_weights(self.partition_weights, tuples.n_partitions)
+        weights = check_partition_weights(self._weights_in_use(), tuples.n_partitions)
         weights = weights[tuples.partition_order]
         K = None if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", type(self).__name__)

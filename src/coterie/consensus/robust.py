@@ -261,7 +261,7 @@ class RobustConsensus(ConsensusFunction):
         elif self.n_clusters is not None:
             K = check_n_clusters(self.n_clusters, tuples)
         contingencies = all_contingencies(tuples)
-        votes = Votes.from_tuples(tuples, self.partition_weights, K, contingencies)
+        votes = Votes.from_tuples(tuples, self._weights_in_use(), K, contingencies)
         free, threshold = None, None if self.threshold == "calibrated" else float(self.threshold)
         if self.n_clusters == "free":
             free = votes.search(None, threshold=threshold)
