@@ -381,13 +381,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
     def _weights_in_use(self) -> Any:
         """Return the given partition weights without those of partitions that are left out."""
-        weights, left_out = self.partition_weights, getattr(self._vocabulary, "empty", ())
-        n_given = len(self._vocabulary.names) + len(left_out)
-        return (
-            np.delete(weights, left_out)
-            if left_out and np.shape(weights) == (n_given,)
-            else weights
-        )
+        weights, given = self.partition_weights, getattr(self, "_vocabulary", None)
+        left_out = getattr(given, "empty", ())  # tuples without a fit have none
+        if left_out and np.shape(weights) == (len(given.names) + len(left_out),):
+            return np.delete(weights, left_out)
+        return weights
 
     def _number_of_clusters(self, tuples: LabelTuples, partition_weights: Any = None) -> int:
         """Return K, checked; if it is None, the number that the weighted partitions recommend."""
