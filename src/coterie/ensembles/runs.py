@@ -129,16 +129,18 @@ class Plan:
     same_samples: bool = False
     row_odds: Floats | None = field(default=None, repr=False)
     column_odds: Floats | None = field(default=None, repr=False)
-    axes: Floats | None = field(default=None, repr=False)
-    graph: LandmarkGraph | None = field(default=None, repr=False)
 
     def runs(
-        self, scalings: Sequence[Scaling], seeds: Iterable[np.random.SeedSequence]
+        self,
+        scalings: Sequence[Scaling],
+        seeds: Iterable[np.random.SeedSequence],
+        axes: Floats | None = None,
+        graph: LandmarkGraph | None = None,
     ) -> Iterator[Run]:
         """Yield the runs one by one, so that only one mask of drawn rows is in memory.
 
         ``scalings`` are the scaling of runs without a clusterer of the user, and two more for
-        kinds that vary it.
+        kinds that vary it. ``axes`` and ``graph`` are shared by all runs on all columns.
         """
         times_drawn = np.zeros(self.n_rows, dtype=np.int32)
         drawn = None
@@ -177,8 +179,8 @@ class Plan:
                 drawn=drawn,
                 seed=int(random.integers(2**31 - 1)),
                 clusterer=kind.clusterer,
-                axes=self.axes if kind.subspace is None else None,
-                graph=self.graph if kind.subspace is None else None,
+                axes=axes if kind.subspace is None else None,
+                graph=graph if kind.subspace is None else None,
             )
 
     def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
@@ -205,21 +207,21 @@ class Plan:
         least = max(size or 1 for size in self.sizes)
         return min(max(round(kind.subsample * self.n_rows), least), self.n_rows)
 
-    def shortcuts(self) -> tuple[str, ...]:
+    def shortcuts(self, graph: LandmarkGraph | None = None) -> tuple[str, ...]:
         """Say in words which runs are not fitted to all rows, or not in the usual way."""
         texts = []
         for kind in dict.fromkeys(self.kinds):
             drawn = self._n_drawn(kind) or self.n_rows
             fitted = min(MOST_FITTED.get(kind.method, drawn), drawn)
             batches = kind.method == "kmeans" and fitted > MOST_LLOYD
-            graph = self.graph if kind.method == "spectral" else None
-            if fitted == drawn and not batches and graph is None:
+            shared = graph if kind.method == "spectral" else None
+            if fitted == drawn and not batches and shared is None:
                 continue
             text = f"{kind.name} runs are fitted to {fitted:,} of {self.n_rows:,} rows"
             if batches:
                 text += " by mini-batch k-means"
-            if graph is not None:
-                text += f" and share {graph.landmarks.shape[0]:,} landmarks"
+            if shared is not None:
+                text += f" and share {shared.landmarks.shape[0]:,} landmarks"
             texts.append(text)
         return tuple(texts)
 

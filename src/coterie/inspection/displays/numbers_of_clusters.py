@@ -25,7 +25,6 @@ from coterie.inspection.displays.colours_and_axes import (
 from coterie.inspection.displays.points import sample_points
 from coterie.inspection.stability import (
     area_growth,
-    area_under,
     check_ks,
     consensus_cdf,
     ensembles_by_k,
@@ -178,8 +177,7 @@ class ConsensusCDFDisplay(Display):
 
     def __post_init__(self) -> None:
         several = self.ks is not None and len(self.ks) > 1
-        areas = np.array([area_under(curve) for curve in self.cdf])
-        self.delta_area = area_growth(areas) if several else None
+        self.delta_area = area_growth(self.cdf[:, 1:].mean(axis=1)) if several else None
 
     @classmethod
     def from_ensembles(

@@ -24,6 +24,7 @@ from coterie.consensus.results import (
     cluster_report,
     consensus_facts,
     fitted_consensus,
+    fitted_rows,
     indices_in_words,
     least_certain,
     partition_names,
@@ -34,7 +35,7 @@ from coterie.consensus.results import (
     sizes_in_words,
 )
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.coassociation import CoassociationDisplay
+from coterie.inspection.displays.coassociation import ordered_sample
 from coterie.inspection.displays.colours_and_axes import NO_LABEL, cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import CRITERIA
 from coterie.inspection.displays.partitions import PartitionAgreementDisplay
@@ -175,10 +176,12 @@ def consensus_contents(
     heat = PartitionAgreementDisplay._of_estimator(consensus, names)
     compared = np.unique(np.linspace(0, V - 1, min(V, _MOST_COMPARED)).round().astype(np.int64))
     camps = [(name, int(np.isin(members, compared).sum())) for name, members in heat.blocks]
-    pairs = CoassociationDisplay._of_estimator(
-        consensus, max_points=_MOST_COASSOCIATED, random_state=0
-    )
-    of_cluster = zip(*np.unique(pairs.labels, return_counts=True), strict=True)
+
+    tuples, rows = consensus._tuples, fitted_rows(consensus)
+    alpha = consensus.partition_weights_[tuples.partition_order]
+    own = consensus.labels_[rows], consensus.confidence_[rows]
+    M, points = ordered_sample(tuples, *own, alpha, _MOST_COASSOCIATED, random_state=0)
+    of_cluster = zip(*np.unique(own[0][points], return_counts=True), strict=True)
 
     n_doubtful = int((labelled & (confidence < _DOUBTFUL_BELOW)).sum())
     most = min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN
@@ -204,10 +207,10 @@ def consensus_contents(
             "total": V,
         },
         "coassociation": {
-            "matrix": pairs.matrix,
+            "matrix": M,
             "blocks": [(str(cluster), int(size)) for cluster, size in of_cluster],
-            "names": [point_name(i, index) for i in pairs.points.tolist()],
-            "total": len(consensus._tuples.inverse),
+            "names": [point_name(i, index) for i in rows[points].tolist()],
+            "total": len(rows),
         },
         # the runs of the default ensemble have more clusters than the answer
         "has_finer_runs": getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > V,
