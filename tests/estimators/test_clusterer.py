@@ -146,6 +146,8 @@ def test_a_frame_keeps_its_index_and_the_names_of_its_columns(blobs):
     table.iloc[[3, 5], 1] = np.nan
     with pytest.raises(InvalidParameterError, match=r"row 3, column 'b' \(2 such cells.*Imputer"):
         est.fit(table)
+    with pytest.raises(InvalidParameterError, match="column 'city' holds text .*encode it"):
+        est.fit(table.assign(city="Rome"))
 
 
 def test_confidence_is_the_probability_of_the_label(blobs):
@@ -207,7 +209,7 @@ def test_a_consensus_function_may_be_named(blobs):
     [
         (ct.L2Consensus(), 3, 3),
         (ct.RobustConsensus(), 3, 3),
-        (ct.L2Consensus(5), 3, 5),
+        (ct.MCLA(8), 3, 8),
         (ct.L2Consensus(8), None, 8),
         (ct.OneHotKMeans(2, random_state=5), 2, 2),
     ],

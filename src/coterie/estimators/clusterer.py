@@ -165,12 +165,9 @@ class ConsensusClusterer(RunsClusterer):
     n_partitions : int, default=32
         Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these, default="mixed"
-        The kinds of runs, used in turn. "mixed": one spectral run and three mixtures, one of them
-        with diagonal covariances. "kmeans" are the runs of the paper, with K clusters each. The
-        other names are "spectral", "mixture", "diagonal mixture", "ward", "diverse", "subspaces",
-        "subsample" and "scalings"; :func:`~coterie.ensembles.generate.fit_ensemble` describes them.
-        A clusterer is cloned for each run. Its seed is set, and its number of clusters, if that
-        has its default value. The label −1 is noise: a missing label.
+        The kinds of runs, as in :func:`~coterie.make_partitions`. "mixed": one spectral run and
+        three mixtures, one of them with diagonal covariances. "kmeans" are the runs of the paper,
+        with K clusters each. The label −1 of a clusterer is noise: a missing label.
     consensus : consensus function, str or None, default=None
         A string is a key of :mod:`coterie.consensus.registry`; None is
         :class:`~coterie.RobustConsensus`. A consensus function is cloned. A number of clusters and

@@ -80,7 +80,6 @@ class MultiViewClusterer(RunsClusterer):
 
     _: KW_ONLY
     n_partitions: int = 12
-    standardize: bool = False
 
     @shows_stages
     def fit(

@@ -46,15 +46,12 @@ class CoassociationDisplay(Display):
     Dark blocks on the diagonal are clusters. Dark cells outside them and pale cells inside show
     where the partitions disagree.
 
-    Parameters
+    Attributes
     ----------
     matrix : (s, s)
         M of the points shown, in the order shown.
     labels, points : (s,)
         Their clusters, and their rows in P.
-
-    Attributes
-    ----------
     ax_, figure_, image_ : the axes, the figure and the heat map
     """
 
@@ -180,7 +177,7 @@ class ClustermapDisplay(Display):
     of a cluster if all its points are in this cluster. If a strip has more than one block of a
     colour, consensus and tree disagree there.
 
-    Parameters
+    Attributes
     ----------
     matrix : (s, s)
         M of the points shown, in the order of the leaves of the tree.
@@ -188,9 +185,6 @@ class ClustermapDisplay(Display):
         The tree in SciPy's format; leaf i is point i of the order shown.
     labels, points : (s,)
         Clusters of the points, and their rows in P.
-
-    Attributes
-    ----------
     ax_, tree_ax_, strip_ax_, figure_, image_ : axes of heat map, dendrogram and strip, the figure,
         and the heat map
     """
@@ -324,18 +318,14 @@ class ClusterConsensusDisplay(Display):
     with the other points of its cluster; the parts above, in other colours, are those with other
     clusters. Points with tall parts in other colours lie between clusters.
 
-    Parameters
+    Attributes
     ----------
     cluster_consensus : (K,)
         As returned by :func:`~coterie.cluster_consensus`.
     item_consensus : (s, K)
-        Rows of :func:`~coterie.item_consensus`, for the points shown:
-        by cluster and falling consensus with the cluster.
+        Rows of :func:`~coterie.item_consensus`, by cluster and falling consensus with it.
     labels, points : (s,)
         Clusters of the points shown, and their rows in P.
-
-    Attributes
-    ----------
     ax_, items_ax_, figure_, bars_ : axes of the clusters and of the points, the figure, the bars
     """
 
