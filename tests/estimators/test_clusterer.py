@@ -146,7 +146,7 @@ def test_a_frame_keeps_its_index_and_the_names_of_its_columns(blobs):
     table.iloc[[3, 5], 1] = np.nan
     with pytest.raises(InvalidParameterError, match=r"row 3, column 'b' \(2 such cells.*Imputer"):
         est.fit(table)
-    with pytest.raises(InvalidParameterError, match="column 'city' holds text .*encode it"):
+    with pytest.raises(InvalidParameterError, match=r"column 'city' holds text .*encode it"):
         est.fit(table.assign(city="Rome"))
 
 
