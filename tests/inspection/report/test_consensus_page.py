@@ -333,7 +333,7 @@ def test_points_have_the_names_of_the_table(plain):
     for report in (from_fit, from_X):
         assert all(one.name == f"p{one.row}" for one, _ in report["points"])
         assert report["facts"].has_index
-    first, _ = given.points[0]
+    first, _ = given["points"][0]
     assert first.name == f"p{first.row} · {first.row}"
 
 
