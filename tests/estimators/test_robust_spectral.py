@@ -82,6 +82,10 @@ def test_too_few_steps_give_a_warning(blobs):
     with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
         ct.RobustSpectral(3, max_iter=2, random_state=0).fit(blobs[0])
     assert caught[0].filename == __file__
+    coarse, fine = (
+        ct.RobustSpectral(3, tol=tol, random_state=0).fit(blobs[0]) for tol in (1, 1e-3)
+    )
+    assert coarse.n_iter_ < fine.n_iter_
 
 
 def test_verbose_shows_the_steps(blobs, capsys):

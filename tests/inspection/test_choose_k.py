@@ -71,6 +71,9 @@ def test_objective_falls_to_the_estimators_and_respects_the_bound(spoilt, choice
         est = ct.RobustConsensus(int(k), refine="search", random_state=0).fit(spoilt)
         assert objective <= est.objective_ * (1 + 1e-9)
         assert choice.lower_bound == pytest.approx(est.lower_bound_)
+    J, J_of_one = choice.objective, ct.mirkin_objective(spoilt[:, :8], np.zeros(len(spoilt), int))
+    fallen = J <= J.min() + 0.02 * (J_of_one - J.min())
+    assert choice.by_criterion["objective"] == choice.ks[np.argmax(fallen)]
     est = ct.RobustConsensus("free", relaxation="l2", random_state=0).fit(spoilt)
     assert choice.by_criterion["free_search"] == est.n_clusters_
 

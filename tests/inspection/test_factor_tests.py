@@ -76,6 +76,14 @@ def test_few_points_have_the_exact_p_value(value, test):
     assert row.test == test and row.p_value == pytest.approx(exact, abs=0.02)
 
 
+def test_the_smallest_p_value_counts_the_data_themselves():
+    """No permutation is as extreme, so the share is that of the data alone: 1/(B + 1)."""
+    labels = np.repeat([0, 1, 2], 4)
+    for value in (labels.astype(str), labels + np.linspace(0, 0.5, 12)):
+        row = only(factor_tests(labels, {"x": value}, n_permutations=9, random_state=0))
+        assert row.test.endswith("permuted") and row.p_value == 1 / 10
+
+
 def test_factors_without_association_are_rarely_significant():
     """The p-values of random factors are uniform, so that 5% are below 0.05."""
     rng = np.random.default_rng(0)

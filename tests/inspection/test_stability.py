@@ -14,6 +14,7 @@ import coterie as ct
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection import stability
 from coterie.inspection.stability import (
+    area_growth,
     check_ks,
     consensus_cdf,
     ensembles_by_k,
@@ -110,6 +111,12 @@ def test_resamples_are_clusterings_of_the_same_shares():
     for labels in resampled_ensembles(X, [3], 4, ensemble=single, random_state=0)[3].T:
         drawn = labels >= 0
         assert adjusted_rand_score(labels[drawn], single.fit_predict(X[drawn])) == 1
+
+
+def test_growth_is_relative_to_the_largest_area_so_far():
+    """An area that was reached before is no growth; areas that are unknown are left out."""
+    growth = area_growth(np.array([0.3, 0.5, 0.4, np.nan, 0.6]))
+    np.testing.assert_allclose(growth, [0.3, 2 / 3, -0.2, np.nan, 0.2])
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,14 @@ def test_centres_converge_to_the_geometric_median(seed, p):
     assert ends[0] <= least * (1 + 1e-3)
 
 
+def test_points_on_a_centre_shorten_its_step():
+    """Of the pull of 2 towards Weiszfeld's 1.5, the point on the centre takes 1: half a step."""
+    line, labels = np.array([[0.0], [1.0], [3.0]]), np.zeros(3, dtype=np.int64)
+    assert _moved_centres(_Table(line), line[:1], labels).item() == pytest.approx(0.75)
+    held = np.array([[0.0], [0.0], [1.0]])  # two points hold it against one
+    assert _moved_centres(_Table(held), held[:1], labels).item() == 0.0
+
+
 @settings(max_examples=20)
 @given(seeds, st.floats(1.05, 50.0))
 def test_view_weights_minimise_over_the_simplex(seed, gamma):
