@@ -9,6 +9,8 @@ import warnings
 import joblib
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -257,12 +259,16 @@ def test_bad_settings_are_refused(changed, message):
         fit_ensemble(**({"X": IRIS, "n_clusters": 3, "n_partitions": 2} | changed))
 
 
+TABLES = (pd.DataFrame, pl.DataFrame, pa.table)
+
+
 @pytest.mark.parametrize(
     ("X", "message"),
     [
         ([1.0, 2.0], "1D array"),
         ([[1.0, "2", "x"], [2.0, "3", "y"]], "column 2 holds text"),
-        (pd.DataFrame({"city": ["Rome"]}), r"column 'city' holds text \('Rome' in row 0"),
+        *((table({"city": ["Rome"]}), r"'city' holds text \('Rome' in row 0") for table in TABLES),
+        *((table({"a": [1.0, 2.0], "b": [0.5, np.inf]}), "row 1, column 'b'") for table in TABLES),
         ([[1.0, 2.0], [3.0, np.nan], [np.nan, 4.0]], r"NaN at row 1, column 1 \(2 such cells"),
         ([[1.0, 2.0], [np.inf, 3.0]], "inf.*row 1, column 0"),
         (sp.csr_array([[0.0, 0.0, 1.0], [0.0, np.nan, 0.0]]), "NaN at row 1, column 1"),

@@ -151,13 +151,3 @@ def test_rows_of_weight_0_have_no_influence(views):
     np.testing.assert_array_equal(
         more.labels_[:30], less.predict({name: X[:30] for name, X in outliers.items()})
     )
-
-
-def test_a_fit_that_fails_leaves_the_earlier_fit(views):
-    """predict gives the labels of the earlier fit, from its views."""
-    named, _ = views
-    est = fitted(named, n_partitions=3)
-    before = est.predict(named)
-    with pytest.raises(InvalidParameterError):
-        est.set_params(consensus="cpsa").fit([7 * X + 5 for X in named.values()])
-    np.testing.assert_array_equal(est.predict(named), before)

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from matplotlib.colors import to_hex
 from scipy.sparse import csr_matrix
@@ -37,9 +38,9 @@ def test_one_or_two_features_are_drawn_as_they_are(est, X):
     assert display.axis_names == ("feature 0", "feature 1")
     for name, scatter in display.scatters_.items():
         np.testing.assert_array_equal(scatter.get_offsets(), X[est.labels_ == name, :2])
-    frame = pd.DataFrame(X[:, :2], columns=["width", "height"])
-    ax = PointsDisplay.from_estimator(est, frame).ax_
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "height")
+    for table in (pd.DataFrame, pa.table):
+        ax = PointsDisplay.from_estimator(est, table({"width": X[:, 0], "height": X[:, 1]})).ax_
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "height")
     one = PointsDisplay.from_estimator(est, X[:, [0]])
     np.testing.assert_array_equal(one.coordinates, np.column_stack([X[:, 0], np.arange(60)]))
     assert one.axis_names == ("feature 0", "row")

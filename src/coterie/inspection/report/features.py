@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from coterie.arrays import AnyArray, Floats
-from coterie.ensembles.input_checks import check_features
+from coterie.ensembles.input_checks import check_features, names_of_columns
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.points import plane, sample_points
+from coterie.inspection.displays.points import numbered_features, plane, sample_points
 from coterie.multiview.view_input import named_views
 from coterie.runtime.wording import visible
 
@@ -168,13 +168,13 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
         column_names = [
             f"{view}: {column}"
             for view, table in zip(views, given, strict=True)
-            for column in _column_names(table, views[view].shape[1])
+            for column in names_of_columns(table) or numbered_features(views[view].shape[1])
         ]
         stack = sp.hstack if any(map(sp.issparse, views.values())) else np.hstack
         X = stack(list(views.values()))
     else:
         table, X = X, check_features(X, "X")
-        column_names = _column_names(table, X.shape[1])
+        column_names = names_of_columns(table) or numbered_features(X.shape[1])
     if sp.issparse(X):
         X = X.tocsr()
         X.sum_duplicates()
@@ -198,12 +198,6 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
             f"most {_LARGEST_VALUE:.0e}"
         )
     return X, column_names
-
-
-def _column_names(table: Any, p: int) -> list[str]:
-    # tables of arrow have column_names; their columns are the values
-    names = getattr(table, "column_names", getattr(table, "columns", None))
-    return [f"feature {column}" for column in range(p)] if names is None else list(map(str, names))
 
 
 # Moments of columns are the mean, a scale, and of (x − mean) / scale: the sum of squares, and the
