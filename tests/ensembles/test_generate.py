@@ -307,6 +307,11 @@ def test_rows_of_weight_0_do_not_influence_the_runs(ensemble):
     some = fit_ensemble(X[weights > 0], 3, sample_weight=weights[weights > 0], **settings)
     np.testing.assert_array_equal(every.labels[weights > 0], some.labels)
     np.testing.assert_array_equal(every.labels[weights == 0], some.predict(X[weights == 0]))
+    used, odds = weights > 0, np.linspace(2, 4, 80)
+    drawn, ones = settings | {"subsample": 0.8}, np.ones(used.sum())
+    every = fit_ensemble(X, 3, subsample_weight=odds, sample_weight=used, **drawn)
+    some = fit_ensemble(X[used], 3, subsample_weight=odds[used], sample_weight=ones, **drawn)
+    np.testing.assert_array_equal(every.labels[used], some.labels)
 
 
 SIZES = [6_000, 3_000, 1_000]

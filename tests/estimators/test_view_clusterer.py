@@ -47,6 +47,9 @@ def test_views_agree_on_what_they_share(views):
     assert est.view_agreement_["weather"] < 0.1 and est.view_agreement_["colour"] > 0.4
     assert est.view_weight_ == {"shape": 1, "colour": 1, "weather": 0}
     assert (est.predict(named) == est.labels_).all()
+    learned = fitted(named, consensus=ct.RobustConsensus(partition_weights="learned"))
+    shares = (learned.consensus_.partition_weights_ > 0).reshape(3, 6).mean(axis=1)
+    assert list(learned.view_weight_.values()) == shares.tolist()
     probabilities = est.predict_proba(named)
     np.testing.assert_allclose(probabilities[np.arange(150), est.labels_], est.confidence_)
 

@@ -152,6 +152,7 @@ def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(resampled):
     largest = np.maximum.accumulate(areas)
     growth = [areas[0], *((a - b) / b for a, b in zip(areas[1:], largest[:-1], strict=True))]
     np.testing.assert_allclose(found.delta_area, growth)
+    assert found.by_criterion["delta_area"] == found.ks[found.delta_area > 0.1][-1]
     pooled = ct.choose_k(np.hstack(list(resampled.values())), (2, 3, 4, 5), random_state=0)
     np.testing.assert_allclose(found.objective, pooled.objective)
     np.testing.assert_allclose(found.eigenvalues, pooled.eigenvalues)

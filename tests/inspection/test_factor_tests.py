@@ -53,6 +53,22 @@ def test_small_two_by_two_tables_are_tested_exactly():
 
 
 @pytest.mark.parametrize(
+    ("sizes", "test"),
+    [
+        ([40, 40, 40, 40, 8], "chi-squared"),  # 8 of 10 cells expect 5 or more
+        ([40, 40, 8], "chi-squared, permuted"),  # 4 of 6
+        ([80] * 9 + [2], "chi-squared"),  # each cell of the last cluster expects 1
+        ([81] * 9 + [1], "chi-squared, permuted"),
+    ],
+)
+def test_cochrans_rule_decides_on_permutations(sizes, test):
+    """The distribution is used if 80% of the cells expect at least 5 and all at least 1."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    value = np.array(["a", "b"])[np.arange(len(labels)) % 2]
+    assert only(factor_tests(labels, {"x": value}, n_permutations=9)).test == test
+
+
+@pytest.mark.parametrize(
     ("value", "test"),
     [
         (np.array(list("aababc")), "chi-squared, permuted"),

@@ -20,6 +20,7 @@ from coterie.inspection.stability import (
     ensembles_by_k,
     proportion_of_ambiguous_pairs,
     resampled_ensembles,
+    stable_ks,
 )
 from soft_memberships import pair_matrices, random_memberships
 
@@ -117,6 +118,16 @@ def test_growth_is_relative_to_the_largest_area_so_far():
     """An area that was reached before is no growth; areas that are unknown are left out."""
     growth = area_growth(np.array([0.3, 0.5, 0.4, np.nan, 0.6]))
     np.testing.assert_allclose(growth, [0.3, 2 / 3, -0.2, np.nan, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "stable"),
+    [([0.10, 0.19, 0.21], [2, 3]), ([0.26, 0.27, 0.5], []), ([0.24, np.nan, 0.33], [2, 4])],
+)
+def test_stable_numbers_have_few_ambiguous_pairs_among_those_together(ratio, stable):
+    """The share is at most 0.1 above the least one, which is at most 0.25."""
+    area, ks = np.array([0.4, 0.5, 0.6]), np.array([2, 3, 4])
+    assert stable_ks(ks, np.array(ratio) * (1 - area), area).tolist() == stable
 
 
 @pytest.mark.parametrize(

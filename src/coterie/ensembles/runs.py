@@ -403,9 +403,9 @@ def execute_runs(
     X: Any,
     runs: Iterable[Run],
     n_runs: int,
-    weights: Any = None,
-    n_jobs: int | None = None,
-    verbose: bool = False,
+    weights: Any,
+    n_jobs: int | None,
+    verbose: bool,
 ) -> tuple[AnyArray, list[Member]]:
     """Return the labels (n, V) of the runs in the smallest integer type, and the members."""
     queue, table = CallQueue(), _LabelTable(X.shape[0], n_runs)

@@ -161,7 +161,7 @@ class SpectralView(ConcatenatedSpectral):
         )
 
 
-def self_tuning_affinity(D2: Floats, n_neighbors: int = 7) -> Floats:
+def self_tuning_affinity(D2: Floats, n_neighbors: int) -> Floats:
     """Compute W_ij = exp(−d_ij² / (s_i s_j)) from squared distances d_ij².
 
     The scale s_i is the distance of i to its ``n_neighbors``-th neighbour, or to the last one if
