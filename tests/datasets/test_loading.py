@@ -159,7 +159,6 @@ def test_views_keep_their_order_and_are_joined(cache):
 
 
 def test_unknown_names_and_subsets_are_refused():
-    """The message lists the known ones."""
     for load in (load_dataset, load_views, dataset_info):
         with pytest.raises(InvalidParameterError, match=r"no dataset 'irsi'; .* iris, wine"):
             load("irsi")

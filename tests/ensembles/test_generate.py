@@ -254,7 +254,6 @@ def test_failures_and_interrupts_are_raised_and_all_is_restored(verbose):
     ],
 )
 def test_bad_settings_are_refused(changed, message):
-    """The message names the parameter and its value."""
     with pytest.raises(InvalidParameterError, match=message):
         fit_ensemble(**({"X": IRIS, "n_clusters": 3, "n_partitions": 2} | changed))
 
@@ -276,7 +275,6 @@ TABLES = (pd.DataFrame, pl.DataFrame, pa.table)
     ],
 )
 def test_bad_features_are_refused(X, message):
-    """The message names the problem, and row and column of a bad cell."""
     with pytest.raises(InvalidParameterError, match=message):
         make_partitions(X, 1, 2)
 
@@ -378,7 +376,6 @@ def test_names_and_order_are_random():
     ],
 )
 def test_bad_settings_of_planted_partitions_are_refused(change, message):
-    """The message names the setting, its value and its bounds."""
     arguments = {"sizes": [3, 2], "n_partitions": 5, "n_bad": 1, "noise": 0.1} | change
     with pytest.raises(InvalidParameterError, match=message):
         planted_partitions(**arguments)

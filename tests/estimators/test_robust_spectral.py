@@ -65,14 +65,12 @@ def test_co_association_gives_the_papers_method():
     ],
 )
 def test_unusable_input_is_refused(S, settings, message):
-    """The message names the error in the matrix, or the parameter."""
     with pytest.raises(InvalidParameterError, match=message):
         ct.RobustSpectral(**{"n_clusters": 1} | settings).fit(S)
 
 
 @pytest.mark.parametrize(("S", "message"), [(np.zeros((2, 2)), "row 0"), (np.zeros(2), "cannot")])
 def test_rows_without_similarity_cannot_be_normalised(S, message):
-    """The message names the row."""
     with pytest.raises(InvalidParameterError, match=message):
         normalized_similarity(S)
 

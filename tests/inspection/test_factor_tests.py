@@ -180,7 +180,6 @@ def test_numbers_that_look_like_codes_are_named():
     ],
 )
 def test_unusable_input_is_refused(labels, factors, options, error, message):
-    """The message says what is wrong."""
     with pytest.raises(error, match=message):
         factor_tests(labels, factors, **options)
 

@@ -185,7 +185,6 @@ def test_unusable_labels_are_refused(first, second, message):
 
 
 def test_unknown_average_is_refused():
-    """The message lists the averages."""
     with pytest.raises(InvalidParameterError, match="arithmetic, geometric, max, min"):
         normalized_mutual_information([0], [0], average="harmonic")
 
@@ -205,6 +204,5 @@ def test_unknown_average_is_refused():
 def test_the_objective_needs_a_label_per_point_and_usable_weights(
     P, labels, weights, error, message
 ):
-    """The message names the weight or the row."""
     with pytest.raises(error, match=message):
         mirkin_objective(P, labels, weights)

@@ -111,7 +111,6 @@ def test_a_fit_that_does_not_converge_is_damped_more(monkeypatch):
 
 
 def test_no_exemplars_are_an_error():
-    """The message says what to raise."""
     with pytest.raises(InvalidParameterError, match="max_iter=9: no point became an exemplar"):
         MultiViewAffinityPropagation(3, max_iter=9, random_state=0).fit([BLOBS])
 

@@ -110,7 +110,6 @@ def test_the_seed_fixes_the_answer(key):
 
 @pytest.mark.parametrize(("name", "setting"), REFUSED, ids=str)
 def test_bad_settings_are_refused(name, setting, blobs):
-    """The message names the setting and its value."""
     ((parameter, value),) = setting.items()
     with pytest.raises(InvalidParameterError, match=f"{parameter}={value}"):
         make(name, **setting).fit(blobs[0])

@@ -53,7 +53,6 @@ def test_one_view_is_chosen_by_name_or_index(rings):
 
 @pytest.mark.parametrize("view", ["z", 3, -1, True])
 def test_an_unknown_view_is_refused(rings, view):
-    """The message lists the names and the range of indices."""
     with pytest.raises(InvalidParameterError, match=r"give a name \(x, y, other\) or an index"):
         SpectralView(2, view=view).fit(rings[0])
 

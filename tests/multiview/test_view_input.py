@@ -32,7 +32,6 @@ def test_lists_get_names_and_dicts_keep_theirs():
     ],
 )
 def test_unusable_views_are_refused(views, message):
-    """The message names the view and the problem."""
     with pytest.raises(InvalidParameterError, match=message):
         named_views(views)
 

@@ -283,8 +283,9 @@ class ConsensusClusterer(RunsClusterer):
         # set together, so that a fit that fails does not change an earlier fit
         self._scaling, self.ensemble_, self.index_ = scaling, runs, index
         self.shortcuts_, self.notes_ = runs.shortcuts, tuple(notes)
-        # a name is a kind and a number; partitions without labels are left out by the consensus
-        kinds = [name.rpartition(" ")[0] for name in partition_names(self.consensus_)]
+        # partitions without labels are left out by the consensus
+        kind_of = dict(zip(runs.names, runs.kinds, strict=True))
+        kinds = [kind_of[name] for name in partition_names(self.consensus_)]
         agreement = self.consensus_.partition_agreement_
         self.kind_agreement_ = {
             kind: float(agreement[[other == kind for other in kinds]].mean())

@@ -147,7 +147,6 @@ def test_many_points_are_sampled(X, est):
     ],
 )
 def test_wrong_input_is_refused(est, X, estimator, rows, error, message):
-    """The message says what is wrong."""
     with pytest.raises(error, match=message):
         PointsDisplay.from_estimator(estimator or est, X[:rows])
     with pytest.raises(InvalidParameterError, match="column 'city' holds text"):

@@ -156,7 +156,6 @@ def test_columns_of_views_are_named_by_view():
     ],
 )
 def test_features_that_do_not_fit_are_refused(X, names, message):
-    """The message says what is wrong, where, and what to do."""
     with pytest.raises(InvalidParameterError, match=message):
         named_features(X, names, 3)
 
