@@ -115,7 +115,9 @@ class ConcatenatedSpectral(MultiViewMethod):
 
 @dataclass(eq=False, repr=False)
 class SpectralView(ConcatenatedSpectral):
-    """Spectral clustering of one view; see :class:`ConcatenatedSpectral`.
+    """Spectral clustering of one view, as in :class:`ConcatenatedSpectral`, to compare views.
+
+    The other views are checked, then ignored.
 
     Parameters
     ----------
@@ -128,14 +130,6 @@ class SpectralView(ConcatenatedSpectral):
     ----------
     labels_, n_clusters_, view_names_
         As in :class:`ConcatenatedSpectral`.
-
-    Notes
-    -----
-    **Established.** As :class:`ConcatenatedSpectral`.
-
-    **Limits.** As :class:`ConcatenatedSpectral`; the other views are checked, then ignored.
-
-    **When to use.** To compare the quality of the views.
 
     Examples
     --------
