@@ -422,8 +422,8 @@ def test_a_changed_fact_is_in_every_rendering(name, est, capsys):
     """The summary, the program, the page and JSON show what the record holds."""
     changed, text = CHANGES[name]
     contents = consensus_contents(est, np.arange(100.0)[:, None])
-    before, facts = contents.facts, replace(contents.facts, **changed)
-    pages = [render_report(replace(contents, facts=each)) for each in (before, facts)]
+    before, facts = contents["facts"], replace(contents["facts"], **changed)
+    pages = [render_report(contents | {"facts": each}) for each in (before, facts)]
     pages = [" ".join(read_page(page).text.split()) for page in pages]
     texts = [[Summary.of(each), printed(each, capsys), page] for each, page in
              zip((before, facts), pages, strict=True)]  # fmt: skip

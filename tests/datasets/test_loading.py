@@ -27,21 +27,7 @@ from coterie.datasets.loading import READERS, cache_folder, data_folders, reuter
 from coterie.errors import DatasetUnavailableError, InvalidParameterError, OutputError
 
 REAL_DATA = Path(os.environ.get("COTERIE_DATA", "no folder"))
-#: n, features of each view, points of each class
-FACTS = {
-    "iris": (150, [4], [50, 50, 50]),
-    "wine": (178, [13], [59, 71, 48]),
-    "glass": (214, [9], [70, 76, 17, 13, 9, 29]),
-    "ionosphere": (351, [34], [126, 225]),
-    "zoo": (101, [16], [41, 20, 5, 13, 4, 8, 10]),
-    "soybean_small": (47, [35], [10, 10, 10, 17]),
-    "cstr": (475, [1000], [101, 71, 178, 125]),
-    "reuters": (7522, [1000], [3735, 2125, 355, 333, 259, 211, 156, 135, 114, 99]),
-    "msrc_v1": (210, [24, 576, 512, 256, 254], [30] * 7),
-    "caltech101_7": (1474, [48, 40, 254, 1984, 512, 928], [435, 798, 52, 34, 35, 64, 56]),
-    "caltech101_20": (2386, [48, 40, 254, 1984, 512, 928], None),
-    "uci_mfeat": (2000, [216, 76, 64, 6, 240, 47], [200] * 10),
-}
+NAMES = dataset_names()
 ALWAYS_THERE = ["iris", "wine", "glass", "ionosphere", "zoo"]
 
 TABLE = b"0,1,b\n1,0,a\n2,2,b\n"
@@ -109,21 +95,18 @@ def put(folder, name, content=TABLE, dataset="toy"):
 
 
 def assert_facts(name, views, y):
-    """Compare views and classes with the table."""
-    n, widths, sizes = FACTS[name]
-    assert [view.shape for view in views] == [(n, width) for width in widths]
-    assert all(view.dtype == np.float64 for view in views)
-    assert y.dtype == np.int64 and y.shape == (n,)
-    assert np.bincount(y).tolist() == (sizes or list(dataset_info(name).class_sizes.values()))
+    """Compare views and classes with the catalogue."""
+    info = dataset_info(name)
+    sizes = list(info.view_sizes.values())
+    assert [view.shape for view in views] == [(info.n_samples, size) for size in sizes]
+    assert info.n_features == sum(sizes)
+    assert all(view.dtype == np.float64 for view in views) and y.dtype == np.int64
+    assert np.bincount(y).tolist() == list(info.class_sizes.values())
 
 
 def test_the_catalogue_is_complete():
-    """It has the names and sizes of the table, sources and licences, known formats, addresses."""
-    assert dataset_names() == [*FACTS, "toy", "halves"]
-    for name, (n, widths, sizes) in FACTS.items():
-        info = dataset_info(name)
-        assert (info.n_samples, info.n_features) == (n, sum(widths))
-        assert sizes is None or len(info.class_names) == len(sizes)
+    """It has sources and licences, known formats, and addresses."""
+    for info in map(dataset_info, NAMES):
         assert info.source and info.licence and info.how_to_get
         assert all(edition.format in READERS for edition in info.editions)
         assert all(url.startswith("https://") for e in info.editions for url in e.urls)
@@ -144,7 +127,7 @@ def test_bundled_files_have_the_checksums():
 
 @pytest.mark.parametrize("name", ALWAYS_THERE)
 def test_datasets_that_need_no_download(name):
-    """Five datasets need neither a folder nor a network, and have the sizes of the table."""
+    """Five datasets need neither a folder nor a network."""
     X, y, info = load_dataset(name, return_info=True)
     assert_facts(name, [X], y)
     assert info == dataset_info(name)
@@ -176,7 +159,6 @@ def test_views_keep_their_order_and_are_joined(cache):
 
 
 def test_unknown_names_and_subsets_are_refused():
-    """The message lists the known ones."""
     for load in (load_dataset, load_views, dataset_info):
         with pytest.raises(InvalidParameterError, match=r"no dataset 'irsi'; .* iris, wine"):
             load("irsi")
@@ -314,9 +296,9 @@ def test_an_unusable_cache_is_reported(monkeypatch, tmp_path):
         load_dataset("toy")
 
 
-@pytest.mark.parametrize("name", [name for name in FACTS if name not in ALWAYS_THERE])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ALWAYS_THERE])
 def test_real_datasets(name, monkeypatch):
-    """The real datasets, if they are available, have the sizes of the table."""
+    """The real datasets, if they are available, have the sizes of the catalogue."""
     if not (REAL_DATA / name).is_dir():
         pytest.skip(f"COTERIE_DATA has no folder {name}")
     monkeypatch.setenv("COTERIE_DATA", str(REAL_DATA))

@@ -9,6 +9,8 @@ import warnings
 import joblib
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -252,9 +254,11 @@ def test_failures_and_interrupts_are_raised_and_all_is_restored(verbose):
     ],
 )
 def test_bad_settings_are_refused(changed, message):
-    """The message names the parameter and its value."""
     with pytest.raises(InvalidParameterError, match=message):
         fit_ensemble(**({"X": IRIS, "n_clusters": 3, "n_partitions": 2} | changed))
+
+
+TABLES = (pd.DataFrame, pl.DataFrame, pa.table)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +266,8 @@ def test_bad_settings_are_refused(changed, message):
     [
         ([1.0, 2.0], "1D array"),
         ([[1.0, "2", "x"], [2.0, "3", "y"]], "column 2 holds text"),
-        (pd.DataFrame({"city": ["Rome"]}), r"column 'city' holds text \('Rome' in row 0"),
+        *((table({"city": ["Rome"]}), r"'city' holds text \('Rome' in row 0") for table in TABLES),
+        *((table({"a": [1.0, 2.0], "b": [0.5, np.inf]}), "row 1, column 'b'") for table in TABLES),
         ([[1.0, 2.0], [3.0, np.nan], [np.nan, 4.0]], r"NaN at row 1, column 1 \(2 such cells"),
         ([[1.0, 2.0], [np.inf, 3.0]], "inf.*row 1, column 0"),
         (sp.csr_array([[0.0, 0.0, 1.0], [0.0, np.nan, 0.0]]), "NaN at row 1, column 1"),
@@ -270,7 +275,6 @@ def test_bad_settings_are_refused(changed, message):
     ],
 )
 def test_bad_features_are_refused(X, message):
-    """The message names the problem, and row and column of a bad cell."""
     with pytest.raises(InvalidParameterError, match=message):
         make_partitions(X, 1, 2)
 
@@ -301,6 +305,11 @@ def test_rows_of_weight_0_do_not_influence_the_runs(ensemble):
     some = fit_ensemble(X[weights > 0], 3, sample_weight=weights[weights > 0], **settings)
     np.testing.assert_array_equal(every.labels[weights > 0], some.labels)
     np.testing.assert_array_equal(every.labels[weights == 0], some.predict(X[weights == 0]))
+    used, odds = weights > 0, np.linspace(2, 4, 80)
+    drawn, ones = settings | {"subsample": 0.8}, np.ones(used.sum())
+    every = fit_ensemble(X, 3, subsample_weight=odds, sample_weight=used, **drawn)
+    some = fit_ensemble(X[used], 3, subsample_weight=odds[used], sample_weight=ones, **drawn)
+    np.testing.assert_array_equal(every.labels[used], some.labels)
 
 
 SIZES = [6_000, 3_000, 1_000]
@@ -367,7 +376,6 @@ def test_names_and_order_are_random():
     ],
 )
 def test_bad_settings_of_planted_partitions_are_refused(change, message):
-    """The message names the setting, its value and its bounds."""
     arguments = {"sizes": [3, 2], "n_partitions": 5, "n_bad": 1, "noise": 0.1} | change
     with pytest.raises(InvalidParameterError, match=message):
         planted_partitions(**arguments)

@@ -53,7 +53,6 @@ def test_negligible_row_weights_become_zero_with_a_warning():
     ],
 )
 def test_unusable_weights_are_refused(weights, message):
-    """The message names the place and the reason; 0 is refused only where it has no meaning."""
     with pytest.raises(InvalidParameterError, match=message):
         check_row_weights(weights, 3)
     with pytest.raises(InvalidParameterError, match=r"w\[1\] is 0.0; give finite positive"):

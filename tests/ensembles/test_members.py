@@ -61,7 +61,6 @@ def test_equal_parts_are_computed_once():
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_new_rows_too_far_out_are_refused(make):
-    """The message names the row whose squared distances overflow."""
     member = CentroidMember(centres=np.array([[0.0, 0.0], [1.0, 1.0]]))
     with pytest.raises(InvalidParameterError, match="row 1 of X"):
         member.predict(make(np.array([[0.0, 0.0], [1e200, 0.0]])))

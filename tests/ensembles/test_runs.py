@@ -255,6 +255,15 @@ def test_members_together_label_as_each_alone(X, monkeypatch):
     assert left_out.sum(axis=0).tolist() == [30 if "subsample" in n else 0 for n in found.names]
 
 
+@pytest.mark.usefixtures("few_fitted")
+def test_weights_of_rows_reach_the_sample():
+    """The rows of k-means weigh in a sample of many rows as well."""
+    weights = np.repeat([1e6, 1.0], [50, 100])
+    found = fit_ensemble(IRIS, 1, 1, ensemble="kmeans", sample_weight=weights, random_state=0)
+    centre = found.members[0].centres[0] + IRIS.mean(axis=0)
+    assert np.abs(centre - IRIS[:50].mean(axis=0)).max() < 0.3
+
+
 def test_spectral_runs_on_many_rows_share_landmarks(request):
     """Then all runs have the same landmarks, and ``shortcuts`` say so."""
     few = fit_ensemble(IRIS, 3, 2, ensemble="spectral", random_state=0)

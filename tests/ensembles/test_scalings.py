@@ -167,6 +167,5 @@ def test_equal_rows_are_at_one_place():
     ],
 )
 def test_what_is_no_distance_is_refused(D, message):
-    """The message names the place."""
     with pytest.raises(InvalidParameterError, match=message):
         check_distances(np.array(D))

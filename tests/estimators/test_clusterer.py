@@ -146,6 +146,8 @@ def test_a_frame_keeps_its_index_and_the_names_of_its_columns(blobs):
     table.iloc[[3, 5], 1] = np.nan
     with pytest.raises(InvalidParameterError, match=r"row 3, column 'b' \(2 such cells.*Imputer"):
         est.fit(table)
+    with pytest.raises(InvalidParameterError, match=r"column 'city' holds text .*encode it"):
+        est.fit(table.assign(city="Rome"))
 
 
 def test_confidence_is_the_probability_of_the_label(blobs):
@@ -208,6 +210,7 @@ def test_a_consensus_function_may_be_named(blobs):
         (ct.L2Consensus(), 3, 3),
         (ct.RobustConsensus(), 3, 3),
         (ct.L2Consensus(5), 3, 5),
+        (ct.MCLA(8), 3, None),  # it may leave clusters empty
         (ct.L2Consensus(8), None, 8),
         (ct.OneHotKMeans(2, random_state=5), 2, 2),
     ],
@@ -216,7 +219,9 @@ def test_what_a_consensus_function_was_given_is_kept(blobs, function, n_clusters
     """K and the seed are those of the clusterer only if those of the function are None."""
     before = function.get_params()
     est = ct.ConsensusClusterer(n_clusters, consensus=function, **RUNS).fit(blobs[0])
-    assert est.n_clusters_ == est.consensus_.n_clusters_ == n_found
+    assert est.n_clusters_ == est.consensus_.n_clusters_
+    assert est.n_clusters_ == n_found or n_found is None
+    assert est.consensus_.n_clusters == (function.n_clusters or n_clusters)
     seed = function.random_state
     assert est.consensus_.random_state == seed if seed else est.consensus_.random_state is not None
     assert function.get_params() == before and not hasattr(function, "labels_")

@@ -248,6 +248,20 @@ def test_metadata_are_weights_and_constraints_only(name):
     assert ("'sample_weight'" in requests) == hasattr(getattr(ct, name)(), "predict_proba")
 
 
+def test_the_data_may_be_given_by_name():
+    """X is the first argument of what takes features, views or similarities."""
+    X = np.repeat(5.0 * np.eye(2), 6, axis=0) + np.random.default_rng(0).normal(size=(12, 2)) / 9
+    for name, data in (
+        ("ConsensusClusterer", X),
+        ("RobustSpectral", X @ X.T),
+        ("MultiViewClusterer", [X, X + 1]),
+        ("MultiViewKMeans", {"one": X}),
+        ("SpectralView", [X]),
+    ):
+        est = getattr(ct, name)(2, random_state=0)
+        np.testing.assert_array_equal(est.fit(X=data).labels_, clone(est).fit_predict(X=data))
+
+
 def test_tags_say_what_the_input_may_be():
     """Labels may be texts and missing; views are no table."""
     labels = get_tags(ct.MCLA()).input_tags

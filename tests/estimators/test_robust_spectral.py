@@ -65,14 +65,12 @@ def test_co_association_gives_the_papers_method():
     ],
 )
 def test_unusable_input_is_refused(S, settings, message):
-    """The message names the error in the matrix, or the parameter."""
     with pytest.raises(InvalidParameterError, match=message):
         ct.RobustSpectral(**{"n_clusters": 1} | settings).fit(S)
 
 
 @pytest.mark.parametrize(("S", "message"), [(np.zeros((2, 2)), "row 0"), (np.zeros(2), "cannot")])
 def test_rows_without_similarity_cannot_be_normalised(S, message):
-    """The message names the row."""
     with pytest.raises(InvalidParameterError, match=message):
         normalized_similarity(S)
 
@@ -82,6 +80,10 @@ def test_too_few_steps_give_a_warning(blobs):
     with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
         ct.RobustSpectral(3, max_iter=2, random_state=0).fit(blobs[0])
     assert caught[0].filename == __file__
+    coarse, fine = (
+        ct.RobustSpectral(3, tol=tol, random_state=0).fit(blobs[0]) for tol in (1, 1e-3)
+    )
+    assert coarse.n_iter_ < fine.n_iter_
 
 
 def test_verbose_shows_the_steps(blobs, capsys):

@@ -47,6 +47,9 @@ def test_views_agree_on_what_they_share(views):
     assert est.view_agreement_["weather"] < 0.1 and est.view_agreement_["colour"] > 0.4
     assert est.view_weight_ == {"shape": 1, "colour": 1, "weather": 0}
     assert (est.predict(named) == est.labels_).all()
+    learned = fitted(named, consensus=ct.RobustConsensus(partition_weights="learned"))
+    shares = (learned.consensus_.partition_weights_ > 0).reshape(3, 6).mean(axis=1)
+    assert list(learned.view_weight_.values()) == shares.tolist()
     probabilities = est.predict_proba(named)
     np.testing.assert_allclose(probabilities[np.arange(150), est.labels_], est.confidence_)
 
@@ -151,13 +154,3 @@ def test_rows_of_weight_0_have_no_influence(views):
     np.testing.assert_array_equal(
         more.labels_[:30], less.predict({name: X[:30] for name, X in outliers.items()})
     )
-
-
-def test_a_fit_that_fails_leaves_the_earlier_fit(views):
-    """predict gives the labels of the earlier fit, from its views."""
-    named, _ = views
-    est = fitted(named, n_partitions=3)
-    before = est.predict(named)
-    with pytest.raises(InvalidParameterError):
-        est.set_params(consensus="cpsa").fit([7 * X + 5 for X in named.values()])
-    np.testing.assert_array_equal(est.predict(named), before)

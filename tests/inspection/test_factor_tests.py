@@ -53,6 +53,22 @@ def test_small_two_by_two_tables_are_tested_exactly():
 
 
 @pytest.mark.parametrize(
+    ("sizes", "test"),
+    [
+        ([40, 40, 40, 40, 8], "chi-squared"),  # 8 of 10 cells expect 5 or more
+        ([40, 40, 8], "chi-squared, permuted"),  # 4 of 6
+        ([80] * 9 + [2], "chi-squared"),  # each cell of the last cluster expects 1
+        ([81] * 9 + [1], "chi-squared, permuted"),
+    ],
+)
+def test_cochrans_rule_decides_on_permutations(sizes, test):
+    """The distribution is used if 80% of the cells expect at least 5 and all at least 1."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    value = np.array(["a", "b"])[np.arange(len(labels)) % 2]
+    assert only(factor_tests(labels, {"x": value}, n_permutations=9)).test == test
+
+
+@pytest.mark.parametrize(
     ("value", "test"),
     [
         (np.array(list("aababc")), "chi-squared, permuted"),
@@ -74,6 +90,14 @@ def test_few_points_have_the_exact_p_value(value, test):
     exact = np.mean([statistic(order) >= found - 1e-9 for order in permutations(range(6))])
     row = only(factor_tests(labels, {"x": value}, random_state=0))
     assert row.test == test and row.p_value == pytest.approx(exact, abs=0.02)
+
+
+def test_the_smallest_p_value_counts_the_data_themselves():
+    """No permutation is as extreme, so the share is that of the data alone: 1/(B + 1)."""
+    labels = np.repeat([0, 1, 2], 4)
+    for value in (labels.astype(str), labels + np.linspace(0, 0.5, 12)):
+        row = only(factor_tests(labels, {"x": value}, n_permutations=9, random_state=0))
+        assert row.test.endswith("permuted") and row.p_value == 1 / 10
 
 
 def test_factors_without_association_are_rarely_significant():
@@ -156,7 +180,6 @@ def test_numbers_that_look_like_codes_are_named():
     ],
 )
 def test_unusable_input_is_refused(labels, factors, options, error, message):
-    """The message says what is wrong."""
     with pytest.raises(error, match=message):
         factor_tests(labels, factors, **options)
 

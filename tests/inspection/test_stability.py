@@ -14,11 +14,13 @@ import coterie as ct
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection import stability
 from coterie.inspection.stability import (
+    area_growth,
     check_ks,
     consensus_cdf,
     ensembles_by_k,
     proportion_of_ambiguous_pairs,
     resampled_ensembles,
+    stable_ks,
 )
 from soft_memberships import pair_matrices, random_memberships
 
@@ -112,16 +114,20 @@ def test_resamples_are_clusterings_of_the_same_shares():
         assert adjusted_rand_score(labels[drawn], single.fit_predict(X[drawn])) == 1
 
 
-def test_too_few_clusters_of_well_separated_points_are_stable_and_too_many_are_not():
-    """PAC is 0 up to the true K and rises beyond."""
-    centres = np.repeat([[0.0, 0.0], [9.0, 0.0], [40.0, 9.0]], 15, axis=0)
-    X = centres + np.random.default_rng(0).normal(size=centres.shape)
-    pac = [
-        proportion_of_ambiguous_pairs(P)
-        for P in resampled_ensembles(X, (2, 3, 4, 5), 20, random_state=0).values()
-    ]
-    assert pac[:2] == [0.0, 0.0]
-    assert min(pac[2:]) > 0
+def test_growth_is_relative_to_the_largest_area_so_far():
+    """An area that was reached before is no growth; areas that are unknown are left out."""
+    growth = area_growth(np.array([0.3, 0.5, 0.4, np.nan, 0.6]))
+    np.testing.assert_allclose(growth, [0.3, 2 / 3, -0.2, np.nan, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "stable"),
+    [([0.10, 0.19, 0.21], [2, 3]), ([0.26, 0.27, 0.5], []), ([0.24, np.nan, 0.33], [2, 4])],
+)
+def test_stable_numbers_have_few_ambiguous_pairs_among_those_together(ratio, stable):
+    """The share is at most 0.1 above the least one, which is at most 0.25."""
+    area, ks = np.array([0.4, 0.5, 0.6]), np.array([2, 3, 4])
+    assert stable_ks(ks, np.array(ratio) * (1 - area), area).tolist() == stable
 
 
 @pytest.mark.parametrize(
@@ -140,6 +146,9 @@ def test_ensembles_label_the_same_points():
     assert list(ensembles_by_k({5: P, 2: P})) == [2, 5]
     with pytest.raises(InvalidLabelsError, match=r"\(K=2: 8, K=3: 9\); all must label the same"):
         ensembles_by_k({3: P, 2: P[:8]})
+    for other, words in (({}, "ks is empty"), (P, "give a mapping of K"), ({1: P}, "ks=1")):
+        with pytest.raises(InvalidParameterError, match=words):
+            ensembles_by_k(other)
 
 
 def test_invalid_settings_are_refused():

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coterie as ct
 from coterie.errors import InvalidParameterError
-from coterie.multiview import MultiViewAffinityPropagation
+from coterie.multiview import MultiViewAffinityPropagation, affinity_propagation
 from coterie.multiview.affinity_propagation import improved_exemplars, summed_similarity
 
 #: Three groups of 30, 20 and 15.
@@ -95,8 +95,22 @@ def test_poor_ends_are_reported(X, n_clusters, max_iter, found, message):
     assert found is None or est.n_clusters_ == len(est.exemplars_) == found
 
 
+def test_a_fit_that_does_not_converge_is_damped_more(monkeypatch):
+    """Three dampings are tried; each stops after ten times as many rounds as messages last."""
+    tried = []
+    original = affinity_propagation.affinity_propagation
+    monkeypatch.setattr(
+        affinity_propagation,
+        "affinity_propagation",
+        lambda S, **given: tried.append(given) or original(S, **given),
+    )
+    with pytest.raises(InvalidParameterError, match="no point became an exemplar"):
+        MultiViewAffinityPropagation(3, max_iter=9, max_fits=1, random_state=0).fit([BLOBS])
+    found = [(given["damping"], given["convergence_iter"]) for given in tried]
+    assert found == [(0.9, 100), (0.95, 200), (0.98, 500)]
+
+
 def test_no_exemplars_are_an_error():
-    """The message says what to raise."""
     with pytest.raises(InvalidParameterError, match="max_iter=9: no point became an exemplar"):
         MultiViewAffinityPropagation(3, max_iter=9, random_state=0).fit([BLOBS])
 

@@ -129,6 +129,14 @@ def test_centres_converge_to_the_geometric_median(seed, p):
     assert ends[0] <= least * (1 + 1e-3)
 
 
+def test_points_on_a_centre_shorten_its_step():
+    """Of the pull of 2 towards Weiszfeld's 1.5, the point on the centre takes 1: half a step."""
+    line, labels = np.array([[0.0], [1.0], [3.0]]), np.zeros(3, dtype=np.int64)
+    assert _moved_centres(_Table(line), line[:1], labels).item() == pytest.approx(0.75)
+    held = np.array([[0.0], [0.0], [1.0]])  # two points hold it against one
+    assert _moved_centres(_Table(held), held[:1], labels).item() == 0.0
+
+
 @settings(max_examples=20)
 @given(seeds, st.floats(1.05, 50.0))
 def test_view_weights_minimise_over_the_simplex(seed, gamma):
@@ -158,11 +166,12 @@ def test_a_constant_view_has_no_weight(views):
 def test_an_empty_cluster_takes_a_point_and_lowers_the_loss():
     """The point comes from a cluster of several, and its centre is the point."""
     X = np.array([[0.0], [1.0], [5.0]])
-    tables, centres = [_Table(X)], [np.array([[0.5], [5.0], [90.0]])]
-    labels = _nearest(tables, centres, np.ones(1))
-    _fill_empty_clusters(tables, centres, labels, np.random.RandomState(0))
-    assert sorted(np.bincount(labels)) == [1, 1, 1] and labels[2] == 1
-    assert centres[0][2] in X[:2]
+    for seed in range(9):  # the point at 5 is away from its centre, but alone
+        tables, centres = [_Table(X)], [np.array([[0.5], [6.0], [90.0]])]
+        labels = _nearest(tables, centres, np.ones(1))
+        _fill_empty_clusters(tables, centres, labels, np.random.RandomState(seed))
+        assert sorted(np.bincount(labels)) == [1, 1, 1] and labels[2] == 1
+        assert centres[0][2] in X[:2]
 
 
 def test_poor_ends_are_reported(views):

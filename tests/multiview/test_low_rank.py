@@ -193,6 +193,5 @@ def test_a_poor_end_is_reported(blobs, setting, value, message):
     ],
 )
 def test_unusable_similarities_are_refused(S, weights, message):
-    """The message names the matrix and the problem."""
     with pytest.raises(InvalidParameterError, match=message):
         low_rank_consensus(S, 2, weights)

@@ -110,10 +110,22 @@ def test_the_seed_fixes_the_answer(key):
 
 @pytest.mark.parametrize(("name", "setting"), REFUSED, ids=str)
 def test_bad_settings_are_refused(name, setting, blobs):
-    """The message names the setting and its value."""
     ((parameter, value),) = setting.items()
     with pytest.raises(InvalidParameterError, match=f"{parameter}={value}"):
         make(name, **setting).fit(blobs[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("rcc-views", {"consensus": "cpsa"}), ("mvkmeans", {"gamma": 0.5})]
+)
+def test_a_fit_that_fails_leaves_the_earlier_fit(name, setting, blobs):
+    """predict gives the labels of the earlier fit, by its scalings and weights."""
+    views, _ = blobs
+    est = make(name, standardize=True).fit(views)
+    before = est.predict(views)
+    with pytest.raises(InvalidParameterError):
+        est.set_params(**setting).fit({view: 5 + 9 * X for view, X in views.items()})
+    np.testing.assert_array_equal(est.predict(views), before)
 
 
 def test_bad_input_is_refused(key, blobs, fitted):

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 import coterie as ct
 from coterie.errors import InvalidParameterError
-from coterie.multiview import ConcatenatedSpectral, SpectralView
+from coterie.multiview import ConcatenatedSpectral, SpectralView, spectral_views
 from coterie.multiview.spectral_views import self_tuning_affinity, squared_distances
 
 
@@ -53,7 +53,6 @@ def test_one_view_is_chosen_by_name_or_index(rings):
 
 @pytest.mark.parametrize("view", ["z", 3, -1, True])
 def test_an_unknown_view_is_refused(rings, view):
-    """The message lists the names and the range of indices."""
     with pytest.raises(InvalidParameterError, match=r"give a name \(x, y, other\) or an index"):
         SpectralView(2, view=view).fit(rings[0])
 
@@ -76,15 +75,28 @@ def test_the_affinity_is_the_formula(seed, n):
     D = cdist(X, X)
     s = np.sort(D, axis=1)[:, 7]
     expected = np.exp(-(D**2) / np.outer(s, s))
-    np.testing.assert_allclose(self_tuning_affinity(squared_distances([X])), expected, atol=1e-9)
+    np.testing.assert_allclose(self_tuning_affinity(squared_distances([X]), 7), expected, atol=1e-9)
+
+
+def test_equal_points_are_one_weighted_point(monkeypatch):
+    """The cut is over distinct points, each with its number of copies."""
+    X = np.repeat([[0.0], [1.0], [4.0], [5.0]], [3, 1, 2, 5], axis=0)
+    seen = []
+    original = spectral_views.spectral_labels
+    monkeypatch.setattr(
+        spectral_views, "spectral_labels", lambda *args: seen.append(args) or original(*args)
+    )
+    ConcatenatedSpectral(2, random_state=0).fit([X])
+    ((W, counts, *_),) = seen
+    assert W.shape == (4, 4) and counts.tolist() == [3, 1, 2, 5]
 
 
 def test_many_equal_points_have_a_scale():
     """If the seventh neighbour coincides, the nearest different point sets the scale."""
     X = np.repeat([[0.0], [1.0], [4.0]], [10, 10, 2], axis=0)
-    W = self_tuning_affinity(squared_distances([X]))
+    W = self_tuning_affinity(squared_distances([X]), 7)
     assert np.isfinite(W).all() and W[0, 1] == 1.0
     np.testing.assert_allclose(W[0, 10], np.exp(-1.0))  # both scales are 1
-    assert (self_tuning_affinity(np.zeros((9, 9))) == 1.0).all()
+    assert (self_tuning_affinity(np.zeros((9, 9)), 7) == 1.0).all()
     labels = ConcatenatedSpectral(3, random_state=0).fit([X]).labels_
     assert len({tuple(labels[X[:, 0] == x]) for x in (0.0, 1.0, 4.0)}) == 3

@@ -1,6 +1,7 @@
 """Reading, checking and scaling views."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,10 +28,10 @@ def test_lists_get_names_and_dicts_keep_theirs():
         ({"a": [[np.nan]]}, "a has NaN at row 0, column 0"),
         ([np.ones((4, 2)), np.ones(4)], "view 1 cannot be used"),
         ([np.ones((2, 1)), [["Rome"], ["Oslo"]]], "view 1: column 0 holds text"),
+        ([pa.table({"x": [0.0, np.nan]})], "view 0 has NaN at row 1, column 'x'"),
     ],
 )
 def test_unusable_views_are_refused(views, message):
-    """The message names the view and the problem."""
     with pytest.raises(InvalidParameterError, match=message):
         named_views(views)
 

@@ -250,6 +250,7 @@ def fit_ensemble(
         scalings.append(centring(X))
         if any(kind.scalings for kind in plan.kinds):
             scalings += standard_and_min_max(X)
+    axes = graph = None
     methods = {kind.method for kind in plan.kinds if kind.subspace is None}
     has_mixtures = bool(methods & {"mixture", "diagonal mixture"})
     shares_graph = "spectral" in methods and X.shape[0] > MOST_FITTED["spectral"]
@@ -261,17 +262,16 @@ def fit_ensemble(
         most_clusters = max(MOST_FINE, *(size or 1 for size in plan.sizes))
         with on_one_thread(), ignore_duplicate_points_warning():
             if has_mixtures:
-                plan = replace(plan, axes=principal_axes(Z, number))
+                axes = principal_axes(Z, number)
             if shares_graph:
                 rng = np.random.RandomState(number)
                 graph, _ = link_to_landmarks(Z, most_clusters, rng, _SHARED_LANDMARKS)
-                plan = replace(plan, graph=graph)
-    shortcuts = plan.shortcuts()
+    shortcuts = plan.shortcuts(graph)
     for shortcut in shortcuts:
         _log.info("%s", shortcut)
 
     # the runs
-    runs = plan.runs(scalings, seeds)
+    runs = plan.runs(scalings, seeds, axes, graph)
     labels, members = execute_runs(X, runs, n_partitions, weights, n_jobs, verbose)
     counts = Counter[str]()
     names = []

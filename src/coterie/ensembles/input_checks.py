@@ -49,6 +49,7 @@ def check_number(
 
 def check_features(X: Any, name: str) -> Any:
     """Return ``X`` as a finite C-ordered float array, or CSR matrix without duplicate entries."""
+    columns = names_of_columns(X)
     try:
         X = check_array(
             X,
@@ -65,17 +66,24 @@ def check_features(X: Any, name: str) -> Any:
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    check_finite(X, name)
+    check_finite(X, name, columns)
     return X
+
+
+def names_of_columns(table: Any) -> list[str] | None:
+    """Return the names of the columns of a pandas, polars or arrow table, None for other input."""
+    # the columns of an arrow table are their values
+    names = getattr(table, "column_names", getattr(table, "columns", None))
+    return None if names is None else list(map(str, names))
 
 
 def refuse_text(X: Any, table: str = "") -> None:
     """Raise an error that names the first column of X with text, if there is one."""
-    cells, names = np.asarray(X, dtype=object), getattr(X, "columns", None)
+    cells, names = np.asarray(X, dtype=object), names_of_columns(X)
     for column, values in enumerate(cells.T if cells.ndim == 2 else ()):
         for row, value in enumerate(values):
             if isinstance(value, str) and not _is_number(value):
-                shown = column if names is None else repr(str(names[column]))
+                shown = column if names is None else repr(names[column])
                 raise InvalidParameterError(
                     f"{table}column {shown} holds text ({value!r} in row {row}): leave it out or "
                     "encode it"

@@ -129,16 +129,18 @@ class Plan:
     same_samples: bool = False
     row_odds: Floats | None = field(default=None, repr=False)
     column_odds: Floats | None = field(default=None, repr=False)
-    axes: Floats | None = field(default=None, repr=False)
-    graph: LandmarkGraph | None = field(default=None, repr=False)
 
     def runs(
-        self, scalings: Sequence[Scaling], seeds: Iterable[np.random.SeedSequence]
+        self,
+        scalings: Sequence[Scaling],
+        seeds: Iterable[np.random.SeedSequence],
+        axes: Floats | None = None,
+        graph: LandmarkGraph | None = None,
     ) -> Iterator[Run]:
         """Yield the runs one by one, so that only one mask of drawn rows is in memory.
 
         ``scalings`` are the scaling of runs without a clusterer of the user, and two more for
-        kinds that vary it.
+        kinds that vary it. ``axes`` and ``graph`` are shared by all runs on all columns.
         """
         times_drawn = np.zeros(self.n_rows, dtype=np.int32)
         drawn = None
@@ -177,8 +179,8 @@ class Plan:
                 drawn=drawn,
                 seed=int(random.integers(2**31 - 1)),
                 clusterer=kind.clusterer,
-                axes=self.axes if kind.subspace is None else None,
-                graph=self.graph if kind.subspace is None else None,
+                axes=axes if kind.subspace is None else None,
+                graph=graph if kind.subspace is None else None,
             )
 
     def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
@@ -205,21 +207,21 @@ class Plan:
         least = max(size or 1 for size in self.sizes)
         return min(max(round(kind.subsample * self.n_rows), least), self.n_rows)
 
-    def shortcuts(self) -> tuple[str, ...]:
+    def shortcuts(self, graph: LandmarkGraph | None = None) -> tuple[str, ...]:
         """Say in words which runs are not fitted to all rows, or not in the usual way."""
         texts = []
         for kind in dict.fromkeys(self.kinds):
             drawn = self._n_drawn(kind) or self.n_rows
             fitted = min(MOST_FITTED.get(kind.method, drawn), drawn)
             batches = kind.method == "kmeans" and fitted > MOST_LLOYD
-            graph = self.graph if kind.method == "spectral" else None
-            if fitted == drawn and not batches and graph is None:
+            shared = graph if kind.method == "spectral" else None
+            if fitted == drawn and not batches and shared is None:
                 continue
             text = f"{kind.name} runs are fitted to {fitted:,} of {self.n_rows:,} rows"
             if batches:
                 text += " by mini-batch k-means"
-            if graph is not None:
-                text += f" and share {graph.landmarks.shape[0]:,} landmarks"
+            if shared is not None:
+                text += f" and share {shared.landmarks.shape[0]:,} landmarks"
             texts.append(text)
         return tuple(texts)
 
@@ -318,7 +320,8 @@ def fit_run(X: Any, run: Run, sample_weight: Any = None) -> tuple[Member, AnyArr
 
     The labels (n,) are those of ``member.predict(X)``, with −1 for rows that were not drawn and
     for noise. Rows have weights in k-means, and in clusterers that know them. Elsewhere rows are
-    drawn with probabilities proportional to their weights.
+    drawn with probabilities proportional to their weights. Members of the kinds of this package
+    have only clusters that fitted rows have.
     """
     rows, weights = fitted_rows(X.shape[0], run, sample_weight)
     member: Member
@@ -333,42 +336,33 @@ def fit_run(X: Any, run: Run, sample_weight: Any = None) -> tuple[Member, AnyArr
                     f"ensemble: {run.clusterer!r} failed with n_clusters={run.n_clusters}: {error}"
                 ) from error
         else:
-            member, labels = _fit_rows(X if rows is None else X[rows], run, weights)
+            fitted = X if rows is None else X[rows]
+            Z = run.scaling.transform(fitted)
+            K = min(run.n_clusters or 1, Z.shape[0])
+            # One cluster is the same for every kind, and other kinds need two rows.
+            if run.kind == "kmeans" or K == 1:
+                # k-means centres a dense array in place; it must not change the user's X
+                Z = Z.copy() if Z is fitted else Z
+                member = fit_centroids(Z, K, run.seed, run.scaling, weights)
+            elif run.kind == "spectral":
+                member = fit_landmark_spectral(Z, K, run.seed, run.scaling, run.graph)
+            elif run.kind == "ward":
+                member = fit_ward(Z, K, run.scaling)
+            else:
+                covariance = "full" if run.kind == "mixture" else "diag"
+                axes = principal_axes(Z, run.seed) if run.axes is None else run.axes
+                member = fit_mixture(Z, K, run.seed, run.scaling, axes, covariance)
+            # Labels come from predict, so that fit and predict agree on ties.
+            labels = member.predict(fitted)
+            used = np.unique(labels)
+            if len(used) < (run.n_clusters or 1):  # some clusters have no fitted row
+                member = member.with_clusters(used)
+                labels = member.predict(fitted)
             if rows is not None:
                 labels = member.predict(X)
         if run.drawn is not None:
             labels[~run.drawn] = -1
         return member, labels
-
-
-def _fit_rows(rows: Any, run: Run, weights: Any) -> tuple[Member, AnyArray]:
-    """Fit a run of a kind of this package to all given rows; return it and their labels.
-
-    The member has only clusters that the rows have.
-    """
-    Z = run.scaling.transform(rows)
-    K = min(run.n_clusters or 1, Z.shape[0])
-    member: Member
-    # One cluster is the same for every kind, and other kinds need two rows.
-    if run.kind == "kmeans" or K == 1:
-        # k-means centres a dense array in place; it must not change the user's X
-        Z = Z.copy() if Z is rows else Z
-        member = fit_centroids(Z, K, run.seed, run.scaling, weights)
-    elif run.kind == "spectral":
-        member = fit_landmark_spectral(Z, K, run.seed, run.scaling, run.graph)
-    elif run.kind == "ward":
-        member = fit_ward(Z, K, run.scaling)
-    else:
-        covariance = "full" if run.kind == "mixture" else "diag"
-        axes = principal_axes(Z, run.seed) if run.axes is None else run.axes
-        member = fit_mixture(Z, K, run.seed, run.scaling, axes, covariance)
-    # Labels come from predict, so that fit and predict agree on ties.
-    labels = member.predict(rows)
-    used = np.unique(labels)
-    if len(used) < (run.n_clusters or 1):  # some clusters have no fitted row
-        member = member.with_clusters(used)
-        labels = member.predict(rows)
-    return member, labels
 
 
 def fitted_rows(n: int, run: Run, sample_weight: Any) -> tuple[AnyArray | None, Any]:
@@ -409,9 +403,9 @@ def execute_runs(
     X: Any,
     runs: Iterable[Run],
     n_runs: int,
-    weights: Any = None,
-    n_jobs: int | None = None,
-    verbose: bool = False,
+    weights: Any,
+    n_jobs: int | None,
+    verbose: bool,
 ) -> tuple[AnyArray, list[Member]]:
     """Return the labels (n, V) of the runs in the smallest integer type, and the members."""
     queue, table = CallQueue(), _LabelTable(X.shape[0], n_runs)
@@ -515,8 +509,8 @@ class _LabelTable:
 
 
 def _fit_sample(rows: Any, run: Run, weights: Any) -> tuple[Member, None]:
-    with on_one_thread(), ignore_duplicate_points_warning():
-        return _fit_rows(rows, run, weights)[0], None
+    """Return no labels: all rows are labelled later, by all members together."""
+    return fit_run(rows, run, weights)[0], None
 
 
 def _label_rows(members: Sequence[Member], X: Any) -> AnyArray:

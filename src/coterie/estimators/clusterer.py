@@ -165,12 +165,9 @@ class ConsensusClusterer(RunsClusterer):
     n_partitions : int, default=32
         Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these, default="mixed"
-        The kinds of runs, used in turn. "mixed": one spectral run and three mixtures, one of them
-        with diagonal covariances. "kmeans" are the runs of the paper, with K clusters each. The
-        other names are "spectral", "mixture", "diagonal mixture", "ward", "diverse", "subspaces",
-        "subsample" and "scalings"; :func:`~coterie.ensembles.generate.fit_ensemble` describes them.
-        A clusterer is cloned for each run. Its seed is set, and its number of clusters, if that
-        has its default value. The label −1 is noise: a missing label.
+        The kinds of runs, as in :func:`~coterie.make_partitions`. "mixed": one spectral run and
+        three mixtures, one of them with diagonal covariances. "kmeans" are the runs of the paper,
+        with K clusters each. The label −1 of a clusterer is noise: a missing label.
     consensus : consensus function, str or None, default=None
         A string is a key of :mod:`coterie.consensus.registry`; None is
         :class:`~coterie.RobustConsensus`. A consensus function is cloned. A number of clusters and
@@ -286,8 +283,9 @@ class ConsensusClusterer(RunsClusterer):
         # set together, so that a fit that fails does not change an earlier fit
         self._scaling, self.ensemble_, self.index_ = scaling, runs, index
         self.shortcuts_, self.notes_ = runs.shortcuts, tuple(notes)
-        # a name is a kind and a number; partitions without labels are left out by the consensus
-        kinds = [name.rpartition(" ")[0] for name in partition_names(self.consensus_)]
+        # partitions without labels are left out by the consensus
+        kind_of = dict(zip(runs.names, runs.kinds, strict=True))
+        kinds = [kind_of[name] for name in partition_names(self.consensus_)]
         agreement = self.consensus_.partition_agreement_
         self.kind_agreement_ = {
             kind: float(agreement[[other == kind for other in kinds]].mean())

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from coterie.arrays import AnyArray
 from coterie.consensus.robust import RobustConsensus
 from coterie.ensembles.generate import Ensemble
-from coterie.ensembles.input_checks import check_row_weights
+from coterie.ensembles.input_checks import check_row_weights, names_of_columns
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
 from coterie.estimators.clusterer import RunsClusterer, notes_on_units, rows_with_weight
-from coterie.labels.encode import column_names_of, row_index_of
+from coterie.labels.encode import row_index_of
 from coterie.multiview.view_input import check_same_views, named_views, view_scaling
 from coterie.runtime.messages import shows_stages
 
@@ -80,7 +80,6 @@ class MultiViewClusterer(RunsClusterer):
 
     _: KW_ONLY
     n_partitions: int = 12
-    standardize: bool = False
 
     @shows_stages
     def fit(
@@ -118,7 +117,7 @@ class MultiViewClusterer(RunsClusterer):
             used = rows_with_weight(view, weights)
             scalings[name] = view_scaling(used, bool(self.standardize), name)
             if not self.standardize:
-                notes += notes_on_units(used, column_names_of(table), f"{name}: ")
+                notes += notes_on_units(used, names_of_columns(table), f"{name}: ")
         for name, view in named.items():
             Z = scalings[name].transform(view)
             fitted[name] = self._fit_runs(ensembles[name], Z, rng, sample_weight)

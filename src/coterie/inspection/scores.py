@@ -29,18 +29,9 @@ _MEANS: dict[str, Callable[[float, float], float]] = {
 def contingency(labels_true: ArrayLike, labels_pred: ArrayLike) -> sparse.csr_array:
     """Count the points that share each pair of clusters: n_ab = #{i : true_i = a, pred_i = b}.
 
-    Parameters
-    ----------
-    labels_true, labels_pred : (n,) array-like
-        Labels of any type that can be sorted: integers, text. No value means "missing".
+    Labels may have any type that can be sorted; no value means "missing". Rows and columns of the
+    sparse table (A, B) are the sorted distinct labels of the two partitions.
 
-    Returns
-    -------
-    (A, B) sparse array of int64
-        Rows and columns are the sorted distinct labels of the two partitions.
-
-    Examples
-    --------
     >>> contingency(["x", "x", "y"], [1, 0, 0]).toarray()
     array([[1, 1],
            [1, 0]])
@@ -94,22 +85,9 @@ def normalized_mutual_information(
     """Compute the mutual information of two partitions divided by a mean of their entropies.
 
     I = Σ_ab (n_ab/n) log(n n_ab / (n_a n_b)), divided by the chosen mean of H(true) and
-    H(labels), H = −Σ_a (n_a/n) log(n_a/n).
+    H(labels), H = −Σ_a (n_a/n) log(n_a/n). It is in [0, 1]: 1.0 if both partitions have a single
+    cluster, 0.0 if only one of them has.
 
-    Parameters
-    ----------
-    y_true, labels : (n,) array-like
-        The two partitions, in any order.
-    average : {"arithmetic", "geometric", "max", "min"}
-        The mean of the two entropies.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 1.0 if both partitions have a single cluster, 0.0 if only one of them has.
-
-    Examples
-    --------
     >>> normalized_mutual_information([0, 0, 1, 1], [1, 1, 0, 0])
     1.0
     """
@@ -129,20 +107,9 @@ def adjusted_rand_index(y_true: ArrayLike, labels: ArrayLike) -> float:
     """Compute the agreement on pairs of points, corrected for chance.
 
     With A and B pairs together in the first and in the second partition, T pairs together in
-    both, and N pairs in all: (T − AB/N) / ((A + B)/2 − AB/N).
+    both, and N pairs in all: (T − AB/N) / ((A + B)/2 − AB/N). It is in [−0.5, 1]: 1 for equal
+    partitions, 0 on average for independent ones.
 
-    Parameters
-    ----------
-    y_true, labels : (n,) array-like
-        The two partitions, in any order.
-
-    Returns
-    -------
-    float
-        In [−0.5, 1]: 1 for equal partitions, 0 on average for independent ones.
-
-    Examples
-    --------
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 0, 1, 2])
     0.5714285714285714
     """
@@ -164,18 +131,8 @@ def adjusted_rand_index(y_true: ArrayLike, labels: ArrayLike) -> float:
 def mirkin_distance(a: ArrayLike, b: ArrayLike) -> int:
     """Count the ordered pairs i ≠ j on which two partitions differ: Σ n_a² + Σ n_b² − 2 Σ n_ab².
 
-    Parameters
-    ----------
-    a, b : (n,) array-like
-        The two partitions, in any order.
+    It is a metric on partitions, from 0 to n (n − 1).
 
-    Returns
-    -------
-    int
-        A metric on partitions, from 0 to n (n − 1).
-
-    Examples
-    --------
     >>> mirkin_distance([0, 0, 1], [0, 1, 1])
     4
     """

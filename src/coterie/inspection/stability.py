@@ -85,23 +85,10 @@ def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tupl
         CDF(x) = #{i < j : M_ij ≤ x} / #{i < j},
 
     over the pairs that were drawn together at least once. The CDF of a clustering that does not
-    change with the sample has steps at 0 and 1 only.
+    change with the sample has steps at 0 and 1 only. P (n, V) is −1 where a point was not drawn;
+    of more than ``max_points`` points a random sample is used. The result is x = 0, 1/n_bins, …, 1
+    and the CDF there, which is nan if no two points were drawn together.
 
-    Parameters
-    ----------
-    P : (n, V) labels, −1 where a point was not drawn
-    n_bins : int
-        The CDF is evaluated at x = 0, 1/n_bins, …, 1.
-    max_points : int
-        With more points a random sample of this size is used.
-
-    Returns
-    -------
-    x, cdf : (n_bins + 1,) arrays
-        ``cdf`` is nan if no two points were drawn together.
-
-    Examples
-    --------
     >>> x, cdf = consensus_cdf([[0, 0], [0, 1], [1, -1]], n_bins=2)
     >>> cdf.round(2).tolist()
     [0.67, 1.0, 1.0]
@@ -123,8 +110,6 @@ def proportion_of_ambiguous_pairs(
     PAC is meaningful only if P holds partitions of samples of the points, all with the same
     number of clusters: see :func:`~coterie.choose_k`.
 
-    Examples
-    --------
     >>> proportion_of_ambiguous_pairs([[0, 0], [0, 1], [1, 1], [1, 1]])
     0.5
     """
@@ -143,13 +128,8 @@ def stability_measures(ensembles: Mapping[int, LabelTuples], ks: Ints) -> dict[s
     for i, k in enumerate(ks.tolist()):
         if k in ensembles:
             pac[i] = proportion_of_ambiguous_pairs(ensembles[k])
-            area[i] = area_under(consensus_cdf(ensembles[k])[1])
+            area[i] = consensus_cdf(ensembles[k])[1][1:].mean()
     return {"pac": pac, "cdf_area": area, "delta_area": area_growth(area)}
-
-
-def area_under(cdf: Floats) -> float:
-    """Return the area under a CDF of :func:`consensus_cdf`."""
-    return float(cdf[1:].mean())
 
 
 def area_growth(area: Floats) -> Floats:

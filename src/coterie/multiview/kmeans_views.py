@@ -19,7 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.encode import renumber_by_size
-from coterie.multiview.view_input import MultiViewMethod, check_same_views, named_views
+from coterie.multiview.view_input import (
+    MultiViewMethod,
+    check_same_views,
+    named_views,
+    scaled_views,
+)
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import ignore_duplicate_points_warning, warn_user
 
@@ -116,9 +121,8 @@ class MultiViewKMeans(MultiViewMethod):
         named = named_views(X)
         n_columns = {name: centres.shape[1] for name, centres in self._centres.items()}
         check_same_views(named, self.view_names_, n_columns)
-        tables = [_Table(view) for view in self._scaled(named).values()]
-        factors = _factors(np.array(list(self.view_weights_.values())), self.gamma)
-        return _nearest(tables, list(self._centres.values()), factors).astype(np.int32)
+        tables = [_Table(view) for view in scaled_views(named, self._scalings).values()]
+        return _nearest(tables, list(self._centres.values()), self._factors).astype(np.int32)
 
     @property
     def cluster_centers_(self) -> dict[str, Floats]:
@@ -172,7 +176,7 @@ class MultiViewKMeans(MultiViewMethod):
                 "too many points are equal or nearly equal; reduce n_clusters",
                 ConvergenceWarning,
             )
-        self._centres = dict(zip(views, centres, strict=True))
+        self._centres, self._factors = dict(zip(views, centres, strict=True)), factors
         self.view_weights_ = dict(zip(views, best.weights.tolist(), strict=True))
         self.history_ = {"loss": best.history}
         self.n_iter_ = len(best.history)

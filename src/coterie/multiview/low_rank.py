@@ -118,14 +118,15 @@ class LowRankConsensus(MultiViewMethod):
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
     ) -> Ints:
-        n_partitions = check_whole("n_partitions", self.n_partitions)
         runs = [
-            fit_ensemble(X, n_clusters, n_partitions, ensemble="kmeans", random_state=rng).labels
+            fit_ensemble(
+                X, n_clusters, self.n_partitions, ensemble="kmeans", random_state=rng
+            ).labels
             for X in views.values()
         ]
         tuples = compress_labels(as_label_matrix(np.hstack(runs)))
         check_size(tuples.n_tuples, self.max_points, "max_points", type(self).__name__)
-        view_of = np.repeat(np.arange(len(views)), n_partitions)[tuples.partition_order]
+        view_of = np.repeat(np.arange(len(views)), self.n_partitions)[tuples.partition_order]
         of_view = [(view_of == v).astype(np.float64) for v in range(len(views))]
         S = np.stack([tuple_coassociation(tuples, weights).dense() for weights in of_view])
         split = low_rank_consensus(
@@ -194,12 +195,10 @@ def low_rank_consensus(
     ----------
     S : (V, u, u) array
         Symmetric, not negative.
-    n_clusters : int
-        K, the columns of H.
+    n_clusters, error_weight, cut_weight, max_iter, tol
+        As in :class:`LowRankConsensus`.
     weights : (u,) array, optional
         ω; ones by default.
-    error_weight, cut_weight, max_iter, tol
-        As in :class:`LowRankConsensus`.
 
     Examples
     --------

@@ -115,7 +115,9 @@ class ConcatenatedSpectral(MultiViewMethod):
 
 @dataclass(eq=False, repr=False)
 class SpectralView(ConcatenatedSpectral):
-    """Spectral clustering of one view; see :class:`ConcatenatedSpectral`.
+    """Spectral clustering of one view, as in :class:`ConcatenatedSpectral`, to compare views.
+
+    The other views are checked, then ignored.
 
     Parameters
     ----------
@@ -128,14 +130,6 @@ class SpectralView(ConcatenatedSpectral):
     ----------
     labels_, n_clusters_, view_names_
         As in :class:`ConcatenatedSpectral`.
-
-    Notes
-    -----
-    **Established.** As :class:`ConcatenatedSpectral`.
-
-    **Limits.** As :class:`ConcatenatedSpectral`; the other views are checked, then ignored.
-
-    **When to use.** To compare the quality of the views.
 
     Examples
     --------
@@ -161,7 +155,7 @@ class SpectralView(ConcatenatedSpectral):
         )
 
 
-def self_tuning_affinity(D2: Floats, n_neighbors: int = 7) -> Floats:
+def self_tuning_affinity(D2: Floats, n_neighbors: int) -> Floats:
     """Compute W_ij = exp(−d_ij² / (s_i s_j)) from squared distances d_ij².
 
     The scale s_i is the distance of i to its ``n_neighbors``-th neighbour, or to the last one if

@@ -17,7 +17,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_array, check_random_state
 
 from coterie.arrays import Ints
-from coterie.ensembles.input_checks import check_finite, check_whole, refuse_text
+from coterie.ensembles.input_checks import (
+    check_finite,
+    check_whole,
+    names_of_columns,
+    refuse_text,
+)
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.labels.encode import renumber_by_size
@@ -52,21 +57,15 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
                 f"n_clusters={K} is more than the {n} points; give a smaller number"
             )
         rng = check_random_state(self.random_state)
-        self.view_names_ = list(named)
-        self._scalings = {
+        scalings = {
             name: view_scaling(view, bool(self.standardize), name) for name, view in named.items()
         }
-        labels = self._label_points(self._scaled(named), K, rng)
+        labels = self._label_points(scaled_views(named, scalings), K, rng)
+        # set last, so that a fit that fails does not change an earlier fit
+        self.view_names_, self._scalings = list(named), scalings
         self.labels_ = renumber_by_size(labels).astype(np.int32)
         self.n_clusters_ = int(self.labels_.max()) + 1
         return self
-
-    def _scaled(self, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the views in double precision, shifted and scaled as in ``fit``."""
-        return {
-            name: self._scalings[name].transform(X.astype(np.float64, copy=False))
-            for name, X in named.items()
-        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -78,6 +77,14 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
     ) -> Ints:
         """Return labels (n,) of the points from their scaled views."""
+
+
+def scaled_views(named: Mapping[str, Any], scalings: Mapping[str, Scaling]) -> dict[str, Any]:
+    """Return the views in double precision, shifted and scaled."""
+    return {
+        name: scalings[name].transform(X.astype(np.float64, copy=False))
+        for name, X in named.items()
+    }
 
 
 def named_views(views: Any) -> dict[str, Any]:
@@ -112,7 +119,7 @@ def named_views(views: Any) -> dict[str, Any]:
         except (TypeError, ValueError) as error:
             refuse_text(X, f"{name}: ")
             raise InvalidParameterError(f"{name} cannot be used: {error}") from error
-        check_finite(checked[name], name)
+        check_finite(checked[name], name, names_of_columns(X))
     lengths = {name: X.shape[0] for name, X in checked.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidParameterError(

@@ -89,20 +89,6 @@ def test_one_curve_has_no_growth(spoilt, ensembles):
     assert single.delta_ax_ is None
 
 
-@pytest.mark.parametrize(
-    ("ensembles", "message"),
-    [
-        ({}, "ks is empty"),
-        (np.zeros((4, 2), int), "give a mapping of K to labels"),
-        ({1: np.zeros((4, 2), int)}, "ks=1"),
-    ],
-)
-def test_a_mapping_of_k_is_needed(ensembles, message):
-    """An empty mapping, a label matrix and K below 2 are refused."""
-    with pytest.raises(InvalidParameterError, match=message):
-        ct.ConsensusCDFDisplay.from_ensembles(ensembles)
-
-
 def _is_same_partition(a, b):
     return adjusted_rand_score(a, b) == 1.0
 

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from matplotlib.colors import to_hex
 from scipy.sparse import csr_matrix
@@ -37,9 +38,9 @@ def test_one_or_two_features_are_drawn_as_they_are(est, X):
     assert display.axis_names == ("feature 0", "feature 1")
     for name, scatter in display.scatters_.items():
         np.testing.assert_array_equal(scatter.get_offsets(), X[est.labels_ == name, :2])
-    frame = pd.DataFrame(X[:, :2], columns=["width", "height"])
-    ax = PointsDisplay.from_estimator(est, frame).ax_
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "height")
+    for table in (pd.DataFrame, pa.table):
+        ax = PointsDisplay.from_estimator(est, table({"width": X[:, 0], "height": X[:, 1]})).ax_
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "height")
     one = PointsDisplay.from_estimator(est, X[:, [0]])
     np.testing.assert_array_equal(one.coordinates, np.column_stack([X[:, 0], np.arange(60)]))
     assert one.axis_names == ("feature 0", "row")
@@ -146,6 +147,7 @@ def test_many_points_are_sampled(X, est):
     ],
 )
 def test_wrong_input_is_refused(est, X, estimator, rows, error, message):
-    """The message says what is wrong."""
     with pytest.raises(error, match=message):
         PointsDisplay.from_estimator(estimator or est, X[:rows])
+    with pytest.raises(InvalidParameterError, match="column 'city' holds text"):
+        PointsDisplay.from_estimator(est, pd.DataFrame(X).assign(city="Rome"))

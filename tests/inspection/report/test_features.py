@@ -156,7 +156,6 @@ def test_columns_of_views_are_named_by_view():
     ],
 )
 def test_features_that_do_not_fit_are_refused(X, names, message):
-    """The message says what is wrong, where, and what to do."""
     with pytest.raises(InvalidParameterError, match=message):
         named_features(X, names, 3)
 
@@ -173,49 +172,49 @@ def test_features_and_differences_are_listed_by_falling_size(case, monkeypatch):
     X, est = case
     part = part_of(est, X, list("abcd"))
     expected = feature_contrasts(X, est.labels_)
-    assert [row.name for row in part.rows][-1] == "d"
-    shown = [row.separation for row in part.rows]
+    assert [row["name"] for row in part["rows"]][-1] == "d"
+    shown = [row["separation"] for row in part["rows"]]
     assert shown == sorted(expected.separation.tolist(), reverse=True)
-    assert (part.n_features, part.n_constant) == (4, 1)
-    for card in part.clusters:
-        assert card.size == (est.labels_ == card.cluster).sum()
-        assert {one.name for one in card.features} == set("abc")
-        sizes = [abs(one.difference) for one in card.features]
+    assert (part["n_features"], part["n_constant"]) == (4, 1)
+    for card in part["clusters"]:
+        assert card["size"] == (est.labels_ == card["cluster"]).sum()
+        assert {one["name"] for one in card["features"]} == set("abc")
+        sizes = [abs(one["difference"]) for one in card["features"]]
         assert sizes == sorted(sizes, reverse=True)
-        for one in card.features:
-            j = "abcd".index(one.name)
-            assert one.difference == expected.difference[card.cluster, j]
-            assert one.cluster_mean == pytest.approx(X[est.labels_ == card.cluster, j].mean())
-            assert one.mean == pytest.approx(X[:, j].mean())
+        for one in card["features"]:
+            j = "abcd".index(one["name"])
+            assert one["difference"] == expected.difference[card["cluster"], j]
+            assert one["cluster_mean"] == pytest.approx(X[est.labels_ == card["cluster"], j].mean())
+            assert one["mean"] == pytest.approx(X[:, j].mean())
     # of many the first are listed, and all are counted
     monkeypatch.setattr(module, "_MOST_FEATURES", 2)
     monkeypatch.setattr(module, "_MOST_DIFFERENCES", 1)
     monkeypatch.setattr(module, "_MOST_CLUSTERS", 2)
     part = part_of(est, X, None)
-    assert (len(part.rows), part.n_features, len(part.clusters)) == (2, 4, 2)
-    assert [len(card.features) for card in part.clusters] == [1, 1]
+    assert (len(part["rows"]), part["n_features"], len(part["clusters"])) == (2, 4, 2)
+    assert [len(card["features"]) for card in part["clusters"]] == [1, 1]
 
 
 def test_one_or_two_features_are_drawn_as_they_are(case):
     """Up to two varying features are the axes, without scaling."""
     X, est = case
-    two = part_of(est, X[:, [0, 3, 1]], ["a", "constant", "b"]).map
-    np.testing.assert_array_equal(two.coordinates, X[:, :2])
-    assert (two.axis_names, two.is_scaled) == (("a", "b"), False)
-    one = part_of(est, sp.csr_array(X[:, [0]]), ["a"]).map
-    np.testing.assert_array_equal(one.coordinates, np.column_stack([X[:, 0], np.arange(len(X))]))
-    assert one.axis_names == ("a", "row")
+    two = part_of(est, X[:, [0, 3, 1]], ["a", "constant", "b"])["map"]
+    np.testing.assert_array_equal(two["coordinates"], X[:, :2])
+    assert (two["axes"], two["is_scaled"]) == (("a", "b"), False)
+    one = part_of(est, sp.csr_array(X[:, [0]]), ["a"])["map"]
+    np.testing.assert_array_equal(one["coordinates"], np.column_stack([X[:, 0], np.arange(len(X))]))
+    assert one["axes"] == ("a", "row")
 
 
 def test_more_features_are_scaled_and_projected(case):
     """The projection has no unit: a feature in other units gives the same picture."""
     X, est = case
-    first, second = (part_of(est, X * scale, None).map for scale in (1.0, [1e3, 1, 1e-3, 1]))
-    np.testing.assert_allclose(first.coordinates, second.coordinates, atol=1e-9)
-    assert first.is_scaled
-    assert first.axis_names[0].startswith("principal component 1 (")
-    sparse = part_of(est, sp.csr_array(X), None).map
-    assert sparse.axis_names[0].startswith("singular vector 1 (")
+    first, second = (part_of(est, X * scale, None)["map"] for scale in (1.0, [1e3, 1, 1e-3, 1]))
+    np.testing.assert_allclose(first["coordinates"], second["coordinates"], atol=1e-9)
+    assert first["is_scaled"]
+    assert first["axes"][0].startswith("principal component 1 (")
+    sparse = part_of(est, sp.csr_array(X), None)["map"]
+    assert sparse["axes"][0].startswith("singular vector 1 (")
 
 
 def test_a_sample_is_drawn_and_named(case, monkeypatch):
@@ -223,12 +222,12 @@ def test_a_sample_is_drawn_and_named(case, monkeypatch):
     X, est = case
     monkeypatch.setattr(module, "_MOST_SHOWN", 20)
     names = np.array([f"point {i}" for i in range(len(X))], dtype=object)
-    drawn = part_of(est, X, None, names).map
-    rows = [int(name.removeprefix("point ")) for name in drawn.names]
-    assert (len(rows), drawn.total) == (20, len(X))
-    np.testing.assert_array_equal(drawn.labels, est.labels_[rows])
-    np.testing.assert_array_equal(drawn.confidence, est.confidence_[rows])
-    assert set(drawn.labels) == {0, 1, 2}
+    drawn = part_of(est, X, None, names)["map"]
+    rows = [int(name.removeprefix("point ")) for name in drawn["names"]]
+    assert (len(rows), drawn["total"]) == (20, len(X))
+    np.testing.assert_array_equal(drawn["cluster"], est.labels_[rows])
+    np.testing.assert_array_equal(drawn["confidence"], est.confidence_[rows])
+    assert set(drawn["cluster"]) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("X", [np.ones((4, 3)), sp.csr_array((4, 3))], ids=["dense", "sparse"])
@@ -236,8 +235,8 @@ def test_constant_features_have_no_map(X):
     """If no feature varies there is nothing to draw, and nothing differs; nor if K is 1."""
     est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
     part = part_of(est, X, None)
-    assert part.map is None and part.n_constant == 3
-    assert [card.features for card in part.clusters] == [[], []]
+    assert part["map"] is None and part["n_constant"] == 3
+    assert [card["features"] for card in part["clusters"]] == [[], []]
     one = EvidenceAccumulation(1).fit([[0, 0], [0, 0], [1, 1]])
     part = part_of(one, np.arange(6.0).reshape(3, 2), None)
-    assert part.clusters == [] and [row.separation for row in part.rows] == [0.0, 0.0]
+    assert part["clusters"] == [] and [row["separation"] for row in part["rows"]] == [0.0, 0.0]

@@ -46,15 +46,12 @@ class CoassociationDisplay(Display):
     Dark blocks on the diagonal are clusters. Dark cells outside them and pale cells inside show
     where the partitions disagree.
 
-    Parameters
+    Attributes
     ----------
     matrix : (s, s)
         M of the points shown, in the order shown.
     labels, points : (s,)
         Their clusters, and their rows in P.
-
-    Attributes
-    ----------
     ax_, figure_, image_ : the axes, the figure and the heat map
     """
 
@@ -92,8 +89,17 @@ class CoassociationDisplay(Display):
         >>> CoassociationDisplay.from_estimator(est).matrix[0].round(2).tolist()
         [1.0, 1.0, 0.0, 0.33]
         """
-        display = cls._of_estimator(estimator, P, **settings)
-        return display.plot(ax, cmap=cmap, colorbar=colorbar)
+        consensus = fitted_consensus(estimator)
+        rows = fitted_rows(consensus) if P is None else np.arange(len(consensus.labels_))
+        settings = {
+            "confidence": consensus.confidence_[rows],
+            "partition_weights": consensus.partition_weights_,
+            **settings,
+        }
+        P, labels = consensus._tuples if P is None else P, consensus.labels_[rows]
+        display = cls.from_labels(P, labels, ax=ax, cmap=cmap, colorbar=colorbar, **settings)
+        display.points = rows[display.points]
+        return display
 
     @classmethod
     def from_labels(
@@ -123,30 +129,6 @@ class CoassociationDisplay(Display):
         random_state : seed of the sample
         ax, plot_settings : as in :meth:`plot`
         """
-        display = cls._of_labels(P, labels, confidence, partition_weights, max_points, random_state)
-        return display.plot(ax, **plot_settings)
-
-    @classmethod
-    def _of_estimator(cls, estimator: Any, P: Any = None, **settings: Any) -> Self:
-        consensus = fitted_consensus(estimator)
-        rows = fitted_rows(consensus) if P is None else np.arange(len(consensus.labels_))
-        settings.setdefault("confidence", consensus.confidence_[rows])
-        settings.setdefault("partition_weights", consensus.partition_weights_)
-        P = consensus._tuples if P is None else P
-        display = cls._of_labels(P, consensus.labels_[rows], **settings)
-        display.points = rows[display.points]
-        return display
-
-    @classmethod
-    def _of_labels(
-        cls,
-        P: Any,
-        labels: Any,
-        confidence: Any = None,
-        partition_weights: Any = None,
-        max_points: int = 600,
-        random_state: Any = None,
-    ) -> Self:
         tuples = as_label_tuples(P)
         n = len(tuples.inverse)
         names, codes = np.unique(_one_per_point("labels", labels, n), return_inverse=True)
@@ -157,9 +139,8 @@ class CoassociationDisplay(Display):
             tables = ClusterTables.of(separate, codes, alpha)
             confidence = label_probabilities(tables, separate.codes, separate.memberships, codes)
         confidence = _one_per_point("confidence", confidence, n)
-        points = sample_points(codes, max_points, random_state)
-        points = points[np.lexsort((points, -confidence[points], codes[points]))]
-        return cls(coassociation_of_points(tuples, points, alpha), names[codes[points]], points)
+        M, points = ordered_sample(tuples, codes, confidence, alpha, max_points, random_state)
+        return cls(M, names[codes[points]], points).plot(ax, **plot_settings)
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues", colorbar: bool = True) -> Self:
         """Draw the heat map with outlined clusters.
@@ -196,7 +177,7 @@ class ClustermapDisplay(Display):
     of a cluster if all its points are in this cluster. If a strip has more than one block of a
     colour, consensus and tree disagree there.
 
-    Parameters
+    Attributes
     ----------
     matrix : (s, s)
         M of the points shown, in the order of the leaves of the tree.
@@ -204,9 +185,6 @@ class ClustermapDisplay(Display):
         The tree in SciPy's format; leaf i is point i of the order shown.
     labels, points : (s,)
         Clusters of the points, and their rows in P.
-
-    Attributes
-    ----------
     ax_, tree_ax_, strip_ax_, figure_, image_ : axes of heat map, dendrogram and strip, the figure,
         and the heat map
     """
@@ -340,18 +318,14 @@ class ClusterConsensusDisplay(Display):
     with the other points of its cluster; the parts above, in other colours, are those with other
     clusters. Points with tall parts in other colours lie between clusters.
 
-    Parameters
+    Attributes
     ----------
     cluster_consensus : (K,)
         As returned by :func:`~coterie.cluster_consensus`.
     item_consensus : (s, K)
-        Rows of :func:`~coterie.item_consensus`, for the points shown:
-        by cluster and falling consensus with the cluster.
+        Rows of :func:`~coterie.item_consensus`, by cluster and falling consensus with it.
     labels, points : (s,)
         Clusters of the points shown, and their rows in P.
-
-    Attributes
-    ----------
     ax_, items_ax_, figure_, bars_ : axes of the clusters and of the points, the figure, the bars
     """
 
@@ -421,6 +395,20 @@ class ClusterConsensusDisplay(Display):
             "… and a point with the points of each cluster (lowest part: its own)", loc="left"
         )
         without_frame(items)
+
+
+def ordered_sample(
+    tuples: LabelTuples,
+    labels: Ints,
+    confidence: Floats,
+    alpha: Floats,
+    max_points: int,
+    random_state: Any,
+) -> tuple[Floats, Ints]:
+    """Return M (s, s) of a sample of points by cluster and falling confidence, and the points."""
+    points = sample_points(labels, max_points, random_state)
+    points = points[np.lexsort((points, -confidence[points], labels[points]))]
+    return coassociation_of_points(tuples, points, alpha), points
 
 
 def coassociation_of_points(tuples: LabelTuples, points: Ints, alpha: Floats) -> Floats:

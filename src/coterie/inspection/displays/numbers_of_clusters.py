@@ -25,7 +25,6 @@ from coterie.inspection.displays.colours_and_axes import (
 from coterie.inspection.displays.points import sample_points
 from coterie.inspection.stability import (
     area_growth,
-    area_under,
     check_ks,
     consensus_cdf,
     ensembles_by_k,
@@ -54,12 +53,9 @@ _AMBIGUOUS = (0.1, 0.9)
 class ChooseKDisplay(Display):
     """Criteria of :func:`~coterie.choose_k` over K, one panel each, with the chosen K marked.
 
-    Parameters
-    ----------
-    choice : :class:`~coterie.consensus.choice_of_k.KChoice`
-
     Attributes
     ----------
+    choice : :class:`~coterie.consensus.choice_of_k.KChoice`
     ax_, figure_ : the first axes and the figure
     axes_ : dict of str to axes
         By criterion. A criterion that is unavailable for every K has no panel.
@@ -152,7 +148,7 @@ class ConsensusCDFDisplay(Display):
     always apart. If there are several K, a second panel shows how much the area under the curve
     grows with K. The last K with a clear growth is a good choice.
 
-    Parameters
+    Attributes
     ----------
     x : (B,)
         Values of the co-association, from 0 to 1.
@@ -162,9 +158,6 @@ class ConsensusCDFDisplay(Display):
         Names of the curves.
     ks : (L,) int, optional
         K of each curve, in rising order.
-
-    Attributes
-    ----------
     delta_area : (L,) array or None
         Relative growth Δ(K) of the area under the curve; the area itself for the first K. None
         with fewer than two K.
@@ -178,8 +171,7 @@ class ConsensusCDFDisplay(Display):
 
     def __post_init__(self) -> None:
         several = self.ks is not None and len(self.ks) > 1
-        areas = np.array([area_under(curve) for curve in self.cdf])
-        self.delta_area = area_growth(areas) if several else None
+        self.delta_area = area_growth(self.cdf[:, 1:].mean(axis=1)) if several else None
 
     @classmethod
     def from_ensembles(
@@ -273,7 +265,7 @@ class TrackingDisplay(Display):
     A cluster keeps the colour of the cluster of the row above with which it shares most points. A
     column that changes its colour from row to row is a point that belongs nowhere in particular.
 
-    Parameters
+    Attributes
     ----------
     tracks : (L, s) int
         Colour number of each point shown for each K.
@@ -281,9 +273,6 @@ class TrackingDisplay(Display):
         In rising order.
     points : (s,) int
         Rows of the points in P, in the order shown.
-
-    Attributes
-    ----------
     ax_, figure_, image_ : the axes, the figure and the coloured rows
     """
 

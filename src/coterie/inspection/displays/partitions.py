@@ -24,7 +24,7 @@ _LEAST_SIZE, _MOST_SIZE, _LINE_SPACING = 7.0, 10.0, 1.25
 class PartitionAgreementDisplay(Display):
     """Heat map of the agreement of partitions, next to their agreement with the consensus.
 
-    Parameters
+    Attributes
     ----------
     agreement : (V, V)
         Adjusted Rand index of every pair of partitions, in the order shown: by camps.
@@ -36,9 +36,6 @@ class PartitionAgreementDisplay(Display):
     names : sequence of V str
     order : (V,) int
         The column of P of each partition.
-
-    Attributes
-    ----------
     ax_, bars_ax_, figure_, image_, bars_ : axes of heat map and bars, the figure, and both plots
     """
 
@@ -159,13 +156,10 @@ class PartitionAgreementDisplay(Display):
 class ConvergenceDisplay(Display):
     """Objective and residuals of every ADMM step.
 
-    Parameters
+    Attributes
     ----------
     history : mapping of str to sequence of float
         ``history_`` of a fitted :class:`~coterie.RobustConsensus`.
-
-    Attributes
-    ----------
     ax_, residuals_ax_, figure_ : the axes of the objective and of the residuals, the figure
     """
 

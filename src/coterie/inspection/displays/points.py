@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import AnyArray, Floats, Ints
-from coterie.ensembles.input_checks import check_whole
+from coterie.ensembles.input_checks import check_features, check_whole, names_of_columns
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.colours_and_axes import (
     NO_LABEL,
@@ -35,7 +34,7 @@ _PALEST = 0.15
 class PointsDisplay(Display):
     """Scatter plot of the points, coloured by cluster; the less certain, the paler and smaller.
 
-    Parameters
+    Attributes
     ----------
     coordinates : (s, 2)
     labels : (s,) int
@@ -45,9 +44,6 @@ class PointsDisplay(Display):
     axis_names : (str, str)
     confidence : (s,) in [0, 1], optional
         Opacity and size of the points.
-
-    Attributes
-    ----------
     ax_, figure_ : the axes and the figure
     scatters_ : dict of int to the drawn points of each cluster
     """
@@ -174,19 +170,23 @@ def sample_points(labels: AnyArray, max_points: int, random_state: Any) -> Ints:
     return np.sort(stratified_sample(codes, max_points, np.random.default_rng(random_state)))
 
 
+def numbered_features(p: int) -> list[str]:
+    return [f"feature {column}" for column in range(p)]
+
+
 def plane(X: Any, n_points: int, random_state: Any) -> tuple[Floats, tuple[str, str]]:
     """Return the coordinates (n, 2) of the points, and the names of both axes."""
-    given = [str(name) for name in getattr(X, "columns", [])]
+    given = names_of_columns(X)
     if isinstance(X, Mapping) or (isinstance(X, list | tuple) and np.ndim(next(iter(X), 0)) > 1):
         raise InvalidParameterError("X has several views; give the features of one of them")
-    X = check_array(X, accept_sparse="csr", dtype=np.float64)
+    X = check_features(X, "X").astype(np.float64, copy=False)
     n, p = X.shape
     if n != n_points:
         raise InvalidParameterError(
             f"X has {n} rows, but the estimator has labels of {n_points} points; give the points "
             "that it was fitted on"
         )
-    names = given or [f"feature {column}" for column in range(p)]
+    names = given or numbered_features(p)
     if p <= 2:
         values = X.toarray() if issparse(X) else X
         if p == 1:

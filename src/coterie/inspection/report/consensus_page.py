@@ -8,8 +8,7 @@ place of control characters.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from numbers import Integral
@@ -19,17 +18,13 @@ from typing import Any
 import numpy as np
 
 import coterie
-from coterie.arrays import Floats
 from coterie.consensus.choice_of_k import KChoice
 from coterie.consensus.results import (
-    ClusterRow,
-    ConsensusFacts,
-    PartitionRow,
-    UncertainPoint,
     bound_in_words,
     cluster_report,
     consensus_facts,
     fitted_consensus,
+    fitted_rows,
     indices_in_words,
     least_certain,
     partition_names,
@@ -40,15 +35,15 @@ from coterie.consensus.results import (
     sizes_in_words,
 )
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.coassociation import CoassociationDisplay
+from coterie.inspection.displays.coassociation import ordered_sample
 from coterie.inspection.displays.colours_and_axes import NO_LABEL, cluster_colours
 from coterie.inspection.displays.numbers_of_clusters import CRITERIA
 from coterie.inspection.displays.partitions import PartitionAgreementDisplay
-from coterie.inspection.report.features import FeaturesPart, features_part
+from coterie.inspection.report.features import features_part
 from coterie.labels.encode import LabelMatrix, refuse_other_rows, row_index_of
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
-from coterie.runtime.wording import UNKNOWN, capitalised, in_words, number_of, short_repr, visible
+from coterie.runtime.wording import UNKNOWN, in_words, number_of, visible
 
 #: The most points of the co-association, partitions of the agreement, and doubtful points.
 _MOST_COASSOCIATED, _MOST_COMPARED, _MOST_DOUBTFUL = 300, 200, 100
@@ -129,66 +124,6 @@ def write_report(
 # ---- Contents
 
 
-@dataclass(frozen=True)
-class KindRow:
-    """Partitions of one kind, or of one view: how many there are, decide, and agree on average."""
-
-    kind: str
-    size: int
-    deciding: int
-    agreement: float
-
-
-@dataclass(frozen=True, eq=False)
-class HeatMap:
-    """A symmetric matrix (s, s) with values in [0, 1], and the blocks of its rows in order.
-
-    ``blocks`` are (name, number of rows); ``names`` (s,) are those of the rows. ``total`` is the
-    number of rows of which s are shown.
-    """
-
-    matrix: Floats
-    blocks: list[tuple[str, int]]
-    names: list[str]
-    total: int
-
-    __repr__ = short_repr
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the matrix as bytes in base 64, where 255 is 1, with blocks and names."""
-        cells = np.round(255 * self.matrix).astype(np.uint8).tobytes()
-        coded = base64.b64encode(cells).decode("ascii")
-        return {"cells": coded, "blocks": self.blocks, "names": self.names}
-
-
-@dataclass(frozen=True)
-class ConsensusReport:
-    """Everything that the report on a consensus shows."""
-
-    title: str
-    made: str
-    version: str
-    estimator: str
-    facts: ConsensusFacts
-    clusters: list[ClusterRow]
-    histograms: list[list[int]]  # of each cluster: its points in ten bins of confidence
-    words: list[list[tuple[str, str]]]  # of each cluster, as of cluster_words
-    partitions: list[PartitionRow]
-    n_deciding: int
-    kinds: list[KindRow]
-    agreement: HeatMap
-    coassociation: HeatMap
-    has_finer_runs: bool  # whether the default ensemble's runs have more clusters than the answer
-    k_given: bool
-    n_doubtful: int
-    has_index: bool  # whether the points have names other than their row numbers
-    # the doubtful points, or a few that are less certain than others, and their next best clusters
-    points: list[tuple[UncertainPoint, int | None]]
-    features: FeaturesPart | None
-
-    __repr__ = short_repr
-
-
 def consensus_contents(
     estimator: Any,
     X: Any = None,
@@ -197,15 +132,25 @@ def consensus_contents(
     title: str | None = None,
     names: Sequence[str] | None = None,
     index: Sequence[Any] | None = None,
-) -> ConsensusReport:
-    """Collect the contents of a report; see :func:`write_report` for the parameters."""
+) -> dict[str, Any]:
+    """Collect what the page shows, by the names in its template; see :func:`write_report`."""
     consensus = fitted_consensus(estimator)
     labels, confidence = estimator.labels_, estimator.confidence_
     names = [visible(name) for name in partition_names(consensus, names)]
-    V = len(names)
-    index = _row_names(estimator, X, index, len(consensus.labels_))
+    V, n = len(names), len(consensus.labels_)
     clusters, partitions = cluster_report(estimator), partition_report(estimator, names)
     finer = sum(row.n_clusters > estimator.n_clusters_ for row in partitions)
+
+    # names of the points: those given, of the fitted table, or of X
+    fitted, of_features = row_index(estimator), row_index_of(X)
+    refuse_other_rows(of_features, fitted, "X", "the fit")
+    index = next((each for each in (index, fitted, of_features) if each is not None), None)
+    if index is not None:
+        if len(index) != n:
+            raise InvalidParameterError(
+                f"index has {len(index)} names for {n} points; give one name per point"
+            )
+        index = [visible(point_name(row, index)) for row in range(n)]
 
     # 0.9 may be stored as 0.8999…, and belongs to the bin from 0.9
     bins = (confidence * _CONFIDENCE_BINS + _ROUNDING).astype(np.int64)
@@ -216,81 +161,65 @@ def consensus_contents(
     # one row per kind of partition, or per view; none if there is only one
     weights, agreement = consensus.partition_weights_, consensus.partition_agreement_
     ensembles = getattr(estimator, "ensembles_", {"": getattr(estimator, "ensemble_", None)})
-    kind_of = np.array(
-        [
-            visible(view or kind)
-            for view, ensemble in ensembles.items()
-            for kind in getattr(ensemble, "kinds", ())
-        ]
-    )
-    kinds = {kind: kind_of == kind for kind in dict.fromkeys(kind_of.tolist())}
-    if len(kinds) < 2 or len(kind_of) != V:
-        kinds = {}
+    kind_of = [
+        visible(view or kind)
+        for view, ensemble in ensembles.items()
+        for kind in getattr(ensemble, "kinds", ())
+    ]
+    kinds = []
+    if len(set(kind_of)) > 1 and len(kind_of) == V:
+        for kind in dict.fromkeys(kind_of):
+            own = np.array(kind_of) == kind
+            row = {"kind": kind, "size": int(own.sum()), "agreement": float(agreement[own].mean())}
+            kinds.append({**row, "deciding": int((weights[own] > 0).sum())})
 
     heat = PartitionAgreementDisplay._of_estimator(consensus, names)
     compared = np.unique(np.linspace(0, V - 1, min(V, _MOST_COMPARED)).round().astype(np.int64))
     camps = [(name, int(np.isin(members, compared).sum())) for name, members in heat.blocks]
-    pairs = CoassociationDisplay._of_estimator(
-        consensus, max_points=_MOST_COASSOCIATED, random_state=0
-    )
-    of_cluster = zip(*np.unique(pairs.labels, return_counts=True), strict=True)
+
+    tuples, rows = consensus._tuples, fitted_rows(consensus)
+    alpha = consensus.partition_weights_[tuples.partition_order]
+    own = consensus.labels_[rows], consensus.confidence_[rows]
+    M, points = ordered_sample(tuples, *own, alpha, _MOST_COASSOCIATED, random_state=0)
+    of_cluster = zip(*np.unique(own[0][points], return_counts=True), strict=True)
 
     n_doubtful = int((labelled & (confidence < _DOUBTFUL_BELOW)).sum())
     most = min(n_doubtful, _MOST_DOUBTFUL) or _LEAST_CERTAIN
-    runner_up = runner_up_clusters(estimator).tolist()
-    return ConsensusReport(
-        title=f"Consensus of {V} partitions" if title is None else visible(str(title)),
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=coterie.__version__,
-        estimator=type(estimator).__name__,
-        facts=consensus_facts(estimator, names),
-        clusters=clusters,
-        histograms=histograms.tolist(),
-        words=cluster_words(estimator, names),
-        partitions=partitions,
-        n_deciding=sum(row.weight > 0 for row in partitions),
-        kinds=[
-            KindRow(
-                kind, int(own.sum()), int((weights[own] > 0).sum()), float(agreement[own].mean())
-            )
-            for kind, own in kinds.items()
-        ],
-        agreement=HeatMap(
-            np.clip(heat.agreement[np.ix_(compared, compared)], 0, 1),
-            [(name, size) for name, size in camps if size],
-            [heat.names[v] for v in compared],
-            V,
-        ),
-        coassociation=HeatMap(
-            pairs.matrix,
-            [(str(cluster), int(size)) for cluster, size in of_cluster],
-            [point_name(i, index) for i in pairs.points.tolist()],
-            len(consensus._tuples.inverse),
-        ),
-        has_finer_runs=getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > V,
-        k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
-        n_doubtful=n_doubtful,
-        has_index=not isinstance(index, range),
-        points=[
-            (point, runner_up[point.row] if runner_up[point.row] >= 0 else None)
-            for point in least_certain(estimator, index, most, below=_DOUBTFUL_BELOW)
-        ],
-        features=None if X is None else features_part(estimator, X, feature_names, index),
-    )
-
-
-def _row_names(estimator: Any, X: Any, index: Sequence[Any] | None, n: int) -> Sequence[Any]:
-    """Return the names (n,) of the points, or ``range(n)`` if they have only row numbers."""
-    fitted, given = row_index(estimator), row_index_of(X)
-    refuse_other_rows(given, fitted, "X", "the fit")
-    for row_names in (index, fitted, given):
-        if row_names is not None:
-            if len(row_names) != n:
-                raise InvalidParameterError(
-                    f"index has {len(row_names)} names for {n} points; give one name per point"
-                )
-            return [visible(point_name(row, row_names)) for row in range(n)]
-    return range(n)
+    runner_up = [None if b < 0 else b for b in runner_up_clusters(estimator).tolist()]
+    doubtful = least_certain(estimator, index, most, below=_DOUBTFUL_BELOW)
+    return {
+        "title": f"Consensus of {V} partitions" if title is None else visible(str(title)),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": coterie.__version__,
+        "estimator": type(estimator).__name__,
+        "facts": consensus_facts(estimator, names, index=index),
+        "clusters": clusters,
+        "histograms": histograms.tolist(),  # of each cluster: its points in bins of confidence
+        "words": cluster_words(estimator, names),
+        "partitions": partitions,
+        "kinds": kinds,
+        # matrices with values in [0, 1], the sizes of blocks of rows, the names of the rows, and
+        # the number of all rows, of which some are shown
+        "agreement": {
+            "matrix": np.clip(heat.agreement[np.ix_(compared, compared)], 0, 1),
+            "blocks": [(name, size) for name, size in camps if size],
+            "names": [heat.names[v] for v in compared],
+            "total": V,
+        },
+        "coassociation": {
+            "matrix": M,
+            "blocks": [(str(cluster), int(size)) for cluster, size in of_cluster],
+            "names": [point_name(i, index) for i in rows[points].tolist()],
+            "total": len(rows),
+        },
+        # the runs of the default ensemble have more clusters than the answer
+        "has_finer_runs": getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > V,
+        "k_given": isinstance(getattr(estimator, "n_clusters", None), Integral),
+        "n_doubtful": n_doubtful,
+        # the doubtful points, or a few of the least certain, and their next best clusters
+        "points": [(point, runner_up[point.row]) for point in doubtful],
+        "features": None if X is None else features_part(estimator, X, feature_names, index),
+    }
 
 
 def cluster_words(estimator: Any, names: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -320,7 +249,7 @@ def cluster_words(estimator: Any, names: Sequence[str]) -> list[list[tuple[str, 
 # ---- Page
 
 
-def render_report(contents: ConsensusReport) -> str:
+def render_report(contents: Mapping[str, Any]) -> str:
     """Return the report as HTML.
 
     Its Content-Security-Policy allows only the script and the style in the page, by their SHA-256.
@@ -329,12 +258,9 @@ def render_report(contents: ConsensusReport) -> str:
     script, style = (
         folder.joinpath(f"consensus.{kind}").read_text(encoding="utf-8") for kind in ("js", "css")
     )
-    facts, features = contents.facts, contents.features
+    facts, features = contents["facts"], contents["features"]
     confidence = facts.mean_confidence or 0.0
-    cards, points = (features.clusters, features.map) if features is not None else ([], None)
-    differences = [abs(one.difference) for card in cards for one in card.features]
-    choice = facts.k_choice
-    curves = {} if choice is None else choice.curves
+    choice, curves = facts.k_choice, {} if facts.k_choice is None else facts.k_choice.curves
     drawn = [name for name in CRITERIA if name in curves]
     drawn += [name for name in curves if name not in (*drawn, *_NOT_DRAWN)]
     # the sizes of the camps, and how many partitions are alone
@@ -342,7 +268,30 @@ def render_report(contents: ConsensusReport) -> str:
     together, alone = [f"{size:,}" for size in sizes if size > 1], sizes.count(1)
     camps = [f"{in_words(together)} partitions"] if together else []
     camps += [f"{number_of(alone, 'partition')} alone"] if alone else []
-    filters: dict[str, Callable[..., Any]] = {"decimals": _decimals, "figure": _figure}
+    colours = cluster_colours(facts.clusters)
+    data: dict[str, Any] = {"colours": [*colours, NO_LABEL], "points": None}
+    for name in ("agreement", "coassociation"):
+        heat = contents[name]
+        # cells are bytes, 255 for the value 1
+        cells = base64.b64encode(np.round(255 * heat["matrix"]).astype(np.uint8).tobytes())
+        data[name] = {
+            "cells": cells.decode("ascii"),
+            "blocks": heat["blocks"],
+            "names": heat["names"],
+        }
+    if features is not None and (shown := features["map"]) is not None:
+        low, span = shown["coordinates"].min(axis=0), np.ptp(shown["coordinates"], axis=0)
+        x, y = ((shown["coordinates"] - low) / np.where(span > 0, span, 1.0)).round(4).T.tolist()
+        data["points"] = {
+            "x": x,
+            "y": y,
+            "cluster": shown["cluster"].tolist(),
+            "confidence": shown["confidence"].round(3).tolist(),
+            "names": shown["names"],
+            "axes": shown["axes"],
+        }
+    own = (sizes_in_words, bound_in_words, indices_in_words)
+    filters = {"decimals": _decimals, "figure": _figure, **{one.__name__: one for one in own}}
     template = page_templates("coterie.inspection.report", filters).get_template("consensus.html")
     return template.render(
         report=contents,
@@ -350,26 +299,14 @@ def render_report(contents: ConsensusReport) -> str:
         policy=content_policy([script], style),
         style=style,
         script=script,
-        data=embedded_json(
-            {
-                "colours": [*cluster_colours(facts.clusters), NO_LABEL],
-                "agreement": contents.agreement.as_json(),
-                "coassociation": contents.coassociation.as_json(),
-                "points": None if points is None else points.as_json(),
-            }
-        ),
-        colours=cluster_colours(facts.clusters),
-        sizes=sizes_in_words(facts),
+        data=embedded_json(data),
+        colours=colours,
         certainty=next((word for least, word in _CONFIDENCE_WORDS if confidence >= least), "weak"),
-        dissent=capitalised(facts.dissent or ""),
         camps=", and ".join(camps),
-        bound=capitalised(bound_in_words(facts)),
-        indices=indices_in_words(facts.feature_indices or {}),
         most_quoted=MOST_QUOTED,
         doubtful_below=_DOUBTFUL_BELOW,
-        agreement_in_table=len(contents.partitions) <= _MOST_IN_TABLE,
-        k_charts=[_k_chart(choice, name) for name in drawn] if choice is not None else [],
-        largest_difference=max(differences, default=0.0) or 1.0,
+        agreement_in_table=len(contents["partitions"]) <= _MOST_IN_TABLE,
+        k_charts=[_k_chart(choice, name) for name in drawn],
     )
 
 

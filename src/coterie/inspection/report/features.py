@@ -6,18 +6,17 @@ Sums run over all points. Sparse features stay sparse, and dense ones are read b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from coterie.arrays import AnyArray, Floats, Ints
-from coterie.ensembles.input_checks import check_features
+from coterie.arrays import AnyArray, Floats
+from coterie.ensembles.input_checks import check_features, names_of_columns
 from coterie.errors import InvalidParameterError
-from coterie.inspection.displays.points import plane, sample_points
+from coterie.inspection.displays.points import numbered_features, plane, sample_points
 from coterie.multiview.view_input import named_views
-from coterie.runtime.wording import short_repr, visible
+from coterie.runtime.wording import visible
 
 #: The most features of the table and of each cluster, clusters with features, and points.
 _MOST_FEATURES, _MOST_DIFFERENCES, _MOST_CLUSTERS, _MOST_SHOWN = 100, 6, 30, 2_000
@@ -28,97 +27,53 @@ _LARGEST_VALUE = 1e150
 _ROUNDING = 1e-13
 
 
-class FeatureRow(NamedTuple):
-    """One feature: its separation η², and its mean and standard deviation over all points."""
-
-    name: str
-    separation: float
-    mean: float
-    deviation: float
-
-
-class FeatureDifference(NamedTuple):
-    """A feature in which a cluster differs from the other points, in standard deviations."""
-
-    name: str
-    difference: float
-    cluster_mean: float
-    mean: float
-
-
-class ClusterFeatures(NamedTuple):
-    """The features in which a cluster differs most, by falling absolute difference."""
-
-    cluster: int
-    size: int
-    features: list[FeatureDifference]
-
-
-@dataclass(frozen=True, eq=False)
-class PointsMap:
-    """A sample of s points in the plane: ``coordinates`` (s, 2), clusters, confidences, names."""
-
-    coordinates: Floats
-    labels: Ints
-    confidence: Floats
-    names: list[str]
-    axis_names: tuple[str, str]
-    is_scaled: bool
-    total: int
-
-    __repr__ = short_repr
-
-    def as_json(self) -> dict[str, Any]:
-        """Return coordinates from 0 to 1, clusters, confidences and names."""
-        span = np.ptp(self.coordinates, axis=0)
-        share = (self.coordinates - self.coordinates.min(axis=0)) / np.where(span > 0, span, 1.0)
-        return {
-            "x": share[:, 0].round(4).tolist(),
-            "y": share[:, 1].round(4).tolist(),
-            "cluster": self.labels.tolist(),
-            "confidence": self.confidence.round(3).tolist(),
-            "names": self.names,
-            "axes": self.axis_names,
-        }
-
-
-@dataclass(frozen=True)
-class FeaturesPart:
-    """What tells clusters apart."""
-
-    n_features: int
-    n_constant: int  # features with a single value
-    rows: list[FeatureRow]  # the features of the largest separation
-    clusters: list[ClusterFeatures]
-    map: PointsMap | None  # None if there is nothing to draw
-
-
 def features_part(
-    estimator: Any, X: Any, feature_names: Sequence[str] | None, row_names: Sequence[Any]
-) -> FeaturesPart:
-    """Compare the clusters of a fitted estimator by the features X of its points."""
+    estimator: Any,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    row_names: Sequence[Any] | None,
+) -> dict[str, Any]:
+    """Compare the clusters of a fitted estimator by the features X of its points.
+
+    ``rows`` are the features of the largest separation; each of the ``clusters`` has the features
+    in which it differs most from the other points, in standard deviations; ``map`` are points in
+    the plane, or None if there is nothing to draw.
+    """
     X, names = named_features(X, feature_names, len(estimator.labels_))
     contrasts = feature_contrasts(X, estimator.labels_)
-    separation, mean, deviation = contrasts.separation, contrasts.mean, contrasts.deviation
+    separation, difference, cluster_mean, mean, deviation = contrasts
     # clusters are numbered by falling size; a single cluster differs from nothing
     sizes = np.bincount(estimator.labels_[estimator.labels_ >= 0]).tolist()
     clusters = []
     for b, size in enumerate(sizes[:_MOST_CLUSTERS] if len(sizes) > 1 else []):
-        own = contrasts.difference[b], contrasts.cluster_mean[b], mean
-        order = np.argsort(-np.abs(own[0]), kind="stable")
-        order = order[deviation[order] > 0][:_MOST_DIFFERENCES]
-        listed = [FeatureDifference(names[j], *(float(x[j]) for x in own)) for j in order]
-        clusters.append(ClusterFeatures(b, size, listed))
-    return FeaturesPart(
-        n_features=len(names),
-        n_constant=int((deviation == 0).sum()),
-        rows=[
-            FeatureRow(names[j], *(float(x[j]) for x in (separation, mean, deviation)))
+        order = np.argsort(-np.abs(difference[b]), kind="stable")
+        listed = [
+            {
+                "name": names[j],
+                "difference": float(difference[b, j]),
+                "cluster_mean": float(cluster_mean[b, j]),
+                "mean": float(mean[j]),
+            }
+            for j in order[deviation[order] > 0][:_MOST_DIFFERENCES]
+        ]
+        clusters.append({"cluster": b, "size": size, "features": listed})
+    differences = [abs(one["difference"]) for card in clusters for one in card["features"]]
+    return {
+        "n_features": len(names),
+        "n_constant": int((deviation == 0).sum()),
+        "rows": [
+            {
+                "name": names[j],
+                "separation": float(separation[j]),
+                "mean": float(mean[j]),
+                "deviation": float(deviation[j]),
+            }
             for j in np.argsort(-separation, kind="stable")[:_MOST_FEATURES]
         ],
-        clusters=clusters,
-        map=_points_map(estimator, X, names, contrasts, row_names),
-    )
+        "clusters": clusters,
+        "largest_difference": max(differences, default=0.0) or 1.0,
+        "map": _points_map(estimator, X, names, contrasts, row_names),
+    }
 
 
 def _points_map(
@@ -126,8 +81,8 @@ def _points_map(
     X: Any,
     names: Sequence[str],
     contrasts: FeatureContrasts,
-    row_names: Sequence[Any],
-) -> PointsMap | None:
+    row_names: Sequence[Any] | None,
+) -> dict[str, Any] | None:
     """Place a sample of the points in the plane.
 
     Up to two features are used as they are. More have different units: they are scaled, and
@@ -144,24 +99,23 @@ def _points_map(
             shown = (shown @ sp.diags_array(1 / deviation)).tocsr()
         else:
             shown = (shown - contrasts.mean[varying]) / deviation
-    coordinates, axis_names = plane(shown, len(points), 0)
+    coordinates, axes = plane(shown, len(points), 0)
     if not is_scaled:
-        axis_names = (names[varying[0]], names[varying[1]] if len(varying) == 2 else "row")
+        axes = (names[varying[0]], names[varying[1]] if len(varying) == 2 else "row")
         if len(varying) == 1:
             coordinates[:, 1] = points
-    return PointsMap(
-        coordinates=np.asarray(coordinates, dtype=np.float64),
-        labels=estimator.labels_[points].astype(np.int64),
-        confidence=estimator.confidence_[points],
-        names=[str(row_names[i]) for i in points.tolist()],
-        axis_names=axis_names,
-        is_scaled=is_scaled,
-        total=len(estimator.labels_),
-    )
+    return {
+        "coordinates": coordinates,
+        "cluster": estimator.labels_[points],
+        "confidence": estimator.confidence_[points],
+        "names": [str(i if row_names is None else row_names[i]) for i in points.tolist()],
+        "axes": axes,
+        "is_scaled": is_scaled,
+        "total": len(estimator.labels_),
+    }
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureContrasts:
+class FeatureContrasts(NamedTuple):
     """Statistics of p features over the n points with a label, by K clusters."""
 
     separation: Floats  # (p,) η² in [0, 1]; 0 if the feature is constant
@@ -169,8 +123,6 @@ class FeatureContrasts:
     cluster_mean: Floats  # (K, p)
     mean: Floats  # (p,)
     deviation: Floats  # (p,)
-
-    __repr__ = short_repr
 
 
 def feature_contrasts(X: Any, labels: AnyArray) -> FeatureContrasts:
@@ -216,13 +168,13 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
         column_names = [
             f"{view}: {column}"
             for view, table in zip(views, given, strict=True)
-            for column in _column_names(table, views[view].shape[1])
+            for column in names_of_columns(table) or numbered_features(views[view].shape[1])
         ]
         stack = sp.hstack if any(map(sp.issparse, views.values())) else np.hstack
         X = stack(list(views.values()))
     else:
         table, X = X, check_features(X, "X")
-        column_names = _column_names(table, X.shape[1])
+        column_names = names_of_columns(table) or numbered_features(X.shape[1])
     if sp.issparse(X):
         X = X.tocsr()
         X.sum_duplicates()
@@ -246,12 +198,6 @@ def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[
             f"most {_LARGEST_VALUE:.0e}"
         )
     return X, column_names
-
-
-def _column_names(table: Any, p: int) -> list[str]:
-    # tables of arrow have column_names; their columns are the values
-    names = getattr(table, "column_names", getattr(table, "columns", None))
-    return [f"feature {column}" for column in range(p)] if names is None else list(map(str, names))
 
 
 # Moments of columns are the mean, a scale, and of (x − mean) / scale: the sum of squares, and the
