@@ -1,19 +1,29 @@
-"""Conversion of the columns of a log to canonical columns."""
+"""Conversion of the columns of a log to canonical columns, times included, once."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import tempfile
+import weakref
+from dataclasses import replace
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bid_tables import as_arrow, bid_frame, cells_of, write_csv
+from coterie.ads.histograms.counting import read_histograms
+from coterie.ads.logs import log_columns
 from coterie.ads.logs.bid_logs import open_logs
-from coterie.ads.logs.log_columns import canonical_table
+from coterie.ads.logs.checks.log_checks import check_logs
+from coterie.ads.logs.log_columns import canonical_table, day_column, utc_times
 from coterie.errors import InvalidParameterError, TableError
 from coterie.tables.engines import fetch
+from coterie.tables.reading import TemporaryCopy
 
 DAY = datetime.date(2026, 3, 2)
 PLAIN = {
@@ -161,11 +171,6 @@ def test_days_are_in_utc(values, name):
     assert found == [DAY] * len(values)
 
 
-def test_text_that_is_not_a_time_is_null():
-    """Engines must not guess a date."""
-    assert read("day", ["", "2026", "02.03.2026", "2026-13-01", "soon", None]) == [None] * 6
-
-
 def test_a_time_before_1970_is_on_its_day():
     """Negative microseconds are rounded down."""
     before = datetime.datetime(1969, 12, 31, 12, tzinfo=datetime.UTC)
@@ -247,3 +252,173 @@ def test_what_is_no_list_of_dimensions_is_refused(dimensions):
     """One text, a name twice, an empty one, one with = and what is no text are refused."""
     with pytest.raises(InvalidParameterError, match="dimensions"):
         open_logs(ibis.memtable(pa.table(PLAIN)), dimensions=dimensions)
+
+
+UTC = datetime.UTC
+
+
+def times_and_days(values, zone: str = "UTC", kind: str = "string") -> list[tuple]:
+    """The times in UTC and the days of values."""
+    table = ibis.memtable(pa.table({"x": values}))
+    found = table.select(
+        time=utc_times(table.x, kind, zone).cast("string"), day=day_column(table.x, kind, zone)
+    )
+    return [(row["time"], row["day"]) for row in fetch(found).to_pylist()]
+
+
+#: Local times of March, which are unique.
+TIMES = [
+    datetime.datetime(2026, 3, 1) + i * datetime.timedelta(hours=5, minutes=7, seconds=13)
+    for i in range(120)
+]
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.000", None])
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_local_times_are_read_in_their_zone(form, zone):
+    """Texts and time stamps without a zone give the time and the day in UTC."""
+    in_utc = [time.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) for time in TIMES]
+    expected = [(str(time.replace(tzinfo=None)), time.date()) for time in in_utc]
+    values = TIMES if form is None else [time.strftime(form) for time in TIMES]
+    assert times_and_days(values, zone, "timestamp" if form is None else "string") == expected
+
+
+@pytest.mark.parametrize("kind", ["integer", "floating", "string"])
+def test_numbers_since_1970_have_their_unit_by_their_digits(kind):
+    """Seconds to nanoseconds, as numbers or texts, in every zone."""
+    time = datetime.datetime(2026, 3, 2, 23, 59, 59, tzinfo=UTC)
+    numbers = [int(time.timestamp()) * factor for factor in (1, 10**3, 10**6, 10**9)]
+    values = [{"integer": int, "floating": float, "string": str}[kind](n) for n in numbers]
+    assert [day for _, day in times_and_days(values, "Europe/Berlin", kind)] == [time.date()] * 4
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_a_day_without_a_clock_time_is_that_day_in_every_zone(zone):
+    """It is not converted."""
+    found = times_and_days(["2026-03-02", " 2026-03-02 ", "20260302"], zone)
+    assert [day for _, day in found] == [datetime.date(2026, 3, 2)] * 3
+
+
+#: Midnights of one day, by the kind of their column.
+MIDNIGHTS = [
+    (
+        "string",
+        ["2026-03-02", "2026-03-02 00:00:00", "2026-03-02T00:00:00.000Z", "2026-03-02T00:00+09:00"],
+    ),
+    ("timestamp", [datetime.datetime(2026, 3, 2)]),
+    ("timestamp", [datetime.datetime(2026, 3, 2, tzinfo=UTC)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), MIDNIGHTS)
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_midnight_in_a_column_of_days_is_that_day_in_every_zone(kind, values, zone):
+    """Days stored as times are not converted; a minute after midnight is."""
+    table = ibis.memtable(pa.table({"x": values}))
+    days = fetch(table.select(day=day_column(table.x, kind, zone, is_day=True)))["day"]
+    assert set(days.to_pylist()) == {datetime.date(2026, 3, 2)}
+
+
+@pytest.mark.parametrize("kind", ["string", "timestamp"])
+def test_other_times_in_a_column_of_days_are_converted(kind):
+    """A minute after midnight in Tokyo is the day before in UTC."""
+    value = datetime.datetime(2026, 3, 2, 0, 1)
+    table = ibis.memtable(pa.table({"x": [str(value) if kind == "string" else value]}))
+    days = fetch(table.select(day=day_column(table.x, kind, "Asia/Tokyo", is_day=True)))["day"]
+    assert days.to_pylist() == [datetime.date(2026, 3, 1)]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_a_time_with_a_zone_has_its_own(zone):
+    """A blank before the zone and a point before it do not matter."""
+    zones = ["+05:30", " +05:30", " +0530", "-05:00", " -05:00", "Z", " Z", " UTC", ".Z", ".+02:00"]
+    offsets = [zone.strip(" .").replace("UTC", "Z") for zone in zones]
+    times = [datetime.datetime.fromisoformat(f"2026-03-02T12:30:00{offset}") for offset in offsets]
+    expected = [str(time.astimezone(UTC).replace(tzinfo=None)) for time in times]
+    found = times_and_days([f"2026-03-02 12:30:00{written}" for written in zones], zone)
+    assert [time for time, _ in found] == expected
+
+
+@pytest.mark.parametrize("kind", ["string", "integer"])
+def test_what_is_no_time_is_null(kind):
+    """Engines must not guess; ten digits that may be a date and an hour are no seconds."""
+    values = [2026, 2026030213, 20263002]
+    if kind == "string":
+        texts = ["soon", "", "31/12/2026", "2026-02-30", "2026-03-02 25:00", "02.03.2026"]
+        values = [*map(str, values), *texts]
+    assert times_and_days(values, "Europe/Berlin", kind) == [(None, None)] * len(values)
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Return a function that lists the copies that exist; none has a name in any folder."""
+    folder, made = tmp_path / "temporary", []
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+    class Watched(TemporaryCopy):
+        def __init__(self):
+            super().__init__()
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(log_columns, "TemporaryCopy", Watched)
+
+    def existing():
+        assert list(folder.iterdir()) == []
+        return [copy() for copy in made if copy() is not None]
+
+    return existing
+
+
+def test_text_is_read_once(tmp_path, stored):
+    """Histograms and auction are those of a Parquet log; the text may be gone by then."""
+    frame = bid_frame(200)
+    pq.write_table(as_arrow(frame), tmp_path / "log.parquet")
+    write_csv(frame, tmp_path / "log.csv")
+    logs = open_logs(tmp_path / "log.csv")
+    assert not stored()
+    assert len(fetch(logs.rows)) == 200 and len(stored()) == 1
+    (tmp_path / "log.csv").unlink()
+    found, expected = read_histograms(logs), read_histograms(open_logs(tmp_path / "log.parquet"))
+    assert cells_of(found) == cells_of(expected)
+    assert len(stored()) == 1
+
+
+def test_the_file_goes_with_the_log(tmp_path, stored):
+    """A log with another auction type shares the rows."""
+    write_csv(bid_frame(20), tmp_path / "log.csv")
+    logs = open_logs(tmp_path / "log.csv")
+    assert logs.auction == "second"
+    other = replace(logs, given_auction="first")
+    del logs
+    assert len(fetch(other.rows)) == 20 and len(stored()) == 1
+    del other
+    assert not stored()
+
+
+def test_a_query_is_run_once(tmp_path, stored):
+    """Its rows are stored even if they have canonical types."""
+    pq.write_table(as_arrow(bid_frame(20)), tmp_path / "log.parquet")
+    logs = open_logs(tmp_path / "log.parquet", sql="FROM log")
+    read_histograms(logs)
+    check_logs(logs)
+    assert len(stored()) == 1
+
+
+def test_canonical_columns_are_not_copied(stored):
+    """They are read where they are."""
+    logs = open_logs(ibis.memtable(as_arrow(bid_frame(20))))
+    read_histograms(logs)
+    assert not stored()
+
+
+def test_values_that_cannot_be_read_are_kept(tmp_path, stored):
+    """The check shows them as they are written; those that can be read are not stored twice."""
+    path = Path(tmp_path / "log.csv")
+    path.write_text("advertiser_id,day,bid_micros,won,price_micros\na,2026-03-02,2500000,1,1\n"
+                    "a,2026-03-02,many,0,\n")  # fmt: skip
+    logs = open_logs(path)
+    assert sorted(fetch(logs.rows)["written_bid_micros"].to_pylist(), key=str) == [None, "many"]
+    faults = {fault.code: fault for fault in check_logs(logs).faults}
+    assert faults["unreadable"].examples[0]["bid_micros"] == "many"
+    assert len(stored()) == 1

@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bid_tables import as_arrow, assert_equal_histograms, bid_frame
-from coterie.ads.histograms.counting import read_histograms
-from coterie.ads.histograms.target_counting import read_targets
+from coterie.ads.histograms.counting import read_histograms, read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.ads.logs.raw_logs import open_raw

@@ -1,5 +1,10 @@
 """Column recognition: decide how the columns of a log are read, from options, names and values.
 
+A name is compared without case, blanks, dots and underscores, and without words for units:
+``Bid Price (USD)`` is ``bidprice``. A canonical name always has its role. A usual name has its role
+if no other column has a usual name of that role. Columns of other names that may have a required
+role, such as ``price``, which is the bid in some logs and the price paid in others, are candidates.
+
 Nothing doubtful is decided in silence: what is left open is an error, whose note is a query that
 settles it.
 """
@@ -7,22 +12,14 @@ settles it.
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 import statistics
+import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.logs.column_roles import (
-    AMOUNTS,
-    CANONICAL,
-    REQUIRED,
-    UNITS,
-    columns_by_role,
-    role_of,
-    says_micros,
-)
-from coterie.ads.logs.log_columns import NO, YES, ColumnReading
-from coterie.ads.logs.time_formats import check_zone, is_time
+from coterie.ads.logs.log_columns import NO, UNITS, YES, ColumnReading, is_time
 from coterie.errors import InvalidParameterError, TableError
 from coterie.tables.columns import sql_name, sql_text
 from coterie.tables.engines import fetch
@@ -30,17 +27,63 @@ from coterie.tables.engines import fetch
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+#: The canonical column of each role.
+CANONICAL = {
+    "advertiser": "advertiser_id",
+    "time": "ts",
+    "day": "day",
+    "bid": "bid_micros",
+    "won": "won",
+    "price": "price_micros",
+    "min_to_win": "min_to_win_micros",
+    "floor": "floor_micros",
+    "auction_type": "auction_type",
+    "currency": "currency",
+    "weight": "weight",
+    "click": "click",
+    "conversion": "conversion",
+    "campaign": "campaign_id",
+}
+#: Roles that hold money.
+AMOUNTS = ("bid", "price", "min_to_win", "floor")
+#: Roles that a log must have, next to a time or a day.
+REQUIRED = ("advertiser", "bid", "won", "price")
+
+_USUAL = {
+    "advertiser": "advertiser advertiserid advid accountid",
+    "time": "ts timestamp time datetime eventtime bidtime requesttime auctiontime eventtimestamp "
+    "createdat occurredat unixtime epoch timeusec timeusec2 eventtimeusec2",
+    "day": "day date eventdate eventday",
+    "bid": "bid bidprice bidamount bidvalue submittedbid",
+    "won": "won win iswin iswon winflag wonauction bidwon iswinner",
+    "price": "payprice pricepaid paidprice clearingprice winprice winningprice auctionprice "
+    "clearprice",
+    "min_to_win": "mintowin minimumtowin minbidtowin minimumbidtowin auctionmintowin",
+    "floor": "floor floorprice bidfloor impbidfloor reserveprice slotfloorprice pricefloor",
+    "auction_type": "auctiontype",
+    "currency": "currency currencycode cur",
+    "weight": "weight sampleweight samplingweight",
+    "click": "click clicked isclick isclicked",
+    "conversion": "conversion converted isconversion",
+    "campaign": "campaign campaignid",
+}
+_DOUBTFUL = {
+    "advertiser": "seat seatid buyer buyerid client clientid advertisername brand adomain",
+    "day": "dt",
+    "bid": "price cpm maxbid",
+    "won": "result outcome status bidstatus auctionresult",
+    "price": "price paid cost spend",
+}
+_UNIT_WORDS = frozenset(
+    {"micros", "micro", "cents", "cent", "fen", "pence", "cpm", "ecpm", "dollars", "euros"}
+    | {"usd", "eur", "gbp", "chf", "cny", "jpy", "inr", "aud", "cad"}
+)
+
 _SAMPLE = 10_000
 #: Forms of days and of clock times that a suggested query may have.
 _DAYS = (
-    "%d.%m.%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-    "%m-%d-%Y",
-    "%Y/%m/%d",
-    "%Y%m%d",
-    "%d %b %Y",
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%Y/%m/%d", "%Y%m%d", "%d %b %Y"),
 )
 _CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", ", %H:%M:%S", "%H%M%S", "%H")
 
@@ -57,11 +100,6 @@ def reading_of(
     """Return how the columns of a raw table are read; the options are those of ``open_logs``.
 
     A few rows of columns that have no canonical name are read.
-
-    Raises
-    ------
-    TableError
-        Something is not decided.
     """
     given = _given_columns(columns)
     if amounts and amounts not in UNITS:
@@ -73,7 +111,12 @@ def reading_of(
         raise InvalidParameterError(
             f"currency={currency!r}: it must be a code of three letters, such as EUR"
         )
-    zone = check_zone(time_zone)
+    if time_zone and time_zone not in _zones():
+        raise InvalidParameterError(
+            f"time_zone={time_zone!r}: there is no such time zone; write it like Europe/Berlin, "
+            "America/New_York or UTC"
+        )
+    zone = time_zone or "UTC"
     if kind != "bids":
         if given or amounts or time_zone or currency:
             raise InvalidParameterError(
@@ -101,6 +144,12 @@ def reading_of(
         zone=zone,
         currency=currency,
     )
+
+
+@functools.cache
+def _zones() -> frozenset[str]:
+    """Return the names of time zones, for which Python reads many files."""
+    return frozenset(zoneinfo.available_timezones())
 
 
 def sample_values(raw: ir.Table, columns: Sequence[str]) -> dict[str, list[Any]]:
@@ -132,9 +181,14 @@ def numbers_in_sample(values: Sequence[Any], decimal_comma: bool = False) -> lis
 
 def _given_columns(columns: Mapping[str, str]) -> dict[str, str]:
     """Return the columns that the user named, by role; refuse a role or a column with two."""
+    roles = {name: role for role, name in CANONICAL.items()} | {role: role for role in CANONICAL}
     given: dict[str, str] = {}
     for name, column in columns.items():
-        role = role_of(name)
+        role = roles.get(name)
+        if role is None:
+            raise InvalidParameterError(
+                f"{name!r} is no role of a column; the roles are {', '.join(CANONICAL)}"
+            )
         if role in given:
             raise InvalidParameterError(f"columns: {role} is given twice")
         for other, same in given.items():
@@ -145,6 +199,63 @@ def _given_columns(columns: Mapping[str, str]) -> dict[str, str]:
                 )
         given[role] = column
     return given
+
+
+def columns_by_role(
+    columns: Sequence[str], given: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the column of each role, and the candidates of roles that are not decided.
+
+    ``given`` has the columns that the user named, by role; an empty name leaves the role out.
+
+    >>> columns_by_role(["AdvertiserID", "bid_price", "price", "ts"], {})
+    ({'time': 'ts', 'advertiser': 'AdvertiserID', 'bid': 'bid_price'}, {'price': ['price']})
+    """
+    chosen = dict(given)
+    for role, name in CANONICAL.items():
+        if role not in chosen and name in columns and name not in given.values():
+            chosen[role] = name
+    candidates: dict[str, list[str]] = {}
+    for names, are_decisive in ((_USUAL, True), (_DOUBTFUL, False)):
+        free = [name for name in columns if name not in chosen.values()]
+        for role, words in names.items():
+            found = [name for name in free if _plain(name) in words.split()]
+            if role in chosen or role in candidates or not found:
+                continue
+            if are_decisive and len(found) == 1:
+                chosen[role] = found[0]
+            else:
+                candidates[role] = found
+    return {role: name for role, name in chosen.items() if name}, candidates
+
+
+def says_micros(name: str) -> bool:
+    """Return whether a column name says that its amounts are micros.
+
+    >>> says_micros("Price paid (Micros)"), says_micros("bid_usd")
+    (True, False)
+    """
+    return bool({"micros", "micro"} & set(words_of(name)))
+
+
+def _plain(name: str) -> str:
+    """Return a name for comparisons.
+
+    >>> _plain("Bid Price (USD)"), _plain("imp.0.bidfloor"), _plain("bid_micros"), _plain("CPM")
+    ('bidprice', 'impbidfloor', 'bid', 'cpm')
+    """
+    words = words_of(re.sub(r"\.\d+(?=\.|$)", "", name))
+    return "".join([word for word in words if word not in _UNIT_WORDS] or words)
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column name in lower case.
+
+    >>> words_of("UserAgent"), words_of("page-URL"), words_of("bid_id")
+    (['user', 'agent'], ['page', 'url'], ['bid', 'id'])
+    """
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return [word for word in re.split(r"[\W_]+", parted.lower()) if word]
 
 
 class _Recognition:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from answers import assert_one_line
 from coterie import L2Consensus, OneHotKMeans, RobustConsensus
 from coterie.ads.histograms.price_grid import price_grid
-from coterie.ads.logs import advertiser_texts, bid_logs, log_files
+from coterie.ads.logs import bid_logs, raw_logs
 from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.log_options import LogOptions
 from coterie.cli.ads.inputs.reading import LogInput
@@ -118,7 +118,7 @@ def test_files_are_listed_and_texts_read_once(run, write_log, tmp_path, monkeypa
     calls = []
 
     def count_calls(name):
-        for module in (log_files, advertiser_texts, bid_logs, reading):
+        for module in (raw_logs, bid_logs, reading):
             if hasattr(module, name):
                 called = getattr(module, name)
                 counting = lambda *given, called=called: calls.append(name) or called(*given)  # noqa: E731

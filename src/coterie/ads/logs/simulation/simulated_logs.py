@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from coterie.ads.logs.simulation.simulated_dimensions import draw_values, effects_table
 from coterie.ads.logs.simulation.simulated_traits import (
     PRICE_BY_WEEKDAY,
     PRICE_DRIFT,
@@ -29,17 +27,18 @@ from coterie.ads.logs.simulation.simulated_traits import (
     MarketSettings,
     Traits,
     draw_traits,
+    draw_values,
+    effects_table,
     in_micros,
     theme_names,
 )
+from coterie.arrays import AnyArray, Floats, Ints
 from coterie.errors import InvalidParameterError
 from coterie.runtime.atomic_files import atomic_folder
 from coterie.runtime.wording import short_repr
 
-__all__ = ["MarketDay", "SimulatedLogs", "auction_batches", "draw_day", "simulate_logs"]
-
 #: Columns of a batch: arrays of equal length.
-Batch = dict[str, NDArray[Any]]
+Batch = dict[str, AnyArray]
 #: Called with the number of rows written and of all rows.
 Progress = Callable[[int, int], None] | None
 _Rng = np.random.Generator
@@ -70,10 +69,10 @@ class MarketDay:
     """One day of a market, before its auctions."""
 
     date: np.datetime64
-    counts: NDArray[np.int64]  # (A,), number of bids of each advertiser
-    level_shift: NDArray[np.float64]  # (A,), change of the log price level on this day
-    market_level: NDArray[np.float64]  # (A, 2), log level of the components of the competing bids
-    bid_level: NDArray[np.float64]  # (A,), log level of the advertiser's own bids
+    counts: Ints  # (A,), number of bids of each advertiser
+    level_shift: Floats  # (A,), change of the log price level on this day
+    market_level: Floats  # (A, 2), log level of the components of the competing bids
+    bid_level: Floats  # (A,), log level of the advertiser's own bids
 
 
 def simulate_logs(
@@ -212,7 +211,7 @@ def _stream(settings: MarketSettings, day: int, *block: int) -> _Rng:
     return np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(day, *block)))
 
 
-def _cuts(counts: NDArray[np.int64], rows: int) -> Iterator[tuple[int, int]]:
+def _cuts(counts: Ints, rows: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of advertisers with at least ``rows`` rows each, except the last."""
     upto = np.cumsum(counts)
     start, done = 0, 0

@@ -192,7 +192,7 @@ class LogInput:
         A log with errors is refused with its first error. With ``allow_faults`` a warning names
         the error instead.
         """
-        from coterie.ads.histograms.target_counting import read_targets
+        from coterie.ads.histograms.counting import read_targets
         from coterie.ads.logs.bid_logs import read_descriptions
 
         opened, check = self.check()
