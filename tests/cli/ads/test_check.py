@@ -140,7 +140,7 @@ def test_missing_texts_are_a_warning(run, write_log):
     result = run("ads", "check", write_log(texts=False))
     assert result.exit_code == 0
     assert "12, 0 with a text" in result.stdout
-    assert "put advertisers.parquet beside the logs" in unwrapped(result.stdout)
+    assert "put advertisers.parquet next to the logs" in unwrapped(result.stdout)
 
 
 def test_damaged_texts_are_an_error(run, write_log, tmp_path):
