@@ -138,6 +138,7 @@ def test_names_with_micros_are_in_micros():
         ({"bid_usd": ["2,53"] * 2}, r"median bid is 2\.53: .*have a comma, as in 2,53"),
         ({"time": ["01/02/2026"] * 2}, "times in column time, such as 01/02/2026, are read by SQL"),
         ({"won": None, "win": ["J", "N"]}, "column win does not say yes or no, but J"),
+        ({"won": ["J", "N"]}, "column won does not say yes or no, but J"),
     ],
 )
 def test_what_is_not_decided_is_refused(columns, message):

@@ -79,6 +79,7 @@ _UNIT_WORDS = frozenset(
     | {"usd", "eur", "gbp", "chf", "cny", "jpy", "inr", "aud", "cad"}
 )
 
+#: Rows in which the values of columns are looked at.
 _SAMPLE = 10_000
 #: Forms of days and of clock times that a suggested query may have.
 _DAYS = (
@@ -143,6 +144,7 @@ def reading_of(
         units={CANONICAL[role]: unit for role, unit in found.units.items()},
         zone=zone,
         currency=currency,
+        samples=found.values,
     )
 
 
@@ -150,16 +152,6 @@ def reading_of(
 def _zones() -> frozenset[str]:
     """Return the names of time zones, for which Python reads many files."""
     return frozenset(zoneinfo.available_timezones())
-
-
-def sample_values(raw: ir.Table, columns: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the known values of columns in a few rows."""
-    rows = fetch(raw.select(*dict.fromkeys(columns)).limit(_SAMPLE))
-    found = {name: rows[name].to_pylist() for name in rows.column_names}
-    return {
-        name: [value for value in values if value is not None and str(value).strip()]
-        for name, values in found.items()
-    }
 
 
 def numbers_in_sample(values: Sequence[Any], decimal_comma: bool = False) -> list[float]:
@@ -280,8 +272,12 @@ class _Recognition:
         }
         # the columns of a suggested query
         self.columns = self.chosen | {role: names[0] for role, names in candidates.items()}
-        unread = [name for role, name in self.columns.items() if name != CANONICAL[role]]
-        self.values = sample_values(raw, unread) if unread else {}
+        names = dict.fromkeys(self.columns.values())
+        rows = fetch(raw.select(*names).limit(_SAMPLE)).to_pydict() if names else {}
+        self.values = {
+            name: [value for value in values if value is not None and str(value).strip()]
+            for name, values in rows.items()
+        }
 
     def problems(self) -> Iterator[str]:
         """Yield what is not decided, with the option that decides it if there is one."""

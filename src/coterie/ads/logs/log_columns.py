@@ -61,6 +61,8 @@ class ColumnReading:
     zone: str = "UTC"  # of times that have none
     currency: str = ""  # of all amounts, if no column has it
     is_json: bool = False  # whether a text may be that of a list or an object
+    # known values of columns in the first rows, by column; of those with a unit at least
+    samples: Mapping[str, list[Any]] = field(default_factory=dict, repr=False)
 
     def column(self, name: str) -> str:
         """Return the column of the raw table for a canonical one, empty if it has none."""

@@ -30,7 +30,7 @@ from coterie.ads.logs.checks.check_queries import (
     sum_groups,
 )
 from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, RowRule, fault_of, row_rules
-from coterie.ads.logs.column_recognition import numbers_in_sample, sample_values
+from coterie.ads.logs.column_recognition import numbers_in_sample
 from coterie.ads.logs.log_columns import MISSING_TEXTS, WRITTEN
 from coterie.arrays import AnyArray, Bools, Floats
 from coterie.errors import TableError
@@ -226,12 +226,9 @@ def _reading_faults(logs: BidLogs, rows: int, currency: str) -> Iterator[Fault]:
 def _decimals(logs: BidLogs, currency: str) -> Iterator[Fault]:
     """Yield the faults of amounts whose decimals contradict the unit they were read in."""
     units = {logs.reading.column(name): unit for name, unit in logs.reading.units.items()}
-    if not units:
-        return
-    values = sample_values(raw_table(logs), list(units))
     found: dict[str, list[dict[str, object]]] = {}
     for column, unit in units.items():
-        numbers = numbers_in_sample(values[column])
+        numbers = numbers_in_sample(logs.reading.samples[column])
         whole = sum(number.is_integer() for number in numbers)
         if len(numbers) < _FEWEST_AMOUNTS:
             continue
