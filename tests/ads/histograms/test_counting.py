@@ -483,6 +483,14 @@ def test_rare_values_are_counted_together(monkeypatch):
     assert counts.totals("bids").sum(axis=0).tolist() == [4, 6, 4, 6]
 
 
+def test_values_that_may_name_a_person_are_counted_together():
+    """A value of two advertisers, and one of more than 200 characters."""
+    rows = [(name, 2_000_000, None, "tv", "x" * 201) for name in "abc"]
+    rows += [(name, 2_000_000, None, "phone", "y" * 200) for name in "abab"]
+    rows += [("c", 2_000_000, None, "tv", "y" * 200)]
+    assert counts_of(rows).values.tolist() == [OTHER_VALUES, "tv", OTHER_VALUES, "y" * 200]
+
+
 def test_a_log_without_dimensions_is_refused():
     """The message says what to do."""
     logs = open_logs(ibis.memtable(table_of([("a", 2_000_000, 7, "tv", "DE")])))

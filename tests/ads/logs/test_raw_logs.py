@@ -334,6 +334,25 @@ def test_the_log_is_a_table_of_the_query(log, sql):
     assert read_descriptions(logs) == {"a": "shoes"}
 
 
+def test_columns_of_late_lines_are_found_by_their_names(tmp_path):
+    """A role or a dimension may be a key that the first lines of JSON do not have."""
+    row = '{"advertiser_id": "a", "day": "2026-03-02", "bid_micros": 5, "won": 0, "price_micros": 0'
+    late = f'{row}, "low": 3, "os": "tv"}}\n'
+    (tmp_path / "log.jsonl").write_text(f"{row}}}\n" * 1100 + late)
+    logs = open_logs(
+        tmp_path / "log.jsonl", columns={"floor": "low"}, amounts="micros", dimensions=["os"]
+    )
+    last = fetch(logs.table.filter(logs.table.dimension_os == "tv")).to_pylist()
+    assert [row["floor_micros"] for row in last] == [3]
+
+
+def test_files_that_are_not_read_are_noted(log, tmp_path):
+    """The check says which files of the folder have another ending."""
+    (tmp_path / "more.txt").touch()
+    (note,) = check_logs(open_logs(tmp_path)).overview.notes
+    assert note == "1 file was not read, because of the ending: more.txt"
+
+
 def test_every_log_has_its_own_rows(log, tmp_path):
     """Two logs of one connection are not mixed up, nor is a table named log used."""
     other = tmp_path / "other.parquet"

@@ -394,6 +394,23 @@ def test_median_bids_outside_the_plausible_range(median, is_odd):
     assert ("bids_implausible" in codes_of(cells)) == is_odd
 
 
+@pytest.mark.parametrize(("currency", "most"), [("USD", 10**9), ("IDR", 10**11)])
+def test_currencies_of_small_units_have_larger_amounts(currency, most):
+    """A bid of 2,000 dollars is doubted, one of 2,000 rupiah is not."""
+    for median, is_odd in ((most, False), (most * 2, True)):
+        cells = cells_of([0, 1], [0, 1], [median] * 2, [20, 20])
+        cells.currency[:] = currency
+        assert ("bids_implausible" in codes_of(cells)) == is_odd
+
+
+@pytest.mark.parametrize("unit", ["micros", "cents", "micros/impression"])
+def test_units_of_whole_numbers_have_no_decimals(unit):
+    """The warning has the unit that amounts were read in."""
+    rows = BAD_LOGS["amounts_with_decimals"]().rows
+    fault = faults_of(rows, amounts=unit)["amounts_with_decimals"]
+    assert {example["unit"] for example in fault.examples} == {unit}
+
+
 def bare(rows=None, copies: int = 3):
     """Rows without the minimum to win, several times; each has an id, so none is repeated."""
     rows = without("min_to_win_micros", rows=good_rows() if rows is None else rows)
