@@ -18,7 +18,6 @@ from coterie.ads.histograms.bid_histograms import (
     compact,
     index_type,
     keys_in_order,
-    looked_up,
     narrow_counts,
     of_advertisers,
     refuse_many_days,
@@ -308,11 +307,3 @@ def test_rows_that_are_not_increasing_are_refused(rows):
     """A wrong order would give cells in a wrong order."""
     with pytest.raises(InvalidParameterError, match="rows: they must be increasing indices"):
         market(replace(EASY, newcomers=0.0)).histograms.for_advertisers(rows)
-
-
-def test_a_table_is_looked_up_in_blocks(monkeypatch):
-    """The result has the type of the table."""
-    monkeypatch.setattr(bid_histograms, "_BLOCK", 3)
-    table, index = np.array([5, 7, 9], dtype=np.int16), np.array([2, 0, 1, 1, 0], dtype=np.int16)
-    found = looked_up(table, index)
-    assert (found.dtype, found.tolist()) == (np.int16, [9, 5, 7, 7, 5])

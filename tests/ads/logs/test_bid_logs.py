@@ -172,17 +172,6 @@ def test_winners_pay_their_bids(equal, other, is_first):
     assert winners_pay_bids(equal + other, equal) == is_first
 
 
-@pytest.mark.parametrize(
-    ("equal", "other", "auction"), [(99, 1, "first"), (98, 1, "second"), (0, 0, "second")]
-)
-def test_first_price_is_recognised_from_prices(equal, other, auction):
-    """It is first price if winners pay their bids; anything else is the default."""
-    logs = open_logs(paid(equal, other))
-    source = "prices" if auction == "first" else "default"
-    assert (logs.auction, logs.auction_source) == (auction, source)
-    assert logs.revealed == ("none" if auction == "first" else "paid")
-
-
 def test_a_stated_auction_is_not_recognised():
     """A given auction comes first, then the column; an empty column states nothing."""
     first, types = [1_000_000] * 100, [2] * 101

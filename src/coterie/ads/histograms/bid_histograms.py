@@ -82,11 +82,6 @@ def bin_of(values: ArrayLike, edges: Ints) -> Ints:
     """Return the bin g of each value, edges[g−1] < value ≤ edges[g]; the last has no upper limit.
 
     ``edges`` (G,) are increasing upper edges.
-
-    Examples
-    --------
-    >>> bin_of([1, 10, 11, 99], np.array([10, 20, 30])).tolist()
-    [0, 0, 1, 2]
     """
     return np.minimum(np.searchsorted(edges, np.asarray(values), side="left"), len(edges) - 1)
 
@@ -281,13 +276,7 @@ class BidHistograms:
 
 
 def compact(cells: Cells) -> Cells:
-    """Return cells in the smallest types; columns that have them already are not copied.
-
-    >>> one = np.ones(1)
-    >>> found = compact(PriceCells(*np.zeros((3, 1), int), count=one, price=one))
-    >>> [array.dtype.name for array in vars(found).values()]
-    ['int32', 'int16', 'int16', 'int32', 'float64']
-    """
+    """Return cells in the smallest types; columns that have them already are not copied."""
 
     def narrowed(name: str, values: AnyArray) -> AnyArray:
         if name in COUNTS:
@@ -314,11 +303,7 @@ def index_type(largest: int) -> type[np.int16] | type[np.int32]:
 
 
 def narrow_counts(values: AnyArray) -> AnyArray:
-    """Return numbers as int32 if all are whole and below 2³¹, otherwise as float64.
-
-    >>> narrow_counts(np.array([1.0, 2.0])).dtype.name, narrow_counts(np.array([0.5])).dtype.name
-    ('int32', 'float64')
-    """
+    """Return numbers as int32 if all are whole and below 2³¹, otherwise as float64."""
     if values.dtype == np.int32:
         return values
     blocks = (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
@@ -412,11 +397,7 @@ def keys_in_order(cells: BidCells | PriceCells, shape: tuple[int, int, int]) -> 
 
 
 def run_starts(values: AnyArray) -> Ints:
-    """Return where runs of equal values start.
-
-    >>> run_starts(np.array([3, 3, 5, 7, 7])).tolist()
-    [0, 2, 3]
-    """
+    """Return where runs of equal values start."""
     changed = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=changed[1:])
     return np.flatnonzero(changed)

@@ -10,7 +10,7 @@ without a second copy.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ibis
@@ -432,59 +432,43 @@ def gather_cells(
     cells. They may be in any order; cells in the order of the result need the least memory. A
     missing sum is 0, and a missing Σ w² is Σ w. Rows without an advertiser or a day do not count.
     The advertisers and days of prices must be among those of bids.
-
-    Returns
-    -------
-    advertisers, days, bids, prices
-        See :class:`~coterie.ads.histograms.bid_histograms.BidHistograms`.
-
-    Examples
-    --------
-    >>> import datetime
-    >>> rows = {"advertiser_id": ["b", "a", None], "day": [datetime.date(2026, 3, 2)] * 3,
-    ...         "bin": [0, 5, 1], "count": [1.0, 2.0, 3.0]}
-    >>> advertisers, days, bids, _ = gather_cells(pa.table(rows).to_batches(), [], 6, "a log")
-    >>> advertisers.tolist(), bids.bin.tolist(), bids.count.tolist()
-    (['a', 'b'], [5, 0], [2, 1])
     """
-    names, days = _Numbers(), _Numbers()
+    names: dict[str, int] = {}  # numbers of names and of days, in the order of appearance
+    days: dict[int, int] = {}
     columns = {
         BidCells: _columns(bids, BidCells, names, days, n_bins),
         PriceCells: _columns(prices, PriceCells, names, days, n_bins),
     }
-    refuse_many_days(len(days.values), source)
-    advertisers, advertiser_rank = names.sorted(lambda values: _text_array(values, source))
-    dates, day_rank = days.sorted(lambda values: np.array(values, dtype="datetime64[D]"))
+    refuse_many_days(len(days), source)
+    longest = max(map(len, names), default=0)
+    if longest > _LONGEST_NAME:
+        raise TableError(
+            f"{source}: an advertiser_id has {longest} characters; the limit is {_LONGEST_NAME}"
+        )
+    advertisers = np.array(list(names), dtype=str)
+    dates = np.array(list(days), dtype="datetime64[D]")
+    orders = {"advertiser": np.argsort(advertisers), "day": np.argsort(dates)}
     shape = len(advertisers), len(dates), n_bins
 
     def cells_of(kind: Any) -> Any:
         of_kind = columns[kind]
-        of_kind["advertiser"] = _renumbered(advertiser_rank, of_kind["advertiser"])
-        of_kind["day"] = _renumbered(day_rank, of_kind["day"])
-        return _in_order(kind(**of_kind), shape)
+        for key, order in orders.items():
+            rank = np.empty(len(order), dtype=of_kind[key].dtype)
+            rank[order] = np.arange(len(order))
+            if np.any(np.diff(order) != 1):
+                of_kind[key] = looked_up(rank, of_kind[key])
+        cells = kind(**of_kind)
+        if _is_sorted(cells, shape):  # then nothing is copied
+            return cells
+        order = np.argsort(keys_in_order(cells, shape))
+        return with_columns(cells, lambda values: values[order])
 
-    return advertisers, dates, cells_of(BidCells), cells_of(PriceCells)
-
-
-class _Numbers:
-    """Numbers of values, in the order in which they first appear."""
-
-    def __init__(self) -> None:
-        self.values: dict[Any, int] = {}
-
-    def of(self, values: Iterable[Any]) -> NDArray[np.int32]:
-        known = self.values
-        return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int32)
-
-    def sorted(
-        self, as_array: Callable[[list[Any]], AnyArray]
-    ) -> tuple[AnyArray, NDArray[np.int32]]:
-        """Return the sorted values, and the place of each number among them."""
-        values = as_array(list(self.values))
-        order = np.argsort(values)
-        rank = np.empty(len(order), dtype=np.int32)
-        rank[order] = np.arange(len(order))
-        return values[order], rank
+    return (
+        advertisers[orders["advertiser"]],
+        dates[orders["day"]],
+        cells_of(BidCells),
+        cells_of(PriceCells),
+    )
 
 
 class _Column:
@@ -513,7 +497,7 @@ class _Column:
 
 
 def _columns(
-    batches: Batches, kind: type[Any], names: _Numbers, days: _Numbers, n_bins: int
+    batches: Batches, kind: type[Any], names: dict[str, int], days: dict[int, int], n_bins: int
 ) -> dict[str, AnyArray]:
     """Return the columns of the cells, with numbers of names and days in order of appearance."""
     sums = columns_of(kind)
@@ -521,17 +505,30 @@ def _columns(
     types |= {name: np.int32 if name in COUNTS else np.float64 for name in sums}
     columns = {name: _Column(dtype) for name, dtype in types.items()}
     n, is_weighted = 0, False
-    for batch in map(_with_keys, batches):
-        if not len(batch):
+    for batch in batches:
+        has_both = pc.and_(pc.not_equal(batch["advertiser_id"], ""), pc.is_valid(batch["day"]))
+        # usually all have an advertiser and a day, and filtering would copy them
+        all_have = pc.all(has_both, skip_nulls=False, min_count=0).as_py()
+        rows = batch if all_have else batch.filter(has_both)
+        if not len(rows):
             continue
-        n += len(batch)
-        runs = _runs_of_names(batch["advertiser_id"])
-        columns["advertiser"].append(np.repeat(names.of(runs[0]), runs[1]))
-        columns["day"].append(_day_numbers(batch["day"], days))
-        columns["bin"].append(batch["bin"].to_numpy().astype(types["bin"], copy=False))
+        n += len(rows)
+        runs = pc.run_end_encode(rows["advertiser_id"], run_end_type=pa.int64())
+        numbers = [names.setdefault(name, len(names)) for name in runs.values.to_pylist()]
+        lengths = np.diff(runs.run_ends.to_numpy(), prepend=0)
+        columns["advertiser"].append(np.repeat(np.array(numbers, dtype=np.int32), lengths))
+        since = rows["day"].cast(pa.date32()).cast(pa.int32()).to_numpy().astype(np.int64)
+        first = int(since.min())
+        since -= first
+        met = np.flatnonzero(np.bincount(since))
+        numbers = [days.setdefault(day, len(days)) for day in (met + first).tolist()]
+        number = np.empty(int(met[-1]) + 1, dtype=index_type(len(days)))
+        number[met] = numbers
+        columns["day"].append(number[since])
+        columns["bin"].append(rows["bin"].to_numpy().astype(types["bin"], copy=False))
         for name in sums:
-            if name in batch.schema.names:
-                values = batch[name].to_numpy(zero_copy_only=False)
+            if name in rows.schema.names:
+                values = rows[name].to_numpy(zero_copy_only=False)
                 columns[name].append(narrow_counts(values) if name in COUNTS else values)
                 is_weighted |= name == "square"
     arrays = {name: column.array(n) for name, column in columns.items()}
@@ -540,54 +537,12 @@ def _columns(
     return arrays
 
 
-def _in_order(cells: Any, shape: tuple[int, int, int]) -> Any:
-    """Return cells sorted by their keys; those that are sorted already are not copied."""
+def _is_sorted(cells: Any, shape: tuple[int, int, int]) -> bool:
     for start in range(0, len(cells.bin), _BLOCK):
         # with the first cell of the next block
         part = slice(start, start + _BLOCK + 1)
         columns = {name: values[part] for name, values in vars(cells).items()}
         key = keys_in_order(type(cells)(**columns), shape)
         if not np.all(key[1:] > key[:-1]):
-            order = np.argsort(keys_in_order(cells, shape))
-            return with_columns(cells, lambda values, order=order: values[order])
-    return cells
-
-
-def _renumbered(rank: NDArray[np.int32], numbers: AnyArray) -> AnyArray:
-    if np.array_equal(rank, np.arange(len(rank))):
-        return numbers
-    return looked_up(rank.astype(numbers.dtype), numbers)
-
-
-def _with_keys(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the cells that have an advertiser and a day."""
-    has_both = pc.and_(pc.not_equal(batch["advertiser_id"], ""), pc.is_valid(batch["day"]))
-    # usually all have both, and filtering would copy them
-    all_have = pc.all(has_both, skip_nulls=False, min_count=0).as_py()
-    return batch if all_have else batch.filter(has_both)
-
-
-def _day_numbers(column: pa.Array, days: _Numbers) -> NDArray[np.int16] | NDArray[np.int32]:
-    since = column.cast(pa.date32()).cast(pa.int32()).to_numpy().astype(np.int64)
-    first = int(since.min())
-    since -= first
-    met = np.flatnonzero(np.bincount(since))
-    found = days.of((met + first).tolist())
-    number = np.empty(int(met[-1]) + 1, dtype=index_type(len(days.values)))
-    number[met] = found
-    return number[since]
-
-
-def _runs_of_names(column: pa.Array) -> tuple[list[str], Ints]:
-    """Return the names of runs of equal names, and the length of each run."""
-    runs = pc.run_end_encode(column, run_end_type=pa.int64())
-    return runs.values.to_pylist(), np.diff(runs.run_ends.to_numpy(), prepend=0)
-
-
-def _text_array(names: list[str], source: str) -> NDArray[np.str_]:
-    longest = max(map(len, names), default=0)
-    if longest > _LONGEST_NAME:
-        raise TableError(
-            f"{source}: an advertiser_id has {longest} characters; the limit is {_LONGEST_NAME}"
-        )
-    return np.array(names, dtype=str)
+            return False
+    return True

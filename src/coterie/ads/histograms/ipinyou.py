@@ -102,9 +102,6 @@ def price_edges(n_prices: int) -> Ints:
     """Return the edges, in micros, of a grid with one bin for each price 0, 1, 2, … fen.
 
     The first edge is one micro, because a bid is above 0.
-
-    >>> price_edges(3).tolist()
-    [1, 10000, 20000]
     """
     return np.maximum(np.arange(n_prices, dtype=np.int64) * FEN, 1)
 
@@ -116,12 +113,6 @@ def price_histograms(
 
     ``counts`` (A, P) are the auctions of each advertiser with a price of 0, 1, …, P−1 fen,
     ``clicks`` (A,) the clicks of each.
-
-    Examples
-    --------
-    >>> from coterie.ads.curves.landscapes import evidence_of, own_curves
-    >>> own_curves(evidence_of(price_histograms(["a"], [[0, 3, 1]]))).tolist()
-    [[0.0, 0.75, 1.0]]
     """
     names, n = np.asarray(advertisers, dtype=np.str_), np.asarray(counts, dtype=np.float64)
     if n.ndim != 2 or len(n) != len(names):
@@ -167,10 +158,6 @@ def files_of(
     """Return the paths of a dataset's files, by default of all, in one folder.
 
     ``folder`` is the one above the dataset's; by default COTERIE_DATA and the cache are searched.
-
-    >>> files_of(IPINYOU, "nowhere")
-    Traceback (most recent call last):
-    coterie.errors.DatasetUnavailableError: the dataset 'ipinyou_market_price' is not in nowhere...
     """
     wanted = dataset.files if names is None else tuple(names)
     folders = data_folders() if folder is None else [Path(folder)]

@@ -25,7 +25,6 @@ from coterie.ads.logs.simulation.simulated_traits import (
     theme_names,
 )
 from coterie.errors import InvalidParameterError
-from true_win_rates import true_win_rate
 
 
 @pytest.mark.parametrize("name", ["advertisers", "segments", "days", "seed"])
@@ -55,6 +54,7 @@ def test_numbers_are_within_their_range(name):
     ("changes", "message"),
     [
         ({"auction": "third"}, "auction='third'.*'first' or 'second'"),
+        *(({"dimensions": n}, "dimensions=") for n in (-1, 4, 1.5)),
         ({"floors": 1}, "floors=1.*True or False"),
         ({"minimum_logged": "no"}, "minimum_logged='no'.*True or False"),
         ({"advertisers": 3, "segments": 4}, "segments=4.*advertisers, 3"),
@@ -198,57 +198,10 @@ def test_traits_keep_their_limits(seed, spread, move, within, floors):
     assert (drawn.click_rate < 1).all()
 
 
-def test_same_seed_same_traits():
-    """Equal settings give equal traits; another seed gives others."""
-    first, again, other = (draw_traits(MarketSettings(seed=seed)) for seed in (1, 1, 2))
-    for name in (field.name for field in dataclasses.fields(first)):
-        assert np.array_equal(getattr(first, name), getattr(again, name))
-    assert not np.array_equal(first.market_level, other.market_level)
-
-
 def test_theme_names_do_not_repeat():
     """Beyond the list of themes, names are numbered, and so are the words."""
     assert len(set(theme_names(30))) == 30
     assert theme_names(3) == list(THEMES)[:3]
-
-
-@settings(deadline=None, max_examples=20)
-@given(
-    advertiser=st.integers(0, 39),
-    weekday=st.integers(0, 6),
-    bid=st.integers(0, 20_000_000),
-    floors=st.booleans(),
-)
-def test_win_rate_is_the_mixture_over_the_drift(advertiser, weekday, bid, floors):
-    """The closed form equals the log-normal mixture averaged over the drift by quadrature."""
-    drawn = draw_traits(MarketSettings(advertisers=40, floors=floors))
-    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    steps = bid // 1000
-    rate = 0.0
-    for component in (0, 1):
-        level = drawn.market_level[advertiser, component] + 0.02 * nodes
-        scale = np.exp(level) * simulated_traits.PRICE_BY_WEEKDAY[weekday]
-        law = stats.lognorm(drawn.market_spread[advertiser, component], scale=scale)
-        below = law.cdf(steps / 1000 + 0.0005) @ weights / weights.sum()
-        rate += drawn.market_share[advertiser, component] * below
-    # an amount is at least one step
-    reaches = steps >= max(1, np.rint(drawn.floor[advertiser] * 1000))
-    assert true_win_rate(drawn, advertiser, bid, weekday) == pytest.approx(
-        rate if reaches else 0.0, abs=1e-9
-    )
-
-
-def test_win_rate_is_a_distribution_function():
-    """It rises from 0 to 1 with the bid, is 0 below the floor, and falls when prices rise."""
-    drawn = draw_traits(MarketSettings(advertisers=30))
-    bids = np.arange(0, 60_000_000, 7_500)
-    rates = true_win_rate(drawn, np.arange(30)[:, None], bids, 2)
-    assert (np.diff(rates) >= 0).all()
-    assert rates.min() == 0
-    assert rates.max() <= 1
-    assert (rates[:, -1] > 0.999).all()
-    assert (rates[bids < in_micros(drawn.floor)[:, None]] == 0).all()
-    assert (true_win_rate(drawn, np.arange(30)[:, None], bids, 6) >= rates).all()
 
 
 @given(amount=st.floats(0, 1e6))
@@ -315,10 +268,3 @@ def test_the_log_has_columns_and_the_truth_has_effects(tmp_path):
     truth = pq.read_table(tmp_path / "market" / "true_targets.parquet")
     assert truth.num_rows == 30 * (4 + 8)
     assert "slot" not in log.column_names
-
-
-@pytest.mark.parametrize("number", [-1, 4, 1.5])
-def test_a_wrong_number_of_dimensions_is_refused(number):
-    """There are 0 to 3 dimensions."""
-    with pytest.raises(InvalidParameterError, match="dimensions"):
-        MarketSettings(dimensions=number)

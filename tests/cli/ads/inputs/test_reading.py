@@ -29,14 +29,6 @@ def test_numbers_are_read_back(numbers, between):
     assert reading.numbers_in(between.join(map(str, numbers))) == numbers
 
 
-@given(st.text(st.characters(exclude_categories=["Nd"])))
-@settings(deadline=None, max_examples=50)
-def test_text_is_wrong_usage(text):
-    """Text without a digit is refused."""
-    with pytest.raises(typer.BadParameter, match="is not a number of segments"):
-        reading.numbers_in(text)
-
-
 @pytest.mark.parametrize("text", ["0", "8,-1", "8,,12", "2.5", "8;12"])
 def test_odd_numbers_are_wrong_usage(text):
     """Zero, negative, missing, broken and badly separated numbers are refused."""

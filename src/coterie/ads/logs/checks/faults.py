@@ -65,14 +65,7 @@ class FaultCode(NamedTuple):
 def fault_of(
     code: str, count: int, total: int, examples: Iterable[dict[str, Any]] = (), **words: str
 ) -> Fault:
-    """Make the fault of a code; ``words`` fill the braces of its sentence.
-
-    Examples
-    --------
-    >>> fault = fault_of("no_wins", 20, 20)
-    >>> fault.severity, fault.what, fault.share
-    ('warning', 'no bid won', 1.0)
-    """
+    """Make the fault of a code; ``words`` fill the braces of its sentence."""
     severity, unit, what, remedy = FAULT_CODES[code]
     shortened = [
         {

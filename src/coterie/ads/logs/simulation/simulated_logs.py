@@ -141,19 +141,9 @@ def auction_batches(
     log-normal variable and wins if it reaches the minimum. An advertiser is never split, so a batch
     may be longer by one advertiser; ``rows`` does not affect the rows or their order.
 
-    Yields
-    ------
-    dict of str to (n,) arrays
-        ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win), ``price``
-        (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each dimension
-        the index of its value.
-
-    Examples
-    --------
-    >>> settings = MarketSettings(advertisers=50, days=1)
-    >>> batches = auction_batches(settings, draw_traits(settings), 0, rows=500)
-    >>> all((batch["won"] == (batch["bid"] >= batch["minimum"])).all() for batch in batches)
-    True
+    A batch has ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win),
+    ``price`` (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each dimension
+    the index of its value.
     """
     if rows < 1:
         raise InvalidParameterError(f"rows={rows}: a batch must have at least 1 row")
@@ -174,12 +164,6 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     factor and, for each advertiser, by a normal variable of standard deviation 0.02. The weekday's
     factors are raised to the power ``weekday_effect``. On the last four days log price levels also
     change by ``price_rise``. On the last day bid levels are moved; newcomers bid only on that day.
-
-    Examples
-    --------
-    >>> settings = MarketSettings(advertisers=50)
-    >>> draw_day(settings, draw_traits(settings), 6).date
-    np.datetime64('2026-03-08')
     """
     if not 0 <= day < settings.days:
         raise InvalidParameterError(f"day={day}: it must be from 0 to {settings.days - 1}")

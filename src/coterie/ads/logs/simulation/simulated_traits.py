@@ -147,9 +147,17 @@ class MarketSettings:
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            self._convert_whole_number(name, least)
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+                raise self._refusal(name, f"it must be a whole number, at least {least}")
+            object.__setattr__(self, name, int(value))
         for name, (low, high) in _RANGES.items():
-            self._convert_number(name, low, high)
+            value = getattr(self, name)
+            is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            # NaN fails both comparisons
+            if not is_number or not low <= value <= high:
+                raise self._refusal(name, f"it must be a number from {low:,g} to {high:,g}")
+            object.__setattr__(self, name, float(value))
         for name in ("floors", "minimum_logged"):
             if not isinstance(getattr(self, name), bool):
                 raise self._refusal(name, "it must be True or False")
@@ -161,7 +169,18 @@ class MarketSettings:
             )
         if self.dimensions > len(DIMENSIONS):
             raise self._refusal("dimensions", f"it must be at most {len(DIMENSIONS)}")
-        self._check_dates()
+        try:
+            first = datetime.date.fromisoformat(self.start)
+            is_plain = first.isoformat() == self.start
+        except (TypeError, ValueError):
+            is_plain = False
+        if not is_plain:
+            raise self._refusal("start", "it must be a date as in 2026-03-02")
+        if self.days > (datetime.date.max - first).days:
+            raise self._refusal("days", f"counted from {self.start}, they end after the year 9999")
+
+    def _refusal(self, name: str, reason: str) -> InvalidParameterError:
+        return InvalidParameterError(f"{name}={getattr(self, name)!r}: {reason}")
 
     @property
     def expected_rows(self) -> int:
@@ -184,44 +203,14 @@ class MarketSettings:
         supply = factors[(first + np.arange(self.days)) % 7]
         bidders = np.full(self.days, self.advertisers - round(self.newcomers * self.advertisers))
         bidders[-1] = self.advertisers
-        return round(float(self._mean_volume() * (supply @ bidders)))
-
-    def _mean_volume(self) -> float:
-        m, s, limits = self.bids_per_day, self.volume_spread, np.array(VOLUME_LIMITS)
-        if s == 0:
-            return float(np.clip(m, *limits))
-        alpha, beta = np.log(limits / m) / s
-        outside = limits @ np.array([ndtr(alpha), ndtr(-beta)])
-        return float(outside + m * np.exp(s**2 / 2) * (ndtr(beta - s) - ndtr(alpha - s)))
-
-    def _convert_whole_number(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-            raise self._refusal(name, f"it must be a whole number, at least {least}")
-        object.__setattr__(self, name, int(value))
-
-    def _convert_number(self, name: str, low: float, high: float) -> None:
-        value = getattr(self, name)
-        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        # NaN fails both comparisons
-        if not is_number or not low <= value <= high:
-            raise self._refusal(name, f"it must be a number from {low:,g} to {high:,g}")
-        object.__setattr__(self, name, float(value))
-
-    def _check_dates(self) -> None:
-        """Require an ISO 8601 date, and a last day before the year 10,000."""
-        try:
-            first = datetime.date.fromisoformat(self.start)
-            is_plain = first.isoformat() == self.start
-        except (TypeError, ValueError):
-            is_plain = False
-        if not is_plain:
-            raise self._refusal("start", "it must be a date as in 2026-03-02")
-        if self.days > (datetime.date.max - first).days:
-            raise self._refusal("days", f"counted from {self.start}, they end after the year 9999")
-
-    def _refusal(self, name: str, reason: str) -> InvalidParameterError:
-        return InvalidParameterError(f"{name}={getattr(self, name)!r}: {reason}")
+        m, sd, limits = self.bids_per_day, self.volume_spread, np.array(VOLUME_LIMITS)
+        if sd == 0:
+            volume = np.clip(m, *limits)
+        else:
+            alpha, beta = np.log(limits / m) / sd
+            outside = limits @ np.array([ndtr(alpha), ndtr(-beta)])
+            volume = outside + m * np.exp(sd**2 / 2) * (ndtr(beta - sd) - ndtr(alpha - sd))
+        return round(float(volume * (supply @ bidders)))
 
 
 class DimensionEffects(NamedTuple):
@@ -274,12 +263,6 @@ def draw_traits(settings: MarketSettings) -> Traits:
     Every segment has a mixture of two log-normal distributions of the highest competing bid, a
     bid level, a click rate and a vocabulary. An outlier has a mixture drawn for it alone, from
     the same distribution.
-
-    Examples
-    --------
-    >>> traits = draw_traits(MarketSettings(advertisers=100, outliers=0.1))
-    >>> int(traits.outlier.sum()), traits.market_level.shape
-    (10, (100, 2))
     """
     rng = np.random.default_rng(settings.seed)
     a, k = settings.advertisers, settings.segments
@@ -318,25 +301,13 @@ def draw_traits(settings: MarketSettings) -> Traits:
 
 
 def theme_names(segments: int) -> list[str]:
-    """Return the names of the segments' themes, in order.
-
-    Examples
-    --------
-    >>> theme_names(13)[-2:]
-    ['health', 'travel1']
-    """
+    """Return the names of the segments' themes, in order."""
     names = list(THEMES)
     return [_numbered(names[s % len(names)], s // len(names)) for s in range(segments)]
 
 
 def in_micros(amount: Floats) -> Ints:
-    """Convert currency units to micros, rounded to whole steps, at least one.
-
-    Examples
-    --------
-    >>> in_micros(np.array([0.0, 2.5, 0.0126])).tolist()
-    [1000, 2500000, 13000]
-    """
+    """Convert currency units to micros, rounded to whole steps, at least one."""
     steps = np.maximum(np.rint(amount * (1e6 / STEP_MICROS)), 1)
     return steps.astype(np.int64) * STEP_MICROS
 
@@ -412,12 +383,7 @@ def _numbered(word: str, number: int) -> str:
 
 
 def draw_effects(segment: Ints, n_dimensions: int, seed: int) -> tuple[DimensionEffects, ...]:
-    """Draw the effects of the first ``n_dimensions`` of :data:`DIMENSIONS`.
-
-    >>> [device] = draw_effects(np.array([0, 0, 1]), 1, seed=0)
-    >>> device.name, device.share.shape, np.allclose((device.share * device.click).sum(1), 1)
-    ('device', (3, 4), True)
-    """
+    """Draw the effects of the first ``n_dimensions`` of :data:`DIMENSIONS`."""
     # a separate stream, so that dimensions change nothing else
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1_000_000,)))
     a, k = len(segment), int(segment.max(initial=0)) + 1
