@@ -66,7 +66,8 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
         if columns.get("square") is columns["count"]:  # without weights Σ w² is Σ w
             columns.pop("square", None)
         cells.append(pack_columns(columns))
-    return StoredDays(*cells, pack_columns(written), **_common(histograms))
+    texts_packed = pack_columns(written)
+    return StoredDays(bids=cells[0], prices=cells[1], texts=texts_packed, **_common(histograms))
 
 
 def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:

@@ -307,14 +307,9 @@ class _Recognition:
                 f"say {options}; add /impression to the unit if amounts are for one impression"
             )
         for role, name in self.chosen.items():
-            example = next(iter(self.values.get(name, ())), None)
-            if role in AMOUNTS and self._has_comma(name):
-                example = next(value for value in self.values[name] if "," in str(value))
-                yield f"numbers in column {name} have a comma, as in {example}, which SQL replaces"
-            elif role in {"time", "day"} and isinstance(example, str) and not self._are_times(name):
-                yield f"times in column {name}, such as {example}, are read by SQL only"
-            elif role == "won" and isinstance(example, str) and not self._are_answers(name):
-                yield f"column {name} does not say yes or no, but {example}, which SQL tells apart"
+            doubt = self._read(role, name)[2]
+            if doubt:
+                yield doubt
 
     def query(self) -> str:
         """Return a query of the table ``log`` that settles what is open, for users to correct."""
@@ -324,7 +319,7 @@ class _Recognition:
             needed.append("time")
         for role, canonical in CANONICAL.items():
             if role in self.columns:
-                value, remark = self._expression(role, self.columns[role])
+                value, remark, _ = self._read(role, self.columns[role])
                 others = " or ".join(map(sql_name, self.candidates.get(role, ())[1:]))
                 remarks = [one for one in (remark, others and f"or {others}") if one]
             elif role == "won" and role in needed and "price" in self.columns:
@@ -344,33 +339,46 @@ class _Recognition:
 
         return sqlglot.transpile(query, read="duckdb", write="spark", pretty=True)[0]
 
-    def _expression(self, role: str, name: str) -> tuple[str, str]:
-        """Return the expression of a column in a role, and a remark for the user."""
+    def _read(self, role: str, name: str) -> tuple[str, str, str]:
+        """Return the SQL for a column in a role, a remark for the user, and what is in doubt."""
         quoted, values = sql_name(name), self.values.get(name, [])
         is_text = bool(values) and isinstance(values[0], str)
         if role in AMOUNTS:
+            doubt = ""
+            if self._has_comma(name):
+                example = next(value for value in values if "," in str(value))
+                doubt = (
+                    f"numbers in column {name} have a comma, as in {example}, which SQL replaces"
+                )
             if is_text:
-                number = f"replace({quoted}, ',', '.')" if self._has_comma(name) else quoted
+                number = f"replace({quoted}, ',', '.')" if doubt else quoted
                 quoted = f"CAST({number} AS DOUBLE)"
             unit = self.units.get(role) or ("micros" if says_micros(name) else self.amounts)
             if unit:
-                return quoted if UNITS[unit] == 1 else f"{quoted} * {UNITS[unit]}", ""
-            median = _shown(self._median(name))
+                return quoted if UNITS[unit] == 1 else f"{quoted} * {UNITS[unit]}", "", doubt
             remark = (
-                f"if a median of {median} is of the currency; 10000 for cents, 1 for micros, 1000 "
-                "times as much if amounts are for one impression"
+                f"if a median of {_shown(self._median(name))} is of the currency; 10000 for cents, "
+                "1 for micros, 1000 times as much if amounts are for one impression"
             )
-            return f"{quoted} * {UNITS['currency']}", remark if role == "bid" else ""
-        if role in {"time", "day"} and is_text and not self._are_times(name):
+            return f"{quoted} * {UNITS['currency']}", remark if role == "bid" else "", doubt
+        if role in {"time", "day"} and is_text and not any(map(is_time, map(str, values))):
+            doubt = f"times in column {name}, such as {values[0]}, are read by SQL only"
             every = (day + clock for day in _DAYS for clock in _CLOCKS)
             forms = [form for form in every if _fits(values, form)]
             others = ", or ".join(map(sql_text, forms[1:]))
             remark = f"or {others}" if others else "" if forms else f"the form of {values[0]}"
-            return f"strptime({quoted}, {sql_text((forms or ['%d.%m.%Y'])[0])})", remark
-        if role == "won" and is_text and not self._are_answers(name):
-            some = ", ".join(list(dict.fromkeys(map(str.strip, values)))[:5])
-            return f"trim({quoted}) = {sql_text(values[0].strip())}", f"its values are {some}"
-        return quoted, ""
+            return f"strptime({quoted}, {sql_text((forms or ['%d.%m.%Y'])[0])})", remark, doubt
+        if role == "won" and is_text:
+            found = dict.fromkeys(value.strip() for value in values)
+            answers = {value.lower() for value in found}
+            # some values may be wrong, but not all of one kind
+            if not (answers <= {*YES, *NO} or (answers & {*YES} and answers & {*NO})):
+                doubt = (
+                    f"column {name} does not say yes or no, but {values[0]}, which SQL tells apart"
+                )
+                remark = f"its values are {', '.join(list(found)[:5])}"
+                return f"trim({quoted}) = {sql_text(values[0].strip())}", remark, doubt
+        return quoted, "", ""
 
     def _median(self, name: str) -> float:
         numbers = numbers_in_sample(self.values.get(name, ()), self._has_comma(name))
@@ -379,14 +387,6 @@ class _Recognition:
     def _has_comma(self, name: str) -> bool:
         values = self.values.get(name, ())
         return len(numbers_in_sample(values, decimal_comma=True)) > len(numbers_in_sample(values))
-
-    def _are_times(self, name: str) -> bool:
-        return any(is_time(str(value)) for value in self.values.get(name, ()))
-
-    def _are_answers(self, name: str) -> bool:
-        found = {str(value).strip().lower() for value in self.values.get(name, ())}
-        # some values may be wrong, but not all of one kind
-        return found <= {*YES, *NO} or bool(found & {*YES} and found & {*NO})
 
 
 def _fits(values: Sequence[str], form: str) -> bool:
