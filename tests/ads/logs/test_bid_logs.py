@@ -296,7 +296,7 @@ def test_histograms_are_known_by_their_columns():
     ]
 
 
-def test_texts_are_found_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
+def test_texts_are_found_near_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
     """A given table replaces the one found."""
     (tmp_path / "bids").mkdir()
     pq.write_table(pa.table(TWO), tmp_path / "bids" / "bids.parquet")
@@ -307,8 +307,8 @@ def test_texts_are_found_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_fac
     other.write_text("advertiser_id,description\na,other\n")
     for source in (log, tmp_path, tmp_path / "bids", str(tmp_path / "bids" / "*.parquet"), [log]):
         assert read_descriptions(open_logs(source)) == {"a": "above"}
-    (tmp_path / "bids" / "advertisers.csv").write_text("advertiser_id,description\na,beside\n")
-    assert read_descriptions(open_logs(log)) == {"a": "beside"}
+    (tmp_path / "bids" / "advertisers.csv").write_text("advertiser_id,description\na,near\n")
+    assert read_descriptions(open_logs(log)) == {"a": "near"}
     assert read_descriptions(open_logs(log, advertisers=other)) == {"a": "other"}
     texts = ibis.memtable(pa.table({"advertiser_id": [7], "description": ["table"]}))
     assert read_descriptions(open_logs(log, advertisers=texts)) == {"7": "table"}

@@ -55,7 +55,7 @@ def test_two_usual_names_are_not_decided():
 
 
 def test_a_doubtful_name_is_not_decided():
-    """``price`` may be the price beside a bid, the bid beside a clearing price, else both."""
+    """``price`` may be the price next to a bid, the bid next to a clearing price, else both."""
     for columns, roles in (
         (["bid", "price"], {"price"}),
         (["price", "clearing_price"], {"bid"}),
@@ -192,7 +192,7 @@ def test_a_query_shows_what_it_cannot_know(tmp_path):
 
 
 def test_a_time_or_a_day_is_enough():
-    """Two columns of times do not matter beside a day."""
+    """Two columns of times do not matter next to a day."""
     table = given(timestamp=["x"] * 2, day=["2026-03-02"] * 2)
     assert "ts" not in open_logs(table, amounts="currency").reading.names
 
@@ -234,14 +234,14 @@ def test_numbers_in_a_sample_are_those_above_zero():
 
 
 @pytest.mark.parametrize("names", ["account_id,day,bid,won,price_paid", None])
-def test_a_currency_is_told_where_no_column_has_it(tmp_path, names):
+def test_a_currency_is_given_where_no_column_has_it(tmp_path, names):
     """It is that of the log; next to a column with a currency it is refused."""
     names = names or "advertiser_id,day,bid_micros,won,price_micros"
     rows = f"{names},currency\nash,2026-03-02,2.5,1,1.5,USD\n"
     (tmp_path / "with.csv").write_text(rows)
     (tmp_path / "without.csv").write_text(rows.replace(",currency", "").replace(",USD", ""))
-    told = {"currency": "EUR", "amounts": "" if "micros" in names else "currency"}
-    assert open_logs(tmp_path / "without.csv", **told).currency == "EUR"
+    how = {"currency": "EUR", "amounts": "" if "micros" in names else "currency"}
+    assert open_logs(tmp_path / "without.csv", **how).currency == "EUR"
     with pytest.raises(TableError, match="say --column currency=, or no --currency"):
-        open_logs(tmp_path / "with.csv", **told)
-    assert open_logs(tmp_path / "with.csv", columns={"currency": ""}, **told).currency == "EUR"
+        open_logs(tmp_path / "with.csv", **how)
+    assert open_logs(tmp_path / "with.csv", columns={"currency": ""}, **how).currency == "EUR"

@@ -71,7 +71,7 @@ def test_histograms_and_checks_equal_duckdb(server, database, weighted):
 
 
 def test_targets_and_texts_equal_duckdb(server, database, market):
-    """Values of dimensions, hours included, have the same sums; texts are a table beside."""
+    """Values of dimensions, hours included, have the same sums; texts are a table, too."""
     dimensions = {"screen": "device", "hour": "hour"}
     logs = both(raw_rows(market), server, database, dimensions=dimensions)
     one, other = (read_targets(log, read_histograms(log)) for log in logs)

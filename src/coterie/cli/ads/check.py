@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coterie.ads.logs.checks.log_checks import LogCheck, LogOverview
 
 _COLOURS = {"error": "bold red", "warning": "yellow"}
-#: With fewer days a change of prices cannot be told from a day that differs.
+#: With fewer days a change of prices cannot be distinguished from a day that differs.
 _FEWEST_DAYS = 4
 
 

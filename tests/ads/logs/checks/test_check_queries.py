@@ -25,7 +25,7 @@ from coterie.ads.logs.checks.log_checks import check_logs
 
 
 def on_days(rows=None):
-    """The good rows with a day beside the time."""
+    """The good rows with a day next to the time."""
     return everywhere(rows, day=lambda row: row["ts"].date())
 
 

@@ -66,7 +66,7 @@ def _without_wins_on(day):
     return changed(*places, won=False, price_micros=None, click=False)
 
 
-#: Bad logs of the faults that need many rows, beside the short ones.
+#: Bad logs of the faults that need many rows, next to the short ones.
 LONG_BAD_LOGS = {
     "auction_recognised": lambda: BadLog(without("auction_type", rows=first_price()), 48),
     "prices_equal_bids": lambda: BadLog(

@@ -122,9 +122,9 @@ def test_rows_are_expected_in_number():
 def test_price_rise_is_on_the_last_four_days(week):
     """Earlier days are the same bit by bit; on the last four bids stay and win less."""
     chosen, traits, days = week
-    dearer = dataclasses.replace(chosen, price_rise=0.26)
+    raised = dataclasses.replace(chosen, price_rise=0.26)
     for day, rows in enumerate(days):
-        risen = _all_rows(dearer, traits, day)
+        risen = _all_rows(raised, traits, day)
         for name in ("advertiser", "ts", "bid") if day >= 3 else rows:
             assert np.array_equal(risen[name], rows[name])
         assert (risen["minimum"] >= rows["minimum"]).all()

@@ -54,7 +54,7 @@ def test_consensus_functions_by_name(name, kind):
 
 
 def test_a_log_is_opened_checked_and_counted(write_log):
-    """Histograms count every row; texts are read from the file beside the log."""
+    """Histograms count every row; texts are read from the file next to the log."""
     source = LogInput(str(write_log())).read()
     assert source.check.ok
     assert source.histograms.bids.count.sum() == 12 * 3 * 30
@@ -144,7 +144,7 @@ class TestOutputs:
     )
     @pytest.mark.parametrize("logs", [".", "bids.parquet", "b*.parquet"])
     def test_inputs_are_never_overwritten(self, log, logs, name, what):
-        """Neither the log nor the texts beside it may be an output."""
+        """Neither the log nor the texts next to it may be an output."""
         with pytest.raises(OutputError, match=f"cannot write the model to .*: this path is {what}"):
             self.check(log / logs, {"model": log / name})
 
