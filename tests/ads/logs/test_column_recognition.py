@@ -176,6 +176,18 @@ def test_the_query_settles_what_values_say(columns, tmp_path):
     assert all(row["day"].month == 3 for row in rows)
 
 
+def test_the_query_converts_a_column_whose_first_values_are_missing(tmp_path):
+    """Its type says that it is text."""
+    (tmp_path / "log.csv").write_text(
+        "advertiser,day,bid,won,clearing_price\na,2026-03-02,2.5,no,\n"
+    )
+    with pytest.raises(TableError) as refused:
+        open_logs(tmp_path / "log.csv")
+    logs = open_logs(tmp_path / "log.csv", sql=refused.value.__notes__[0])
+    (row,) = logs.table.to_pyarrow().to_pylist()
+    assert (row["bid_micros"], row["price_micros"]) == (2_500_000, None)
+
+
 def test_a_query_shows_what_it_cannot_know(tmp_path):
     """A role without a column is null, and the second of two columns is a remark."""
     (tmp_path / "log.csv").write_text("when,bid,bid_price\n3rd of May,1,2\n")

@@ -342,7 +342,7 @@ class _Recognition:
     def _read(self, role: str, name: str) -> tuple[str, str, str]:
         """Return the SQL for a column in a role, a remark for the user, and what is in doubt."""
         quoted, values = sql_name(name), self.values.get(name, [])
-        is_text = bool(values) and isinstance(values[0], str)
+        is_text = self.raw[name].type().is_string()
         if role in AMOUNTS:
             doubt = ""
             if self._has_comma(name):
@@ -361,14 +361,16 @@ class _Recognition:
                 "1 for micros, 1000 times as much if amounts are for one impression"
             )
             return f"{quoted} * {UNITS['currency']}", remark if role == "bid" else "", doubt
-        if role in {"time", "day"} and is_text and not any(map(is_time, map(str, values))):
+        if not (is_text and values):
+            return quoted, "", ""
+        if role in {"time", "day"} and not any(map(is_time, values)):
             doubt = f"times in column {name}, such as {values[0]}, are read by SQL only"
             every = (day + clock for day in _DAYS for clock in _CLOCKS)
             forms = [form for form in every if _fits(values, form)]
             others = ", or ".join(map(sql_text, forms[1:]))
             remark = f"or {others}" if others else "" if forms else f"the form of {values[0]}"
             return f"strptime({quoted}, {sql_text((forms or ['%d.%m.%Y'])[0])})", remark, doubt
-        if role == "won" and is_text:
+        if role == "won":
             found = dict.fromkeys(value.strip() for value in values)
             answers = {value.lower() for value in found}
             # some values may be wrong, but not all of one kind

@@ -43,7 +43,7 @@ BIG = 2**63 - 1
 OF_THE_WHOLE = {
     *("no_wins", "all_wins", "no_losses_at_all", "bids_implausible"),
     *("auction_recognised", "prices_equal_bids", "no_texts", "texts_unreadable"),
-    *("prices_implausible", "notices_without_bid"),
+    "prices_implausible",
 }
 
 

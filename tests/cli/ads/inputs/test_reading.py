@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import get_type_hints
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,8 @@ from coterie import L2Consensus, OneHotKMeans, RobustConsensus
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs import bid_logs, raw_logs
 from coterie.ads.logs.bid_logs import open_logs
+from coterie.ads.logs.column_recognition import CANONICAL
+from coterie.ads.logs.log_columns import UNITS
 from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.reading import LogInput, LogOptions
 from coterie.errors import CoterieWarning, OutputError, TableError
@@ -244,6 +247,16 @@ def test_control_characters_of_names_are_made_visible(run, tmp_path):
     result = run("ads", "check", tmp_path / "log.csv", "--column", "advertiser=\x1b[31madvertiser")
     assert result.exit_code == 1
     assert "\x1b" not in result.stderr and "[31madvertiser" in result.stderr
+
+
+def test_all_roles_and_units_are_in_the_help():
+    """The options name what they take."""
+    helps = {
+        name: hint.__metadata__[0].help
+        for name, hint in get_type_hints(LogOptions, include_extras=True).items()
+    }
+    assert all(role in helps["column"] for role in CANONICAL)
+    assert all(part in helps["amounts"] for unit in UNITS for part in unit.split("/"))
 
 
 def test_every_option_reaches_the_log(run, monkeypatch, tmp_path):
