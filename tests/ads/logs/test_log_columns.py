@@ -279,6 +279,15 @@ def test_midnight_in_a_column_of_days_is_that_day_in_every_zone(kind, values, zo
     assert set(days.to_pylist()) == {datetime.date(2026, 3, 2)}
 
 
+@pytest.mark.parametrize(("column", "day"), [("day", 2), ("ts", 1)])
+def test_only_a_column_of_days_has_midnight_without_a_zone(column, day):
+    """A time stamp of midnight in Tokyo is the day before in UTC."""
+    rows = {name: values for name, values in PLAIN.items() if name != "day"}
+    table = ibis.memtable(pa.table({**rows, column: ["2026-03-02 00:00:00"]}))
+    found = fetch(open_logs(table, time_zone="Asia/Tokyo").table)["day"].to_pylist()
+    assert found == [datetime.date(2026, 3, day)]
+
+
 @pytest.mark.parametrize("kind", ["string", "timestamp"])
 def test_other_times_in_a_column_of_days_are_converted(kind):
     """A minute after midnight in Tokyo is the day before in UTC."""
