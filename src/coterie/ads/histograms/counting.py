@@ -61,7 +61,7 @@ Batches = Iterable[pa.RecordBatch]
 
 log = logging.getLogger("coterie")
 
-#: Cells of a batch that the engine returns, and of one that is sorted here.
+#: Cells of a batch that the engine returns, and of a block whose order is checked.
 _BATCH, _BLOCK = 500_000, 2_000_000
 _LONGEST_NAME = 1000
 #: A value that fewer advertisers have is not kept: it may name a person.
