@@ -32,9 +32,8 @@ from coterie.ads import (
     read_targets,
     simulate_logs,
 )
-from coterie.ads.logs.simulation.simulated_dimensions import DIMENSIONS
 from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day
-from coterie.ads.logs.simulation.simulated_traits import Traits, draw_traits
+from coterie.ads.logs.simulation.simulated_traits import DIMENSIONS, Traits, draw_traits
 from coterie.errors import CoterieWarning
 
 Floats = NDArray[np.float64]

@@ -29,8 +29,7 @@ from benchmarks.serve.processes import RunningService, get, running_service, ser
 from benchmarks.soak.clients import RudeClient, SteadyClient, Tally, quantiles
 from benchmarks.soak.requests import MixedRequests
 from coterie.ads.fitting.forecaster import AdForecaster
-from coterie.ads.histograms.counting import read_histograms
-from coterie.ads.histograms.target_counting import read_targets
+from coterie.ads.histograms.counting import read_histograms, read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings

@@ -12,8 +12,7 @@ import pytest
 
 from benchmarks.local_spark import N_WORKERS
 from bid_tables import as_arrow, assert_equal_histograms, bid_frame, sorted_rows, write_csv
-from coterie.ads.histograms.counting import read_histograms
-from coterie.ads.histograms.target_counting import read_targets
+from coterie.ads.histograms.counting import read_histograms, read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs

@@ -11,8 +11,7 @@ import numpy as np
 from coterie.ads.evaluation.evaluation import Evaluation, evaluate
 from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.forecast_figures import Forecast
-from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.histograms.cells import BidCells, PriceCells, compact
+from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells, compact
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs.simulation.simulated_logs import auction_batches
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.histograms.counting import read_histograms
-from coterie.ads.histograms.target_counting import read_targets
+from coterie.ads.histograms.counting import read_histograms, read_targets
 from coterie.ads.histograms.target_counts import TargetCounts
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from coterie.ads.forecasts.forecast_figures import Forecast as Forecast
     from coterie.ads.histograms.bid_histograms import BidHistograms as BidHistograms
     from coterie.ads.histograms.counting import read_histograms as read_histograms
+    from coterie.ads.histograms.counting import read_targets as read_targets
     from coterie.ads.histograms.ipinyou import load_ipinyou_histograms as load_ipinyou_histograms
     from coterie.ads.histograms.price_grid import price_grid as price_grid
-    from coterie.ads.histograms.target_counting import read_targets as read_targets
     from coterie.ads.histograms.target_counts import TargetCounts as TargetCounts
     from coterie.ads.logs.bid_logs import BidLogs as BidLogs
     from coterie.ads.logs.bid_logs import open_logs as open_logs

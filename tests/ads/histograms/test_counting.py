@@ -1,6 +1,10 @@
-"""Grids and histograms, counted by an engine."""
+"""Grids, histograms and target counts, counted by an engine."""
 
 from __future__ import annotations
+
+import datetime
+import itertools
+from collections import Counter
 
 import ibis
 import numpy as np
@@ -12,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bid_tables import MICROS, as_arrow, bid_frame, cells_of, count_by_hand, write_csv
-from coterie.ads.histograms.counting import read_histograms
+from coterie.ads.histograms import counting
+from coterie.ads.histograms.counting import gather_cells, read_histograms, read_targets
 from coterie.ads.histograms.price_grid import on_price_grid, price_grid
+from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES, TargetCounts
 from coterie.ads.logs.amount_codes import amounts_of, codes_of
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.errors import InvalidParameterError, TableError
@@ -312,3 +318,181 @@ def test_days_that_are_no_dates_are_refused(days):
     """The message says what they must be."""
     with pytest.raises(InvalidParameterError, match=r"^days=.*they must be dates such as"):
         read_histograms(open_logs(ibis.memtable(three_bids())), days=days)
+
+
+DAYS = [datetime.date(2026, 2, 27) + datetime.timedelta(days=d) for d in range(4)]
+N_BINS = 5
+
+places = st.tuples(st.sampled_from(["", "a", "B", "é", "🦊"]), st.integers(0, 3), st.integers(0, 4))
+
+
+def engine_rows(cells: list[tuple[str, int, int]], **sums: list) -> pa.Table:
+    """Rows as an engine returns them, each with its number as its count."""
+    return pa.table(
+        {
+            "advertiser_id": pa.array([name for name, _, _ in cells], pa.string()),
+            "day": pa.array([DAYS[day] for _, day, _ in cells], pa.date32()),
+            "bin": pa.array([b for _, _, b in cells], pa.int16()),
+            "count": pa.array([float(i) for i in range(len(cells))], pa.float64()),
+            **sums,
+        }
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(places, unique=True, max_size=40), st.integers(1, 3))
+def test_cells_are_sorted_and_keep_their_sums(cells, n_chunks):
+    """Cells are the same for any order and chunks of rows; rows without a name do not count."""
+    table = engine_rows(cells)
+    cuts = np.linspace(0, len(table), n_chunks + 1, dtype=int).tolist()
+    parts = [table.slice(start, end - start) for start, end in itertools.pairwise(cuts)]
+    names, days, bids, prices = gather_cells(pa.concat_tables(parts).to_batches(), [], N_BINS, "x")
+    expected = sorted((*cell, float(i)) for i, cell in enumerate(cells) if cell[0])
+    assert [
+        (str(names[a]), DAYS.index(days[d].astype(object)), b, n)
+        for a, d, b, n in zip(bids.advertiser, bids.day, bids.bin, bids.count, strict=True)
+    ] == expected
+    assert names.tolist() == sorted({name for name, _, _ in cells if name})
+    assert len(prices.bin) == 0
+
+
+def test_sums_that_are_missing_are_zero_and_squares_are_counts():
+    """Missing sums are 0, and a missing Σw² is Σw, as in a log without weights."""
+    rows = engine_rows([("a", 0, 0), ("a", 0, 1)], wins=[1.0, 2.0])
+    found = gather_cells(rows.to_batches(), [], N_BINS, "x")[2]
+    assert found.square is found.count
+    assert found.square.tolist() == found.count.tolist() == [0.0, 1.0]
+    assert found.wins.tolist() == [1.0, 2.0]
+    assert found.clicks.tolist() == found.cost.tolist() == [0.0, 0.0]
+
+
+def test_rows_without_a_name_or_a_day_do_not_count():
+    """Rows of bids and of prices need an advertiser and a day."""
+    table = engine_rows([("a", 1, 0), ("b", 2, 0), ("", 3, 0), ("c", 0, 0)])
+    days = pa.array([DAYS[1], None, DAYS[3], None], pa.date32())
+    table = table.set_column(1, "day", days)
+    prices = table.append_column("price", pa.array([7.0] * 4))
+    names, dates, _, found = gather_cells(table.to_batches(), prices.to_batches(), N_BINS, "x")
+    assert (names.tolist(), dates.tolist()) == (["a"], [DAYS[1]])
+    assert (found.advertiser.tolist(), found.price.tolist()) == ([0], [7.0])
+
+
+def test_a_very_long_name_is_refused():
+    """The array of names reserves the length of the longest for each."""
+    with pytest.raises(TableError, match="x: an advertiser_id has 1001 characters"):
+        gather_cells(engine_rows([("a" * 1001, 0, 0)]).to_batches(), [], N_BINS, "x")
+
+
+def test_cells_in_the_order_of_another_collation_are_sorted():
+    """A database may sort capital letters after small ones; results are in one order."""
+    table = engine_rows([("a", 0, 0), ("B", 1, 1), ("B", 0, 0), ("é", 0, 0)])
+    names, _, bids, _ = gather_cells(table.to_batches(max_chunksize=2), [], N_BINS, "x")
+    assert names.tolist() == ["B", "a", "é"]
+    assert bids.advertiser.tolist() == [0, 0, 1, 2] and bids.count.tolist() == [2, 1, 0, 3]
+
+
+def test_cells_have_small_types():
+    """Whole numbers are int32; one batch with weights makes all of the column float64."""
+    rows = engine_rows([("a", 0, 0), ("b", 0, 1)], wins=[1.0, 0.5], bid=[1.0, 2.0])
+    found = gather_cells(rows.to_batches(max_chunksize=1), [], N_BINS, "x")[2]
+    names = ("advertiser", "day", "bin", "count", "wins", "bid", "cost", "clicks")
+    assert [getattr(found, name).dtype.name for name in names] == [
+        *("int32", "int16", "int16", "int32", "float64", "float64", "float64", "int32")
+    ]
+
+
+DAY = datetime.date(2026, 3, 2)
+
+
+def table_of(rows: list[tuple]) -> pa.Table:
+    """A log from rows of advertiser, bid, price or None, device and country."""
+    names, bids, prices, devices, countries = zip(*rows, strict=True)
+    return pa.table(
+        {
+            "advertiser_id": list(names),
+            "day": [DAY] * len(rows),
+            "bid_micros": list(bids),
+            "won": [price is not None for price in prices],
+            "price_micros": pa.array(prices, pa.int64()),
+            "click": [price is not None and price % 2 == 0 for price in prices],
+            "device": pa.array(devices, pa.string()),
+            "country": pa.array(countries, pa.string()),
+        }
+    )
+
+
+def counts_of(rows: list[tuple]) -> TargetCounts:
+    """The target counts of such a log."""
+    dimensions = ["device", "country"]
+    logs = open_logs(ibis.memtable(table_of(rows)), dimensions=dimensions, auction="second")
+    return read_targets(logs, read_histograms(logs))
+
+
+def as_counter(counts: TargetCounts, name: str) -> Counter:
+    """Sums by advertiser, dimension and value, without those that are 0."""
+    found = Counter()
+    for (a, v), number in np.ndenumerate(counts.totals(name)):
+        key = (counts.advertisers[a], counts.dimensions[counts.dimension[v]], counts.values[v])
+        found[tuple(map(str, key))] += number
+    return +found
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from("abcd"),
+        st.integers(1_000, 5_000_000),
+        st.none() | st.integers(1, 900),
+        st.sampled_from(["phone", "tv", "", None]),
+        st.sampled_from(["DE", "FR", "GB"]),
+    ),
+    min_size=1,
+    max_size=80,
+)
+
+
+@settings(max_examples=4, deadline=None)
+@given(ROWS)
+def test_totals_are_those_of_the_rows(rows):
+    """Bids, wins, costs and clicks by value are sums over the rows, missing values included."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "_FEWEST_ADVERTISERS", 1)
+        counts = counts_of(rows)
+    sums = {
+        "bids": lambda _: 1,
+        "wins": lambda row: row[2] is not None,
+        "prices": lambda row: row[2] is not None,
+        "cost": lambda row: row[2] or 0,
+        "clicks": lambda row: row[2] is not None and row[2] % 2 == 0,
+    }
+    for name, number in sums.items():
+        expected = Counter()
+        for row in rows:
+            expected[row[0], "device", row[3] or NO_VALUE] += number(row)
+            expected[row[0], "country", row[4]] += number(row)
+        assert as_counter(counts, name) == +expected
+
+
+def test_rare_values_are_counted_together(monkeypatch):
+    """Values of fewer than three advertisers, and those beyond the limit, are one value."""
+    monkeypatch.setattr(counting, "MOST_VALUES", 1)
+    rows = [(name, 2_000_000, None, "tv", "DE") for name in "abc"]
+    rows += [(name, 2_000_000, None, "phone", "FR") for name in "abcabc"]
+    rows += [("a", 2_000_000, None, "user-17", "x" * 300)]
+    counts = counts_of(rows)
+    assert counts.values.tolist() == [OTHER_VALUES, "phone", OTHER_VALUES, "FR"]
+    assert counts.totals("bids").sum(axis=0).tolist() == [4, 6, 4, 6]
+
+
+def test_values_that_may_name_a_person_are_counted_together():
+    """A value of two advertisers, and one of more than 200 characters."""
+    rows = [(name, 2_000_000, None, "tv", "x" * 201) for name in "abc"]
+    rows += [(name, 2_000_000, None, "phone", "y" * 200) for name in "abab"]
+    rows += [("c", 2_000_000, None, "tv", "y" * 200)]
+    assert counts_of(rows).values.tolist() == [OTHER_VALUES, "tv", OTHER_VALUES, "y" * 200]
+
+
+def test_a_log_without_dimensions_is_refused():
+    """The message says what to do."""
+    logs = open_logs(ibis.memtable(table_of([("a", 2_000_000, 7, "tv", "DE")])))
+    with pytest.raises(InvalidParameterError, match="no dimension is named"):
+        read_targets(logs, read_histograms(logs))

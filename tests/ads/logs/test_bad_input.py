@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from bad_logs import ADVERTISERS, BAD_LOGS, TEXTS, BadLog, changed, everywhere, good_rows
+from bad_logs import ADVERTISERS, TEXTS, BadLog, changed, everywhere, good_rows
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
@@ -27,13 +27,6 @@ HOSTILE = (
     "=cmd|'/c calc'!A0",
     "{what} %s \\N 🦊\u202e",
 )
-
-#: Bad logs that histograms refuse.
-MIXED = {
-    "currencies_mixed": "currency.*EUR.*USD",
-    "auctions_mixed": "auction_type",
-    "auction_type_unknown": "auction_type",
-}
 
 
 @pytest.fixture
@@ -100,15 +93,6 @@ def test_empty_logs(folder):
             open_logs(folder / name)
 
 
-@pytest.mark.parametrize("code", MIXED)
-def test_mixed_logs_are_refused(folder, code):
-    """Checks count mixed rows; histograms refuse the log with the reason."""
-    path = store(folder, BAD_LOGS[code]().rows)
-    assert code in codes(path)
-    with pytest.raises(TableError, match=MIXED[code]):
-        read_histograms(open_logs(path))
-
-
 @pytest.mark.parametrize("name", ["bids.parquet", "bids.csv"])
 def test_hostile_advertisers_are_names_and_nothing_else(folder, name):
     """Ids with SQL, HTML or shell code are unchanged, and nothing is executed."""
@@ -145,14 +129,6 @@ def test_hostile_columns_values_and_files(folder):
     assert check.errors[0].examples[0]["bid_micros"].startswith("1); COPY")
     assert dense(path)[1].bids.sum() == 95
     assert sorted(contents(folder)) == ["advertisers.parquet", path.name]
-
-
-def test_duplicate_rows_and_files(folder):
-    """A copy of a file under another name is found."""
-    store(folder, good_rows())
-    store(folder, good_rows(), name="bids copy.parquet")
-    check = check_logs(open_logs(folder))
-    assert [(f.code, f.count, f.share) for f in check.faults] == [("duplicate_rows", 96, 0.5)]
 
 
 @pytest.mark.parametrize("name", ["bids.parquet", "bids.csv"])

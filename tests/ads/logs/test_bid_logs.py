@@ -172,17 +172,6 @@ def test_winners_pay_their_bids(equal, other, is_first):
     assert winners_pay_bids(equal + other, equal) == is_first
 
 
-@pytest.mark.parametrize(
-    ("equal", "other", "auction"), [(99, 1, "first"), (98, 1, "second"), (0, 0, "second")]
-)
-def test_first_price_is_recognised_from_prices(equal, other, auction):
-    """It is first price if winners pay their bids; anything else is the default."""
-    logs = open_logs(paid(equal, other))
-    source = "prices" if auction == "first" else "default"
-    assert (logs.auction, logs.auction_source) == (auction, source)
-    assert logs.revealed == ("none" if auction == "first" else "paid")
-
-
 def test_a_stated_auction_is_not_recognised():
     """A given auction comes first, then the column; an empty column states nothing."""
     first, types = [1_000_000] * 100, [2] * 101
@@ -307,7 +296,7 @@ def test_histograms_are_known_by_their_columns():
     ]
 
 
-def test_texts_are_found_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
+def test_texts_are_found_near_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
     """A given table replaces the one found."""
     (tmp_path / "bids").mkdir()
     pq.write_table(pa.table(TWO), tmp_path / "bids" / "bids.parquet")
@@ -318,8 +307,8 @@ def test_texts_are_found_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_fac
     other.write_text("advertiser_id,description\na,other\n")
     for source in (log, tmp_path, tmp_path / "bids", str(tmp_path / "bids" / "*.parquet"), [log]):
         assert read_descriptions(open_logs(source)) == {"a": "above"}
-    (tmp_path / "bids" / "advertisers.csv").write_text("advertiser_id,description\na,beside\n")
-    assert read_descriptions(open_logs(log)) == {"a": "beside"}
+    (tmp_path / "bids" / "advertisers.csv").write_text("advertiser_id,description\na,near\n")
+    assert read_descriptions(open_logs(log)) == {"a": "near"}
     assert read_descriptions(open_logs(log, advertisers=other)) == {"a": "other"}
     texts = ibis.memtable(pa.table({"advertiser_id": [7], "description": ["table"]}))
     assert read_descriptions(open_logs(log, advertisers=texts)) == {"7": "table"}

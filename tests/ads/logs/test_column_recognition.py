@@ -1,4 +1,4 @@
-"""What names and values do not decide is refused, with options and a query that decide it."""
+"""Columns have a role by options and names; what these do not decide is refused with a query."""
 
 from __future__ import annotations
 
@@ -6,10 +6,76 @@ import ibis
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coterie.ads.logs.bid_logs import open_logs
-from coterie.ads.logs.column_recognition import numbers_in_sample
+from coterie.ads.logs.column_recognition import (
+    CANONICAL,
+    columns_by_role,
+    numbers_in_sample,
+)
 from coterie.errors import InvalidParameterError, TableError
+
+
+def chosen(columns, **given) -> dict[str, str]:
+    """The column of each role, or its candidates."""
+    decided, candidates = columns_by_role(columns, given)
+    return decided | {role: " or ".join(names) for role, names in candidates.items()}
+
+
+@given(st.permutations(list(CANONICAL.values())), st.sampled_from(["bid", "Bid Price", "clicked"]))
+def test_canonical_names_come_before_all_others(columns, other):
+    """Another usual name and the order of columns change nothing."""
+    assert chosen([other, *columns]) == CANONICAL
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("Advertiser ID", "advertiser"),
+        ("advertiserId", "advertiser"),
+        ("Bid Price (USD)", "bid"),
+        ("bid_cpm_micros", "bid"),
+        ("EVENT_TIME", "time"),
+        ("TimeUsec2", "time"),
+        ("imp.0.bidfloor", "floor"),
+        ("clearingPriceMicros", "price"),
+    ],
+)
+def test_case_marks_and_units_do_not_matter(name, role):
+    """A usual name is recognised however it is written."""
+    assert chosen([name]) == {role: name}
+
+
+def test_two_usual_names_are_not_decided():
+    """Both are candidates, until the user chooses one."""
+    assert chosen(["bid", "bid_price"]) == {"bid": "bid or bid_price"}
+    assert chosen(["bid", "bid_price"], bid="bid_price") == {"bid": "bid_price"}
+
+
+def test_a_doubtful_name_is_not_decided():
+    """``price`` may be the price next to a bid, the bid next to a clearing price, else both."""
+    for columns, roles in (
+        (["bid", "price"], {"price"}),
+        (["price", "clearing_price"], {"bid"}),
+        (["price"], {"bid", "price"}),
+    ):
+        decided, candidates = columns_by_role(columns, {})
+        assert candidates == {role: ["price"] for role in roles}
+        assert "price" not in decided.values()
+    assert columns_by_role(["price"], {"price": "price"}) == ({"price": "price"}, {})
+
+
+def test_an_empty_column_leaves_a_role_out():
+    """The user may refuse a recognised column."""
+    assert chosen(["bid", "floor"], floor="") == {"bid": "bid"}
+
+
+def test_a_column_that_the_user_gave_has_no_other_role():
+    """It is not recognised a second time."""
+    assert chosen(["won", "click"], won="click") == {"won": "click"}
+
 
 ROWS = {
     "advertiser": ["a", "b"],
@@ -72,6 +138,7 @@ def test_names_with_micros_are_in_micros():
         ({"bid_usd": ["2,53"] * 2}, r"median bid is 2\.53: .*have a comma, as in 2,53"),
         ({"time": ["01/02/2026"] * 2}, "times in column time, such as 01/02/2026, are read by SQL"),
         ({"won": None, "win": ["J", "N"]}, "column win does not say yes or no, but J"),
+        ({"won": ["J", "N"]}, "column won does not say yes or no, but J"),
     ],
 )
 def test_what_is_not_decided_is_refused(columns, message):
@@ -109,6 +176,18 @@ def test_the_query_settles_what_values_say(columns, tmp_path):
     assert all(row["day"].month == 3 for row in rows)
 
 
+def test_the_query_converts_a_column_whose_first_values_are_missing(tmp_path):
+    """Its type says that it is text."""
+    (tmp_path / "log.csv").write_text(
+        "advertiser,day,bid,won,clearing_price\na,2026-03-02,2.5,no,\n"
+    )
+    with pytest.raises(TableError) as refused:
+        open_logs(tmp_path / "log.csv")
+    logs = open_logs(tmp_path / "log.csv", sql=refused.value.__notes__[0])
+    (row,) = logs.table.to_pyarrow().to_pylist()
+    assert (row["bid_micros"], row["price_micros"]) == (2_500_000, None)
+
+
 def test_a_query_shows_what_it_cannot_know(tmp_path):
     """A role without a column is null, and the second of two columns is a remark."""
     (tmp_path / "log.csv").write_text("when,bid,bid_price\n3rd of May,1,2\n")
@@ -125,7 +204,7 @@ def test_a_query_shows_what_it_cannot_know(tmp_path):
 
 
 def test_a_time_or_a_day_is_enough():
-    """Two columns of times do not matter beside a day."""
+    """Two columns of times do not matter next to a day."""
     table = given(timestamp=["x"] * 2, day=["2026-03-02"] * 2)
     assert "ts" not in open_logs(table, amounts="currency").reading.names
 
@@ -167,14 +246,14 @@ def test_numbers_in_a_sample_are_those_above_zero():
 
 
 @pytest.mark.parametrize("names", ["account_id,day,bid,won,price_paid", None])
-def test_a_currency_is_told_where_no_column_has_it(tmp_path, names):
+def test_a_currency_is_given_where_no_column_has_it(tmp_path, names):
     """It is that of the log; next to a column with a currency it is refused."""
     names = names or "advertiser_id,day,bid_micros,won,price_micros"
     rows = f"{names},currency\nash,2026-03-02,2.5,1,1.5,USD\n"
     (tmp_path / "with.csv").write_text(rows)
     (tmp_path / "without.csv").write_text(rows.replace(",currency", "").replace(",USD", ""))
-    told = {"currency": "EUR", "amounts": "" if "micros" in names else "currency"}
-    assert open_logs(tmp_path / "without.csv", **told).currency == "EUR"
+    how = {"currency": "EUR", "amounts": "" if "micros" in names else "currency"}
+    assert open_logs(tmp_path / "without.csv", **how).currency == "EUR"
     with pytest.raises(TableError, match="say --column currency=, or no --currency"):
-        open_logs(tmp_path / "with.csv", **told)
-    assert open_logs(tmp_path / "with.csv", columns={"currency": ""}, **told).currency == "EUR"
+        open_logs(tmp_path / "with.csv", **how)
+    assert open_logs(tmp_path / "with.csv", columns={"currency": ""}, **how).currency == "EUR"

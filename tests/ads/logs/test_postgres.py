@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bid_tables import as_arrow, assert_equal_histograms, bid_frame
-from coterie.ads.histograms.counting import read_histograms
-from coterie.ads.histograms.target_counting import read_targets
+from coterie.ads.histograms.counting import read_histograms, read_targets
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.ads.logs.raw_logs import open_raw
@@ -72,7 +71,7 @@ def test_histograms_and_checks_equal_duckdb(server, database, weighted):
 
 
 def test_targets_and_texts_equal_duckdb(server, database, market):
-    """Values of dimensions, hours included, have the same sums; texts are a table beside."""
+    """Values of dimensions, hours included, have the same sums; texts are a table, too."""
     dimensions = {"screen": "device", "hour": "hour"}
     logs = both(raw_rows(market), server, database, dimensions=dimensions)
     one, other = (read_targets(log, read_histograms(log)) for log in logs)

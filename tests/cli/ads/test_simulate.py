@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+from coterie.cli.ads.simulate import simulate
 
 SMALL = ("--advertisers", 12, "--segments", 3, "--days", 2, "--bids-per-day", 5)
 FILES = [
@@ -58,6 +61,7 @@ def test_options_reach_the_settings(run, tmp_path):
         "--newcomers": 0.25,
         "--price-rise": -0.26,
         "--weekday-effect": 2.0,
+        "--dimensions": 2,
         "--start": "2026-05-04",
         "--seed": 5,
     }
@@ -71,6 +75,14 @@ def test_options_reach_the_settings(run, tmp_path):
         assert settings[option[2:].replace("-", "_")] == value
     assert settings["minimum_logged"] is True
     assert (folder / "bids" / "bids-2026-05-04.parquet").exists()
+
+
+def test_defaults_are_those_of_the_settings():
+    """An option has the default of the setting of its name."""
+    usual = vars(MarketSettings())
+    for name, option in inspect.signature(simulate).parameters.items():
+        if name in usual:
+            assert option.default == usual[name], name
 
 
 def test_non_empty_folder_is_refused(run, tmp_path):

@@ -16,21 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.histograms.cells import BidCells, PriceCells, compact
+from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells, compact
+from coterie.arrays import Ints
 from coterie.datasets.loading import data_folders
 from coterie.errors import DatasetUnavailableError, InvalidParameterError, TableError
-
-__all__ = [
-    "FEN",
-    "IPINYOU",
-    "PublicData",
-    "files_of",
-    "load_ipinyou_histograms",
-    "price_edges",
-    "price_histograms",
-    "read_columns",
-]
 
 #: One fen per thousand impressions, in micros of CNY.
 FEN = 10_000
@@ -95,18 +84,24 @@ def load_ipinyou_histograms(
     order = np.argsort(about["advertiser"].astype(str))
     advertisers = about["advertiser"].astype(str)[order]
     counts = _checked_counts(prices_path, table, advertisers)
-    _refuse_other_totals(advertisers_path, about, order, counts)
+    prices = np.arange(counts.shape[1])
+    for name, totals in (("imp_train", counts.sum(axis=1)), ("cost_train", counts @ prices)):
+        given = about[name][order]
+        wrong = np.flatnonzero(given != totals)
+        if len(wrong):
+            raise TableError(
+                f"{advertisers_path}, column {name!r}, advertiser {advertisers[wrong[0]]}: "
+                f"{given[wrong[0]]}, but the price histogram has {totals[wrong[0]]}; get both "
+                "files again"
+            )
     histograms = price_histograms(advertisers, counts, about["clk_train"][order])
     return histograms, dict(zip(advertisers.tolist(), about["industry"][order], strict=True))
 
 
-def price_edges(n_prices: int) -> NDArray[np.int64]:
+def price_edges(n_prices: int) -> Ints:
     """Return the edges, in micros, of a grid with one bin for each price 0, 1, 2, … fen.
 
     The first edge is one micro, because a bid is above 0.
-
-    >>> price_edges(3).tolist()
-    [1, 10000, 20000]
     """
     return np.maximum(np.arange(n_prices, dtype=np.int64) * FEN, 1)
 
@@ -118,12 +113,6 @@ def price_histograms(
 
     ``counts`` (A, P) are the auctions of each advertiser with a price of 0, 1, …, P−1 fen,
     ``clicks`` (A,) the clicks of each.
-
-    Examples
-    --------
-    >>> from coterie.ads.curves.landscapes import evidence_of, own_curves
-    >>> own_curves(evidence_of(price_histograms(["a"], [[0, 3, 1]]))).tolist()
-    [[0.0, 0.75, 1.0]]
     """
     names, n = np.asarray(advertisers, dtype=np.str_), np.asarray(counts, dtype=np.float64)
     if n.ndim != 2 or len(n) != len(names):
@@ -169,10 +158,6 @@ def files_of(
     """Return the paths of a dataset's files, by default of all, in one folder.
 
     ``folder`` is the one above the dataset's; by default COTERIE_DATA and the cache are searched.
-
-    >>> files_of(IPINYOU, "nowhere")
-    Traceback (most recent call last):
-    coterie.errors.DatasetUnavailableError: the dataset 'ipinyou_market_price' is not in nowhere...
     """
     wanted = dataset.files if names is None else tuple(names)
     folders = data_folders() if folder is None else [Path(folder)]
@@ -214,9 +199,7 @@ def read_columns(path: Path, types: dict[str, str] | None = None) -> dict[str, A
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _checked_counts(
-    path: Path, table: dict[str, Any], advertisers: NDArray[np.str_]
-) -> NDArray[np.int64]:
+def _checked_counts(path: Path, table: dict[str, Any], advertisers: NDArray[np.str_]) -> Ints:
     """Return the counts by advertiser and price, (A, P)."""
     wanted = {"price"} | {f"{_PREFIX}{name}" for name in advertisers}
     if set(table) != wanted:
@@ -244,19 +227,3 @@ def _is_count(value: int | float | str) -> bool:
     except ValueError:
         return False
     return number >= 0 and number % 1 == 0
-
-
-def _refuse_other_totals(
-    path: Path, about: dict[str, Any], order: NDArray[np.intp], counts: NDArray[np.int64]
-) -> None:
-    """Require that both files agree on the impressions and cost of each advertiser."""
-    prices = np.arange(counts.shape[1])
-    for name, totals in (("imp_train", counts.sum(axis=1)), ("cost_train", counts @ prices)):
-        given = about[name][order]
-        wrong = np.flatnonzero(given != totals)
-        if len(wrong):
-            raise TableError(
-                f"{path}, column {name!r}, advertiser {about['advertiser'][order][wrong[0]]}: "
-                f"{given[wrong[0]]}, but the price histogram has {totals[wrong[0]]}; get both "
-                "files again"
-            )

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from coterie.ads.histograms.bid_histograms import BidHistograms, bin_of
-from coterie.ads.histograms.cells import (
+from coterie.ads.histograms.bid_histograms import (
     KEYS,
     BidCells,
+    BidHistograms,
     PriceCells,
+    bin_of,
     compact,
     index_type,
     keys_in_order,
@@ -27,15 +27,14 @@ from coterie.ads.histograms.cells import (
     with_columns,
 )
 from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
-
-__all__ = ["BINS_PER_DECADE", "on_price_grid", "price_grid"]
+from coterie.arrays import AnyArray, Ints
 
 BINS_PER_DECADE = 96
 
 _Cells = TypeVar("_Cells", BidCells, PriceCells)
 
 
-def price_grid(least: float, most: float, step: int = 1) -> NDArray[np.int64]:
+def price_grid(least: float, most: float, step: int = 1) -> Ints:
     """Return the upper edges of the bins that hold the amounts from ``least`` to ``most``.
 
     Parameters
@@ -81,16 +80,16 @@ def on_price_grid(histograms: BidHistograms) -> BidHistograms:
 
 
 @cache
-def _all_edges() -> NDArray[np.int64]:
+def _all_edges() -> Ints:
     powers = 10.0 ** (np.arange(15 * BINS_PER_DECADE + 1) / BINS_PER_DECADE)
     return np.unique(amounts_of(codes_of(np.ceil(powers - 1e-9).clip(1, MOST_MICROS))))
 
 
-def _range(values: NDArray[Any]) -> tuple[int, int]:
+def _range(values: AnyArray) -> tuple[int, int]:
     return int(values.min()), int(values.max())
 
 
-def _moved(cells: _Cells, place: NDArray[np.int64], shape: tuple[int, int], n_bins: int) -> _Cells:
+def _moved(cells: _Cells, place: Ints, shape: tuple[int, int], n_bins: int) -> _Cells:
     """Return the cells in their new bins; cells that meet in a bin are added."""
     dims = (*shape, n_bins)
     moved = replace(cells, bin=looked_up(place.astype(index_type(n_bins)), cells.bin))

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.histograms.cells import (
+from coterie.ads.histograms.bid_histograms import (
     KEYS,
     BidCells,
+    BidHistograms,
     PriceCells,
     columns_of,
     compact,
@@ -31,17 +31,8 @@ from coterie.ads.histograms.cells import (
     refuse_many_days,
 )
 from coterie.ads.histograms.price_grid import on_price_grid, price_grid
+from coterie.arrays import Ints
 from coterie.errors import InvalidParameterError, ModelFileError
-
-__all__ = [
-    "StoredDays",
-    "merge_histograms",
-    "pack_columns",
-    "pack_days",
-    "stored_wins",
-    "unpack_columns",
-    "unpack_days",
-]
 
 Bytes = NDArray[np.uint8]
 _GROUP_ROWS = 1_000_000
@@ -54,7 +45,7 @@ class StoredDays:
     bids: Bytes
     prices: Bytes
     texts: Bytes
-    edges: NDArray[np.int64]
+    edges: Ints
     days: NDArray[np.datetime64]
     auction: str
     revealed: str
@@ -69,34 +60,32 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
         "advertiser": pa.array(names, pa.string()),
         "text": pa.array([texts.get(str(name), "") for name in names], pa.string()),
     }
-    return StoredDays(
-        pack_columns(_distinct_columns(histograms.bids)),
-        pack_columns(_distinct_columns(histograms.prices)),
-        pack_columns(written),
-        histograms.edges,
-        histograms.days,
-        histograms.auction,
-        histograms.revealed,
-        histograms.currency,
-        histograms.unit,
-    )
+    cells = []
+    for part in (histograms.bids, histograms.prices):
+        columns = dict(vars(part))
+        if columns.get("square") is columns["count"]:  # without weights Σ w² is Σ w
+            columns.pop("square", None)
+        cells.append(pack_columns(columns))
+    texts_packed = pack_columns(written)
+    return StoredDays(bids=cells[0], prices=cells[1], texts=texts_packed, **_common(histograms))
 
 
 def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
     """Return the histograms and the texts."""
     texts = unpack_columns(stored.texts).to_pydict()
     histograms = BidHistograms(
-        np.array(texts["advertiser"], dtype=str),
-        stored.days,
-        stored.edges,
-        stored.auction,
-        stored.revealed,
-        _unpacked_cells(BidCells, stored.bids),
-        _unpacked_cells(PriceCells, stored.prices),
-        stored.currency,
-        stored.unit,
+        advertisers=np.array(texts["advertiser"], dtype=str),
+        bids=_unpacked_cells(BidCells, stored.bids),
+        prices=_unpacked_cells(PriceCells, stored.prices),
+        **_common(stored),
     )
     return histograms, dict(zip(texts["advertiser"], texts["text"], strict=True))
+
+
+def _common(part: BidHistograms | StoredDays) -> dict[str, Any]:
+    """Return what histograms and stored days have in common."""
+    names = ("edges", "days", "auction", "revealed", "currency", "unit")
+    return {name: getattr(part, name) for name in names}
 
 
 def stored_wins(stored: StoredDays, n_advertisers: int) -> dict[str, sp.csr_array]:
@@ -137,14 +126,14 @@ def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistogra
     days = np.union1d(first.days, second.days)
     refuse_many_days(len(days), "the model and the new log together")
     edges = price_grid(min(first.edges[0], second.edges[0]), max(first.edges[-1], second.edges[-1]))
-    parts = [first, second]
     keys = advertisers, days, edges
+    parts = [first, second]
     return BidHistograms(
         *keys,
         first.auction,
         first.revealed,
-        _joined([_renumbered(part, part.bids, keys) for part in parts], keys),
-        _joined([_renumbered(part, part.prices, keys) for part in parts], keys),
+        _joined([(part, part.bids) for part in parts], keys),
+        _joined([(part, part.prices) for part in parts], keys),
         first.currency or second.currency,
         first.unit,
     )
@@ -157,10 +146,10 @@ def pack_columns(columns: Mapping[str, Any]) -> Bytes:
     sink = pa.BufferOutputStream()
     writer: pq.ParquetWriter | None = None
     for start in range(0, max(number, 1), _GROUP_ROWS):
-        part = {
-            name: _as_type(values[start : start + _GROUP_ROWS], types[name])
-            for name, values in columns.items()
-        }
+        part = {name: values[start : start + _GROUP_ROWS] for name, values in columns.items()}
+        for name, kind in types.items():
+            if kind is not None:
+                part[name] = part[name].astype(kind, copy=False)
         table = pa.table(part)
         writer = writer or pq.ParquetWriter(sink, table.schema, compression="zstd")
         writer.write_table(table)
@@ -176,14 +165,6 @@ def unpack_columns(content: Bytes) -> pa.Table:
 
 def _opened(content: Bytes) -> pq.ParquetFile:
     return pq.ParquetFile(pa.BufferReader(pa.py_buffer(np.ascontiguousarray(content))))
-
-
-def _distinct_columns(cells: BidCells | PriceCells) -> dict[str, Any]:
-    """Return the columns of cells; without weights Σ w² is Σ w and is left out."""
-    columns = dict(vars(cells))
-    if columns.get("square") is columns["count"]:
-        columns.pop("square", None)
-    return columns
 
 
 def _unpacked_cells(kind: Any, content: Bytes) -> Any:
@@ -221,32 +202,30 @@ def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
         )
 
 
-def _renumbered(part: BidHistograms, cells: Any, keys: tuple[Any, ...]) -> Any:
-    """Return cells of a log with numbers of other advertisers, days and edges."""
+def _joined(parts: list[tuple[BidHistograms, Any]], keys: tuple[Any, Any, Any]) -> Any:
+    """Return the cells of several logs by other advertisers, days and edges, sorted by them."""
     advertisers, days, edges = keys
-    row, day, place = (
-        np.searchsorted(advertisers, part.advertisers).astype(np.int32),
-        np.searchsorted(days, part.days).astype(np.int16),
-        np.searchsorted(edges, part.edges).astype(index_type(len(edges))),
-    )
-    return replace(
-        cells,
-        advertiser=looked_up(row, cells.advertiser),
-        day=looked_up(day, cells.day),
-        bin=looked_up(place, cells.bin),
-    )
-
-
-def _joined(parts: list[Any], keys: tuple[Any, ...]) -> Any:
-    """Return all cells, sorted by advertiser, day and bin."""
-    shape = len(keys[0]), len(keys[1]), len(keys[2])
+    shape = len(advertisers), len(days), len(edges)
+    moved, places = [], []
+    for part, cells in parts:
+        row = np.searchsorted(advertisers, part.advertisers).astype(np.int32)
+        day = np.searchsorted(days, part.days).astype(np.int16)
+        place = np.searchsorted(edges, part.edges).astype(index_type(len(edges)))
+        renumbered = replace(
+            cells,
+            advertiser=looked_up(row, cells.advertiser),
+            day=looked_up(day, cells.day),
+            bin=looked_up(place, cells.bin),
+        )
+        moved.append(renumbered)
+        places.append(keys_in_order(renumbered, shape))
     # stable, which is fast on sorted parts
-    order = np.argsort(np.concatenate([keys_in_order(one, shape) for one in parts]), kind="stable")
+    order = np.argsort(np.concatenate(places), kind="stable")
     columns = {
-        name: np.concatenate([getattr(one, name) for one in parts])[order]
-        for name in vars(parts[0])
+        name: np.concatenate([getattr(one, name) for one in moved])[order]
+        for name in vars(moved[0])
     }
-    return compact(type(parts[0])(**columns))
+    return compact(type(moved[0])(**columns))
 
 
 def _narrow_type(values: Any) -> Any:
@@ -261,7 +240,3 @@ def _narrow_type(values: Any) -> Any:
         if part.dtype.kind == "f" and not np.array_equal(part, np.floor(part)):
             return None
     return np.min_scalar_type(int(most))
-
-
-def _as_type(values: Any, kind: Any) -> Any:
-    return values if kind is None else values.astype(kind, copy=False)

@@ -16,29 +16,14 @@ from numpy.typing import NDArray
 
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.histograms.stored_days import Bytes, pack_columns, unpack_columns
+from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError
-
-__all__ = [
-    "BINS_TOGETHER",
-    "MOST_VALUES",
-    "NO_VALUE",
-    "OTHER_VALUES",
-    "StoredTargets",
-    "TargetCells",
-    "TargetCounts",
-    "merge_targets",
-    "pack_targets",
-    "unpack_targets",
-]
 
 #: Number of bins of the price grid in one bin of target counts.
 BINS_TOGETHER = 4
 #: A dimension keeps so many values, the most frequent ones; the rest is one value.
 MOST_VALUES = 200
 OTHER_VALUES, NO_VALUE = "(other)", "(none)"
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -48,9 +33,9 @@ class TargetCells:
     w is the weight of a bid, 1 unless the log is a weighted sample. Cells are sorted by their keys.
     """
 
-    advertiser: Indices  # indices into advertisers, values and edges of the counts
-    value: Indices
-    bin: Indices
+    advertiser: Ints  # indices into advertisers, values and edges of the counts
+    value: Ints
+    bin: Ints
     # by bin of the bid
     bids: Floats  # Σ w
     squares: Floats  # Σ w²
@@ -84,10 +69,10 @@ class TargetCounts:
     """
 
     advertisers: NDArray[np.str_]
-    edges: Indices
+    edges: Ints
     dimensions: list[str]
     values: NDArray[np.str_]
-    dimension: Indices
+    dimension: Ints
     cells: TargetCells
     revealed: str
 
@@ -171,10 +156,10 @@ class StoredTargets:
     """Target counts in a model: the cells as a Parquet file, and what they refer to."""
 
     cells: Bytes
-    edges: Indices
+    edges: Ints
     dimensions: list[str]
     values: NDArray[np.str_]
-    dimension: Indices
+    dimension: Ints
     revealed: str
 
 
@@ -207,7 +192,7 @@ def unpack_targets(stored: StoredTargets, advertisers: NDArray[np.str_]) -> Targ
     )
 
 
-def _common_values(first: TargetCounts, second: TargetCounts) -> tuple[NDArray[np.str_], Indices]:
+def _common_values(first: TargetCounts, second: TargetCounts) -> tuple[NDArray[np.str_], Ints]:
     """Return the values of two counts and their dimensions; the most frequent, if too many."""
     found: list[tuple[str, int]] = []
     for number, name in enumerate(first.dimensions):
@@ -230,8 +215,8 @@ def _moved(
     part: TargetCounts,
     dimensions: Sequence[str],
     values: NDArray[np.str_],
-    dimension: Indices,
-    edges: Indices,
+    dimension: Ints,
+    edges: Ints,
 ) -> TargetCells:
     """Return the cells with other numbers of values and bins."""
     number = {pair: v for v, pair in enumerate(_pairs(dimension, values))}
@@ -248,5 +233,5 @@ def _moved(
     )
 
 
-def _pairs(dimension: Indices, values: NDArray[np.str_]) -> list[tuple[int, str]]:
+def _pairs(dimension: Ints, values: NDArray[np.str_]) -> list[tuple[int, str]]:
     return list(zip(dimension.tolist(), values.tolist(), strict=True))

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from coterie.arrays import Ints
 
 #: The largest accepted amount: a billion currency units per thousand impressions.
 MOST_MICROS = 10**15
@@ -21,7 +23,7 @@ _CODES_PER_DECADE = 900
 _LARGEST = [10 ** (d + 3) for d in range(12)]  # the largest amount that drops d digits
 
 
-def codes_of(amounts: ArrayLike) -> NDArray[np.int64]:
+def codes_of(amounts: ArrayLike) -> Ints:
     """Return the codes of amounts from 1 to 10^15.
 
     >>> codes_of([1, 999, 1000, 1001, 9991, 10_000, 10_001]).tolist()
@@ -33,7 +35,7 @@ def codes_of(amounts: ArrayLike) -> NDArray[np.int64]:
     return (values + step - 1) // step + _CODES_PER_DECADE * dropped
 
 
-def amounts_of(codes: ArrayLike) -> NDArray[np.int64]:
+def amounts_of(codes: ArrayLike) -> Ints:
     """Return the largest amount of each code; it has three significant digits.
 
     >>> amounts_of([1, 1000, 1001, 1900, 1901]).tolist()

@@ -12,11 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.logs.advertiser_texts import read_texts
 from coterie.ads.logs.column_recognition import reading_of
-from coterie.ads.logs.log_columns import ColumnReading, canonical_table, with_campaigns
-from coterie.ads.logs.raw_logs import Source, is_table, open_raw
-from coterie.ads.logs.stored_rows import StoredRows
+from coterie.ads.logs.log_columns import ColumnReading, StoredRows, canonical_table, with_campaigns
+from coterie.ads.logs.raw_logs import Source, is_table, open_raw, read_texts
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.wording import short_repr
 from coterie.tables.engines import fetch
@@ -91,7 +89,7 @@ class BidLogs:
     def rows(self) -> ir.Table:
         """The columns of ``table``, and the original values of those that cannot be read.
 
-        It is what checks and histograms query: text is converted once, when it is first used.
+        Checks and histograms query these rows: text is converted once, when it is first used.
         """
         return self.store.of(self.table, self.reading.is_json)
 
@@ -129,7 +127,6 @@ class BidLogs:
 
     @cached_property
     def _auction(self) -> tuple[str, str]:
-        """The auction type and its source."""
         if self.given_auction is not None:
             return self.given_auction, "given"
         types = self._distinct("auction_type")
@@ -165,12 +162,10 @@ class BidLogs:
         return fetch(groups.limit(_MOST_DISTINCT)).to_pylist()
 
     def _distinct(self, name: str) -> list[Any]:
-        """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""
         return sorted({group.get(name) for group in self._groups} - {None, ""})
 
     @cached_property
     def _descriptions(self) -> dict[str, str]:
-        """Descriptions, read once on first use: checks and models need them."""
         return {} if self.texts is None else read_texts(self.texts)
 
     @cached_property
@@ -338,11 +333,10 @@ def _dimension_columns(dimensions: Sequence[str] | Mapping[str, str]) -> dict[st
     """Return the column of each dimension."""
     if isinstance(dimensions, str):
         raise InvalidParameterError(f"dimensions={dimensions!r}: give a list of names")
-    pairs = list(
-        dimensions.items()
-        if isinstance(dimensions, Mapping)
-        else zip(dimensions, dimensions, strict=True)
-    )
+    if not isinstance(dimensions, Mapping):
+        pairs = [(name, name) for name in dimensions]
+    else:
+        pairs = [*dimensions.items()]
     for name, column in pairs:
         if not all(isinstance(one, str) and one.strip() for one in (name, column)) or "=" in name:
             raise InvalidParameterError(

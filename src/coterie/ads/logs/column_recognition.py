@@ -1,5 +1,10 @@
 """Column recognition: decide how the columns of a log are read, from options, names and values.
 
+A name is compared without case, blanks, dots and underscores, and without words for units:
+``Bid Price (USD)`` is ``bidprice``. A canonical name always has its role. A usual name has its role
+if no other column has a usual name of that role. Columns of other names that may have a required
+role, such as ``price``, which is the bid in some logs and the price paid in others, are candidates.
+
 Nothing doubtful is decided in silence: what is left open is an error, whose note is a query that
 settles it.
 """
@@ -7,22 +12,14 @@ settles it.
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 import statistics
+import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.logs.column_roles import (
-    AMOUNTS,
-    CANONICAL,
-    REQUIRED,
-    UNITS,
-    columns_by_role,
-    role_of,
-    says_micros,
-)
-from coterie.ads.logs.log_columns import NO, YES, ColumnReading
-from coterie.ads.logs.time_formats import check_zone, is_time
+from coterie.ads.logs.log_columns import NO, UNITS, YES, ColumnReading, is_time
 from coterie.errors import InvalidParameterError, TableError
 from coterie.tables.columns import sql_name, sql_text
 from coterie.tables.engines import fetch
@@ -30,17 +27,64 @@ from coterie.tables.engines import fetch
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+#: The canonical column of each role.
+CANONICAL = {
+    "advertiser": "advertiser_id",
+    "time": "ts",
+    "day": "day",
+    "bid": "bid_micros",
+    "won": "won",
+    "price": "price_micros",
+    "min_to_win": "min_to_win_micros",
+    "floor": "floor_micros",
+    "auction_type": "auction_type",
+    "currency": "currency",
+    "weight": "weight",
+    "click": "click",
+    "conversion": "conversion",
+    "campaign": "campaign_id",
+}
+#: Roles that hold money.
+AMOUNTS = ("bid", "price", "min_to_win", "floor")
+#: Roles that a log must have, next to a time or a day.
+REQUIRED = ("advertiser", "bid", "won", "price")
+
+_USUAL = {
+    "advertiser": "advertiser advertiserid advid accountid",
+    "time": "ts timestamp time datetime eventtime bidtime requesttime auctiontime eventtimestamp "
+    "createdat occurredat unixtime epoch timeusec timeusec2 eventtimeusec2",
+    "day": "day date eventdate eventday",
+    "bid": "bid bidprice bidamount bidvalue submittedbid",
+    "won": "won win iswin iswon winflag wonauction bidwon iswinner",
+    "price": "payprice pricepaid paidprice clearingprice winprice winningprice auctionprice "
+    "clearprice",
+    "min_to_win": "mintowin minimumtowin minbidtowin minimumbidtowin auctionmintowin",
+    "floor": "floor floorprice bidfloor impbidfloor reserveprice slotfloorprice pricefloor",
+    "auction_type": "auctiontype",
+    "currency": "currency currencycode cur",
+    "weight": "weight sampleweight samplingweight",
+    "click": "click clicked isclick isclicked",
+    "conversion": "conversion converted isconversion",
+    "campaign": "campaign campaignid",
+}
+_DOUBTFUL = {
+    "advertiser": "seat seatid buyer buyerid client clientid advertisername brand adomain",
+    "day": "dt",
+    "bid": "price cpm maxbid",
+    "won": "result outcome status bidstatus auctionresult",
+    "price": "price paid cost spend",
+}
+_UNIT_WORDS = frozenset(
+    {"micros", "micro", "cents", "cent", "fen", "pence", "cpm", "ecpm", "dollars", "euros"}
+    | {"usd", "eur", "gbp", "chf", "cny", "jpy", "inr", "aud", "cad"}
+)
+
+#: Rows in which the values of columns are looked at.
 _SAMPLE = 10_000
 #: Forms of days and of clock times that a suggested query may have.
 _DAYS = (
-    "%d.%m.%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-    "%m-%d-%Y",
-    "%Y/%m/%d",
-    "%Y%m%d",
-    "%d %b %Y",
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%Y/%m/%d", "%Y%m%d", "%d %b %Y"),
 )
 _CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", ", %H:%M:%S", "%H%M%S", "%H")
 
@@ -57,11 +101,6 @@ def reading_of(
     """Return how the columns of a raw table are read; the options are those of ``open_logs``.
 
     A few rows of columns that have no canonical name are read.
-
-    Raises
-    ------
-    TableError
-        Something is not decided.
     """
     given = _given_columns(columns)
     if amounts and amounts not in UNITS:
@@ -73,7 +112,12 @@ def reading_of(
         raise InvalidParameterError(
             f"currency={currency!r}: it must be a code of three letters, such as EUR"
         )
-    zone = check_zone(time_zone)
+    if time_zone and time_zone not in _zones():
+        raise InvalidParameterError(
+            f"time_zone={time_zone!r}: there is no such time zone; write it like Europe/Berlin, "
+            "America/New_York or UTC"
+        )
+    zone = time_zone or "UTC"
     if kind != "bids":
         if given or amounts or time_zone or currency:
             raise InvalidParameterError(
@@ -100,17 +144,14 @@ def reading_of(
         units={CANONICAL[role]: unit for role, unit in found.units.items()},
         zone=zone,
         currency=currency,
+        samples=found.values,
     )
 
 
-def sample_values(raw: ir.Table, columns: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the known values of columns in a few rows."""
-    rows = fetch(raw.select(*dict.fromkeys(columns)).limit(_SAMPLE))
-    found = {name: rows[name].to_pylist() for name in rows.column_names}
-    return {
-        name: [value for value in values if value is not None and str(value).strip()]
-        for name, values in found.items()
-    }
+@functools.cache
+def _zones() -> frozenset[str]:
+    """Return the names of time zones, for which Python reads many files."""
+    return frozenset(zoneinfo.available_timezones())
 
 
 def numbers_in_sample(values: Sequence[Any], decimal_comma: bool = False) -> list[float]:
@@ -132,9 +173,14 @@ def numbers_in_sample(values: Sequence[Any], decimal_comma: bool = False) -> lis
 
 def _given_columns(columns: Mapping[str, str]) -> dict[str, str]:
     """Return the columns that the user named, by role; refuse a role or a column with two."""
+    roles = {name: role for role, name in CANONICAL.items()} | {role: role for role in CANONICAL}
     given: dict[str, str] = {}
     for name, column in columns.items():
-        role = role_of(name)
+        role = roles.get(name)
+        if role is None:
+            raise InvalidParameterError(
+                f"{name!r} is no role of a column; the roles are {', '.join(CANONICAL)}"
+            )
         if role in given:
             raise InvalidParameterError(f"columns: {role} is given twice")
         for other, same in given.items():
@@ -145,6 +191,63 @@ def _given_columns(columns: Mapping[str, str]) -> dict[str, str]:
                 )
         given[role] = column
     return given
+
+
+def columns_by_role(
+    columns: Sequence[str], given: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the column of each role, and the candidates of roles that are not decided.
+
+    ``given`` has the columns that the user named, by role; an empty name leaves the role out.
+
+    >>> columns_by_role(["AdvertiserID", "bid_price", "price", "ts"], {})
+    ({'time': 'ts', 'advertiser': 'AdvertiserID', 'bid': 'bid_price'}, {'price': ['price']})
+    """
+    chosen = dict(given)
+    for role, name in CANONICAL.items():
+        if role not in chosen and name in columns and name not in given.values():
+            chosen[role] = name
+    candidates: dict[str, list[str]] = {}
+    for names, are_decisive in ((_USUAL, True), (_DOUBTFUL, False)):
+        free = [name for name in columns if name not in chosen.values()]
+        for role, words in names.items():
+            found = [name for name in free if _plain(name) in words.split()]
+            if role in chosen or role in candidates or not found:
+                continue
+            if are_decisive and len(found) == 1:
+                chosen[role] = found[0]
+            else:
+                candidates[role] = found
+    return {role: name for role, name in chosen.items() if name}, candidates
+
+
+def says_micros(name: str) -> bool:
+    """Return whether a column name says that its amounts are micros.
+
+    >>> says_micros("Price paid (Micros)"), says_micros("bid_usd")
+    (True, False)
+    """
+    return bool({"micros", "micro"} & set(words_of(name)))
+
+
+def _plain(name: str) -> str:
+    """Return a name for comparisons.
+
+    >>> _plain("Bid Price (USD)"), _plain("imp.0.bidfloor"), _plain("bid_micros"), _plain("CPM")
+    ('bidprice', 'impbidfloor', 'bid', 'cpm')
+    """
+    words = words_of(re.sub(r"\.\d+(?=\.|$)", "", name))
+    return "".join([word for word in words if word not in _UNIT_WORDS] or words)
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column name in lower case.
+
+    >>> words_of("UserAgent"), words_of("page-URL"), words_of("bid_id")
+    (['user', 'agent'], ['page', 'url'], ['bid', 'id'])
+    """
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return [word for word in re.split(r"[\W_]+", parted.lower()) if word]
 
 
 class _Recognition:
@@ -169,8 +272,12 @@ class _Recognition:
         }
         # the columns of a suggested query
         self.columns = self.chosen | {role: names[0] for role, names in candidates.items()}
-        unread = [name for role, name in self.columns.items() if name != CANONICAL[role]]
-        self.values = sample_values(raw, unread) if unread else {}
+        names = dict.fromkeys(self.columns.values())
+        rows = fetch(raw.select(*names).limit(_SAMPLE)).to_pydict() if names else {}
+        self.values = {
+            name: [value for value in values if value is not None and str(value).strip()]
+            for name, values in rows.items()
+        }
 
     def problems(self) -> Iterator[str]:
         """Yield what is not decided, with the option that decides it if there is one."""
@@ -200,14 +307,9 @@ class _Recognition:
                 f"say {options}; add /impression to the unit if amounts are for one impression"
             )
         for role, name in self.chosen.items():
-            example = next(iter(self.values.get(name, ())), None)
-            if role in AMOUNTS and self._has_comma(name):
-                example = next(value for value in self.values[name] if "," in str(value))
-                yield f"numbers in column {name} have a comma, as in {example}, which SQL replaces"
-            elif role in {"time", "day"} and isinstance(example, str) and not self._are_times(name):
-                yield f"times in column {name}, such as {example}, are read by SQL only"
-            elif role == "won" and isinstance(example, str) and not self._are_answers(name):
-                yield f"column {name} does not say yes or no, but {example}, which SQL tells apart"
+            doubt = self._read(role, name)[2]
+            if doubt:
+                yield doubt
 
     def query(self) -> str:
         """Return a query of the table ``log`` that settles what is open, for users to correct."""
@@ -217,7 +319,7 @@ class _Recognition:
             needed.append("time")
         for role, canonical in CANONICAL.items():
             if role in self.columns:
-                value, remark = self._expression(role, self.columns[role])
+                value, remark, _ = self._read(role, self.columns[role])
                 others = " or ".join(map(sql_name, self.candidates.get(role, ())[1:]))
                 remarks = [one for one in (remark, others and f"or {others}") if one]
             elif role == "won" and role in needed and "price" in self.columns:
@@ -237,33 +339,48 @@ class _Recognition:
 
         return sqlglot.transpile(query, read="duckdb", write="spark", pretty=True)[0]
 
-    def _expression(self, role: str, name: str) -> tuple[str, str]:
-        """Return the expression of a column in a role, and a remark for the user."""
+    def _read(self, role: str, name: str) -> tuple[str, str, str]:
+        """Return the SQL for a column in a role, a remark for the user, and what is in doubt."""
         quoted, values = sql_name(name), self.values.get(name, [])
-        is_text = bool(values) and isinstance(values[0], str)
+        is_text = self.raw[name].type().is_string()
         if role in AMOUNTS:
+            doubt = ""
+            if self._has_comma(name):
+                example = next(value for value in values if "," in str(value))
+                doubt = (
+                    f"numbers in column {name} have a comma, as in {example}, which SQL replaces"
+                )
             if is_text:
-                number = f"replace({quoted}, ',', '.')" if self._has_comma(name) else quoted
+                number = f"replace({quoted}, ',', '.')" if doubt else quoted
                 quoted = f"CAST({number} AS DOUBLE)"
             unit = self.units.get(role) or ("micros" if says_micros(name) else self.amounts)
             if unit:
-                return quoted if UNITS[unit] == 1 else f"{quoted} * {UNITS[unit]}", ""
-            median = _shown(self._median(name))
+                return quoted if UNITS[unit] == 1 else f"{quoted} * {UNITS[unit]}", "", doubt
             remark = (
-                f"if a median of {median} is of the currency; 10000 for cents, 1 for micros, 1000 "
-                "times as much if amounts are for one impression"
+                f"if a median of {_shown(self._median(name))} is of the currency; 10000 for cents, "
+                "1 for micros, 1000 times as much if amounts are for one impression"
             )
-            return f"{quoted} * {UNITS['currency']}", remark if role == "bid" else ""
-        if role in {"time", "day"} and is_text and not self._are_times(name):
+            return f"{quoted} * {UNITS['currency']}", remark if role == "bid" else "", doubt
+        if not (is_text and values):
+            return quoted, "", ""
+        if role in {"time", "day"} and not any(map(is_time, values)):
+            doubt = f"times in column {name}, such as {values[0]}, are read by SQL only"
             every = (day + clock for day in _DAYS for clock in _CLOCKS)
             forms = [form for form in every if _fits(values, form)]
             others = ", or ".join(map(sql_text, forms[1:]))
             remark = f"or {others}" if others else "" if forms else f"the form of {values[0]}"
-            return f"strptime({quoted}, {sql_text((forms or ['%d.%m.%Y'])[0])})", remark
-        if role == "won" and is_text and not self._are_answers(name):
-            some = ", ".join(list(dict.fromkeys(map(str.strip, values)))[:5])
-            return f"trim({quoted}) = {sql_text(values[0].strip())}", f"its values are {some}"
-        return quoted, ""
+            return f"strptime({quoted}, {sql_text((forms or ['%d.%m.%Y'])[0])})", remark, doubt
+        if role == "won":
+            found = dict.fromkeys(value.strip() for value in values)
+            answers = {value.lower() for value in found}
+            # some values may be wrong, but not all of one kind
+            if not (answers <= {*YES, *NO} or (answers & {*YES} and answers & {*NO})):
+                doubt = (
+                    f"column {name} does not say yes or no, but {values[0]}, which SQL tells apart"
+                )
+                remark = f"its values are {', '.join(list(found)[:5])}"
+                return f"trim({quoted}) = {sql_text(values[0].strip())}", remark, doubt
+        return quoted, "", ""
 
     def _median(self, name: str) -> float:
         numbers = numbers_in_sample(self.values.get(name, ()), self._has_comma(name))
@@ -272,14 +389,6 @@ class _Recognition:
     def _has_comma(self, name: str) -> bool:
         values = self.values.get(name, ())
         return len(numbers_in_sample(values, decimal_comma=True)) > len(numbers_in_sample(values))
-
-    def _are_times(self, name: str) -> bool:
-        return any(is_time(str(value)) for value in self.values.get(name, ()))
-
-    def _are_answers(self, name: str) -> bool:
-        found = {str(value).strip().lower() for value in self.values.get(name, ())}
-        # some values may be wrong, but not all of one kind
-        return found <= {*YES, *NO} or bool(found & {*YES} and found & {*NO})
 
 
 def _fits(values: Sequence[str], form: str) -> bool:

@@ -8,7 +8,7 @@ import typer
 
 from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading
-from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
+from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
 from coterie.cli.layout import counted
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.runtime.wording import money, percent
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck, LogOverview
 
-__all__ = ["check", "faults_as_notes"]
-
 _COLOURS = {"error": "bold red", "warning": "yellow"}
-#: With fewer days a change of prices cannot be told from a day that differs.
+#: With fewer days a change of prices cannot be distinguished from a day that differs.
 _FEWEST_DAYS = 4
 
 
@@ -74,8 +72,9 @@ def _drift(opened: BidLogs, log_check: LogCheck) -> PriceDrift | None:
         return None
     from coterie.ads.curves.price_levels import price_levels
     from coterie.ads.fitting.model_warnings import price_drift
+    from coterie.ads.histograms.counting import read_histograms
 
-    histograms = reading.counted_histograms(opened)
+    histograms = read_histograms(opened)
     return price_drift(price_levels(histograms, range(len(histograms.days))))
 
 

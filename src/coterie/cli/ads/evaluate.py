@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading
-from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
+from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
 from coterie.cli.layout import counted
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.runtime.atomic_files import atomic_file

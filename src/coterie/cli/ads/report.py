@@ -17,7 +17,7 @@ from coterie.cli import layout, options
 from coterie.cli.ads.check import faults_as_notes
 from coterie.cli.ads.evaluate import HoldoutDays, verdicts
 from coterie.cli.ads.inputs import reading, subjects
-from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
+from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
 from coterie.cli.ads.segment import day_weights_in_words, fit_model, model_facts
 from coterie.cli.layout import counted
 from coterie.cli.outputs import write_all

@@ -10,7 +10,7 @@ import typer
 
 from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading
-from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
+from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
 from coterie.cli.layout import counted
 from coterie.cli.outputs import (
     check_table,

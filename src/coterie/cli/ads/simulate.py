@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from coterie.ads.logs.simulation.simulated_logs import SimulatedLogs
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
-__all__ = ["market_facts", "simulate", "simulate_market"]
-
 
 def simulate(
     output: Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading, subjects
-from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
+from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
 from coterie.cli.ads.segment import model_facts, print_segments
 from coterie.cli.layout import counted
 from coterie.cli.outputs import write_all

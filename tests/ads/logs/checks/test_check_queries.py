@@ -25,7 +25,7 @@ from coterie.ads.logs.checks.log_checks import check_logs
 
 
 def on_days(rows=None):
-    """The good rows with a day beside the time."""
+    """The good rows with a day next to the time."""
     return everywhere(rows, day=lambda row: row["ts"].date())
 
 
@@ -50,12 +50,14 @@ def test_examples_hold_nothing_of_a_person():
 def test_personal_columns_are_found_by_name():
     """Any spelling is found; ids of auctions and types of devices are not personal."""
     columns = {
-        **dict.fromkeys(("IP", "userAgent", "user-id", "device_id", "e_mail", "referer"), "x"),
+        **dict.fromkeys(
+            ("IP", "userAgent", "user-id", "device_id", "e_mail", "latitude", "lng"), "x"
+        ),
         **dict.fromkeys(("auction_id", "device_type", "ship", "tip", "curl", "campaign_id"), "x"),
     }
     (fault,) = checked(everywhere(**columns)).faults
     named = {example["column"] for example in fault.examples}
-    assert named == {"IP", "userAgent", "user-id", "device_id", "referer", "e_mail"}
+    assert named == {"IP", "userAgent", "user-id", "device_id", "e_mail", "latitude", "lng"}
 
 
 def test_equal_rows_without_times_are_no_repeats():

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
-import os
-import stat
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +21,7 @@ from coterie.ads.logs.simulation.simulated_traits import (
     in_micros,
     theme_names,
 )
-from coterie.errors import InvalidParameterError, OutputError
+from coterie.errors import InvalidParameterError
 from true_win_rates import true_win_rate
 
 SMALL = MarketSettings(advertisers=40, segments=4, days=3, newcomers=0.1)
@@ -125,9 +122,9 @@ def test_rows_are_expected_in_number():
 def test_price_rise_is_on_the_last_four_days(week):
     """Earlier days are the same bit by bit; on the last four bids stay and win less."""
     chosen, traits, days = week
-    dearer = dataclasses.replace(chosen, price_rise=0.26)
+    raised = dataclasses.replace(chosen, price_rise=0.26)
     for day, rows in enumerate(days):
-        risen = _all_rows(dearer, traits, day)
+        risen = _all_rows(raised, traits, day)
         for name in ("advertiser", "ts", "bid") if day >= 3 else rows:
             assert np.array_equal(risen[name], rows[name])
         assert (risen["minimum"] >= rows["minimum"]).all()
@@ -294,27 +291,6 @@ def test_row_groups_are_batches(tmp_path, monkeypatch):
     assert {in_all for _, in_all in seen} == {logs.rows}
 
 
-@pytest.mark.parametrize("is_there", [True, False])
-def test_full_disk_leaves_nothing(tmp_path, monkeypatch, is_there):
-    """A full disk raises OutputError, and no file is left."""
-    target = tmp_path / "market"
-    if is_there:
-        target.mkdir()
-    write, calls = pq.ParquetWriter.write_table, []
-
-    def fills_up(*arguments, **options):
-        calls.append(1)
-        # the texts, the truth and the first day fit
-        if len(calls) > 3:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(*arguments, **options)
-
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", fills_up)
-    with pytest.raises(OutputError, match=r"cannot write .*market: No space left on device"):
-        simulate_logs(SMALL, target)
-    assert sorted(tmp_path.rglob("*")) == ([target] if is_there else [])
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_interrupt_leaves_nothing(tmp_path, error):
     """Until the end there is only a hidden folder, which an interrupt or an error removes."""
@@ -329,43 +305,6 @@ def test_interrupt_leaves_nothing(tmp_path, error):
     ((hidden,),) = seen
     assert hidden.startswith(".market-") and hidden.endswith(".unfinished")
     assert not list(tmp_path.iterdir())
-
-
-def test_places_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
-    """Files, missing or read-only parents and the current folder are refused at the start."""
-    (tmp_path / "file").touch()
-    (tmp_path / "here").mkdir()
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine.txt").touch()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr(simulated_logs, "draw_traits", _never)
-    for place, message in {
-        "file": "it is a file",
-        "file/market": "is not a folder",
-        "nowhere/market": "does not exist",
-        "here": "current one",
-        "full": "not empty",
-        "here/" + 300 * "x": "File name too long",
-    }.items():
-        with pytest.raises(OutputError, match=message):
-            simulate_logs(SMALL, tmp_path / place)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(OutputError, match="read-only"):
-        simulate_logs(SMALL, tmp_path / "market")
-
-
-def test_empty_folder_and_link_are_filled(tmp_path):
-    """A new folder has the usual permissions; an empty or linked one keeps its permissions."""
-    (tmp_path / "usual").mkdir()
-    new = simulate_logs(SMALL, tmp_path / "market")
-    assert new.folder.stat().st_mode == (tmp_path / "usual").stat().st_mode
-    (tmp_path / "empty").mkdir(mode=0o700)
-    (tmp_path / "link").symlink_to(tmp_path / "empty")
-    logs = simulate_logs(SMALL, tmp_path / "link")
-    assert logs.truth == tmp_path / "link" / "truth.parquet"
-    assert (tmp_path / "empty" / "truth.parquet").is_file()
-    assert (tmp_path / "link").is_symlink()
-    assert stat.S_IMODE((tmp_path / "empty").stat().st_mode) == 0o700
 
 
 def _all_rows(market, traits, day):
@@ -395,7 +334,3 @@ def _check_prices(table, auction):
 
 def _contents(paths):
     return [path.read_bytes() for path in (paths if isinstance(paths, tuple) else (paths,))]
-
-
-def _never(*_):
-    raise AssertionError("traits were drawn")

@@ -1,26 +1,30 @@
-"""Settings and advertisers of a simulated market, and the closed form of its win rates."""
+"""Settings of a market, and the traits that are drawn from them."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from coterie.ads.logs.simulation import simulated_traits
+from coterie.ads.logs.simulation.simulated_logs import auction_batches, simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import (
     COMMON_WORDS,
+    DIMENSIONS,
     THEMES,
     MarketSettings,
+    draw_effects,
     draw_traits,
+    draw_values,
     in_micros,
     theme_names,
 )
 from coterie.errors import InvalidParameterError
-from true_win_rates import true_win_rate
 
 
 @pytest.mark.parametrize("name", ["advertisers", "segments", "days", "seed"])
@@ -50,6 +54,7 @@ def test_numbers_are_within_their_range(name):
     ("changes", "message"),
     [
         ({"auction": "third"}, "auction='third'.*'first' or 'second'"),
+        *(({"dimensions": n}, "dimensions=") for n in (-1, 4, 1.5)),
         ({"floors": 1}, "floors=1.*True or False"),
         ({"minimum_logged": "no"}, "minimum_logged='no'.*True or False"),
         ({"advertisers": 3, "segments": 4}, "segments=4.*advertisers, 3"),
@@ -193,57 +198,10 @@ def test_traits_keep_their_limits(seed, spread, move, within, floors):
     assert (drawn.click_rate < 1).all()
 
 
-def test_same_seed_same_traits():
-    """Equal settings give equal traits; another seed gives others."""
-    first, again, other = (draw_traits(MarketSettings(seed=seed)) for seed in (1, 1, 2))
-    for name in (field.name for field in dataclasses.fields(first)):
-        assert np.array_equal(getattr(first, name), getattr(again, name))
-    assert not np.array_equal(first.market_level, other.market_level)
-
-
 def test_theme_names_do_not_repeat():
     """Beyond the list of themes, names are numbered, and so are the words."""
     assert len(set(theme_names(30))) == 30
     assert theme_names(3) == list(THEMES)[:3]
-
-
-@settings(deadline=None, max_examples=20)
-@given(
-    advertiser=st.integers(0, 39),
-    weekday=st.integers(0, 6),
-    bid=st.integers(0, 20_000_000),
-    floors=st.booleans(),
-)
-def test_win_rate_is_the_mixture_over_the_drift(advertiser, weekday, bid, floors):
-    """The closed form equals the log-normal mixture averaged over the drift by quadrature."""
-    drawn = draw_traits(MarketSettings(advertisers=40, floors=floors))
-    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    steps = bid // 1000
-    rate = 0.0
-    for component in (0, 1):
-        level = drawn.market_level[advertiser, component] + 0.02 * nodes
-        scale = np.exp(level) * simulated_traits.PRICE_BY_WEEKDAY[weekday]
-        law = stats.lognorm(drawn.market_spread[advertiser, component], scale=scale)
-        below = law.cdf(steps / 1000 + 0.0005) @ weights / weights.sum()
-        rate += drawn.market_share[advertiser, component] * below
-    # an amount is at least one step
-    reaches = steps >= max(1, np.rint(drawn.floor[advertiser] * 1000))
-    assert true_win_rate(drawn, advertiser, bid, weekday) == pytest.approx(
-        rate if reaches else 0.0, abs=1e-9
-    )
-
-
-def test_win_rate_is_a_distribution_function():
-    """It rises from 0 to 1 with the bid, is 0 below the floor, and falls when prices rise."""
-    drawn = draw_traits(MarketSettings(advertisers=30))
-    bids = np.arange(0, 60_000_000, 7_500)
-    rates = true_win_rate(drawn, np.arange(30)[:, None], bids, 2)
-    assert (np.diff(rates) >= 0).all()
-    assert rates.min() == 0
-    assert rates.max() <= 1
-    assert (rates[:, -1] > 0.999).all()
-    assert (rates[bids < in_micros(drawn.floor)[:, None]] == 0).all()
-    assert (true_win_rate(drawn, np.arange(30)[:, None], bids, 6) >= rates).all()
 
 
 @given(amount=st.floats(0, 1e6))
@@ -260,3 +218,53 @@ def _vocabularies(segments: int) -> list[set[str]]:
     themes = [text.split() for text in THEMES.values()]
     rounds = [divmod(segment, len(themes)) for segment in range(segments)]
     return [{f"{word}{turn or ''}" for word in themes[theme]} for turn, theme in rounds]
+
+
+SMALL = MarketSettings(advertisers=30, segments=3, days=1, bids_per_day=100)
+
+
+def rows_of(settings: MarketSettings) -> dict:
+    """All auctions of the first day."""
+    [batch] = auction_batches(settings, draw_traits(settings), 0, rows=10**9)
+    return batch
+
+
+def test_averages_over_values_stay_as_they_were():
+    """Shares sum to 1, shifts have the mean 0 and factors the mean 1 for every advertiser."""
+    for one in draw_effects(np.arange(50) % 7, 3, seed=4):
+        assert one.values == DIMENSIONS[one.name]
+        np.testing.assert_allclose(one.share.sum(axis=1), 1)
+        np.testing.assert_allclose((one.share * one.shift).sum(axis=1), 0, atol=1e-12)
+        for factor in (one.click, one.conversion):
+            np.testing.assert_allclose((one.share * factor).sum(axis=1), 1)
+
+
+def test_values_are_drawn_by_their_shares():
+    """The values of many auctions of an advertiser have its shares, within chance."""
+    effects = draw_effects(np.array([0, 1]), 2, seed=0)
+    drawn = draw_values(effects, np.ones(40_000, dtype=int), np.random.default_rng(1))
+    for one in effects:
+        share = np.bincount(drawn.codes[one.name], minlength=len(one.values)) / 40_000
+        np.testing.assert_allclose(share, one.share[1], atol=0.01)
+    device, country = effects
+    expected = device.shift[1, drawn.codes["device"]] + country.shift[1, drawn.codes["country"]]
+    np.testing.assert_allclose(drawn.shift, expected)
+
+
+def test_dimensions_change_prices_and_events_alone():
+    """Bids, times and advertisers of a log are the same with dimensions and without."""
+    plain, divided = rows_of(SMALL), rows_of(dataclasses.replace(SMALL, dimensions=3))
+    for name in ("advertiser", "bid", "ts"):
+        np.testing.assert_array_equal(plain[name], divided[name])
+    assert (plain["minimum"] != divided["minimum"]).any()
+    assert divided.keys() - plain.keys() == set(DIMENSIONS)
+
+
+def test_the_log_has_columns_and_the_truth_has_effects(tmp_path):
+    """The files have the values as text, and one row for each advertiser and value."""
+    made = simulate_logs(dataclasses.replace(SMALL, dimensions=2), tmp_path / "market")
+    log = pq.read_table(made.bids[0])
+    assert set(log["country"].to_pylist()) <= set(DIMENSIONS["country"])
+    truth = pq.read_table(tmp_path / "market" / "true_targets.parquet")
+    assert truth.num_rows == 30 * (4 + 8)
+    assert "slot" not in log.column_names

@@ -18,7 +18,7 @@ from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.cli.ads.inputs import reading
-from coterie.cli.ads.inputs.log_options import LogOptions, with_log_options
+from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
 from coterie.errors import CoterieError, CoterieWarning, TableError
 from foreign_logs import SHAPES, auctions, recipe, write_canonical
 

@@ -1,9 +1,10 @@
-"""Tests of reading a log: options, checks of outputs, one pass over the files."""
+"""Reading a log: options, checks of outputs, one pass over the files."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import get_type_hints
 
 import pyarrow as pa
 import pytest
@@ -11,14 +12,17 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answers import assert_one_line
+from answers import assert_one_line, unwrapped
 from coterie import L2Consensus, OneHotKMeans, RobustConsensus
 from coterie.ads.histograms.price_grid import price_grid
-from coterie.ads.logs import advertiser_texts, bid_logs, log_files
+from coterie.ads.logs import bid_logs, raw_logs
+from coterie.ads.logs.bid_logs import open_logs
+from coterie.ads.logs.column_recognition import CANONICAL
+from coterie.ads.logs.log_columns import UNITS
 from coterie.cli.ads.inputs import reading
-from coterie.cli.ads.inputs.log_options import LogOptions
-from coterie.cli.ads.inputs.reading import LogInput
+from coterie.cli.ads.inputs.reading import LogInput, LogOptions
 from coterie.errors import CoterieWarning, OutputError, TableError
+from foreign_logs import SHAPES, auctions
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1), st.sampled_from([",", ", ", " ,"]))
@@ -26,14 +30,6 @@ from coterie.errors import CoterieWarning, OutputError, TableError
 def test_numbers_are_read_back(numbers, between):
     """Numbers separated by commas are read, with or without blanks."""
     assert reading.numbers_in(between.join(map(str, numbers))) == numbers
-
-
-@given(st.text(st.characters(exclude_categories=["Nd"])))
-@settings(deadline=None, max_examples=50)
-def test_text_is_wrong_usage(text):
-    """Text without a digit is refused."""
-    with pytest.raises(typer.BadParameter, match="is not a number of segments"):
-        reading.numbers_in(text)
 
 
 @pytest.mark.parametrize("text", ["0", "8,-1", "8,,12", "2.5", "8;12"])
@@ -61,7 +57,7 @@ def test_consensus_functions_by_name(name, kind):
 
 
 def test_a_log_is_opened_checked_and_counted(write_log):
-    """Histograms count every row; texts are read from the file beside the log."""
+    """Histograms count every row; texts are read from the file next to the log."""
     source = LogInput(str(write_log())).read()
     assert source.check.ok
     assert source.histograms.bids.count.sum() == 12 * 3 * 30
@@ -118,7 +114,7 @@ def test_files_are_listed_and_texts_read_once(run, write_log, tmp_path, monkeypa
     calls = []
 
     def count_calls(name):
-        for module in (log_files, advertiser_texts, bid_logs, reading):
+        for module in (raw_logs, bid_logs, reading):
             if hasattr(module, name):
                 called = getattr(module, name)
                 counting = lambda *given, called=called: calls.append(name) or called(*given)  # noqa: E731
@@ -151,7 +147,7 @@ class TestOutputs:
     )
     @pytest.mark.parametrize("logs", [".", "bids.parquet", "b*.parquet"])
     def test_inputs_are_never_overwritten(self, log, logs, name, what):
-        """Neither the log nor the texts beside it may be an output."""
+        """Neither the log nor the texts next to it may be an output."""
         with pytest.raises(OutputError, match=f"cannot write the model to .*: this path is {what}"):
             self.check(log / logs, {"model": log / name})
 
@@ -207,26 +203,148 @@ def test_the_log_is_never_overwritten(run, write_log):
     assert file.read_bytes() == before
 
 
-def test_interrupt_in_the_engine(run, write_log, tmp_path, monkeypatch):
-    """An interrupt that DuckDB reports as an error still ends with 130."""
+@pytest.mark.parametrize("words", ["Query interrupted", "a defect"])
+def test_an_interrupt_in_the_engine_ends_the_program(run, write_log, tmp_path, monkeypatch, words):
+    """DuckDB reports it as an error; no other error is taken for an interrupt."""
     log = write_log()
 
-    def interrupted(_):
-        raise RuntimeError("Query interrupted")
+    def fails(*_):
+        raise RuntimeError(words)
 
-    monkeypatch.setattr("coterie.ads.logs.checks.log_checks.check_logs", interrupted)
+    monkeypatch.setattr("ibis.expr.types.Table.to_pyarrow", fails)
     result = run("ads", "segment", log, "-o", tmp_path / "m.coterie")
-    assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
+    if words == "a defect":
+        assert str(result.exception) == words
+    else:
+        assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
     assert not (tmp_path / "m.coterie").exists()
 
 
-def test_other_engine_errors_are_not_interrupts(run, write_log, monkeypatch):
-    """Any other RuntimeError is not reported as an interrupt."""
-    defect = RuntimeError("a defect")
+@pytest.fixture
+def log(tmp_path):
+    """A log with usual names, whose unit must be said."""
+    return SHAPES["usual_names"](tmp_path, auctions(480))[0]
 
-    def broken(_):
-        raise defect
 
-    log = write_log()
-    monkeypatch.setattr("coterie.ads.logs.checks.log_checks.check_logs", broken)
-    assert run("ads", "check", log).exception is defect
+@pytest.mark.parametrize("command", ["check", "segment"])
+def test_a_log_that_is_not_decided_is_refused_with_a_query_that_works(run, log, tmp_path, command):
+    """Below the error, which is one line, stands the query; nothing is written."""
+    output = ["-k", "2", "-o", tmp_path / "m.coterie"] if command == "segment" else []
+    result = run("ads", command, log, *output)
+    error, *query = result.stderr.splitlines()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert error.startswith(f"error: {log}: the unit of bid") and "--amounts currency" in error
+    assert (query[0], query[-1]) == ("SELECT", "FROM log")
+    (tmp_path / "log.sql").write_text("\n".join(query))
+    assert not (tmp_path / "m.coterie").exists()
+    result = run("ads", command, log, "--sql", tmp_path / "log.sql", *output, "--quiet")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_control_characters_of_names_are_made_visible(run, tmp_path):
+    """A header cannot write to the terminal."""
+    (tmp_path / "log.csv").write_text("ts,bid,won,paid,\x1b[31madvertiser\n2026-03-02,1,1,1,a\n")
+    result = run("ads", "check", tmp_path / "log.csv", "--column", "advertiser=\x1b[31madvertiser")
+    assert result.exit_code == 1
+    assert "\x1b" not in result.stderr and "[31madvertiser" in result.stderr
+
+
+def test_all_roles_and_units_are_in_the_help():
+    """The options name what they take."""
+    helps = {
+        name: hint.__metadata__[0].help
+        for name, hint in get_type_hints(LogOptions, include_extras=True).items()
+    }
+    assert all(role in helps["column"] for role in CANONICAL)
+    assert all(part in helps["amounts"] for unit in UNITS for part in unit.split("/"))
+
+
+def test_every_option_reaches_the_log(run, monkeypatch, tmp_path):
+    """None is left behind on the way, and those in an error's command are the same."""
+    given = {}
+
+    def opened(*source, **options):
+        given.update(options, source=source)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coterie.ads.logs.bid_logs.open_logs", opened)
+    (tmp_path / "q.sql").write_text("FROM log")
+    options = LogOptions(
+        advertisers=tmp_path / "texts.csv",
+        table="bids",
+        sql=tmp_path / "q.sql",
+        column=["bid=a=b", "floor="],
+        amounts="cents",
+        time_zone="Asia/Tokyo",
+        currency="JPY",
+        auction="first",
+    )
+    assert run("ads", "check", "x.db", *options.words()).exit_code == 130
+    assert given["source"][0] == "x.db"
+    expected = vars(options) | {"sql": "FROM log", "columns": {"bid": "a=b", "floor": ""}}
+    del expected["engine"], expected["column"]
+    assert {name: given[name] for name in expected} == expected
+
+
+def test_the_log_may_be_what_a_query_names(run, log, tmp_path, monkeypatch):
+    """LOGS are left out then; without both the usage is wrong."""
+    monkeypatch.chdir(tmp_path)
+    query = (
+        "SELECT * REPLACE (bid_price * 1e6 AS bid_price, clearing_price * 1e6 AS clearing_price)"
+    )
+    (tmp_path / "q.sql").write_text(f"{query} FROM 'log.csv'")
+    options = ["--sql", "q.sql", "--amounts", "micros", "--auction", "second"]
+    result = run("ads", "check", *options)
+    assert result.exit_code == 0, result.stderr
+    assert "the query: bid log" in result.stdout
+    assert open_logs(log, amounts="currency").table.count().to_pyarrow().as_py() == 480
+    result = run("ads", "check")
+    assert (result.exit_code, "name the log, or give --sql" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--column", "bid"], "write ROLE=NAME"),
+        (["--column", "bid=a", "--column", "bid=b"], "bid is given twice"),
+        (["--amounts", "cents", "--amounts", "micros"], "given more than once"),
+    ],
+)
+def test_badly_written_options_are_wrong_usage(run, log, options, message):
+    """The exit code is 2."""
+    result = run("ads", "check", log, *options)
+    assert result.exit_code == 2
+    assert message in unwrapped(result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--column", "bids=a"], ["the roles are"]),
+        (["--amounts", "euros"], ["--amounts euros: the units are micros, cents"]),
+        (["--time-zone", "Berlin"], ["--time-zone Berlin: there is no such time zone"]),
+        (["--currency", "euros"], ["--currency euros: it must be a code of three letters"]),
+        (["--sql", "absent.sql"], ["absent.sql: the query cannot be read"]),
+    ],
+)
+def test_unknown_values_are_bad_input(run, log, options, parts):
+    """The message names the option and what is known."""
+    assert_one_line(run("ads", "check", log, *options), *parts)
+
+
+def test_a_file_that_the_query_names_is_never_overwritten(run, tmp_path, monkeypatch):
+    """It is an input, too."""
+    monkeypatch.chdir(tmp_path)
+    words = SHAPES["openrtb"](tmp_path, auctions(10))
+    before = (tmp_path / "wins.jsonl").read_bytes()
+    for output in ("wins.jsonl", tmp_path / "losses.jsonl"):
+        result = run("ads", "segment", *words, "-o", output)
+        assert_one_line(result, "this path is a file that the query names")
+    assert (tmp_path / "wins.jsonl").read_bytes() == before
+
+
+def test_the_query_is_never_overwritten(run, tmp_path):
+    """It is an input."""
+    words = SHAPES["prices_only"](tmp_path, auctions(10))
+    result = run("ads", "segment", *words, "-o", tmp_path / "recipe.sql")
+    assert_one_line(result, "this path is the query of the log")

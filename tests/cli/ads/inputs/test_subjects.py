@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
+from coterie.ads.forecasts.calibration import LEVELS
+from coterie.ads.forecasts.forecast_figures import MOST_DAYS
+from coterie.cli.ads.inputs import subjects
 from coterie.cli.ads.inputs.subjects import columns_of
 
 
@@ -23,3 +27,10 @@ def test_intervals_are_two_columns_and_none_is_nan():
     assert columns["name"].tolist() == ["a", "b"]
     expected = [[1.0, np.nan], [0.0, np.nan], [2.0, np.nan]]
     np.testing.assert_array_equal([columns[name] for name in list(columns)[1:]], expected)
+
+
+def test_options_have_the_limits_of_questions():
+    """The number of days and the levels are those of every forecast."""
+    assert get_args(subjects.Days)[1].max == MOST_DAYS
+    levels = get_args(get_args(subjects.Level)[0])
+    assert levels == tuple(f"{100 * level:.0f}" for level in LEVELS)

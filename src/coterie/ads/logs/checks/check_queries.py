@@ -1,15 +1,16 @@
 """Check queries: count faulty rows and select examples in the engine that holds the log.
 
 One pass counts the bids of each day by amount, which gives the median bid. A second pass groups
-rows into cells by advertiser and day, and all counts are taken from these. Further queries select a
-few rows as examples and find repeated rows.
+rows into cells by advertiser, day and faults, and all counts are sums over these. Further queries
+select a few rows as examples and find repeated rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from numpy.typing import NDArray
 
 from coterie.ads.logs.amount_codes import MOST_MICROS, by_bisection
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs, priced_wins
-from coterie.ads.logs.checks.check_rules import RowRule
-from coterie.ads.logs.checks.faults import LONGEST_EXAMPLE
-from coterie.ads.logs.column_roles import words_of
+from coterie.ads.logs.checks.faults import FIRST_DAY, LAST_DAY, LONGEST_EXAMPLE, RowRule
+from coterie.ads.logs.column_recognition import words_of
+from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.tables.engines import fetch
 
 if TYPE_CHECKING:
@@ -47,13 +48,22 @@ class AmountCells:
     """Numbers of bids with equal day and rounded amount, of the counted rows; arrays of N cells."""
 
     day: NDArray[np.datetime64]
-    amount: NDArray[np.int64]  # bid in micros to two significant digits, or bin
-    bids: NDArray[np.float64]
+    amount: Ints  # bid in micros to two significant digits, or bin
+    bids: Floats
 
     def of_day(self, day: np.datetime64) -> AmountCells:
-        """Return the cells of a day."""
         used = self.day == day
         return AmountCells(self.day[used], self.amount[used], self.bids[used])
+
+    @property
+    def median(self) -> int:
+        """The lower median amount, weighted by bids; 0 if there are none."""
+        if not len(self.amount):
+            return 0
+        order = np.argsort(self.amount, kind="stable")
+        upto = np.cumsum(self.bids[order])
+        place = min(int(np.searchsorted(upto, upto[-1] / 2)), len(order) - 1)
+        return int(self.amount[order[place]])
 
 
 @dataclass(frozen=True)
@@ -61,21 +71,21 @@ class RowCells:
     """Groups of rows with equal advertiser, day and faults; arrays of N cells."""
 
     advertisers: list[str]  # sorted
-    advertiser: NDArray[np.int64]  # index into advertisers, −1 if missing
+    advertiser: Ints  # index into advertisers, −1 if missing
     day: NDArray[np.datetime64]  # NaT if missing
-    amount: NDArray[np.int64]  # bin of ready-made histograms; 0 in other logs
-    faults: NDArray[np.int64]  # bit k is set if the rows break rule k
-    auction_type: NDArray[np.int64]  # 0 if the log has none
+    amount: Ints  # bin of ready-made histograms; 0 in other logs
+    faults: Ints  # bit k is set if the rows break rule k
+    auction_type: Ints  # 0 if the log has none
     currency: NDArray[np.str_]  # empty if the log has none
-    rows: NDArray[np.int64]
-    with_bid: NDArray[np.int64]  # rows with a usable bid
-    bids: NDArray[np.float64]  # as histograms count them, like wins and cost
-    wins: NDArray[np.float64]
-    cost: NDArray[np.float64]  # in micros
-    low: NDArray[np.float64]  # bids far below the median bid of the log, by UNIT_FACTOR
-    high: NDArray[np.float64]  # bids far above it
-    priced: NDArray[np.int64]  # rows that won with a known price; 0 in ready-made histograms
-    equal: NDArray[np.int64]  # those of them whose price equals the bid
+    rows: Ints
+    with_bid: Ints  # rows with a usable bid
+    bids: Floats  # as histograms count them, like wins and cost
+    wins: Floats
+    cost: Floats  # in micros
+    low: Floats  # bids far below the median bid of the log, by UNIT_FACTOR
+    high: Floats  # bids far above it
+    priced: Ints  # rows that won with a known price; 0 in ready-made histograms
+    equal: Ints  # those of them whose price equals the bid
 
 
 def raw_table(logs: BidLogs) -> ir.Table:
@@ -144,7 +154,7 @@ def read_cells(
     day = days.fill_null(0).to_numpy().astype("datetime64[D]")
     day[days.is_null().to_numpy()] = np.datetime64("NaT", "D")
 
-    def column(name: str, dtype: Any) -> NDArray[Any]:
+    def column(name: str, dtype: Any) -> AnyArray:
         if name not in found.column_names:
             return np.zeros(n, dtype=dtype)
         return found[name].fill_null(0).to_numpy().astype(dtype)
@@ -205,7 +215,7 @@ def person_columns(logs: BidLogs) -> list[str]:
     return [name for name in raw_table(logs).columns if _PERSON.search("_".join(words_of(name)))]
 
 
-def _numbered(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
+def _numbered(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
     """Return the sorted distinct names and the index of each row's name, −1 if null.
 
     >>> _numbered(pa.chunked_array([["b", None, "a", "b"]]))
@@ -272,3 +282,73 @@ def _is_plain(dtype: Any) -> bool:
     return bool(
         dtype.is_numeric() or dtype.is_boolean() or dtype.is_string() or dtype.is_temporal()
     )
+
+
+# ---- Sums over cells
+
+
+@dataclass(frozen=True)
+class LogSums:
+    """Sums over the cells of a log by advertiser and by day."""
+
+    cells: RowCells
+    counts: Bools  # (N,), whether histograms count the rows of each cell
+    amounts: AmountCells
+    median_of: Callable[[str], int]  # the median bid of an advertiser, as in median_bid
+
+    @property
+    def rows(self) -> int:
+        """Number of all rows."""
+        return int(self.cells.rows.sum())
+
+    def total(self, name: str) -> float:
+        """Return the sum of ``rows``, ``bids``, ``wins`` or ``cost`` over the counted rows."""
+        return float(getattr(self.cells, name)[self.counts].sum())
+
+    @cached_property
+    def median_bid(self) -> int:
+        """Median bid in micros, to two significant digits; 0 if no row counts."""
+        return self.amounts.median
+
+    @cached_property
+    def days(self) -> NDArray[np.datetime64]:
+        """Sorted plausible days with counted rows."""
+        day = self.cells.day[self.counts]
+        return np.unique(day[(day >= np.datetime64(FIRST_DAY)) & (day <= np.datetime64(LAST_DAY))])
+
+    @property
+    def missing_days(self) -> NDArray[np.datetime64]:
+        """Days without counted rows between the first and the last."""
+        if not len(self.days):
+            return self.days
+        return np.setdiff1d(np.arange(self.days[0], self.days[-1]), self.days)
+
+    def by_advertiser(self, name: str) -> Floats:
+        """Return one sum over the counted rows of each advertiser, (A,)."""
+        advertiser, n = self.cells.advertiser[self.counts], len(self.cells.advertisers)
+        return sum_groups(advertiser, getattr(self.cells, name)[self.counts], n)
+
+    def by_day(self, name: str) -> Floats:
+        """Return one sum over the counted rows of each day, (D,)."""
+        used = self.counts & np.isin(self.cells.day, self.days)
+        day = np.searchsorted(self.days, self.cells.day[used])
+        return sum_groups(day, getattr(self.cells, name)[used], len(self.days))
+
+    def in_other_units(self) -> list[str]:
+        """Return the advertisers whose median bid is far from that of the log, by UNIT_FACTOR.
+
+        The lower median is at most x if half of the bids are, and at least y if more than half are.
+        """
+        total, low, high = (self.by_advertiser(name) for name in ("bids", "low", "high"))
+        is_far = (total > 0) & ((2 * low >= total) | (2 * high > total))
+        return [self.cells.advertisers[i] for i in np.flatnonzero(is_far)]
+
+    def medians_by_day(self) -> Ints:
+        """Return the median bid of each day in micros, (D,)."""
+        medians = [self.amounts.of_day(day).median for day in self.days]
+        return np.array(medians, dtype=np.int64)
+
+
+def sum_groups(group: Ints, values: AnyArray, n: int) -> Floats:
+    """Return the sum of the values of each of n groups."""
+    return np.asarray(np.bincount(group, values, n), dtype=np.float64)

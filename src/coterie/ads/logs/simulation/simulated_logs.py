@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from coterie.ads.logs.simulation.simulated_dimensions import draw_values, effects_table
 from coterie.ads.logs.simulation.simulated_traits import (
     PRICE_BY_WEEKDAY,
     PRICE_DRIFT,
@@ -29,17 +27,18 @@ from coterie.ads.logs.simulation.simulated_traits import (
     MarketSettings,
     Traits,
     draw_traits,
+    draw_values,
+    effects_table,
     in_micros,
     theme_names,
 )
+from coterie.arrays import AnyArray, Floats, Ints
 from coterie.errors import InvalidParameterError
 from coterie.runtime.atomic_files import atomic_folder
 from coterie.runtime.wording import short_repr
 
-__all__ = ["MarketDay", "SimulatedLogs", "auction_batches", "draw_day", "simulate_logs"]
-
 #: Columns of a batch: arrays of equal length.
-Batch = dict[str, NDArray[Any]]
+Batch = dict[str, AnyArray]
 #: Called with the number of rows written and of all rows.
 Progress = Callable[[int, int], None] | None
 _Rng = np.random.Generator
@@ -70,10 +69,10 @@ class MarketDay:
     """One day of a market, before its auctions."""
 
     date: np.datetime64
-    counts: NDArray[np.int64]  # (A,), number of bids of each advertiser
-    level_shift: NDArray[np.float64]  # (A,), change of the log price level on this day
-    market_level: NDArray[np.float64]  # (A, 2), log level of the components of the competing bids
-    bid_level: NDArray[np.float64]  # (A,), log level of the advertiser's own bids
+    counts: Ints  # (A,), number of bids of each advertiser
+    level_shift: Floats  # (A,), change of the log price level on this day
+    market_level: Floats  # (A, 2), log level of the components of the competing bids
+    bid_level: Floats  # (A,), log level of the advertiser's own bids
 
 
 def simulate_logs(
@@ -142,19 +141,9 @@ def auction_batches(
     log-normal variable and wins if it reaches the minimum. An advertiser is never split, so a batch
     may be longer by one advertiser; ``rows`` does not affect the rows or their order.
 
-    Yields
-    ------
-    dict of str to (n,) arrays
-        ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win), ``price``
-        (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each dimension
-        the index of its value.
-
-    Examples
-    --------
-    >>> settings = MarketSettings(advertisers=50, days=1)
-    >>> batches = auction_batches(settings, draw_traits(settings), 0, rows=500)
-    >>> all((batch["won"] == (batch["bid"] >= batch["minimum"])).all() for batch in batches)
-    True
+    A batch has ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win),
+    ``price`` (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each dimension
+    the index of its value.
     """
     if rows < 1:
         raise InvalidParameterError(f"rows={rows}: a batch must have at least 1 row")
@@ -175,12 +164,6 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     factor and, for each advertiser, by a normal variable of standard deviation 0.02. The weekday's
     factors are raised to the power ``weekday_effect``. On the last four days log price levels also
     change by ``price_rise``. On the last day bid levels are moved; newcomers bid only on that day.
-
-    Examples
-    --------
-    >>> settings = MarketSettings(advertisers=50)
-    >>> draw_day(settings, draw_traits(settings), 6).date
-    np.datetime64('2026-03-08')
     """
     if not 0 <= day < settings.days:
         raise InvalidParameterError(f"day={day}: it must be from 0 to {settings.days - 1}")
@@ -212,7 +195,7 @@ def _stream(settings: MarketSettings, day: int, *block: int) -> _Rng:
     return np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(day, *block)))
 
 
-def _cuts(counts: NDArray[np.int64], rows: int) -> Iterator[tuple[int, int]]:
+def _cuts(counts: Ints, rows: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of advertisers with at least ``rows`` rows each, except the last."""
     upto = np.cumsum(counts)
     start, done = 0, 0

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import datetime
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from coterie.ads.logs.simulation.simulated_dimensions import (
-    DIMENSIONS,
-    DimensionEffects,
-    draw_effects,
-)
+from coterie.arrays import Bools, Floats, Ints
 from coterie.errors import InvalidParameterError
-
-__all__ = ["MarketSettings", "Traits", "draw_traits", "in_micros", "theme_names"]
 
 #: Factors of the number of auctions and of the price level, from Monday to Sunday.
 SUPPLY_BY_WEEKDAY = np.array([1.0, 1.02, 1.05, 1.03, 1.0, 0.85, 0.8])
@@ -54,6 +51,19 @@ COMMON_WORDS = (
     "new best offer save now today shop official deals discover free quality great easy trusted "
     "top price online get more your choice special limited exclusive sale family simple fast order"
 )
+
+#: The values of each dimension.
+DIMENSIONS = {
+    "device": ("phone", "desktop", "tablet", "tv"),
+    "country": ("DE", "ES", "FR", "GB", "IT", "NL", "PL", "SE"),
+    "slot": ("banner", "inline", "native", "popup", "side", "video"),
+}
+#: Standard deviations between segments, and between the advertisers of a segment: of the log share,
+#: the log price level, and the logarithms of the factors of clicks and conversions.
+_BETWEEN_SEGMENTS = (0.6, 0.25, 0.5, 0.4)
+_WITHIN_SEGMENTS = (0.3, 0.08, 0.15, 0.15)
+#: Of the log share of a value in general.
+_BETWEEN_VALUES = 0.5
 
 _LEAST = {"advertisers": 1, "segments": 1, "days": 1, "dimensions": 0, "seed": 0}
 _RANGES = {
@@ -137,9 +147,17 @@ class MarketSettings:
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            self._convert_whole_number(name, least)
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+                raise self._refusal(name, f"it must be a whole number, at least {least}")
+            object.__setattr__(self, name, int(value))
         for name, (low, high) in _RANGES.items():
-            self._convert_number(name, low, high)
+            value = getattr(self, name)
+            is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            # NaN fails both comparisons
+            if not is_number or not low <= value <= high:
+                raise self._refusal(name, f"it must be a number from {low:,g} to {high:,g}")
+            object.__setattr__(self, name, float(value))
         for name in ("floors", "minimum_logged"):
             if not isinstance(getattr(self, name), bool):
                 raise self._refusal(name, "it must be True or False")
@@ -151,7 +169,18 @@ class MarketSettings:
             )
         if self.dimensions > len(DIMENSIONS):
             raise self._refusal("dimensions", f"it must be at most {len(DIMENSIONS)}")
-        self._check_dates()
+        try:
+            first = datetime.date.fromisoformat(self.start)
+            is_plain = first.isoformat() == self.start
+        except (TypeError, ValueError):
+            is_plain = False
+        if not is_plain:
+            raise self._refusal("start", "it must be a date as in 2026-03-02")
+        if self.days > (datetime.date.max - first).days:
+            raise self._refusal("days", f"counted from {self.start}, they end after the year 9999")
+
+    def _refusal(self, name: str, reason: str) -> InvalidParameterError:
+        return InvalidParameterError(f"{name}={getattr(self, name)!r}: {reason}")
 
     @property
     def expected_rows(self) -> int:
@@ -174,67 +203,57 @@ class MarketSettings:
         supply = factors[(first + np.arange(self.days)) % 7]
         bidders = np.full(self.days, self.advertisers - round(self.newcomers * self.advertisers))
         bidders[-1] = self.advertisers
-        return round(float(self._mean_volume() * (supply @ bidders)))
+        m, sd, limits = self.bids_per_day, self.volume_spread, np.array(VOLUME_LIMITS)
+        if sd == 0:
+            volume = np.clip(m, *limits)
+        else:
+            alpha, beta = np.log(limits / m) / sd
+            outside = limits @ np.array([ndtr(alpha), ndtr(-beta)])
+            volume = outside + m * np.exp(sd**2 / 2) * (ndtr(beta - sd) - ndtr(alpha - sd))
+        return round(float(volume * (supply @ bidders)))
 
-    def _mean_volume(self) -> float:
-        m, s, limits = self.bids_per_day, self.volume_spread, np.array(VOLUME_LIMITS)
-        if s == 0:
-            return float(np.clip(m, *limits))
-        alpha, beta = np.log(limits / m) / s
-        outside = limits @ np.array([ndtr(alpha), ndtr(-beta)])
-        return float(outside + m * np.exp(s**2 / 2) * (ndtr(beta - s) - ndtr(alpha - s)))
 
-    def _convert_whole_number(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-            raise self._refusal(name, f"it must be a whole number, at least {least}")
-        object.__setattr__(self, name, int(value))
+class DimensionEffects(NamedTuple):
+    """Effects of the V values of a dimension on A advertisers, (A, V) each."""
 
-    def _convert_number(self, name: str, low: float, high: float) -> None:
-        value = getattr(self, name)
-        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        # NaN fails both comparisons
-        if not is_number or not low <= value <= high:
-            raise self._refusal(name, f"it must be a number from {low:,g} to {high:,g}")
-        object.__setattr__(self, name, float(value))
+    name: str
+    values: tuple[str, ...]
+    share: Floats  # of auctions; rows sum to 1
+    shift: Floats  # of the log price level
+    click: Floats  # factor of the click rate
+    conversion: Floats  # factor of the conversion rate
 
-    def _check_dates(self) -> None:
-        """Require an ISO 8601 date, and a last day before the year 10,000."""
-        try:
-            first = datetime.date.fromisoformat(self.start)
-            is_plain = first.isoformat() == self.start
-        except (TypeError, ValueError):
-            is_plain = False
-        if not is_plain:
-            raise self._refusal("start", "it must be a date as in 2026-03-02")
-        if self.days > (datetime.date.max - first).days:
-            raise self._refusal("days", f"counted from {self.start}, they end after the year 9999")
 
-    def _refusal(self, name: str, reason: str) -> InvalidParameterError:
-        return InvalidParameterError(f"{name}={getattr(self, name)!r}: {reason}")
+class DrawnValues(NamedTuple):
+    """Values of n auctions, and what all dimensions together change there; (n,) each."""
+
+    codes: dict[str, NDArray[np.int32]]  # by dimension, indices into its values
+    shift: Floats
+    click: Floats
+    conversion: Floats
 
 
 @dataclass(frozen=True)
 class Traits:
     """Parameters of each advertiser, (A,) arrays, and of each market component, (A, 2)."""
 
-    segment: NDArray[np.int64]
-    outlier: NDArray[np.bool_]
-    newcomer: NDArray[np.bool_]
+    segment: Ints
+    outlier: Bools
+    newcomer: Bools
     text_is: NDArray[np.str_]  # "right", "wrong" or "missing"
     text: NDArray[np.object_]
-    volume: NDArray[np.float64]  # mean bids per day
+    volume: Floats  # mean bids per day
     # the two log-normal components of the highest competing bid, (A, 2)
-    market_level: NDArray[np.float64]
-    market_spread: NDArray[np.float64]
-    market_share: NDArray[np.float64]
+    market_level: Floats
+    market_spread: Floats
+    market_share: Floats
     # log bid: mean, standard deviation, and change on the last day
-    bid_level: NDArray[np.float64]
-    bid_spread: NDArray[np.float64]
-    moved: NDArray[np.float64]
-    floor: NDArray[np.float64]  # reserve price, 0 if there is none
-    click_rate: NDArray[np.float64]
-    conversion_rate: NDArray[np.float64]
+    bid_level: Floats
+    bid_spread: Floats
+    moved: Floats
+    floor: Floats  # reserve price, 0 if there is none
+    click_rate: Floats
+    conversion_rate: Floats
     effects: tuple[DimensionEffects, ...] = ()  # of the values of each dimension
 
 
@@ -244,12 +263,6 @@ def draw_traits(settings: MarketSettings) -> Traits:
     Every segment has a mixture of two log-normal distributions of the highest competing bid, a
     bid level, a click rate and a vocabulary. An outlier has a mixture drawn for it alone, from
     the same distribution.
-
-    Examples
-    --------
-    >>> traits = draw_traits(MarketSettings(advertisers=100, outliers=0.1))
-    >>> int(traits.outlier.sum()), traits.market_level.shape
-    (10, (100, 2))
     """
     rng = np.random.default_rng(settings.seed)
     a, k = settings.advertisers, settings.segments
@@ -288,32 +301,18 @@ def draw_traits(settings: MarketSettings) -> Traits:
 
 
 def theme_names(segments: int) -> list[str]:
-    """Return the names of the segments' themes, in order.
-
-    Examples
-    --------
-    >>> theme_names(13)[-2:]
-    ['health', 'travel1']
-    """
+    """Return the names of the segments' themes, in order."""
     names = list(THEMES)
     return [_numbered(names[s % len(names)], s // len(names)) for s in range(segments)]
 
 
-def in_micros(amount: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Convert currency units to micros, rounded to whole steps, at least one.
-
-    Examples
-    --------
-    >>> in_micros(np.array([0.0, 2.5, 0.0126])).tolist()
-    [1000, 2500000, 13000]
-    """
+def in_micros(amount: Floats) -> Ints:
+    """Convert currency units to micros, rounded to whole steps, at least one."""
     steps = np.maximum(np.rint(amount * (1e6 / STEP_MICROS)), 1)
     return steps.astype(np.int64) * STEP_MICROS
 
 
-def _draw_markets(
-    n: int, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _draw_markets(n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
     """Draw level, spread and share of the two components of n markets, each (n, 2)."""
     centre = np.log(2.0) + 0.6 * rng.standard_normal(n)
     distance = rng.uniform(0.2, 1.0, n)
@@ -322,7 +321,7 @@ def _draw_markets(
     return level, rng.uniform(0.15, 0.5, (n, 2)), np.stack([first, 1 - first], axis=1)
 
 
-def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, Floats]:
     return {
         "level": 0.3 * rng.standard_normal(n),
         "spread": rng.uniform(0.15, 0.4, n),
@@ -332,7 +331,7 @@ def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, NDArray[np.float
     }
 
 
-def _random_mask(n: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _random_mask(n: int, share: float, rng: np.random.Generator) -> Bools:
     """Draw a mask of n entries with exactly round(share · n) true ones."""
     mask = np.zeros(n, dtype=bool)
     mask[rng.permutation(n)[: round(share * n)]] = True
@@ -348,7 +347,7 @@ def _draw_text_kinds(settings: MarketSettings, rng: np.random.Generator) -> NDAr
 
 
 def _draw_texts(
-    segment: NDArray[np.int64], text_is: NDArray[np.str_], k: int, rng: np.random.Generator
+    segment: Ints, text_is: NDArray[np.str_], k: int, rng: np.random.Generator
 ) -> NDArray[np.object_]:
     """Draw texts of six to fourteen words, about half of them from the segment's theme."""
     words = [text.split() for text in THEMES.values()]
@@ -373,3 +372,69 @@ def _draw_texts(
 def _numbered(word: str, number: int) -> str:
     """Append the number of the round through the themes to a word, except in the first."""
     return f"{word}{number}" if number else word
+
+
+# ---- Dimensions
+#
+# A value of a dimension changes, for each advertiser, the share of its auctions, the log price
+# level, the click rate and the conversion rate. The effects are those of the advertiser's segment
+# with a separate variation. Averages over an advertiser's auctions stay as they are without
+# dimensions: shifts have the mean 0, factors the mean 1.
+
+
+def draw_effects(segment: Ints, n_dimensions: int, seed: int) -> tuple[DimensionEffects, ...]:
+    """Draw the effects of the first ``n_dimensions`` of :data:`DIMENSIONS`."""
+    # a separate stream, so that dimensions change nothing else
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1_000_000,)))
+    a, k = len(segment), int(segment.max(initial=0)) + 1
+    found = []
+    for name, values in list(DIMENSIONS.items())[:n_dimensions]:
+        v = len(values)
+        popular = _BETWEEN_VALUES * rng.standard_normal(v)
+        share, shift, click, conversion = (
+            between * rng.standard_normal((k, v))[segment] + within * rng.standard_normal((a, v))
+            for between, within in zip(_BETWEEN_SEGMENTS, _WITHIN_SEGMENTS, strict=True)
+        )
+        share = np.exp(popular + share)
+        share /= share.sum(axis=1, keepdims=True)
+        shift -= (share * shift).sum(axis=1, keepdims=True)
+        click, conversion = (
+            factor / (share * factor).sum(axis=1, keepdims=True)
+            for factor in (np.exp(click), np.exp(conversion))
+        )
+        found.append(DimensionEffects(name, values, share, shift, click, conversion))
+    return tuple(found)
+
+
+def draw_values(
+    effects: Sequence[DimensionEffects], who: Ints, rng: np.random.Generator
+) -> DrawnValues:
+    """Draw the values of the auctions of advertisers ``who`` (n,), independent by dimension."""
+    n = len(who)
+    drawn = DrawnValues({}, np.zeros(n), np.ones(n), np.ones(n))
+    for one in effects:
+        upto = np.cumsum(one.share, axis=1)[:, :-1]
+        value = (rng.random(n)[:, None] > upto[who]).sum(axis=1)
+        drawn.codes[one.name] = value.astype(np.int32)
+        drawn.shift[:] += one.shift[who, value]
+        drawn.click[:] *= one.click[who, value]
+        drawn.conversion[:] *= one.conversion[who, value]
+    return drawn
+
+
+def effects_table(names: pa.Array, effects: Sequence[DimensionEffects]) -> pa.Table:
+    """Return the effects, one row for each advertiser, dimension and value."""
+    tables = []
+    for one in effects:
+        a, v = one.share.shape
+        columns: dict[str, Any] = {
+            "advertiser_id": names.take(pa.array(np.repeat(np.arange(a), v))),
+            "dimension": np.repeat(one.name, a * v),
+            "value": np.tile(one.values, a),
+            "share": one.share.ravel(),
+            "price_shift": one.shift.ravel(),
+            "click_factor": one.click.ravel(),
+            "conversion_factor": one.conversion.ravel(),
+        }
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables)

@@ -1,21 +1,22 @@
-"""Options of the commands that read a log, and the reading itself."""
+"""Logs on the command line: the options that say where a log is, and its reading."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import logging
 import re
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 from urllib.parse import unquote
 
 import typer
 
-from coterie.cli.ads.inputs.log_options import DUCKDB, LogOptions
 from coterie.cli.layout import counted
 from coterie.cli.outputs import is_stream
 from coterie.errors import CoterieWarning, InvalidParameterError, OutputError, TableError
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
     from coterie.ads.segments.settings import SegmentSettings
+
+_DUCKDB = "duckdb://"
+_LOG = logging.getLogger("coterie")
 
 Logs = Annotated[
     list[str],
@@ -78,7 +82,130 @@ AllowFaults = Annotated[
     typer.Option("--allow-faults", metavar="", help="Use a log with errors, and print a note."),
 ]
 
-_LOG = logging.getLogger("coterie")
+_option = functools.partial(typer.Option, rich_help_panel="The log")
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """What the options say about a log; each field is the option of its name."""
+
+    advertisers: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE",
+            help="Table of texts, with columns advertiser_id and description; by default "
+            "advertisers.parquet or .csv next to the logs.",
+        ),
+    ] = None
+    engine: Annotated[
+        str,
+        _option(
+            metavar="URL",
+            envvar="COTERIE_ENGINE",
+            help="Engine: duckdb:// (embedded), duckdb://FILE, pyspark://local, "
+            "pyspark://HOST:PORT or postgres://HOST/DATABASE.",
+        ),
+    ] = _DUCKDB
+    table: Annotated[
+        str | None, _option(metavar="NAME", help="Table to read, if the log is a DuckDB file.")
+    ] = None
+    sql: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE",
+            help="Query of the engine whose result is the log: it has our columns, and reads LOGS "
+            "as the table log.",
+        ),
+    ] = None
+    column: Annotated[
+        list[str] | None,
+        _option(
+            metavar="ROLE=NAME",
+            help="Column of the log for a role: advertiser, time, day, bid, won, price, "
+            "min_to_win, floor, auction_type, currency, weight, click, conversion or campaign. "
+            "Usual names are recognised.",
+        ),
+    ] = None
+    amounts: Annotated[
+        str,
+        _option(
+            metavar="UNIT",
+            help="Unit of amounts: micros, cents or currency, for a thousand impressions; with "
+            "/impression for one.",
+        ),
+    ] = ""
+    time_zone: Annotated[
+        str, _option(metavar="ZONE", help="Zone of times without one; by default UTC.")
+    ] = ""
+    currency: Annotated[
+        str,
+        _option(metavar="CODE", help="Currency of amounts, such as EUR, if no column has it."),
+    ] = ""
+    auction: Annotated[
+        Literal["first", "second"] | None,
+        _option(
+            help="Auction type; by default that in the log, or else that of the model to update."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        _ = self.columns  # refuses what is badly written
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns by role, of texts such as ``bid=bid_price``."""
+        values: dict[str, str] = {}
+        for text in self.column or ():
+            name, equals, value = (part.strip() for part in text.partition("="))
+            problem = "" if equals else "write ROLE=NAME"
+            if problem or name in values:
+                message = f"{text!r}: {problem or f'{name} is given twice'}"
+                raise typer.BadParameter(message, param_hint="'--column'")
+            values[name] = value
+        return values
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``open_logs`` that say the same."""
+        given = dict(vars(self))
+        del given["engine"], given["column"]
+        try:
+            sql = "" if self.sql is None else self.sql.expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TableError(f"{self.sql}: the query cannot be read: {error}") from error
+        return given | {"columns": self.columns, "sql": sql}
+
+    def words(self) -> list[str]:
+        """Return the options that say the same."""
+        words = []
+        for name, value in vars(self).items():
+            for one in value if isinstance(value, list) else [value]:
+                if one and one != _DUCKDB:
+                    words += [f"--{name.replace('_', '-')}", str(one)]
+        return words
+
+
+def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a log; it gets them as its parameter ``log_options``."""
+    shared = inspect.signature(LogOptions).parameters
+    own = dict(inspect.signature(command).parameters)
+    del own["log_options"]
+
+    @functools.wraps(command)
+    def with_options(**values: Any) -> None:
+        of_log = {name: values.pop(name) for name in shared}
+        command(**values, log_options=LogOptions(**of_log))
+
+    hints = get_type_hints(command, include_extras=True) | get_type_hints(
+        LogOptions, include_extras=True
+    )
+    # Typer calls commands by keywords and reads their options here
+    ordered = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name])
+        for one in (*own.values(), *shared.values())
+    ]
+    with_options.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {one.name: hints[one.name] for one in ordered}
+    return with_options
 
 
 @dataclass(frozen=True)
@@ -112,8 +239,8 @@ class LogInput:
         """Refuse, before the log is opened, outputs that cannot be written or replace an input."""
         taken, options = {}, self.options
         # A URL may have options after the path, as in duckdb://FILE?threads=2.
-        database = unquote(options.engine.removeprefix(DUCKDB).partition("?")[0])
-        if options.engine.startswith(DUCKDB) and database:
+        database = unquote(options.engine.removeprefix(_DUCKDB).partition("?")[0])
+        if options.engine.startswith(_DUCKDB) and database:
             taken[Path(database).resolve()] = "the database"
         for given, what in (
             (options.advertisers, "the table of advertisers"),
@@ -159,32 +286,31 @@ class LogInput:
         options = self.options
         if not self.sources and options.sql is None:
             raise typer.BadParameter("name the log, or give --sql", param_hint="'LOGS'")
-        with _interruptible():
-            sources, given = self.sources, options.arguments()
-            _LOG.info("Opening %s", ", ".join(sources) or "the query")
-            opened = open_logs(
-                sources[0] if len(sources) == 1 else sources or None,
-                connect(options.engine),
-                **given,
-                by=self.by,
-                dimensions=self.dimensions,
-            )
-            # Opening reads only headers, so this is still before the work.
-            taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
-            for name in re.findall("'([^']+)'", given["sql"]):
-                taken[Path(name).resolve()] = "a file that the query names"
-            if isinstance(opened.texts, str):
-                taken[Path(opened.texts).resolve()] = "the table of advertisers"
-            for kind, path in self.outputs.items():
-                if path is not None:
-                    _refuse_taken(kind, path, taken)
-            if self.usual_auction is not None:
-                # of several types the check speaks
-                with contextlib.suppress(TableError):
-                    if opened.auction_source == "default":
-                        opened = replace(opened, given_auction=self.usual_auction)
-            _LOG.info("Checking %s", opened.source)
-            return opened, check_logs(opened)
+        sources, given = self.sources, options.arguments()
+        _LOG.info("Opening %s", ", ".join(sources) or "the query")
+        opened = open_logs(
+            sources[0] if len(sources) == 1 else sources or None,
+            connect(options.engine),
+            **given,
+            by=self.by,
+            dimensions=self.dimensions,
+        )
+        # Opening reads only headers, so this is still before the work.
+        taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
+        for name in re.findall("'([^']+)'", given["sql"]):
+            taken[Path(name).resolve()] = "a file that the query names"
+        if isinstance(opened.texts, str):
+            taken[Path(opened.texts).resolve()] = "the table of advertisers"
+        for kind, path in self.outputs.items():
+            if path is not None:
+                _refuse_taken(kind, path, taken)
+        if self.usual_auction is not None:
+            # of several types the check speaks
+            with contextlib.suppress(TableError):
+                if opened.auction_source == "default":
+                    opened = replace(opened, given_auction=self.usual_auction)
+        _LOG.info("Checking %s", opened.source)
+        return opened, check_logs(opened)
 
     def read(self, allow_faults: bool = False) -> CountedLog:
         """Open the log, check it, and count it.
@@ -192,7 +318,7 @@ class LogInput:
         A log with errors is refused with its first error. With ``allow_faults`` a warning names
         the error instead.
         """
-        from coterie.ads.histograms.target_counting import read_targets
+        from coterie.ads.histograms.counting import read_histograms, read_targets
         from coterie.ads.logs.bid_logs import read_descriptions
 
         opened, check = self.check()
@@ -205,18 +331,9 @@ class LogInput:
             if not allow_faults:
                 raise TableError(f"{fault}; {worst.remedy}. {see}")
             warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
-        histograms = counted_histograms(opened)
-        with _interruptible():
-            targets = read_targets(opened, histograms) if opened.dimensions else None
-            return CountedLog(opened, check, histograms, read_descriptions(opened), targets)
-
-
-def counted_histograms(opened: BidLogs) -> BidHistograms:
-    """Return the histograms of a log, counted in its engine."""
-    from coterie.ads.histograms.counting import read_histograms
-
-    with _interruptible():
-        return read_histograms(opened)
+        histograms = read_histograms(opened)
+        targets = read_targets(opened, histograms) if opened.dimensions else None
+        return CountedLog(opened, check, histograms, read_descriptions(opened), targets)
 
 
 def dimensions_in(texts: list[str] | None) -> dict[str, str]:
@@ -273,14 +390,3 @@ def _refuse_taken(kind: str, path: Path, taken: Mapping[Path, str]) -> None:
     place = path.resolve()
     if place in taken:
         raise OutputError(f"cannot write the {kind} to {path}: this path is {taken[place]}")
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt where DuckDB reports an interrupt as a RuntimeError."""
-    try:
-        yield
-    except RuntimeError as error:
-        if str(error) == "Query interrupted":
-            raise KeyboardInterrupt from None
-        raise

@@ -24,25 +24,6 @@ from coterie.errors import InvalidParameterError, OutputError
 if TYPE_CHECKING:
     from coterie.ads.fitting.forecaster import AdForecaster
 
-__all__ = [
-    "Advertiser",
-    "Day",
-    "Days",
-    "Level",
-    "Model",
-    "Output",
-    "Supply",
-    "Text",
-    "Where",
-    "answer_facts",
-    "check_output",
-    "columns_of",
-    "load_quietly",
-    "refuse_model",
-    "values_in",
-    "write_and_print",
-]
-
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
 ]

@@ -21,7 +21,7 @@ from bad_logs import (
 )
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks import check_queries
-from coterie.ads.logs.checks.check_rules import row_rules
+from coterie.ads.logs.checks.faults import row_rules
 
 BIG = 2**63 - 1
 
