@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from coterie.ads import bid_for, plan_budget, rank_targets, split_budget
 from coterie.ads.client import Client
 from coterie.ads.protocol import OPERATIONS, BudgetQuestion, Question
-from coterie.ads.service import deciding
+from coterie.ads.service import answering
 from coterie.ads.service.openapi import openapi_document
 from coterie.cli.ads.budget import budget
 from coterie.cli.ads.forecast import forecast
@@ -55,7 +55,7 @@ def coloured(monkeypatch):
         OPERATIONS, "budget", replace(OPERATIONS["budget"], question=ColourQuestion)
     )
     monkeypatch.setitem(
-        deciding.DECISIONS, "budget", deciding.DECISIONS["budget"]._replace(steps=steps)
+        answering.DECISIONS, "budget", answering.DECISIONS["budget"]._replace(steps=steps)
     )
     return told
 

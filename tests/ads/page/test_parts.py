@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.page import served_files
-from coterie.ads.page.parts import SHARED_SCRIPTS, environment, page_file
+from coterie.ads.page.parts import (
+    SERVICE_SCRIPTS,
+    SERVICE_STYLES,
+    SHARED_SCRIPTS,
+    environment,
+    page_file,
+)
 from coterie.ads.report import rendering as report
 from coterie.runtime import wording
 
@@ -25,13 +30,13 @@ SCRIPTS = [name for name in FILES if name.endswith(".js")]
 
 def test_every_file_is_used() -> None:
     """Every script, style and template belongs to a page, and both pages use the shared ones."""
-    used = {*report.SCRIPTS, *served_files.SCRIPTS, *served_files.STYLES}
+    used = {*report.SCRIPTS, *SERVICE_SCRIPTS, *SERVICE_STYLES}
     templates = {name for name in FILES if name.endswith(".html")}
     named = " ".join(page_file(name) for name in templates)
     included = set(re.findall(r'(?:include|from) "([a-z_]+\.html)"', named))
     assert templates == included | {"report.html", "service.html"}
     assert used == set(FILES) - templates
-    assert set(report.SCRIPTS) & set(served_files.SCRIPTS) == set(SHARED_SCRIPTS)
+    assert set(report.SCRIPTS) & set(SERVICE_SCRIPTS) == set(SHARED_SCRIPTS)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -57,7 +62,7 @@ def test_scripts_are_strict_and_short(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pages_scripts", [report.SCRIPTS, served_files.SCRIPTS], ids=["report", "service"]
+    "pages_scripts", [report.SCRIPTS, SERVICE_SCRIPTS], ids=["report", "service"]
 )
 def test_scripts_use_only_earlier_scripts(pages_scripts: tuple[str, ...]) -> None:
     """A script uses only names defined by itself or an earlier script."""

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from coterie.ads.page.parts import page_file
-from coterie.ads.page.served_files import SCRIPTS, STYLES, page_files
+from coterie.ads.page.parts import SERVICE_SCRIPTS, SERVICE_STYLES, page_file, served_files
 from service_calls import service
 
 FILES = ["/", "/assets/page.css", "/assets/charts.js"]
@@ -39,8 +38,8 @@ def test_page_loads_its_own_files_only():
     tags = Tags()
     sources = tags.values("script", "src")
     styles = [href for href in tags.values("link", "href") if not href.startswith("data:")]
-    assert [urlsplit(one).path for one in sources] == [f"assets/{name}" for name in SCRIPTS]
-    assert [urlsplit(one).path for one in styles] == [f"assets/{name}" for name in STYLES]
+    assert [urlsplit(one).path for one in sources] == [f"assets/{name}" for name in SERVICE_SCRIPTS]
+    assert [urlsplit(one).path for one in styles] == [f"assets/{name}" for name in SERVICE_STYLES]
     assert len(sources) == sum(tag == "script" for tag, _ in tags.found)
     for tag, attributes in tags.found:
         assert tag not in {"style", "img", "iframe", "object"}
@@ -68,11 +67,11 @@ def test_labels_belong_to_fields():
 def test_page_has_nothing_of_a_model():
     """The page is the same whatever is served: it may be given to anybody."""
     text = service().get("/").body
-    assert text == service("textless_model").get("/").body == page_files()[""].body
+    assert text == service("textless_model").get("/").body == served_files()[""].body
     assert not re.search(rb"adv-|market\.coterie", text)
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, *STYLES])
+@pytest.mark.parametrize("name", [*SERVICE_SCRIPTS, *SERVICE_STYLES])
 def test_assets_are_the_files_of_the_package(name):
     """Each script and style comes as it is, with its type, compressed if accepted."""
     answer = service().get(f"/assets/{name}")
@@ -85,7 +84,7 @@ def test_assets_are_the_files_of_the_package(name):
 
 def test_only_the_current_version_is_kept_for_ever():
     """An address with the hash of the file may be kept; any other is asked for again."""
-    file = page_files()["charts.js"]
+    file = served_files()["charts.js"]
     kept = service().get(f"/assets/charts.js?v={file.hash}").headers["cache-control"]
     assert kept == "public, max-age=31536000, immutable"
     for address in ("/assets/charts.js", "/assets/charts.js?v=0", "/"):

@@ -164,7 +164,7 @@ class OnDemand:
 
 
 LAZY = Service(None, AccessPolicy(frozenset({"testserver"})))  # as schemathesis calls it
-LAZY.routes._holder = OnDemand()
+LAZY.app.holder = OnDemand()
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", LAZY.app)
 
 

@@ -94,7 +94,7 @@ def test_few_large_bodies_of_a_client_are_read_at_a_time():
             )
 
         held = [asyncio.create_task(ask(many, "greedy", "waits")) for _ in range(4)]
-        turns = fresh.routes._bodies._turns
+        turns = fresh.app._bodies._turns
         while not any(turn.locked() for turn in turns.values()):
             await asyncio.sleep(0)
         waiting = asyncio.create_task(ask(many, "greedy", "ends"))
