@@ -219,9 +219,9 @@ def _answers(batch: Batch, part: list[tuple[int, list[float]]]) -> list[Answer]:
         elif row is None:
             answers.append(_unknown(served, question, bids))
         else:
-            answer, table, given = _opening(served, question, row)
+            answer, table, is_given = _opening(served, question, row)
             answers.append(answer)
-            entry = answer, bids, table, row, answer.supply, given
+            entry = answer, bids, table, row, answer.supply, is_given
             groups.setdefault((id(table), question.level), []).append(entry)
     for (_, level), entries in groups.items():
         numbers = [len(one[1]) for one in entries]
