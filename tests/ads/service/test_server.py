@@ -205,6 +205,15 @@ class TestEnd:
                 wait_until(lambda: _ended_by(service, signal.SIGINT), "the end")
             assert service.process.wait(PATIENCE) == 128 + signal.SIGINT
 
+    def test_grace_is_that_of_the_limits(self):
+        """So are the seconds of idle connections; proxies are trusted only if they are named."""
+        limits = Limits(keep_alive_seconds=7, grace_seconds=3)
+        settings = ServiceSettings(Path(), trusted_proxies=("10.0.0.5",), limits=limits)
+        config = server.ServiceProcess(settings, print).config
+        assert (config.timeout_keep_alive, config.timeout_graceful_shutdown) == (7, 3)
+        assert (config.proxy_headers, config.forwarded_allow_ips) == (True, ["10.0.0.5"])
+        assert not server.ServiceProcess(ServiceSettings(Path()), print).config.proxy_headers
+
     def test_signals_at_once_are_one(self, monkeypatch):
         """A signal within a second of the first changes nothing; a later one ends the process."""
         clock, ends = iter([10.0, 11.0, 11.1]), []

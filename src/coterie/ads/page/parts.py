@@ -15,6 +15,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import coterie
+from coterie.ads.forecasts.forecast_figures import MOST_DAYS
 from coterie.runtime.html_pages import page_templates
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def served_files() -> Mapping[str, ServedFile]:
     page = environment().get_template("service.html")
     text = page.render(
         version=coterie.__version__,
+        most_days=MOST_DAYS,
         styles=[addresses[name] for name in SERVICE_STYLES],
         scripts=[addresses[name] for name in SERVICE_SCRIPTS],
     )

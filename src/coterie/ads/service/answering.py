@@ -415,25 +415,17 @@ def curve_parts(
     yield 1, partial(add, rows[:0], True)
 
 
-class _Sink(io.RawIOBase):
+class _Sink(io.BytesIO):
     """A file whose content is taken away while it is written; Parquet needs its true position."""
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._position = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, part: Any) -> int:
-        self._parts.append(bytes(part))
-        self._position += len(self._parts[-1])
-        return len(self._parts[-1])
+    _taken = 0
 
     def tell(self) -> int:
-        return self._position
+        return self._taken + super().tell()
 
     def taken(self) -> bytes:
-        content = b"".join(self._parts)
-        self._parts.clear()
+        content = self.getvalue()
+        self._taken += len(content)
+        self.seek(0)
+        self.truncate()
         return content

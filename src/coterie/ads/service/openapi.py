@@ -106,7 +106,7 @@ def _operation(
         described["description"] = operation.description
     if not operation.needs_token:
         described["security"] = []
-    if parameters := [*_path_parameters(operation.path), *_query_parameters(query)]:
+    if parameters := _parameters(operation.path, query):
         described["parameters"] = parameters
     if operation.question is not None:
         content: dict[str, Any] = {"schema": schemas[operation.question]}
@@ -142,15 +142,11 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     return responses
 
 
-def _path_parameters(path: str) -> list[dict[str, Any]]:
-    if "{id}" not in path:
-        return []
-    described = {"description": "Percent-encoded, also slashes.", "schema": {"type": "string"}}
-    return [{"name": "id", "in": "path", "required": True, **described}]
-
-
-def _query_parameters(query: dict[str, Any]) -> list[dict[str, Any]]:
-    parameters = []
+def _parameters(path: str, query: dict[str, Any]) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = []
+    if "{id}" in path:
+        described = {"description": "Percent-encoded, also slashes.", "schema": {"type": "string"}}
+        parameters.append({"name": "id", "in": "path", "required": True, **described})
     for name, schema in query.get("properties", {}).items():
         parameter = {"name": name, "in": "query", "required": False, "schema": {**schema}}
         if "description" in schema:

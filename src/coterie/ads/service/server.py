@@ -378,7 +378,7 @@ class _Worker:
         self.is_ready = False
         self.process = context.Process(target=_work, args=(settings, port, theirs), daemon=False)
         self.process.start()
-        theirs.close()
+        theirs.close()  # so that the pipe ends when the worker does
 
 
 class _Supervisor:
@@ -433,39 +433,27 @@ class _Supervisor:
                 self._send(number, signal_number)
 
     def _wait(self) -> None:
-        """Wait for the report or the end of a worker, and act on it."""
-        found: dict[Any, int] = {}
-        for number, worker in self._workers.items():
-            found[worker.reports] = found[worker.process.sentinel] = number
-        before = dict(self._workers)
-        for one in wait([*found]):
-            number = found[one]
-            if self._workers.get(number) is not before[number]:
-                continue  # its pipe and its end are two events, and the first has replaced it
-            if isinstance(one, Connection):
-                self._take_report(number, one)
-            else:
+        """Wait for workers to report or to end, and act on it."""
+        numbers = {worker.reports: number for number, worker in self._workers.items()}
+        for reports in wait([*numbers]):
+            number = numbers[reports]  # type: ignore[index]
+            try:
+                failure = self._workers[number].reports.recv()  # empty if it is ready
+            except (EOFError, OSError):
                 self._replace(number)
-
-    def _take_report(self, number: int, reports: Connection) -> None:
-        """Read the report of a worker: empty if it is ready, else why it cannot start."""
-        try:
-            failure = reports.recv()
-        except (EOFError, OSError):
-            self._replace(number)
-            return
-        all_were_ready = len(self._ready) == self._settings.workers
-        if failure and all_were_ready:
-            # the others go on with the model that they have, and this one is started again
-            _LOG.error("Worker %d cannot start: %s", number, failure)
-        elif failure:
-            self._failure = failure
-            self._pass_on(signal.SIGTERM)
-        else:
-            self._workers[number].is_ready = True
-            self._ready.add(number)
-            if not all_were_ready and len(self._ready) == self._settings.workers:
-                announce(address_of(self._reserved))
+                continue
+            all_were_ready = len(self._ready) == self._settings.workers
+            if failure and all_were_ready:
+                # the others go on with the model that they have, and this one is started again
+                _LOG.error("Worker %d cannot start: %s", number, failure)
+            elif failure:
+                self._failure = failure
+                self._pass_on(signal.SIGTERM)
+            else:
+                self._workers[number].is_ready = True
+                self._ready.add(number)
+                if not all_were_ready and len(self._ready) == self._settings.workers:
+                    announce(address_of(self._reserved))
 
     def _replace(self, number: int) -> None:
         """Start another worker for one that ended, unless the service is stopping."""
