@@ -216,13 +216,15 @@ def one_line(found):
 
 
 class TestHealth:
-    def test_live_and_ready(self):
-        """Both are signs of life; while the service stops it is not ready."""
+    def test_live_and_ready(self, capsys):
+        """Both are signs of life; while the service stops it is not ready, which is no error."""
         fresh = Service(served())
         assert fresh.get("/health/live").json == {"status": "live"}
         assert fresh.get("/health/ready").json == {"status": "ready"}
         fresh.app.stopping = True
-        ready = fresh.get("/health/ready")
+        with logging_to_stderr("text", quiet=False):
+            ready = fresh.get("/health/ready")
+        assert " INFO " in capsys.readouterr().err
         assert ready.problem["type"] == "/problems/not-ready"
         assert ready.headers["connection"] == "close"
         assert fresh.get("/health/live").status == 200
@@ -385,6 +387,24 @@ class TestCurves:
         if kind == "arrow":
             table = pa.ipc.open_stream(io.BytesIO(service().get("/v1/curves").body)).read_all()
             assert set(table["advertiser"].to_pylist()) == set(served().names)
+
+    def test_parts_wait_however_much_waits(self):
+        """A table is not broken off because its client has much work waiting."""
+        fresh, over = Service(served(), queued_work_per_client=1), threading.Event()
+
+        async def ask_while_work_waits():
+            waiting = fresh.queue.run("127.0.0.1 ", 9, in_one_slice(lambda: over.wait(60), 1))
+            first = asyncio.create_task(waiting)
+            await asyncio.sleep(0)
+            table = asyncio.create_task(fresh.asked("GET", "/v1/curves"))
+            while fresh.queue._total == 9 and not table.done():
+                await asyncio.sleep(0)
+            over.set()
+            await first
+            return await table
+
+        reply = asyncio.run(ask_while_work_waits())
+        assert reply.body == service().get("/v1/curves").body
 
 
 class TestEachRoute:

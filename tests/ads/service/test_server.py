@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -102,13 +103,16 @@ class TestTokens:
 
 class TestReload:
     def test_signal_loads_the_model(self, guarded, models):
-        """SIGHUP loads the model file, also when it is not watched."""
+        """SIGHUP loads the model file, which is not looked at otherwise with --no-watch."""
         with guarded.client(headers=A) as client:
+            before = model_of(client)["version"]
             for source in reversed(models):
                 put(source, guarded)
+                time.sleep(1.2)  # a file that is watched is looked at each second
+                assert model_of(client)["version"] == before
                 guarded.signal(signal.SIGHUP)
-                wanted = file_version(source)
-                wait_until(lambda: model_of(client)["version"] == wanted, "the model")  # noqa: B023
+                before = file_version(source)
+                wait_until(lambda: model_of(client)["version"] == before, "the model")  # noqa: B023
 
     def test_bad_file_is_refused_and_the_reason_shown(self, service, models, tmp_path):
         """The old model stays and answers as before; a sound file is then taken by itself."""

@@ -287,7 +287,7 @@ class BidShare(Struct):
 
 
 class BidShares(Struct):
-    """The c.d.f.s of an advertiser's wins and cost by bid, beside those of its segment."""
+    """The c.d.f.s of an advertiser's wins and cost by bid, next to those of its segment."""
 
     wins: BidShare
     cost: BidShare

@@ -177,7 +177,7 @@ class Application:
             method = scope["method"] if scope["method"] in METHODS else "OTHER"
             status = visit.status or _GONE
             self._metrics.answered(template, method, status, seconds)
-            # a probe that is told to look elsewhere is no failure
+            # a probe that should look elsewhere is no failure
             failed = status >= 500 and template != "/health/ready"
             log_request(failed, visit.request_id, method, template, status, seconds, visit.size)
 

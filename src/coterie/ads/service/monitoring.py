@@ -130,7 +130,7 @@ def trace_of(error: BaseException) -> str:
     return "\n".join([*parts, type(error).__qualname__])
 
 
-#: What is told of a request: its id, method, route, status, milliseconds, and bytes of the answer.
+#: A request in the log: its id, method, route, status, milliseconds, and bytes of the answer.
 _Request = tuple[str, str, str, int, float, int]
 #: What the thread has not written yet: time, level, and a message or a request.
 _noted: deque[tuple[float, str, str | _Request]] = deque()
@@ -147,7 +147,7 @@ class _Noting(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             message = record.getMessage().rstrip().encode("utf-8", "backslashreplace").decode()
-            # immediately: whoever handles the error may take its traceback away
+            # immediately: the handler of the error may take its traceback away
             if record.exc_info and record.exc_info[1] is not None:
                 message = f"{message}\n{trace_of(record.exc_info[1])}"
         except Exception:
@@ -172,8 +172,8 @@ def _text_line(created: float, level: str, what: str | _Request) -> str:
         first, *more = [printable(line, 10 * len(line)) for line in what.split("\n")]
         return "\n    ".join([f"{_moment(created)} {level} {first}", *more])
     who, method, route, status, milliseconds, size = what
-    told = f"{who} {method} {route} {status} {milliseconds:.2f}ms {size}B"
-    return f"{_moment(created)} {level} {told}"
+    line = f"{who} {method} {route} {status} {milliseconds:.2f}ms {size}B"
+    return f"{_moment(created)} {level} {line}"
 
 
 def _json_line(created: float, level: str, what: str | _Request) -> str:

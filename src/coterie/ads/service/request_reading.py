@@ -84,8 +84,8 @@ class BodyReader:
 
     async def whole(self, request: Request) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
-        told = request.scope["coterie.headers"].get(b"content-length", b"")
-        size = int(told) if told.isdigit() else self._limits.body_bytes  # in chunks
+        given = request.scope["coterie.headers"].get(b"content-length", b"")
+        size = int(given) if given.isdigit() else self._limits.body_bytes  # in chunks
         if size > self._limits.body_bytes:
             raise self._too_large("bytes", self._limits.body_bytes)
         if size <= _LARGE_BODY:

@@ -81,10 +81,10 @@ class ServedModel:
         self.segment_names = [placer.segment(row) for row in range(len(self.names))]
         self.has_clicks = model.click_rate_ is not None
         self.has_conversions = model.conversion_rate_ is not None
-        beside = ThreadPoolExecutor(2, "details")
-        self._book = beside.submit(Profiles, model)
-        self._search = beside.submit(_make_search, model)
-        beside.shutdown(wait=False)
+        threads = ThreadPoolExecutor(2, "details")
+        self._book = threads.submit(Profiles, model)
+        self._search = threads.submit(_make_search, model)
+        threads.shutdown(wait=False)
         self._segments: tuple[bytes, bytes] | None = None
         self._periods: dict[tuple[date | None, int], Period] = {}
         self.average_day = self.period(None, 1)
@@ -160,8 +160,8 @@ class ServedModel:
     def segments(self) -> tuple[bytes, bytes]:
         """Return all segments with their curves as JSON, plain and in gzip."""
         if self._segments is None:
-            told = {"grid": self.book.grid, "segments": self.book.segments()}
-            body = msgspec.json.encode(msgspec.convert(told, Segments))
+            found = {"grid": self.book.grid, "segments": self.book.segments()}
+            body = msgspec.json.encode(msgspec.convert(found, Segments))
             self._segments = body, compressed(body)
         return self._segments
 
@@ -219,7 +219,7 @@ def file_version(path: Path, *, verified: bool = False) -> str:
 class ModelHolder:
     """Holds the model that answers, and replaces it by the one in its file.
 
-    A new model is loaded and checked beside the old one, in a thread; then one assignment replaces
+    A new model is loaded and checked next to the old one, in a thread; then one assignment replaces
     it. A request keeps the model that it began with. A file that cannot be served is refused: the
     old model stays, and ``last_refusal`` has the reason until another file is taken.
 

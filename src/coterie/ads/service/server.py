@@ -257,7 +257,7 @@ class ServiceProcess(uvicorn.Server):
         await self._app.holder.reload_soon()
 
     def _begin(self, work: Coroutine[Any, Any, object], name: str) -> None:
-        """Do work beside the requests until the loop ends; log its failure."""
+        """Do work next to the requests until the loop ends; log its failure."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
 
