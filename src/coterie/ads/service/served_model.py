@@ -343,19 +343,9 @@ class AdvertiserSearch:
 
     The id that is the very text comes first, then ids that begin with it, then those that hold
     it elsewhere; within each kind those that spend most come first, and of equals the one that
-    comes first in the model. An empty text finds all.
+    comes first in the model. An empty text finds all. ``labels`` has the segments, −1 for none,
+    ``columns`` numbers to sort by in addition to "id" and "spend".
 
-    Parameters
-    ----------
-    ids : sequence of A str
-    spend : (A,) array
-    labels : (A,) int array
-        The segment of each; −1 is none.
-    columns : mapping of str to (A,) array, optional
-        Numbers to sort by, in addition to "id" and "spend".
-
-    Examples
-    --------
     >>> search = AdvertiserSearch(["car hire", "Oscar", "cars", "CAR"], [1, 9, 5, 2], [0, 0, 1, 1])
     >>> rows, total = search.page("car", page_size=3)
     >>> rows.tolist(), total

@@ -176,13 +176,7 @@ class ServiceProcess(uvicorn.Server):
         self._stopped_at: float | None = None
 
     def serve_on(self, listening: socket.socket) -> None:
-        """Serve until SIGTERM or SIGINT; before it listens, these end the process immediately.
-
-        Raises
-        ------
-        CoterieError
-            If the model cannot be served. Nothing listens then.
-        """
+        """Serve until SIGTERM or SIGINT; before it listens, these end the process immediately."""
         # these imports take long, and a supervisor does without them
         from coterie.ads.service.application import Application
         from coterie.ads.service.fair_queue import FairQueue
