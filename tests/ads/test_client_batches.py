@@ -78,6 +78,8 @@ def test_the_service_accepts_the_largest_request():
     assert [len(batch.questions) for batch in _batches_of(long)] == [20, 20, 5]
     short = [{"text": str(i), "bid": 1, "supply": 1} for i in range(150)]
     assert [len(batch.questions) for batch in _batches_of(short)] == [99, 51]
+    values = [{"advertiser": "a", "bid": 1, "where": {"device": "phone"}}] * 250
+    assert [len(batch.questions) for batch in _batches_of(values)] == [199, 51]
     years = [{"advertiser": "a", "bid": [1, 2], "days": 366}] * 150
     assert [len(batch.questions) for batch in _batches_of(years)] == [136, 14]
 

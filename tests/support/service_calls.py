@@ -17,7 +17,6 @@ from coterie.ads.service.access import AccessPolicy
 from coterie.ads.service.application import Application
 from coterie.ads.service.fair_queue import FairQueue
 from coterie.ads.service.monitoring import Metrics
-from coterie.ads.service.routes import Routes
 from coterie.ads.service.served_model import ServedModel
 from target_markets import targets_model
 
@@ -74,8 +73,9 @@ class Service:
         self.limits = Limits(**limits)
         self.metrics = Metrics()
         self.queue = FairQueue(self.limits, self.metrics.queued_work.set)
-        self.routes = Routes(self.holder, self.queue, self.metrics, self.limits)
-        self.app = Application(self.routes, policy or AccessPolicy(), self.metrics)
+        self.app = Application(
+            self.holder, self.queue, self.metrics, policy or AccessPolicy(), self.limits
+        )
 
     def ask(self, method: str, target: str, **request: Any) -> Reply:
         """Answer one request, in a loop of its own."""

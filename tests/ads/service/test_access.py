@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.ads.service.access import (
-    AccessPolicy,
-    address_of,
-    bound_socket,
-    check_access,
-    read_tokens,
-)
-from coterie.errors import InvalidParameterError, ServiceError
+from coterie.ads.service.access import AccessPolicy, check_access, read_tokens
+from coterie.errors import InvalidParameterError
 
 TOKEN = "a-token-that-nobody-guesses"
 TOKENS = read_tokens({"COTERIE_TOKEN": TOKEN})
@@ -167,38 +159,3 @@ def test_trusted_proxy_must_be_an_address(proxy):
     """A proxy is an address or a network."""
     with pytest.raises(InvalidParameterError, match="--trusted-proxy"):
         check_access("127.0.0.1", [], [proxy], TOKENS)
-
-
-def test_taken_port_is_refused():
-    """A port in use is an error with advice; sockets that are shared can share it."""
-    with bound_socket("127.0.0.1", 0, shared=True) as other:
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(ServiceError, match=f"port {port} is taken; choose another"):
-            bound_socket("127.0.0.1", port)
-        with bound_socket("127.0.0.1", port, shared=True) as second:
-            assert second.getsockname() == other.getsockname()
-
-
-def test_host_of_another_machine_is_refused(monkeypatch):
-    """What is no address of this machine, or no name at all, cannot be listened on."""
-    with pytest.raises(ServiceError, match=r"192\.0\.2\.1 is no address of this machine"):
-        bound_socket("192.0.2.1", 0)
-
-    def unknown(*_, **__):
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(ServiceError, match=r"cannot listen on nowhere\.example: Name or service"):
-        bound_socket("nowhere.example", 0)
-
-
-@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
-def test_address_is_as_a_browser_takes_it(host, shown):
-    """The address has the port that the system chose, and brackets in IPv6."""
-    try:
-        bound = bound_socket(host, 0)
-    except ServiceError:
-        pytest.skip("this machine has no IPv6")
-    with bound:
-        assert address_of(bound) == f"http://{shown}:{bound.getsockname()[1]}"

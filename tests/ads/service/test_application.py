@@ -1,23 +1,32 @@
-"""What every request passes: id, host, token, headers, metrics and log."""
+"""What every request passes: id, host, token, headers, metrics and log; then the routes."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
+import gzip
+import io
 import json
 import re
+import threading
 import weakref
 from contextlib import contextmanager
+from datetime import datetime
+from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 
+from coterie.ads.protocol import Refusal
 from coterie.ads.service.access import AccessPolicy, read_tokens
 from coterie.ads.service.application import OPEN_ROUTES, UNKNOWN
+from coterie.ads.service.fair_queue import in_one_slice
 from coterie.ads.service.monitoring import logging_to_stderr
 from coterie.ads.service.served_model import ServedModel
-from fitted_models import small_model
+from fitted_models import HOSTILE_IDS, small_model
 from running_service import wait_until
-from service_calls import JSON, Service, served, service
+from service_calls import JSON, Service, advertiser_path, served, service
 
 TOKEN = "a-token-that-nobody-guesses"
 SHOWN = {"authorization": f"Bearer {TOKEN}"}
@@ -40,7 +49,7 @@ def failing(found):
         def current(self):
             raise KeyError("adv-secret")
 
-    found.routes._holder = Failing()
+    found.app.holder = Failing()
     with logging_to_stderr("text", quiet=False):
         yield
 
@@ -89,12 +98,6 @@ def test_token_is_enough(guarded):
     assert guarded.get("/v1/model", headers=other).status == 200
 
 
-def test_all_answers_forbid_sniffing():
-    """A browser takes no answer for anything else than it says it is."""
-    for path in ("/", "/v1/model", "/nowhere", "/metrics"):
-        assert service().get(path).headers["x-content-type-options"] == "nosniff"
-
-
 def test_defect_shows_nothing_of_itself(capsys):
     """A defect is a problem of status 500; the log has the trace, without what was asked."""
     broken = Service(served())
@@ -105,13 +108,14 @@ def test_defect_shows_nothing_of_itself(capsys):
     log = capsys.readouterr().err
     assert reply.headers["x-request-id"] in log
     assert "KeyError" in log and "secret" not in log
+    assert re.search(r"application\.py:\d+ in advertiser\n", log)
     assert 'route="/v1/advertisers/{id}",status="500"} 1.0' in broken.metrics.text().decode()
 
 
 def test_half_an_answer_is_not_followed_by_a_problem(monkeypatch, capsys):
     """What fails after its answer has begun leaves the answer incomplete, and is logged."""
     broken = Service(served())
-    monkeypatch.setattr(broken.routes, "_queue", None)
+    monkeypatch.setattr(broken.app, "_queue", None)
     with logging_to_stderr("text", quiet=False):
         reply = broken.get("/v1/curves")
     assert (reply.status, reply.body) == (200, b"")
@@ -192,3 +196,219 @@ def test_refused_requests_do_not_keep_their_model():
         wait_until(lambda: kept() is None, "the end of the model")
     finally:
         gc.enable()
+
+
+KNOWN = {"advertiser": "adv-00023", "bid": 2.5}
+TAGGED = ["/v1/segments", "/v1/advertisers?search=adv", "/v1/advertisers/adv-00023"]
+GETS = ["/v1/model", *TAGGED, "/health/live", "/health/ready", "/metrics", "/openapi.json"]
+
+
+def one_line(found):
+    """Return a counter of the metrics."""
+    text = found.get("/metrics").body.decode()
+    return float(text.split("\ncoterie_forecasts_total ")[1].split()[0])
+
+
+class TestHealth:
+    def test_live_and_ready(self, capsys):
+        """Both are signs of life; while the service stops it is not ready, which is no error."""
+        fresh = Service(served())
+        assert fresh.get("/health/live").json == {"status": "live"}
+        assert fresh.get("/health/ready").json == {"status": "ready"}
+        fresh.app.stopping = True
+        with logging_to_stderr("text", quiet=False):
+            ready = fresh.get("/health/ready")
+        assert " INFO " in capsys.readouterr().err
+        assert ready.problem["type"] == "/problems/not-ready"
+        assert ready.headers["connection"] == "close"
+        assert fresh.get("/health/live").status == 200
+        assert fresh.forecast(KNOWN).status == 200
+
+
+class TestModel:
+    @pytest.mark.parametrize("name", ["small_model", "first_price_model", "textless_model"])
+    def test_is_that_of_the_profile_book(self, name):
+        """The model, its name, its version and its grid are told."""
+        told = service(name).get("/v1/model").json
+        assert told["name"] == "market.coterie"
+        assert told["version"] == "0123456789ab"
+        assert told["advertisers"] == 60
+        assert datetime.fromisoformat(told["loaded_at"]).tzinfo is not None
+        assert {**served(name).book.summary(), **told} == told
+        assert told["interval"] in told["interval_levels"] == [0.5, 0.8, 0.9, 0.95]
+
+    def test_shows_the_last_refusal(self):
+        """Why the last model file was not taken is told."""
+        fresh = Service(served())
+        assert fresh.get("/v1/model").json["last_refusal"] is None
+        fresh.holder.last_refusal = Refusal("2026-03-09T00:00:00+00:00", "it is cut short")
+        told = fresh.get("/v1/model").json["last_refusal"]
+        assert told == {"at": "2026-03-09T00:00:00+00:00", "reason": "it is cut short"}
+
+
+class TestSegments:
+    def test_are_those_of_the_profile_book(self):
+        """All segments have their curves over the grid of the model; they are compressed."""
+        told = service().get("/v1/segments")
+        assert told.json == {"grid": served().book.grid, "segments": served().book.segments()}
+        assert told.json["grid"] == service().get("/v1/model").json["grid"]
+        zipped = service().get("/v1/segments", headers={"accept-encoding": "gzip"})
+        assert zipped.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(zipped.body) == told.body
+
+    def test_of_another_model_are_not_those_remembered(self):
+        """After a reload the segments are those of the new model."""
+        fresh = Service(served())
+        before = fresh.get("/v1/segments")
+        fresh.holder.current = other = ServedModel(served("textless_model").model, "1", "other")
+        after = fresh.get("/v1/segments")
+        assert after.headers["etag"] != before.headers["etag"]
+        assert after.json["segments"] == other.book.segments() != before.json["segments"]
+
+
+class TestAdvertisers:
+    def test_pages_follow_one_another(self):
+        """Pages go through all that is found, by spend; one beyond the last is empty."""
+        found = []
+        for page in range(1, 6):
+            told = service().get(f"/v1/advertisers?page={page}&page_size=17").json
+            assert (told["page"], told["pages"], told["total"]) == (page, 4, 60)
+            found += [item["id"] for item in told["items"]]
+        spend = dict(zip(served().model.advertisers_, served().model.cost_, strict=True))
+        assert [spend[name] for name in found] == sorted(spend.values(), reverse=True)
+        told = service().get("/v1/advertisers?search=ADV-0002&page_size=3").json
+        assert (told["pages"], told["total"]) == (4, 10)
+        assert [one["id"][:8] for one in told["items"]] == ["adv-0002"] * 3
+        told = service().get("/v1/advertisers?segment=1&page_size=100").json
+        assert told["total"] == served().model.segments_[1].size
+        assert {item["segment"] for item in told["items"]} == {1}
+
+    @pytest.mark.parametrize("name", ["confidence", "observations", "bid", "spend"])
+    def test_are_sorted_by_a_column(self, name):
+        """The values of the column rise, or fall if its name has a minus sign."""
+        for sort, is_falling in ((name, False), (f"-{name}", True)):
+            told = service().get(f"/v1/advertisers?sort={sort}&page_size=100").json
+            values = [item[name] for item in told["items"]]
+            assert values == sorted(values, reverse=is_falling)
+
+    @pytest.mark.parametrize("name", [*HOSTILE_IDS, "adv-00023"])
+    def test_one_is_found_by_its_id(self, name):
+        """An id may have slashes, quotes and any script; the list shows a part of the details."""
+        told = service().get(advertiser_path(name)).json
+        assert told == served().book.advertiser(served().tables.row_of[name])
+        [item] = service().get(f"/v1/advertisers?search={quote(name)}").json["items"][:1]
+        assert item == {key: told[key] for key in item}
+
+    def test_id_may_have_line_breaks(self):
+        """An id that is listed can be asked for, whatever its characters."""
+        model, name = copy.copy(served().model), "two\nlines\n"
+        model.advertisers_ = model.advertisers_.astype(object)
+        model.advertisers_[7] = name
+        fresh = Service(ServedModel(model, "1", "odd"))
+        [item] = fresh.get("/v1/advertisers?search=two").json["items"]
+        assert fresh.get(advertiser_path(item["id"])).json["id"] == name
+        assert fresh.forecast({"advertiser": name, "bid": 2}).json["known"]
+
+
+class TestTags:
+    @pytest.mark.parametrize("target", TAGGED)
+    def test_known_answer_is_not_sent_again(self, target):
+        """If-None-Match with the tag gives 304 without a body; with another the answer."""
+        reply = service().get(target)
+        tag = reply.headers["etag"]
+        assert reply.headers["cache-control"] == "no-cache"
+        for held in (tag, f'"other", W/{tag}', "*"):
+            again = service().get(target, headers={"if-none-match": held})
+            assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+        other = service().get(target, headers={"if-none-match": '"other"'})
+        assert (other.status, other.body) == (200, reply.body)
+
+    def test_processes_agree_on_tags(self):
+        """Workers that loaded the same file at different times give the same tag."""
+        other = ServedModel(served().model, served().version.version, served().name)
+        assert other.tag == served().tag
+
+
+class TestForecast:
+    def test_is_compressed_if_accepted(self):
+        """A large answer comes in gzip to whoever accepts it; a small one as it is."""
+
+        def ask(n_bids, **headers):
+            content = json.dumps({**KNOWN, "bid": [2.5] * n_bids}).encode()
+            headers = {"content-type": JSON} | headers
+            return service().ask("POST", "/v1/forecast", content=content, headers=headers)
+
+        plain, zipped = ask(100), ask(100, **{"accept-encoding": "br, gzip"})
+        assert zipped.headers["content-encoding"] == "gzip"
+        assert zipped.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+        assert gzip.decompress(zipped.body) == plain.body
+        assert "content-encoding" not in ask(1, **{"accept-encoding": "gzip"}).headers
+
+    def test_all_forecasts_are_counted(self):
+        """The metrics have one for each bid, at once or in slices, and none for a refusal."""
+        fresh = Service(served())
+        for bid, status in (([1, 2], 200), ([1.0] * 40, 200), ([0], 422)):
+            assert fresh.forecast({**KNOWN, "bid": bid}).status == status
+        assert one_line(fresh) == 42
+
+    def test_time_is_limited(self):
+        """An answer that takes too long becomes 503, and its work is given up."""
+        fresh, over = Service(served(), request_seconds=0.01), threading.Event()
+        question = json.dumps({**KNOWN, "bid": [1.0] * 1000, "days": 366}).encode()
+
+        async def ask_while_others_are_served():
+            other = fresh.queue.run("other", 1, in_one_slice(lambda: over.wait(60), 1))
+            served_first = asyncio.create_task(other)
+            await asyncio.sleep(0)
+            headers = {"content-type": JSON}
+            reply = await fresh.asked("POST", "/v1/forecast", content=question, headers=headers)
+            over.set()
+            await served_first
+            return reply
+
+        reply = asyncio.run(ask_while_others_are_served())
+        assert (reply.status, reply.problem["type"]) == (503, "/problems/timed-out")
+        wait_until(lambda: fresh.queue._waiting == {}, "the end of the work")
+        fresh.queue.close()
+
+
+class TestCurves:
+    @pytest.mark.parametrize(("kind", "ending"), [("arrow", "stream"), ("parquet", "parquet")])
+    def test_media_type_is_that_of_the_format(self, kind, ending):
+        """The table comes in the format asked for; by default Arrow."""
+        reply = service().get(f"/v1/curves?format={kind}&segment=1")
+        assert reply.headers["content-type"].endswith(ending)
+        if kind == "arrow":
+            table = pa.ipc.open_stream(io.BytesIO(service().get("/v1/curves").body)).read_all()
+            assert set(table["advertiser"].to_pylist()) == set(served().names)
+
+    def test_parts_wait_however_much_waits(self):
+        """A table is not broken off because its client has much work waiting."""
+        fresh, over = Service(served(), queued_work_per_client=1), threading.Event()
+
+        async def ask_while_work_waits():
+            waiting = fresh.queue.run("127.0.0.1 ", 9, in_one_slice(lambda: over.wait(60), 1))
+            first = asyncio.create_task(waiting)
+            await asyncio.sleep(0)
+            table = asyncio.create_task(fresh.asked("GET", "/v1/curves"))
+            while fresh.queue._total == 9 and not table.done():
+                await asyncio.sleep(0)
+            over.set()
+            await first
+            return await table
+
+        reply = asyncio.run(ask_while_work_waits())
+        assert reply.body == service().get("/v1/curves").body
+
+
+class TestEachRoute:
+    @pytest.mark.parametrize("path", GETS)
+    def test_head_has_the_headers_of_get(self, path):
+        """HEAD has the status and headers of GET, and its length."""
+        get, head = service().get(path), service().ask("HEAD", path)
+        changing = ("x-request-id", "content-length") if path == "/metrics" else ("x-request-id",)
+        for name in changing:
+            get.headers.pop(name), head.headers.pop(name)
+        assert (head.status, head.headers) == (get.status, get.headers)
+        # a browser takes no answer for anything else than it says it is
+        assert get.headers["x-content-type-options"] == "nosniff"

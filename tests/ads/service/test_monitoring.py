@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import logging
@@ -72,14 +73,16 @@ def test_quiet_log_has_failures_alone(capsys, failed):
 @given(st.text(st.characters(codec=None)))
 def test_message_cannot_pass_for_another_line(message):
     """Further lines of a message are indented, and no character controls a terminal."""
-    record = logging.LogRecord("coterie", logging.WARNING, "", 0, "%s", (message,), None)
-    parts = monitoring._parts(record)
-    first, *rest = monitoring._text_line(*parts).split("\n")
-    assert all(line.startswith("    ") for line in rest)
-    assert all(line.isprintable() for line in [first, *rest])
-    line = monitoring._json_line(*parts)
-    assert "\n" not in line
-    told = json.loads(line)["message"]
+    with pytest.MonkeyPatch.context() as patch:
+        for log_format in ("text", "json"):
+            patch.setattr(sys, "stderr", io.StringIO())
+            with logging_to_stderr(log_format, quiet=False):
+                logging.getLogger("coterie").warning("%s", message)
+            first, *rest = sys.stderr.getvalue().removesuffix("\n").split("\n")
+            assert all(line.startswith("    ") for line in rest)
+            assert all(line.isprintable() for line in [first, *rest] if log_format == "text")
+    assert rest == []
+    told = json.loads(first)["message"]
     assert told == message.rstrip().encode("utf-8", "backslashreplace").decode()
 
 

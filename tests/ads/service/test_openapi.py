@@ -77,6 +77,7 @@ class TestDocument:
         """Names of generated functions do not change, and each route is there once."""
         assert document["openapi"] == "3.1.0"
         assert {name: where for name, (where, _) in operations(document).items()} == OPERATIONS
+        assert len(document["paths"]) == len(OPERATIONS)  # a path has one operation
 
     def test_operations_are_described(self, document):
         """Each has a summary, a tag of the document and its problems, by name."""
@@ -164,7 +165,7 @@ class OnDemand:
 
 
 LAZY = Service(None, AccessPolicy(frozenset({"testserver"})))  # as schemathesis calls it
-LAZY.routes._holder = OnDemand()
+LAZY.app.holder = OnDemand()
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", LAZY.app)
 
 

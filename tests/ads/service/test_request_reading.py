@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from running_service import PATIENCE
 from service_calls import JSON, Service, served, service
 
 KNOWN = {"advertiser": "adv-00023", "bid": 2.5}
@@ -94,9 +95,10 @@ def test_few_large_bodies_of_a_client_are_read_at_a_time():
             )
 
         held = [asyncio.create_task(ask(many, "greedy", "waits")) for _ in range(4)]
-        turns = fresh.routes._bodies._turns
-        while not any(turn.locked() for turn in turns.values()):
-            await asyncio.sleep(0)
+        turns = fresh.app._bodies._turns
+        async with asyncio.timeout(PATIENCE):
+            while not any(turn.locked() for turn in turns.values()):
+                await asyncio.sleep(0)
         waiting = asyncio.create_task(ask(many, "greedy", "ends"))
         other = await ask(many, "other", "ends")
         small = await ask(LINE, "greedy", "ends", **{"content-length": str(len(LINE))})

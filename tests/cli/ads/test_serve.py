@@ -12,7 +12,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from coterie import save_model
-from coterie.ads.service import workers
+from coterie.ads import service
 from coterie.ads.service.access import ServiceSettings
 
 
@@ -34,7 +34,7 @@ def _error(result):
 def test_options_reach_the_service(run, monkeypatch, tmp_path):
     """Options of the command line are passed to the service."""
     asked = []
-    monkeypatch.setattr(workers, "serve", asked.append)
+    monkeypatch.setattr(service, "serve", asked.append)
     options = ["--host", "::1", "--port", "0", "--no-watch", "--log-format", "json", "--quiet"]
     options += ["--workers", "3", "--token-file", "tokens", "--drain-seconds", "0.5", "--traces"]
     names = ["--allowed-host", "a.example", "--allowed-host", "b.example"]

@@ -17,7 +17,6 @@ const coterieDecisions = (() => {
   const { element, exact, strong, whole } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const REST = 250; // milliseconds without a change before a budget is planned again
-  const MOST_DAYS = 366;
   const GOAL = /^(.*?)\s*(?:of\s+)?(impressions?|clicks?|conversions?|spend)?\s*$/iu;
   const WHOLE = /^\d{1,3}(,\d{3})+$/;
 
@@ -110,8 +109,9 @@ const coterieDecisions = (() => {
       if (!(amount.value > 0)) {
         return showWords("budget", unclear("budget", amount.fault), true);
       }
-      if (!(Number.isInteger(days) && days >= 1 && days <= MOST_DAYS)) {
-        return showWords("budget", `Give a whole number of days, 1 to ${MOST_DAYS}.`, true);
+      const most = Number(find("budget-days").dataset.most);
+      if (!(Number.isInteger(days) && days >= 1 && days <= most)) {
+        return showWords("budget", `Give a whole number of days, 1 to ${most}.`, true);
       }
       planned = { budget: amount.value, days };
       const plan = await makePlan();

@@ -8,7 +8,6 @@
  */
 const coterieAddress = (() => {
   const REST = 400;
-  const MOST_DAYS = 366; // of one question to the service
 
   function read(hash) {
     const given = new URLSearchParams(hash.slice(1));
@@ -29,7 +28,8 @@ const coterieAddress = (() => {
   function dayOf(given) {
     const [supply, days, date] = [numberIn(given, "supply"), numberIn(given, "days"), given.get("day")];
     const day = { kind: "mean" };
-    if (Number.isInteger(days) && days > 1 && days <= MOST_DAYS) Object.assign(day, { kind: "days", days });
+    const most = Number(document.getElementById("budget-days").dataset.most);
+    if (Number.isInteger(days) && days > 1 && days <= most) Object.assign(day, { kind: "days", days });
     if (supply >= 0) return { ...day, supply };
     if (day.kind === "days") return day;
     return date && isDate(date) ? { kind: "date", date } : null;

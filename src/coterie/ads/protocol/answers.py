@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -60,7 +60,21 @@ class Answer(Struct, gc=False):
 
     def each(self) -> list[Forecast]:
         """Return a forecast for each bid, as Python's forecasters return it."""
-        return [_forecast(self, one) for one in self.forecasts]
+        shared = {name: getattr(self, name) for name in _SHARED}
+        return [
+            Forecast(
+                **shared,
+                **{name: getattr(one, name) for name in _FIGURES},
+                why=self.why + (one.remark or ""),
+                model_version=self.model.version,
+            )
+            for one in self.forecasts
+        ]
+
+
+#: The members of a forecast that are those of each bid, and of all of them.
+_FIGURES = tuple(name for name in Figures.__struct_fields__ if name != "remark")
+_SHARED = ("advertiser", "currency", "segment", "curve", "level", "supply")
 
 
 class Answers(Struct):
@@ -89,7 +103,13 @@ def answer_of(found: Sequence[Forecast], *, known: bool, days: int, version: str
         days,
         first.level,
         first.supply,
-        [_figures(one, one.why.removeprefix(why)) for one in found],
+        [
+            Figures(
+                **{name: getattr(one, name) for name in _FIGURES},
+                remark=one.why.removeprefix(why) or UNSET,
+            )
+            for one in found
+        ],
     )
 
 
@@ -267,7 +287,7 @@ class BidShare(Struct):
 
 
 class BidShares(Struct):
-    """The c.d.f.s of an advertiser's wins and cost by bid, beside those of its segment."""
+    """The c.d.f.s of an advertiser's wins and cost by bid, next to those of its segment."""
 
     wins: BidShare
     cost: BidShare
@@ -295,34 +315,3 @@ class Advertiser(AdvertiserItem):
         BidShares | None,
         Meta(description="Null for one without wins, or if the model does not keep its days."),
     ]
-
-
-def _forecast(answer: Answer, one: Figures) -> Forecast:
-    return Forecast(
-        advertiser=answer.advertiser,
-        bid=one.bid,
-        supply=answer.supply,
-        win_rate=one.win_rate,
-        cost=one.cost,
-        impressions=one.impressions,
-        impressions_interval=one.impressions_interval,
-        spend=one.spend,
-        spend_interval=one.spend_interval,
-        clicks=one.clicks,
-        clicks_interval=one.clicks_interval,
-        conversions=one.conversions,
-        conversions_interval=one.conversions_interval,
-        level=answer.level,
-        segment=answer.segment,
-        curve=answer.curve,
-        why=answer.why + (one.remark or ""),
-        currency=answer.currency,
-        model_version=answer.model.version,
-    )
-
-
-def _figures(one: Forecast, remark: str) -> Figures:
-    named: dict[str, Any] = {
-        name: getattr(one, name) for name in Figures.__struct_fields__ if name != "remark"
-    }
-    return Figures(**named, remark=remark or UNSET)

@@ -35,17 +35,8 @@ _type_info = cache(inspect.type_info)
 def fault_of(error: msgspec.ValidationError, kind: Any, given: Any = msgspec.UNSET) -> Fault:
     """Return the place where a value does not fit a type, what is expected there, and what came.
 
-    Parameters
-    ----------
-    error : msgspec.ValidationError
-        It names the place.
-    kind : type
-        A type of the protocol.
-    given : object
-        The whole value, in types of JSON; UNSET if it could not be read.
+    ``given`` is the whole value, in types of JSON; UNSET if it could not be read.
 
-    Examples
-    --------
     >>> from coterie.ads.protocol import Question
     >>> given = {"advertiser": "a", "bid": [2, -1]}
     >>> try:

@@ -66,6 +66,19 @@ class Limits:
 
 _LIMITS = Limits()
 Bid = Annotated[float, Meta(gt=0, le=MOST_BID)]
+Id = Annotated[str, Meta(max_length=_LIMITS.id_chars)]
+Text = Annotated[str, Meta(max_length=_LIMITS.text_chars)]
+Supply = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=MOST_SUPPLY,
+        description="Auctions of all days together; by default the number to expect.",
+    ),
+]
+_FIRST_DAY = (
+    "First day, which sets supply and prices. By default an average day, or the days after the log."
+)
 Days = Annotated[int, Meta(ge=1, le=MOST_DAYS, description="Number of days together.")]
 Level = Annotated[
     float,
@@ -75,6 +88,25 @@ Level = Annotated[
         extra_json_schema={"minimum": LEVELS[0], "maximum": LEVELS[-1]},
     ),
 ]
+Where = Annotated[
+    dict[str, Id],
+    Meta(
+        min_length=1,
+        max_length=_MOST_DIMENSIONS,
+        description="Values of dimensions, such as device: phone, for auctions with these values "
+        "alone; supply is that of all auctions.",
+    ),
+]
+#: The largest amount that may be asked for.
+MOST_AMOUNT = 1e15
+Amount = Annotated[float, Meta(gt=0, le=MOST_AMOUNT)]
+Money = Annotated[Amount, Meta(description="In units of currency, for all days together.")]
+SegmentIndex = Annotated[int, Meta(ge=0, le=_MOST_PAGE, description="Index of a segment.")]
+
+
+def _check_level(level: float) -> None:
+    if level not in LEVELS:
+        raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
 
 
 def given_members(question: Struct, names: Iterable[str] = ()) -> dict[str, Any]:
@@ -113,38 +145,10 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
     text, or else by all advertisers, and needs `supply`. `supply` and `day` exclude each other.
     """
 
-    advertiser: (
-        Annotated[str, Meta(max_length=_LIMITS.id_chars, description="Id of the advertiser.")]
-        | UnsetType
-    ) = UNSET
-    text: (
-        Annotated[
-            str,
-            Meta(max_length=_LIMITS.text_chars, description="Text of an unknown advertiser."),
-        ]
-        | UnsetType
-    ) = UNSET
-    supply: (
-        Annotated[
-            float,
-            Meta(
-                ge=0,
-                le=MOST_SUPPLY,
-                description="Auctions of all days together; by default the number to expect.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    day: (
-        Annotated[
-            date,
-            Meta(
-                description="First day, which sets supply and prices. By default an average day, "
-                "or the days after the log."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    advertiser: Annotated[Id, Meta(description="Id of the advertiser.")] | UnsetType = UNSET
+    text: Annotated[Text, Meta(description="Text of an unknown advertiser.")] | UnsetType = UNSET
+    supply: Supply | UnsetType = UNSET
+    day: Annotated[date, Meta(description=_FIRST_DAY)] | UnsetType = UNSET
     days: Days = 1
     level: Level = 0.9
 
@@ -153,8 +157,7 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
             raise ValueError("name an `advertiser`, or give the `text` of a new one")
         if self.supply is not UNSET and self.day is not UNSET:
             raise ValueError(SUPPLY_OR_DAY)
-        if self.level not in LEVELS:
-            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
+        _check_level(self.level)
 
     @property
     def period(self) -> tuple[date | None, int]:
@@ -165,18 +168,7 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
 class PartSubject(Subject, kw_only=True):
     """A subject of which only a part of the auctions may be asked about."""
 
-    where: (
-        Annotated[
-            dict[str, Annotated[str, Meta(max_length=_LIMITS.id_chars)]],
-            Meta(
-                min_length=1,
-                max_length=_MOST_DIMENSIONS,
-                description="Values of dimensions, such as device: phone, for auctions with these "
-                "values alone; supply is that of all auctions.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    where: Where | UnsetType = UNSET
 
 
 class Question(PartSubject):
@@ -218,15 +210,6 @@ class Question(PartSubject):
 Questions = Annotated[list[Question], Meta(min_length=1, max_length=_LIMITS.questions)]
 
 
-#: The largest amount that may be asked for.
-MOST_AMOUNT = 1e15
-Amount = Annotated[float, Meta(gt=0, le=MOST_AMOUNT)]
-Money = Annotated[
-    float,
-    Meta(gt=0, le=MOST_AMOUNT, description="In units of currency, for all days together."),
-]
-
-
 class GoalQuestion(PartSubject):
     """Ask for the bid that reaches a goal: exactly one of four amounts, of all days together."""
 
@@ -245,8 +228,8 @@ class BudgetQuestion(Subject, kw_only=True):
     """Ask for the bid that uses a budget, or what the budget does at a bid."""
 
     budget: Money
-    bid: (
-        Annotated[Bid, Meta(description="By default the one that uses the budget.")] | UnsetType
+    bid: Annotated[Bid, Meta(description="By default the one that uses the budget.")] | (
+        UnsetType
     ) = UNSET
     days: Days = 7
 
@@ -254,8 +237,8 @@ class BudgetQuestion(Subject, kw_only=True):
 class TargetsQuestion(Subject, kw_only=True):
     """Ask which values of dimensions are best for an advertiser at a bid."""
 
-    bid: (
-        Annotated[Bid, Meta(description="By default the mean of its bids in the log.")] | UnsetType
+    bid: Annotated[Bid, Meta(description="By default the mean of its bids in the log.")] | (
+        UnsetType
     ) = UNSET
     dimension: (
         Annotated[
@@ -265,10 +248,7 @@ class TargetsQuestion(Subject, kw_only=True):
         | UnsetType
     ) = UNSET
     by: (
-        Annotated[
-            RankedBy,
-            Meta(description="Numbers rank the largest first, costs the smallest."),
-        ]
+        Annotated[RankedBy, Meta(description="Numbers rank the largest first, costs the smallest.")]
         | UnsetType
     ) = UNSET
 
@@ -281,26 +261,22 @@ class PortfolioQuestion(
     Without `advertisers` and `segment`, all of the model take part, if there are up to 1,000.
     """
 
-    budget: (
-        Annotated[Money, Meta(description="By default what they spent in the log.")] | UnsetType
+    budget: Annotated[Money, Meta(description="By default what they spent in the log.")] | (
+        UnsetType
     ) = UNSET
     advertisers: (
-        Annotated[
-            list[Annotated[str, Meta(max_length=_LIMITS.id_chars)]],
-            Meta(min_length=1, max_length=_LIMITS.questions, description="Ids."),
-        ]
+        Annotated[list[Id], Meta(min_length=1, max_length=_LIMITS.questions, description="Ids.")]
         | UnsetType
     ) = UNSET
     segment: (
         Annotated[
-            int | Annotated[str, Meta(max_length=_LIMITS.id_chars)],
+            int | Id,
             Meta(description="Index or name of a segment; of a name, its beginning is enough."),
         ]
         | UnsetType
     ) = UNSET
     goal: Annotated[
-        PortfolioGoal,
-        Meta(description="What the advertisers together should get most of."),
+        PortfolioGoal, Meta(description="What the advertisers together should get most of.")
     ] = "impressions"
     day: Annotated[date, Meta(description="First day; by default that after the log.")] | (
         UnsetType
@@ -311,8 +287,7 @@ class PortfolioQuestion(
     def __post_init__(self) -> None:
         if self.advertisers is not UNSET and self.segment is not UNSET:
             raise ValueError("give `advertisers` or a `segment`, and not both")
-        if self.level not in LEVELS:
-            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
+        _check_level(self.level)
 
 
 #: Orders of a list of advertisers; "" is by how well the id fits the search, then by spend.
@@ -330,9 +305,7 @@ class AdvertiserQuery(Struct, forbid_unknown_fields=True):
     """Which advertisers to list."""
 
     search: Annotated[str, Meta(max_length=1024, description="Part of the id, any case.")] = ""
-    segment: (
-        Annotated[int, Meta(ge=0, le=_MOST_PAGE, description="Index of a segment.")] | UnsetType
-    ) = UNSET
+    segment: SegmentIndex | UnsetType = UNSET
     sort: Annotated[
         AdvertiserSort,
         Meta(description="Column to sort by, the largest first with a minus sign."),
@@ -347,6 +320,4 @@ class CurveQuery(Struct, forbid_unknown_fields=True):
     format: Annotated[
         Literal["arrow", "parquet"], Meta(description="Arrow IPC stream, or a Parquet file.")
     ] = "arrow"
-    segment: (
-        Annotated[int, Meta(ge=0, le=_MOST_PAGE, description="Index of a segment.")] | UnsetType
-    ) = UNSET
+    segment: SegmentIndex | UnsetType = UNSET

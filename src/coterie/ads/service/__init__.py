@@ -3,24 +3,45 @@
 The map, from the outside in:
 
 ======================  ====================================================================
-``access.py``           settings, the socket, host names, tokens
-``workers.py``          start: one process, or several under a supervisor
-``server.py``           one process: model, event loop, signals, shutdown
-``connections.py``      HTTP/1.1 by uvicorn: what is no HTTP, and answers that nobody reads
-``application.py``      paths, and what every request passes: id, host, token, log, metrics
-``monitoring.py``       log, metrics, traces
-``routes.py``           the handlers
-``openapi.py``          the OpenAPI document
-``request_reading.py``  query parameters, bodies, questions and their cost
+``access.py``           settings, host names, tokens
+``server.py``           processes, sockets and connections; signals, reloads, shutdown
+``application.py``      what every request passes: id, host, token, log, metrics; the routes
+``request_reading.py``  query parameters, headers and bodies
 ``problems.py``         why a request is not answered
 ``fair_queue.py``       long work, in which clients take turns by cost
-``answering.py``        from questions to forecasts
-``deciding.py``         goals, budgets, targets, portfolios, and the table of all curves
-``model_holder.py``     the current model, and how another replaces it
-``served_model.py``     a model that is ready to answer
+``answering.py``        from questions to forecasts, decisions and the table of curves
+``served_model.py``     a model that is ready to answer, and how another replaces it
+``monitoring.py``       log, metrics, traces
+``openapi.py``          the OpenAPI document
 ======================  ====================================================================
 
 Questions and answers are the types of :mod:`coterie.ads.protocol`, which also has the table of all
-operations; the files of the page those of
-:mod:`coterie.ads.page`. ``coterie ads serve`` starts the service; it needs the extra ``ads``.
+operations; the files of the page are in :mod:`coterie.ads.page`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.runtime.imports import require_extra
+
+if TYPE_CHECKING:
+    from coterie.ads.service.access import ServiceSettings
+
+
+def serve(settings: ServiceSettings) -> None:
+    """Serve a model until SIGTERM or SIGINT; running requests are finished first.
+
+    SIGHUP reads model and tokens again. A second SIGTERM or SIGINT ends the service immediately.
+    A token in the environment variable ``COTERIE_TOKEN`` is accepted, too.
+
+    Raises
+    ------
+    CoterieError
+        If the service cannot start. Nothing listens then.
+    """
+    packages = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
+    require_extra("ads", "the service needs", *packages)
+    from coterie.ads.service.server import serve_until_stopped
+
+    serve_until_stopped(settings)

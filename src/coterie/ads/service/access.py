@@ -1,4 +1,4 @@
-"""Access to the service: its settings, the socket it listens on, host names and tokens.
+"""Access to the service: its settings, host names and tokens.
 
 On a loopback address without other host names or outside proxies, no token is needed. Otherwise one
 is required.
@@ -6,19 +6,17 @@ is required.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import ipaddress
 import os
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from coterie.ads.protocol import Limits
-from coterie.errors import InvalidParameterError, ServiceError
+from coterie.errors import InvalidParameterError
 
 TOKEN_VARIABLE = "COTERIE_TOKEN"
 _LEAST_CHARS = 16
@@ -152,45 +150,6 @@ def check_access(
     wildcard = address is not None and address.is_unspecified
     own = [] if wildcard else [listened]
     return AccessPolicy(frozenset([*_LOOPBACK_NAMES, *own, *names]), wildcard, dict(tokens or {}))
-
-
-def bound_socket(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """Return a socket that is bound but does not listen yet; port 0 is chosen by the system.
-
-    Sockets that are ``shared`` can be bound to one port several times: the system then spreads
-    new connections over those that listen.
-    """
-    try:
-        addresses = socket.getaddrinfo(
-            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        # IPv4 if there is a choice
-        family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
-        bound = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise ServiceError(f"cannot listen on {host}: {error.strerror}") from error
-    try:
-        # without it the port of a service that was killed stays taken for a minute
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        bound.bind(address)
-    except OSError as error:
-        bound.close()
-        reasons = {
-            errno.EADDRINUSE: f"port {port} is taken; choose another with --port",
-            errno.EACCES: f"port {port} needs privileges; choose one above 1023 with --port",
-            errno.EADDRNOTAVAIL: f"{host} is no address of this machine; choose another --host",
-        }
-        reason = reasons.get(error.errno or 0, error.strerror or str(error))
-        raise ServiceError(f"cannot listen on {host}: {reason}") from error
-    return bound
-
-
-def address_of(bound: socket.socket) -> str:
-    """Return the address of a socket, as a browser takes it."""
-    host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -1,4 +1,4 @@
-"""The service as one ASGI application: routes, and what every request passes.
+"""The service as one ASGI application: what every request passes, and the routes.
 
 On the way in: an id, the host name, the token. On the way out: headers, metrics, a line in the log.
 Every failure becomes a problem in JSON.
@@ -6,32 +6,58 @@ Every failure becomes a problem in JSON.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import Router
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from coterie.ads.protocol import JSON, OPERATIONS
+from coterie.ads import protocol
+from coterie.ads.page.parts import served_files
+from coterie.ads.protocol import CURVE_MEDIA, JSON, OPERATIONS, Limits, Question
 from coterie.ads.service.access import AccessPolicy
+from coterie.ads.service.answering import (
+    DECISIONS,
+    Batch,
+    CurveParts,
+    answer_slices,
+    curve_parts,
+    decide,
+    quick_answer,
+)
+from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
 from coterie.ads.service.monitoring import METHODS, Metrics, log_request
 from coterie.ads.service.openapi import openapi_document
-from coterie.ads.service.problems import Problem, problem_response
-from coterie.ads.service.request_reading import read_query
-from coterie.ads.service.routes import Routes
+from coterie.ads.service.problems import KINDS, Problem, problem_response
+from coterie.ads.service.request_reading import (
+    NO_JSON,
+    SMALL_BODY,
+    BodyReader,
+    accepts_gzip,
+    check_media,
+    has_tag,
+    read_body,
+    read_query,
+)
+from coterie.ads.service.served_model import ModelHolder, ServedModel
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 Handler = Callable[[Request], Awaitable[Response]]
+Found = TypeVar("Found")
+Asked = TypeVar("Asked")
 
 _LOG = logging.getLogger("coterie")
 #: Routes that need no token: the page, which asks for one, and the signs of life.
@@ -45,76 +71,102 @@ _GONE = 499
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 #: Of two of these, programs on the way would not agree which one is meant.
 _ONCE = (b"host", b"authorization", b"content-type")
+#: What a search and the details of an advertiser count for, in bids times days.
+_LOOK_UP = 50
+_NO_STORE = {"Cache-Control": "no-store"}
+_FOR_EVER = "public, max-age=31536000, immutable"
+_ASK_AGAIN = "no-cache"
+_CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+#: What a browser may do with the page: almost only what belongs to the page.
+_POLICIES = {
+    "Content-Security-Policy": _CONTENT_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_ENCODE = msgspec.json.Encoder().encode
+_decoder = cache(msgspec.json.Decoder)
+_QUESTIONS: msgspec.json.Decoder[Question | list[Question]] = _decoder(Question | list[Question])
 
 
-@dataclass
-class _Route:
-    template: str
+class _Route(NamedTuple):
+    template: str  # the path; a part in braces at its end is the rest of the path
+    methods: tuple[str, ...]
+    handler: Handler
     query: type[msgspec.Struct] | None = None  # the type of its parameters; None ignores them
-    handlers: dict[str, Handler] = field(default_factory=dict)  # by method
 
 
 class Application:
     """The service: its routes, and the frame around them.
 
-    Handlers find in ``scope["coterie.client"]`` who asks, by address and name of the token, in
-    ``scope["coterie.headers"]`` the headers as a dictionary, and in ``scope["coterie.query"]`` the
-    query of their operation. ``lifespan`` is that of Starlette.
+    A handler has the name of its operation. It finds in ``scope["coterie.client"]`` who asks, by
+    address and name of the token, in ``scope["coterie.headers"]`` the headers as a dictionary, in
+    ``scope["coterie.query"]`` the query of its operation, and in ``scope["coterie.rest"]`` what
+    stands in the path for the braces of its template.
+
+    ``policy.tokens`` may be replaced while it runs. ``stopping`` is set when it is about to end.
     """
 
     def __init__(
-        self, routes: Routes, policy: AccessPolicy, metrics: Metrics, lifespan: Any = None
+        self,
+        holder: ModelHolder,
+        queue: FairQueue,
+        metrics: Metrics,
+        policy: AccessPolicy,
+        limits: Limits,
     ) -> None:
-        self._routes, self.policy, self._metrics = routes, policy, metrics
-        self._lifespan = Router(lifespan=lifespan)
-        document, handlers = msgspec.json.encode(openapi_document()), routes.handlers()
+        self.holder, self.policy, self.stopping = holder, policy, False
+        self._queue, self._metrics, self._limits = queue, metrics, limits
+        self._bodies = BodyReader(limits)
+        self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
+        document = _ENCODE(openapi_document())
 
         async def openapi(request: Request) -> Response:  # noqa: ARG001 (of all handlers)
             return Response(document, media_type=JSON)
 
-        self._by_path: dict[str, _Route] = {}
-        for name, one in OPERATIONS.items():
-            route = self._by_path.setdefault(one.path, _Route(one.path, one.query))
-            for method in ("GET", "HEAD") if one.method == "GET" else (one.method,):
-                route.handlers[method] = handlers[name]
-        for template, handler in {
-            "/": routes.page,
-            "/assets/{name}": routes.asset,
-            "/problems/{name}": routes.problem_kind,
-            "/openapi.json": openapi,
-        }.items():
-            self._by_path[template] = _Route(template, None, {"GET": handler, "HEAD": handler})
-        # an id may have slashes and line breaks
-        parts = {"{id}": "(?P<id>(?s:.*))", "{name}": "(?P<name>[^/]+)"}
-        self._patterns = [
-            (re.compile(template.replace(part, pattern)), route)
-            for template, route in self._by_path.items()
-            for part, pattern in parts.items()
-            if part in template
+        get = ("GET", "HEAD")
+        routes = [
+            _Route("/", get, self.page),
+            _Route("/assets/{name}", get, self.asset),
+            _Route("/problems/{name}", get, self.problem_kind),
+            _Route("/openapi.json", get, openapi),
         ]
-        self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
+        for name, one in OPERATIONS.items():
+            handler = partial(self._decided, name) if name in DECISIONS else getattr(self, name)
+            methods = get if one.method == "GET" else (one.method,)
+            routes.append(_Route(one.path, methods, handler, one.query))
+        self._by_path = {one.template: one for one in routes if "{" not in one.template}
+        self._by_start = {
+            one.template.partition("{")[0]: one for one in routes if "{" in one.template
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            await self._lifespan(scope, receive, send)
-            return
         began = time.perf_counter()
         headers = dict(scope["headers"])
-        visit = _Visit(send, self._request_id(headers.get(b"x-request-id")), self._routes.stopping)
-        route, scope["path_params"] = self._route_of(scope["path"])
+        visit = _Visit(send, self._request_id(headers.get(b"x-request-id")), self.stopping)
+        route, scope["coterie.rest"] = self._route_of(scope["path"])
         template = route.template if route else UNKNOWN
         try:
             self._admit(scope, headers, template)
             if route is None:
                 raise Problem("not-found", "there is nothing at this path")
-            handler = route.handlers.get(scope["method"])
-            if handler is None:
-                raise _wrong_method(route)
+            if scope["method"] not in route.methods:
+                raise Problem(
+                    "method-not-allowed",
+                    f"method not allowed: use {' or '.join(route.methods)}",
+                    headers={"Allow": ", ".join(route.methods)},
+                )
             request = Request(scope, receive)
             if route.query is not None:
                 scope["coterie.query"] = read_query(request, route.query)
-            response = await handler(request)
+            response = await route.handler(request)
             await response(scope, receive, visit.send)
         except ClientDisconnect:
             visit.status = _GONE
@@ -125,9 +177,29 @@ class Application:
             method = scope["method"] if scope["method"] in METHODS else "OTHER"
             status = visit.status or _GONE
             self._metrics.answered(template, method, status, seconds)
-            # a probe that is told to look elsewhere is no failure
+            # a probe that should look elsewhere is no failure
             failed = status >= 500 and template != "/health/ready"
             log_request(failed, visit.request_id, method, template, status, seconds, visit.size)
+
+    def template_of(self, path: str) -> str:
+        """Return the template of the route of a path, for example ``/v1/advertisers/{id}``."""
+        route, _ = self._route_of(path)
+        return route.template if route else UNKNOWN
+
+    def _route_of(self, path: str) -> tuple[_Route | None, str]:
+        """Return the route of a path, and what stands there for the braces of its template."""
+        if route := self._by_path.get(path):
+            return route, ""
+        for start, route in self._by_start.items():
+            if path.startswith(start):
+                return route, path.removeprefix(start)
+        return None, ""
+
+    def _request_id(self, given: bytes | None) -> str:
+        """Return the id that the client gave, if it fits in a log line; else a new one."""
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return f"{self._prefix}-{next(self._numbers):06x}"
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes], template: str) -> None:
         """Refuse a request with a wrong host or token; note who asks."""
@@ -156,26 +228,142 @@ class Application:
         scope["coterie.client"] = f"{address[0] if address else ''} {token or ''}"
         scope["coterie.headers"] = headers
 
-    def template_of(self, path: str) -> str:
-        """Return the template of the route of a path, for example ``/v1/advertisers/{id}``."""
-        route, _ = self._route_of(path)
-        return route.template if route else UNKNOWN
+    async def live(self, request: Request) -> Response:  # noqa: ARG002 (of all handlers)
+        return _json(protocol.Health("live"))
 
-    def _route_of(self, path: str) -> tuple[_Route | None, dict[str, str]]:
-        """Return the route of a path and the parameters in it."""
-        route = self._by_path.get(path)
-        if route is not None and "{" not in path:
-            return route, {}
-        for pattern, route in self._patterns:
-            if found := pattern.fullmatch(path):
-                return route, found.groupdict()
-        return None, {}
+    async def ready(self, request: Request) -> Response:  # noqa: ARG002
+        if self.stopping:
+            raise Problem("not-ready", "the service is stopping")
+        return _json(protocol.Health("ready"))
 
-    def _request_id(self, given: bytes | None) -> str:
-        """Return the id that the client gave, if it fits in a log line; else a new one."""
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            return given.decode()
-        return f"{self._prefix}-{next(self._numbers):06x}"
+    async def metrics(self, request: Request) -> Response:  # noqa: ARG002
+        text = await asyncio.to_thread(self._metrics.text)
+        return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def model(self, request: Request) -> Response:  # noqa: ARG002
+        served = await self.holder.current.with_details()
+        model = protocol.Model(
+            name=served.name,
+            version=served.version.version,
+            loaded_at=served.loaded_at.isoformat(),
+            last_refusal=self.holder.last_refusal,
+            **served.book.summary(),
+        )
+        return _json(model, {"Cache-Control": _ASK_AGAIN})
+
+    async def segments(self, request: Request) -> Response:
+        served = await self.holder.current.with_details()
+        return await self._tagged(request, served, served.segments)
+
+    async def advertisers(self, request: Request) -> Response:
+        query = request.scope["coterie.query"]
+        served = await self.holder.current.with_details()
+        return await self._tagged(request, served, lambda: (_ENCODE(served.page(query)), None))
+
+    async def advertiser(self, request: Request) -> Response:
+        served = await self.holder.current.with_details()
+        row = served.tables.row_of.get(request.scope["coterie.rest"])
+        if row is None:
+            raise Problem("unknown-advertiser", "the model has no advertiser of this id")
+        return await self._tagged(request, served, lambda: (_ENCODE(served.advertiser(row)), None))
+
+    async def forecast(self, request: Request) -> Response:
+        def made(asked: Question | list[Question]) -> bytes | Batch:
+            served = self.holder.current
+            answer = quick_answer(served, asked, self._limits)
+            if answer is None:
+                return Batch(served, asked, self._limits)
+            self._metrics.forecasts.inc(asked.n_bids)  # type: ignore[union-attr]
+            return answer
+
+        batch = await self._read(request, _QUESTIONS, made)
+        if isinstance(batch, bytes):
+            return Response(batch, media_type=JSON)
+        slices = answer_slices(batch, compress=accepts_gzip(request))
+        answer, is_zipped = await self._queued(request, batch.cost, slices)
+        self._metrics.forecasts.inc(sum(batch.n_bids))
+        headers = {"Vary": "Accept-Encoding"} | _zipped(is_zipped)
+        return Response(answer, media_type=JSON, headers=headers)
+
+    async def _decided(self, name: str, request: Request) -> Response:
+        question = await self._read(request, _decoder(OPERATIONS[name].question), lambda one: one)
+        cost, slices = decide(name, self.holder.current, question, self._limits)
+        return Response(await self._queued(request, cost, slices), media_type=JSON)
+
+    async def curves(self, request: Request) -> Response:
+        query = request.scope["coterie.query"]
+        served = await self.holder.current.with_details()
+        segment = None if query.segment is UNSET else query.segment
+        parts = curve_parts(served, query.format, segment)
+        media = CURVE_MEDIA[query.format]
+        if request.method == "HEAD":
+            return Response(media_type=media, headers=_NO_STORE)
+        return StreamingResponse(self._parts(request, parts), media_type=media, headers=_NO_STORE)
+
+    async def problem_kind(self, request: Request) -> Response:
+        """Explain a kind of problem in plain text."""
+        kind = KINDS.get(request.scope["coterie.rest"])
+        if kind is None:
+            raise Problem("not-found", "there is no kind of problem of this name")
+        return PlainTextResponse(f"{kind.title} (status {kind.status}). {kind.advice}\n")
+
+    async def page(self, request: Request) -> Response:
+        """Return the what-if page."""
+        return _page_file(request, "")
+
+    async def asset(self, request: Request) -> Response:
+        """Return a script or a style of the page."""
+        # without a name the file would be the page
+        return _page_file(request, request.scope["coterie.rest"] or "/")
+
+    async def _read(
+        self,
+        request: Request,
+        decoder: msgspec.json.Decoder[Asked],
+        make: Callable[[Asked], Found],
+    ) -> Found:
+        """Return what is made of the questions in the body.
+
+        The event loop reads small bodies. Large ones, and the words for what is wrong, which take
+        longer than most answers, are left to the queue.
+        """
+        check_media(request)
+        body = await self._bodies.whole(request)
+        if len(body) <= SMALL_BODY:
+            with contextlib.suppress(*NO_JSON):
+                return make(decoder.decode(body))
+        cost = max(len(body) // 64, _LOOK_UP)
+        reading = in_one_slice(lambda: make(read_body(body, decoder)), cost)
+        return await self._queued(request, cost, reading)
+
+    async def _queued(
+        self, request: Request, cost: int, slices: Slices[Found], **how: Any
+    ) -> Found:
+        """Do work in the client's turn, within the time limit."""
+        seconds = self._limits.request_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._queue.run(request.scope["coterie.client"], cost, slices, **how)
+        except TimeoutError:
+            raise Problem("timed-out", f"there is no answer after {seconds:g} s") from None
+
+    async def _parts(self, request: Request, slices: CurveParts) -> AsyncIterator[bytes]:
+        """Yield the parts of a large answer, each made in the client's turn."""
+        for cost, make in slices:
+            yield await self._queued(request, cost, in_one_slice(make, cost), waits=True)
+
+    async def _tagged(
+        self, request: Request, served: ServedModel, find: Callable[[], tuple[bytes, bytes | None]]
+    ) -> Response:
+        """Return an answer that stays valid as long as the model; 304 if the client has it.
+
+        ``find`` returns its JSON, and the same in gzip or None.
+        """
+        headers = {"ETag": served.tag, "Cache-Control": _ASK_AGAIN, "Vary": "Accept-Encoding"}
+        if has_tag(request, served.tag):
+            return Response(status_code=304, headers=headers)
+        body, zipped = await self._queued(request, _LOOK_UP, in_one_slice(find, _LOOK_UP))
+        return _plain_or_zipped(request, body, zipped, {"Content-Type": JSON, **headers})
 
 
 class _Visit:
@@ -222,7 +410,35 @@ async def _answer_failure(error: Exception, visit: _Visit, scope: Scope, receive
         passed = passed.__context__
 
 
-def _wrong_method(route: _Route) -> Problem:
-    methods = sorted(route.handlers)
-    words = f"method not allowed: use {' or '.join(methods)}"
-    return Problem("method-not-allowed", words, headers={"Allow": ", ".join(methods)})
+def _json(content: Any, headers: dict[str, str] | None = None) -> Response:
+    return Response(_ENCODE(content), media_type=JSON, headers=headers or _NO_STORE)
+
+
+def _zipped(is_zipped: bool) -> dict[str, str]:
+    return {"Content-Encoding": "gzip"} if is_zipped else {}
+
+
+def _plain_or_zipped(
+    request: Request, body: bytes, zipped: bytes | None, headers: dict[str, str]
+) -> Response:
+    if zipped is None or not accepts_gzip(request):
+        return Response(body, headers=headers)
+    return Response(zipped, headers=headers | _zipped(True))
+
+
+def _page_file(request: Request, name: str) -> Response:
+    """Return a file of the page, or that the browser has it already."""
+    file = served_files().get(name)
+    if file is None:
+        raise Problem("not-found", "the page has no file of this name")
+    current = name and request.query_params.get("v") == file.hash
+    headers = {
+        "ETag": f'"{file.hash}"',
+        "Cache-Control": _FOR_EVER if current else _ASK_AGAIN,
+        "Content-Type": file.media,
+        "Vary": "Accept-Encoding",
+        **_POLICIES,
+    }
+    if has_tag(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return _plain_or_zipped(request, file.body, file.zipped, headers)

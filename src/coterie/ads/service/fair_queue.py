@@ -60,15 +60,9 @@ class _Flow:
 class FairQueue:
     """Runs the work of clients in one thread.
 
-    Parameters
-    ----------
-    limits : Limits
-        ``queued_work_per_client`` and ``queued_work`` bound what may wait.
-    on_change : callable, optional
-        Called with the total work that waits or runs, whenever it changes; from any thread.
+    ``on_change`` is called with the total work that waits or runs, whenever it changes; from any
+    thread.
 
-    Examples
-    --------
     >>> queue = FairQueue(Limits())
     >>> asyncio.run(queue.run("a client", 1, in_one_slice(lambda: 6 * 7, 1)))
     42
@@ -93,21 +87,10 @@ class FairQueue:
     async def run(self, client: str, cost: int, slices: Slices[T], *, waits: bool = False) -> T:
         """Do some work when it is this client's turn, and return its result.
 
-        Parameters
-        ----------
-        client : str
-        cost : int
-            Estimate of all the work, in bids times days.
-        slices : generator
-            Runs in the thread of the queue. It is dropped when the caller is cancelled.
-        waits : bool
-            Whether the work waits however much of this client waits already, as the parts of a
-            stream do: there is only one of them at a time.
-
-        Raises
-        ------
-        Problem
-            If too much work waits: of this client (429), or of all (503).
+        ``cost`` is an estimate of all the work, in bids times days. The work is dropped when the
+        caller is cancelled. If too much waits, of this client (429) or of all (503), it is a
+        Problem, unless this work ``waits`` anyway, as the parts of a stream do: there is only one
+        of them at a time.
         """
         job = _Job(slices, cost)
         self._admit(client, job, waits)

@@ -16,7 +16,6 @@ of an exception.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -59,9 +58,11 @@ def log_request(
     failed: bool, request_id: str, method: str, route: str, status: int, seconds: float, size: int
 ) -> None:
     """Note the line of an answer."""
-    if _REQUESTS.isEnabledFor(logging.ERROR if failed else logging.INFO):
+    level = logging.ERROR if failed else logging.INFO
+    if _REQUESTS.isEnabledFor(level):
         # without a record: to make one and to wake its reader takes half as long as a forecast
-        _note((time.time(), failed, request_id, method, route, status, seconds * 1e3, size))
+        request = request_id, method, route, status, seconds * 1e3, size
+        _note(time.time(), "ERROR" if failed else "INFO", request)
 
 
 @contextlib.contextmanager
@@ -80,7 +81,7 @@ def logging_to_stderr(log_format: Literal["text", "json"], quiet: bool) -> Itera
             # a stream that is closed or broken is no reason to fail
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 if entries:
-                    sys.stderr.write("".join([f"{line(*_parts(entry))}\n" for entry in entries]))
+                    sys.stderr.write("".join([f"{line(*entry)}\n" for entry in entries]))
                     sys.stderr.flush()
             if is_last:
                 return
@@ -129,34 +130,34 @@ def trace_of(error: BaseException) -> str:
     return "\n".join([*parts, type(error).__qualname__])
 
 
-#: What the thread has not written yet: records of logging, and the tuples of requests.
-_noted: deque[logging.LogRecord | tuple[Any, ...]] = deque()
+#: A request in the log: its id, method, route, status, milliseconds, and bytes of the answer.
+_Request = tuple[str, str, str, int, float, int]
+#: What the thread has not written yet: time, level, and a message or a request.
+_noted: deque[tuple[float, str, str | _Request]] = deque()
 
 
-def _note(entry: logging.LogRecord | tuple[Any, ...]) -> None:
+def _note(created: float, level: str, what: str | _Request) -> None:
     if len(_noted) < _MOST_LINES:
-        _noted.append(entry)
+        _noted.append((created, level, what))
 
 
 class _Noting(logging.Handler):
-    """Leaves records to the thread that writes them."""
+    """Leaves messages to the thread that writes them."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _note(record)
+        try:
+            message = record.getMessage().rstrip().encode("utf-8", "backslashreplace").decode()
+            # immediately: the handler of the error may take its traceback away
+            if record.exc_info and record.exc_info[1] is not None:
+                message = f"{message}\n{trace_of(record.exc_info[1])}"
+        except Exception:
+            self.handleError(record)
+        else:
+            _note(record.created, record.levelname, message)
 
 
-def _parts(entry: logging.LogRecord | tuple[Any, ...]) -> tuple[str, str, str | tuple[Any, ...]]:
-    """Return the time and the level of an entry, and its message or what is told of a request."""
-    if isinstance(entry, tuple):
-        created, level = entry[0], "ERROR" if entry[1] else "INFO"
-        message: str | tuple[Any, ...] = entry[2:]
-    else:
-        created, level = entry.created, entry.levelname
-        message = entry.getMessage().rstrip().encode("utf-8", "backslashreplace").decode()
-        if entry.exc_info and entry.exc_info[1] is not None:
-            message = f"{message}\n{trace_of(entry.exc_info[1])}"
-    second = int(created)
-    return f"{_second(second)}.{int((created - second) * 1e3):03d}Z", level, message
+def _moment(created: float) -> str:
+    return f"{_second(int(created))}.{int(created % 1 * 1e3):03d}Z"
 
 
 @lru_cache(4)
@@ -164,23 +165,24 @@ def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
-def _text_line(at: str, level: str, message: str | tuple[Any, ...]) -> str:
+def _text_line(created: float, level: str, what: str | _Request) -> str:
     """Return one line of text; further lines of a message are indented."""
-    if not isinstance(message, str):
-        who, method, route, status, milliseconds, size = message
-        return f"{at} {level} {who} {method} {route} {status} {milliseconds:.2f}ms {size}B"
-    # a message cannot pass for a line of the log, nor control a terminal
-    text = [printable(line, 10 * len(line)) for line in message.split("\n")]
-    return "\n    ".join([f"{at} {level} {text[0]}", *text[1:]])
+    if isinstance(what, str):
+        # a message cannot pass for a line of the log, nor control a terminal
+        first, *more = [printable(line, 10 * len(line)) for line in what.split("\n")]
+        return "\n    ".join([f"{_moment(created)} {level} {first}", *more])
+    who, method, route, status, milliseconds, size = what
+    line = f"{who} {method} {route} {status} {milliseconds:.2f}ms {size}B"
+    return f"{_moment(created)} {level} {line}"
 
 
-def _json_line(at: str, level: str, message: str | tuple[Any, ...]) -> str:
-    members: dict[str, Any] = {"time": at, "level": level}
-    if isinstance(message, str):
-        members["message"] = message
+def _json_line(created: float, level: str, what: str | _Request) -> str:
+    members: dict[str, Any] = {"time": _moment(created), "level": level}
+    if isinstance(what, str):
+        members["message"] = what
     else:
         names = ("request_id", "method", "route", "status", "ms", "bytes")
-        members |= zip(names, message, strict=True)
+        members |= zip(names, what, strict=True)
         members["ms"] = round(members["ms"], 2)
     return msgspec.json.encode(members).decode()
 
@@ -255,13 +257,8 @@ def shared_metrics() -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def traced(app: ASGI, template: Callable[[str], str], provider: Any = None) -> ASGI:
-    """Return an application whose requests are spans.
-
-    ``template`` returns the template of the route of a path; spans see nothing else of the path.
-    The ``provider`` of tracers, by default one that exports by OTLP over HTTP, is shut down with
-    the application.
-    """
+def exporting_provider() -> Any:
+    """Return a provider of tracers that sends spans by OTLP over HTTP."""
     require_extra(
         "",
         "traces need",
@@ -269,9 +266,26 @@ def traced(app: ASGI, template: Callable[[str], str], provider: Any = None) -> A
         "opentelemetry.sdk",
         "opentelemetry.exporter.otlp.proto.http",
     )
-    from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    provider = provider or _exporting()
+    # attributes that are given here have precedence over OTEL_SERVICE_NAME
+    resource = Resource.create()
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": "coterie"}))
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def traced(app: ASGI, template: Callable[[str], str], provider: Any) -> ASGI:
+    """Return an application whose requests are spans of a provider of tracers.
+
+    ``template`` returns the template of the route of a path; spans see nothing else of the path.
+    """
+    from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
 
     async def inner(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         try:
@@ -279,17 +293,18 @@ def traced(app: ASGI, template: Callable[[str], str], provider: Any = None) -> A
         except Exception as error:  # its message may quote data: the span must not see it
             scope["coterie.failures"].append(error)
 
+    def details(scope: MutableMapping[str, Any]) -> tuple[str, dict[str, str]]:
+        """Return the name of a span, and its attributes besides the usual ones."""
+        return f"{scope['method']} {scope['path']}", {"http.route": scope["path"]}
+
     instrumented: Any = OpenTelemetryMiddleware(
         inner,
-        default_span_details=_details,
+        default_span_details=details,
         tracer_provider=provider,
         exclude_spans=["receive", "send"],
     )
 
     async def outer(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            await app(scope, receive, _after_export(provider, send))
-            return
         if scope["path"] in _UNTRACED:
             await app(scope, receive, send)
             return
@@ -322,38 +337,3 @@ def _shown(scope: MutableMapping[str, Any], route: str) -> dict[str, Any]:
         "coterie.scope": scope,
         "coterie.failures": [],
     }
-
-
-def _details(scope: MutableMapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """Return the name of a span, and its attributes besides the usual ones."""
-    return f"{scope['method']} {scope['path']}", {"http.route": scope["path"]}
-
-
-def _after_export(provider: Any, send: Any) -> Any:
-    """Return what reports the end of the application once the last spans are sent.
-
-    The exporter tries for at most ``OTEL_EXPORTER_OTLP_TIMEOUT`` seconds (10 by default).
-    """
-
-    async def sent(message: MutableMapping[str, Any]) -> None:
-        if message["type"].startswith("lifespan.shutdown"):
-            await asyncio.to_thread(provider.shutdown)
-        await send(message)
-
-    return sent
-
-
-def _exporting() -> Any:
-    """Return a provider that sends spans by OTLP over HTTP."""
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    # attributes that are given here have precedence over OTEL_SERVICE_NAME
-    resource = Resource.create()
-    if str(resource.attributes["service.name"]).startswith("unknown_service"):
-        resource = resource.merge(Resource({"service.name": "coterie"}))
-    provider = TracerProvider(resource=resource)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return provider

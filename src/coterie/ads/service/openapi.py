@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -22,9 +21,9 @@ _QUESTION_ROUTE = (
 _ATTRIBUTE = re.compile(r"^ *([\w, ]+?) : [^\n]*\n((?: {8,}[^\n]*\n?)+)", re.MULTILINE)
 
 
-def openapi_document(operations: Mapping[str, Operation] = OPERATIONS) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of operations."""
-    each_type = [(*one.answers, one.question, one.query) for one in operations.values()]
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of all operations."""
+    each_type = [(*one.answers, one.question, one.query) for one in OPERATIONS.values()]
     types = {kind for some in each_type for kind in some if kind is not None} | {ProblemDocument}
     ordered = sorted(types, key=str)
     all_schemas, components = msgspec.json.schema_components(
@@ -34,7 +33,7 @@ def openapi_document(operations: Mapping[str, Operation] = OPERATIONS) -> dict[s
     _simplify(components)
     queries: dict[Any, Any] = {
         one.query: components.pop(one.query.__name__, {})
-        for one in operations.values()
+        for one in OPERATIONS.values()
         if one.query is not None
     }
     for schema in components.values():
@@ -47,7 +46,7 @@ def openapi_document(operations: Mapping[str, Operation] = OPERATIONS) -> dict[s
     problem_type = components["ProblemDocument"]["properties"]["type"]
     problem_type["examples"] = [f"/problems/{name}" for name in KINDS]
     paths: dict[str, Any] = {}
-    for name, each in operations.items():
+    for name, each in OPERATIONS.items():
         described = _operation(name, each, schemas, queries.get(each.query, {}))
         paths.setdefault(each.path, {})[each.method.lower()] = described
     return {
@@ -106,7 +105,7 @@ def _operation(
         described["description"] = operation.description
     if not operation.needs_token:
         described["security"] = []
-    if parameters := [*_path_parameters(operation.path), *_query_parameters(query)]:
+    if parameters := _parameters(operation.path, query):
         described["parameters"] = parameters
     if operation.question is not None:
         content: dict[str, Any] = {"schema": schemas[operation.question]}
@@ -142,15 +141,11 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     return responses
 
 
-def _path_parameters(path: str) -> list[dict[str, Any]]:
-    if "{id}" not in path:
-        return []
-    described = {"description": "Percent-encoded, also slashes.", "schema": {"type": "string"}}
-    return [{"name": "id", "in": "path", "required": True, **described}]
-
-
-def _query_parameters(query: dict[str, Any]) -> list[dict[str, Any]]:
-    parameters = []
+def _parameters(path: str, query: dict[str, Any]) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = []
+    if "{id}" in path:
+        described = {"description": "Percent-encoded, also slashes.", "schema": {"type": "string"}}
+        parameters.append({"name": "id", "in": "path", "required": True, **described})
     for name, schema in query.get("properties", {}).items():
         parameter = {"name": name, "in": "query", "required": False, "schema": {**schema}}
         if "description" in schema:

@@ -67,18 +67,8 @@ KINDS = {
 class Problem(Exception):  # noqa: N818 (the name of RFC 9457)
     """A request that cannot be answered; becomes a response.
 
-    Nothing in it may name a path of the machine, a token or a part of the program.
-
-    Parameters
-    ----------
-    kind : str
-        A key of :data:`KINDS`.
-    detail : str
-        What is wrong this time, and what to do.
-    errors : sequence of Fault, optional
-        Faults with their places.
-    headers : mapping, optional
-        Further headers of the response, for example ``Retry-After``.
+    ``detail`` says what is wrong this time, and what to do. Nothing in it may name a path of the
+    machine, a token or a part of the program.
     """
 
     def __init__(

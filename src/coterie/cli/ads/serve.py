@@ -92,8 +92,8 @@ def serve(
 
     Example: coterie ads serve market.coterie --port 8400
     """
+    from coterie.ads.service import serve as run
     from coterie.ads.service.access import ServiceSettings
-    from coterie.ads.service.workers import serve as run
 
     run(
         ServiceSettings(

@@ -51,22 +51,6 @@ def test_ranges_are_those_of_the_program(start, width, step):
     assert question.gives_list
 
 
-@pytest.mark.parametrize(
-    ("members", "what"),
-    [
-        ({}, "advertiser"),
-        ({"advertiser": "a", "supply": 1, "day": "2026-03-09"}, "day"),
-        ({"advertiser": "a", "level": 0.85}, "0.5, 0.8, 0.9, 0.95"),
-        ({"advertiser": "a", "bid": {"from": 2, "to": 1, "step": 1}}, "below"),
-        ({"advertiser": "a", "bid": {"from": 1, "to": 1e9, "step": 0.1}}, "10,000"),
-    ],
-)
-def test_members_must_fit_together(members, what):
-    """What no type can express is refused, too, with the reason."""
-    with pytest.raises(msgspec.ValidationError, match=what):
-        read(**{"bid": 1} | members)
-
-
 @pytest.mark.parametrize("bid", [2.5, [1, 2.5, 1e9]])
 @pytest.mark.parametrize("days", [1, 7])
 def test_answer_gives_its_forecasts_back(bid, days):
