@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from coterie.ads.segments import kernels
@@ -73,28 +72,6 @@ def test_pair_distances(curves, inverse):
     rows = np.repeat(np.arange(20, 60), counts)
     expected = np.abs(fine[rows] - fine[columns]).max(axis=1) / kernels.FINE
     assert_array_equal(kernels.pair_distances(fine, 20, counts, columns), expected)
-
-
-@pytest.mark.parametrize(("level", "panel"), [(1, A), (2, 13), (3, 1)])
-def test_both_halves(curves, inverse, level, panel):
-    """Counting and filling in panels of rows gives U + Uᵀ of the entries of a level."""
-    counts, columns, levels = found_in(curves, inverse, 0.1, 0, A)
-    weights = np.arange(1, len(columns) + 1, dtype=np.float32)
-    pointers = kernels.count_both(counts, columns, levels, level)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    neighbours, stored = np.empty(pointers[-1], np.int32), np.empty(pointers[-1], np.float32)
-    for first in range(0, A, panel):
-        last = min(first + panel, A)
-        kernels.fill_both(
-            starts, columns, levels, weights, level, pointers, first, last, neighbours, stored
-        )
-    upper = sp.csr_array((weights * (levels >= level), columns, starts), shape=(A, A))
-    expected = (upper + upper.T).tocsr()
-    expected.eliminate_zeros()
-    expected.sort_indices()
-    assert_array_equal(pointers, expected.indptr)
-    assert_array_equal(neighbours, expected.indices)
-    assert_array_equal(stored, expected.data)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, A), (30, 31), (64, A)])

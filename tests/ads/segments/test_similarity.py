@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import kolmogorov
 from scipy.stats import ks_2samp, kstwobign
 
-from coterie.ads.segments import similar_pairs, similarity
+from coterie.ads.segments import similarity
 from coterie.ads.segments.similarity import (
     compare_curves,
     kolmogorov_critical_value,
@@ -207,9 +207,8 @@ def test_neighbours_limit_the_edges():
 
 
 @pytest.mark.parametrize("weights", ["binary", "pvalue"])
-def test_graph_is_well_formed(weights, monkeypatch):
-    """It is symmetric, without loops, sorted and canonical, also across panels of rows."""
-    monkeypatch.setattr(similar_pairs, "_PANEL", 7)
+def test_graph_is_well_formed(weights):
+    """It is symmetric, without loops, sorted and canonical."""
     curves, m = some_curves(100, 12)
     graph = ks_graph(curves, m, weights=weights)
     assert graph.format == "csr"

@@ -1,4 +1,4 @@
-"""Compiled loops over pairs of curves, and over the graph of similar pairs.
+"""Compiled loops over pairs of curves.
 
 Curves F (A, G) are compared as integers round(F · scale), for which the compiler uses wide vector
 instructions. The *gap* of a pair (i, j) is max_g |F_ig − F_jg|, in integer steps. Rounding changes
@@ -20,10 +20,6 @@ from libc.math cimport fabs, sqrt
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from coterie.runtime.processor cimport is_wide
-
-ctypedef fused weight:
-    uint8_t
-    float
 
 cdef enum:
     COARSE_STEPS = 32767  # 15 bits
@@ -230,71 +226,6 @@ def first_fault(const double[:, ::1] curves):
                 return i, g
             before = max(before, value)
     return -1, -1
-
-
-def count_both(
-    const int64_t[::1] counts, const int32_t[::1] columns, const uint8_t[::1] levels, int level
-):
-    """Return the CSR row pointers (A + 1,) of the symmetric graph of pairs of at least ``level``.
-
-    ``counts`` (A,) is the number of entries of each row above the diagonal, ``columns`` and
-    ``levels`` (E,) are these entries, ascending in each row.
-    """
-    # first the number of entries of row i in pointers[i + 1], then their cumulative sum
-    pointers = np.zeros(len(counts) + 1, np.int64)
-    cdef int64_t[::1] numbers = pointers
-    cdef Py_ssize_t i, stop, entry = 0
-    with nogil:
-        for i in range(counts.shape[0]):
-            stop = entry + counts[i]
-            while entry < stop:
-                if levels[entry] >= level:
-                    numbers[i + 1] += 1
-                    numbers[columns[entry] + 1] += 1
-                entry += 1
-    return np.cumsum(pointers)
-
-
-def fill_both(
-    const int64_t[::1] starts, const int32_t[::1] columns, const uint8_t[::1] levels,
-    const weight[::1] weights, int level, const int64_t[::1] pointers, Py_ssize_t first,
-    Py_ssize_t last, int32_t[::1] neighbours, weight[::1] stored,
-):
-    """Fill rows first … last − 1 of the graph: neighbours, ascending, and weights.
-
-    Called for a few thousand rows at a time, because entries left of the diagonal are mirrored
-    ones and are written in scattered order. ``starts`` (A + 1,) is the index of the first entry of
-    each row in ``columns``, ``pointers`` come from :func:`count_both`. ``neighbours`` and
-    ``stored`` (pointers[−1],) are the columns and weights of the graph.
-    """
-    # place[r] is where the next entry of row first + r is written
-    cdef int64_t[::1] place = np.array(pointers[first:last])
-    cdef Py_ssize_t i, row
-    cdef int64_t entry, low, high
-    with nogil:
-        for i in range(last):
-            # mirrored entries: row i of the upper half is column i of the rows first … last − 1
-            entry, high = starts[i], starts[i + 1]
-            while entry < high:  # the first entry with a column from ``first`` on
-                low = (entry + high) // 2
-                if columns[low] < first:
-                    entry = low + 1
-                else:
-                    high = low
-            while entry < starts[i + 1] and columns[entry] < last:
-                if levels[entry] >= level:
-                    row = columns[entry] - first
-                    neighbours[place[row]] = i
-                    stored[place[row]] = weights[entry]
-                    place[row] += 1
-                entry += 1
-            # all entries left of row i's diagonal are written now; those right of it follow
-            if i >= first:
-                for entry in range(starts[i], starts[i + 1]):
-                    if levels[entry] >= level:
-                        neighbours[place[i - first]] = columns[entry]
-                        stored[place[i - first]] = weights[entry]
-                        place[i - first] += 1
 
 
 cdef squared_thresholds(const double[::1] inverse, const double[::1] criticals):
