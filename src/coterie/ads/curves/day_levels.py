@@ -20,7 +20,7 @@ auctions. Counts are then moved by −τ_d, the curves are fitted again, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
@@ -223,7 +223,12 @@ def price_levels(histograms: BidHistograms, days: Sequence[int]) -> DayLevels:
 
 def measured_levels(histograms: BidHistograms, days: Sequence[int]) -> tuple[Floats, Floats]:
     """Measure the price level of each of D days, relative to their mean: levels and variances."""
-    days, shape, scale = list(days), histograms.shape[:2], bids_per_weight(histograms)
+    days, scale, x = list(days), bids_per_weight(histograms), log_edges(histograms.edges)
+
+    def places_at(shift: float) -> Callable[[Places, int], Floats]:
+        places = np.interp(x - shift, x, np.arange(len(x)))
+        return lambda at, side: places[at[2] + side]
+
     levels, errors = np.zeros(len(days)), np.full(len(days), _MOST_VARIANCE)
     for steps in _STEPS if len(days) > 1 else ():
         curves = level_curves(histograms, days, levels)
@@ -231,7 +236,7 @@ def measured_levels(histograms: BidHistograms, days: Sequence[int]) -> tuple[Flo
             cells = _cells_of_days(histograms, scale, [day])
             tried, scores = levels[place] + steps, []
             for shift in tried:
-                terms = _terms(histograms.edges, cells, curves, np.broadcast_to(shift, shape))
+                terms = _terms(cells, curves, places_at(shift))
                 scores.append(sum(number @ log for _, number, log in terms))
             found, [variance] = _highest(tried, np.array(scores)[:, None], 2)
             levels[place], errors[place] = found[0], min(variance, _MOST_VARIANCE)
@@ -258,15 +263,18 @@ def own_levels(
     auctions in the period, with a wide normal prior around 0. Return s (A,), its information
     −d²L/ds² with that of the prior (A,), and dL/ds of the auctions of each day at s, (A, days).
     """
-    A, D = len(curves), len(common)
+    A, D, x = len(curves), len(common), log_edges(histograms.edges)
     cells = _cells_of_days(histograms, bids_per_weight(histograms), days)
 
     def scores(own: Floats) -> Floats:
         """Return the log-likelihoods (A, days) at own levels (A,)."""
+
+        def places(at: Places, side: int) -> Floats:
+            row, day, bins = at
+            return np.interp(x[bins + side] - common[day] - own[row], x, np.arange(len(x)))
+
         total = np.zeros(A * D)
-        for (row, day, _), number, log in _terms(
-            histograms.edges, cells, curves, common + own[:, None]
-        ):
+        for (row, day, _), number, log in _terms(cells, curves, places):
             total += np.bincount(row * D + day, number * log, A * D)
         return total.reshape(A, D)[:, days]
 
@@ -309,23 +317,22 @@ def _cells_of_days(histograms: BidHistograms, scale: Floats, days: Sequence[int]
 
 
 def _terms(
-    edges: Ints, cells: _Cells, curves: Floats, shift: Floats
+    cells: _Cells, curves: Floats, places: Callable[[Places, int], Floats]
 ) -> list[tuple[Places, Floats, Floats]]:
-    """Return cells, numbers and log probabilities of auctions of each kind.
+    """Return cells, numbers and log probabilities of auctions of each kind, under moved curves.
 
-    ``curves`` (A, G + 1) are moved by ``shift`` (A, D), in units of log amount.
+    ``places`` says where the lower (0) and upper (1) edges of cells are on the curves (A, G + 1) of
+    level 0, as fractional numbers of edges.
     """
-    x = log_edges(edges)
 
     def at_edges(at: Places) -> tuple[Floats, Floats]:
         """Return the curves at the lower and the upper edge of each cell."""
-        row, day, bins = at
         found = []
         for side in (0, 1):
-            place = np.interp(x[bins + side] - shift[row, day], x, np.arange(len(x)))
-            below = np.minimum(place.astype(np.int64), len(x) - 2)
+            place = places(at, side)
+            below = np.minimum(place.astype(np.int64), curves.shape[1] - 2)
             part = place - below
-            found.append(curves[row, below] * (1 - part) + curves[row, below + 1] * part)
+            found.append(curves[at[0], below] * (1 - part) + curves[at[0], below + 1] * part)
         return found[0], found[1]
 
     lower, upper = at_edges(cells.bids)

@@ -27,6 +27,8 @@ An infinite m gives the prior.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from coterie.ads.curves.auction_counts import AuctionCounts
@@ -248,7 +250,7 @@ def complete_curves(
     return win, own + variance[:, 1:] * share**2
 
 
-def _beta_process(counts: AuctionCounts, prior: Floats, m: float) -> tuple[Floats, Floats, Floats]:
+def _beta_process(counts: AuctionCounts, prior: Floats, m: float) -> tuple[Any, Any, Any]:
     """Return F, its variance given the prior, and the share of the prior in it."""
     above = 1.0 - prior
     above[:, 0] = 1.0  # the first bin has no lower limit
@@ -264,7 +266,7 @@ def _beta_process(counts: AuctionCounts, prior: Floats, m: float) -> tuple[Float
     return 1.0 - stays, np.maximum(square - stays**2, 0.0), strength / total
 
 
-def _smoothed(counts: AuctionCounts, prior: Floats, m: float) -> tuple[Floats, Floats, Floats]:
+def _smoothed(counts: AuctionCounts, prior: Floats, m: float) -> tuple[Any, Any, Any]:
     """Return the same for won and lost auctions."""
     # imported here because it is slow and reading a model does not need it
     from scipy.ndimage import gaussian_filter1d

@@ -1,4 +1,4 @@
-"""Compiled loops over pairs of curves.
+"""Compiled loops over pairs of curves, and over the graph of similar pairs.
 
 Curves F (A, G) are compared as integers round(F · scale), for which the compiler uses wide vector
 instructions. The *gap* of a pair (i, j) is max_g |F_ig − F_jg|, in integer steps. Rounding changes
@@ -20,6 +20,10 @@ from libc.math cimport fabs, sqrt
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from coterie.runtime.processor cimport is_wide
+
+ctypedef fused weight:
+    uint8_t
+    float
 
 cdef enum:
     COARSE_STEPS = 32767  # 15 bits
@@ -226,6 +230,50 @@ def first_fault(const double[:, ::1] curves):
                 return i, g
             before = max(before, value)
     return -1, -1
+
+
+def symmetric_graph(
+    const int64_t[::1] counts, const int32_t[::1] columns, const uint8_t[::1] levels,
+    const weight[::1] weights, int level,
+):
+    """Return row pointers, columns and weights of the CSR graph of pairs of at least ``level``.
+
+    ``counts`` (A,) is the number of pairs i < j of each row i, ``columns``, ``levels`` and
+    ``weights`` (E,) are j, ascending in each row, the level and the weight of each pair. The graph
+    has each pair in both rows; its columns ascend.
+    """
+    cdef Py_ssize_t A = counts.shape[0], i, j, stop, entry = 0
+    # first the number of entries of row i in pointers[i + 1], then their cumulative sum
+    pointers = np.zeros(A + 1, np.int64)
+    cdef int64_t[::1] numbers = pointers
+    with nogil:
+        for i in range(A):
+            stop = entry + counts[i]
+            while entry < stop:
+                if levels[entry] >= level:
+                    numbers[i + 1] += 1
+                    numbers[columns[entry] + 1] += 1
+                entry += 1
+    pointers = np.cumsum(pointers)
+    neighbours = np.empty(pointers[-1], np.int32)
+    stored = np.empty(pointers[-1], np.asarray(weights).dtype)
+    cdef int64_t[::1] place = pointers[:-1].copy()  # of the next entry of each row
+    cdef int32_t[::1] neighbour = neighbours
+    cdef weight[::1] store = stored
+    entry = 0
+    with nogil:
+        for i in range(A):
+            # the entries of row i left of its diagonal were written from the rows above
+            stop = entry + counts[i]
+            while entry < stop:
+                if levels[entry] >= level:
+                    j = columns[entry]
+                    neighbour[place[i]], neighbour[place[j]] = j, i
+                    store[place[i]] = store[place[j]] = weights[entry]
+                    place[i] += 1
+                    place[j] += 1
+                entry += 1
+    return pointers, neighbours, stored
 
 
 cdef squared_thresholds(const double[::1] inverse, const double[::1] criticals):

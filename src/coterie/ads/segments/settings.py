@@ -89,7 +89,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+    return _is_number(value) and isinstance(value, Integral) and int(value) >= least
 
 
 def _are_all(values: Any, is_right: Callable[[Any], bool]) -> bool:

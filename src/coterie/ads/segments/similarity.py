@@ -253,18 +253,23 @@ def compare_curves(
         pairs = _all_pairs(test, most)
     else:
         pairs, similar = _nearest_pairs(test, n_neighbors)
-    columns, ends = known.astype(np.int32)[pairs.columns], np.zeros(A + 1, dtype=np.int64)
-    ends[known + 1] = pairs.counts
-    ends = np.cumsum(ends)
+    counts, columns = np.zeros(A, dtype=np.int64), known.astype(np.int32)[pairs.columns]
+    counts[known] = pairs.counts
+    # the kernel knows no booleans
+    weight = pairs.weights.view(np.uint8) if weights == "binary" else pairs.weights
     graphs = []
-    for level, alpha in zip(rank, alphas, strict=True):
-        joined = pairs.levels > level
-        weight = pairs.weights[joined]
+    for level, alpha in zip(rank.tolist(), alphas, strict=True):
+        pointers, neighbours, stored = kernels.symmetric_graph(
+            counts, columns, pairs.levels, weight, level + 1
+        )
         if weights == "pvalue":
-            np.maximum(weight, np.float32(alpha), out=weight)
-        pointers = np.concatenate([[0], np.cumsum(joined)])[ends]
-        upper = sp.csr_array((weight, columns[joined], pointers), shape=(A, A))
-        graphs.append(upper + upper.T)
+            np.maximum(stored, np.float32(alpha), out=stored)
+        if pointers[-1] <= np.iinfo(np.int32).max:
+            pointers = pointers.astype(np.int32)
+        parts = stored.view(_WEIGHTS[weights]), neighbours, pointers
+        graph = sp.csr_array(parts, shape=(A, A))
+        graph.has_canonical_format = True
+        graphs.append(graph)
     if n_neighbors is None:
         degrees = [np.diff(graph.indptr)[known] for graph in graphs]
     else:
