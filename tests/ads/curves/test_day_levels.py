@@ -273,21 +273,6 @@ def test_a_common_change_of_all_levels_moves_the_forecast(values, change):
     np.testing.assert_allclose(other.ahead(wanted)[1], one.ahead(wanted)[1], atol=1e-6)
 
 
-def test_one_day_ahead_knows_only_the_days_before():
-    """What is expected of a day does not change with that day or later ones."""
-    days = np.datetime64("2026-03-02") + np.arange(8)
-    values = np.random.default_rng(0).normal(0, 0.1, 8)
-    levels = fit_levels(days, values, np.full(8, 1e-4))
-    mean, variance = levels.one_day_ahead()
-    for d in range(1, 8):
-        changed = np.where(np.arange(8) < d, values, 5.0)
-        other = DayLevels(days, changed, levels.errors, levels.parts, levels.weights)
-        again = other.one_day_ahead()
-        assert mean[d] == pytest.approx(again[0][d])
-        assert variance[d] == pytest.approx(again[1][d])
-    assert np.isnan(mean[0]) and np.isnan(variance[0])
-
-
 KINDS = {
     "second price": {},
     "first price": {"auction": "first"},

@@ -166,15 +166,6 @@ def test_spend_is_price_times_what_is_won_there():
         np.testing.assert_allclose(paid, np.cumsum(steps))
 
 
-def test_spend_without_losses_is_the_cost_of_the_log():
-    """At the highest bid, the mean cost of an auction is the mean price."""
-    rng = np.random.default_rng(0)
-    price = rng.integers(1, 51, 200)
-    evidence = evidence_of(log_of(bid=50, won=True, price=price, edges=EDGES))
-    paid = spend_curves(own_curves(evidence), evidence)
-    assert paid[0, -1] == pytest.approx(price.mean())
-
-
 @pytest.mark.parametrize("revealed", ["none", "minimum"])
 def test_first_price_spend_is_the_bid_times_what_it_wins(revealed):
     """A winner pays its bid."""

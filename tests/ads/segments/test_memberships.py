@@ -182,15 +182,6 @@ def test_advertisers_without_evidence_do_not_affect_others():
     np.testing.assert_allclose(among.rates, alone.rates, atol=1e-12)
 
 
-def test_partitions_of_a_view_count_together_as_one():
-    """The same partition five times equals the partition once."""
-    evidence, kind = thin_evidence()
-    votes = kind[:, None]
-    once = learn_memberships(evidence, kind, [votes])
-    often = learn_memberships(evidence, kind, [np.repeat(votes, 5, axis=1)])
-    np.testing.assert_allclose(often.shares, once.shares, atol=1e-9)
-
-
 def test_missing_labels_and_votes():
     """A label of −1 is an unknown start, and a vote of −1 is ignored."""
     evidence, kind = thin_evidence()
