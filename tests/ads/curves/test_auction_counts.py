@@ -87,7 +87,7 @@ def test_totals_do_not_depend_on_price_levels(drawn, kind, shifts):
 
 @pytest.mark.parametrize("bins", [-2, -1, 0, 1, 3])
 def test_a_level_of_whole_bins_moves_counts_by_whole_bins(bins):
-    """On a dear day amounts count as lower ones, by the ratio of the levels."""
+    """On an expensive day amounts count as lower ones, by the ratio of the levels."""
     at = 3
     log = log_of(bid=[EDGES[at]] * 3, won=[True, True, False], price=EDGES[at], edges=EDGES)
     found = count_auctions(log, shifts=[bins * np.log(2)])

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.true_curves import day_shifts
+from coterie.ads.curves.auction_counts import log_edges
 from coterie.ads.curves.day_levels import (
     DayLevels,
     day_weights,
     fit_levels,
     level_curves,
+    measured_levels,
     own_levels,
     price_levels,
     weekday_of,
@@ -297,9 +299,37 @@ def test_planted_levels_are_found(kind, rise):
     gap = found.values - found.values.mean() - truth
     error = np.sqrt(found.errors)
     assert np.ptp(truth) > abs(rise) and error.max() < 0.03
-    # beside chance, advertisers' own drifts and the shape of the curves
+    # besides chance, advertisers' own drifts and the shape of the curves
     assert (np.abs(gap) < 4 * error + 0.015).all()
     assert np.abs(gap).mean() < 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_of_levels_are_those_of_the_likelihood(kind):
+    """The inverse of its curvature, from the definition, cell by cell."""
+    log = market(replace(MOVING, days=3, **KINDS[kind])).histograms
+    levels, errors = measured_levels(log, [0, 1, 2])
+    curves, x = level_curves(log, [0, 1, 2], levels), log_edges(log.edges)
+
+    def log_likelihood(day, level):
+        def curve(cells, side):
+            used = cells.day == day
+            at = zip(cells.advertiser[used], cells.bin[used], strict=True)
+            return np.array([np.interp(x[g + side] - level, x, curves[a]) for a, g in at])
+
+        bids, prices = (cells.day == day for cells in (log.bids, log.prices))
+        middle = np.clip((curve(log.bids, 0) + curve(log.bids, 1)) / 2, 1e-7, 1 - 1e-7)
+        wins, total = log.bids.wins[bids], 0.0
+        if log.revealed != "minimum":
+            total += (log.bids.count[bids] - wins) @ np.log1p(-middle)
+        if log.revealed == "none":
+            return total + wins @ np.log(middle)
+        mass = np.maximum(curve(log.prices, 1) - curve(log.prices, 0), 1e-7)
+        return total + log.prices.count[prices] @ np.log(mass)
+
+    for day in range(3):
+        below, here, above = (log_likelihood(day, levels[day] + step) for step in (-0.03, 0, 0.03))
+        assert errors[day] == pytest.approx(0.03**2 / (2 * here - below - above), rel=0.1)
 
 
 def test_levels_are_relative_to_their_mean():
@@ -325,7 +355,7 @@ def test_one_day_has_level_zero():
 
 
 def test_a_day_with_hardly_any_auctions_has_a_large_error():
-    """It is at most that of a level nobody knows, and it does not move the other days."""
+    """It is at most that of an unknown level, and it does not move the other days."""
     log = market(replace(MOVING, days=3, price_rise=0.0)).histograms
 
     def thinned(cells):
@@ -357,10 +387,12 @@ def test_logs_that_tell_nothing_of_levels(won):
 
 
 def test_advertisers_that_come_and_go_do_not_move_levels():
-    """A dear advertiser that bids on the last day only is no change of prices."""
+    """An expensive advertiser that bids on the last day only does not change prices."""
     log = market(replace(MOVING, days=4, price_rise=0.0, weekday_effect=0.0)).histograms
-    dear = np.argsort(log.dense().price.sum(axis=1) / np.maximum(log.dense().prices.sum(axis=1), 1))
-    late = dear[-40:]
+    expensive = np.argsort(
+        log.dense().price.sum(axis=1) / np.maximum(log.dense().prices.sum(axis=1), 1)
+    )
+    late = expensive[-40:]
 
     def without(cells):
         kept = (cells.day == 3) | ~np.isin(cells.advertiser, late)

@@ -15,6 +15,7 @@ from coterie.ads.curves.auction_counts import AuctionCounts, count_auctions, log
 from coterie.ads.curves.landscapes import evidence_of, own_curves
 from coterie.ads.curves.market_dictionary import (
     GROUP_STRENGTH,
+    MarketDictionary,
     fit_dictionary,
     general_posterior,
     log_likelihood,
@@ -76,7 +77,7 @@ def test_atoms_are_distribution_functions(simulated):
 
 
 def test_weights_and_posteriors_are_probabilities(simulated):
-    """One row of weights for each segment and one for everybody; all rows sum to 1."""
+    """One row of weights for each segment and one for all; all rows sum to 1."""
     _, made, counts, found = simulated
     posterior = found.posterior(counts, made.segments)
     assert found.weights.shape == (4, len(found.atoms))
@@ -114,7 +115,7 @@ def test_own_auctions_decide_between_atoms(simulated):
 
 
 def test_without_auctions_the_posterior_is_the_weights(simulated):
-    """Those of the segment, or everybody's for −1."""
+    """Those of the segment, or of all for −1."""
     *_, counts, found = simulated
     nothing = np.zeros((4, len(counts.edges)))
     empty = AuctionCounts(counts.edges, nothing, nothing, nothing)
@@ -187,9 +188,28 @@ def test_any_counts_have_a_dictionary(seed, kind, n_segments, n):
     assert (variance >= 0).all() and (variance <= 0.25 + 1e-12).all()
 
 
+@settings(max_examples=15)
+@given(st.integers(0, 10_000), st.floats(0.1, 3e4))
+def test_auctions_of_large_advertisers_count_less(seed, scale):
+    """The posterior is ∝ w · exp(L / (1 + n / 1000)), because nobody is exactly at an atom."""
+    counts = random_counts(seed, 4)
+    counts = AuctionCounts(
+        counts.edges, *(scale * part for part in list(vars(counts).values())[1:])
+    )
+    rng = np.random.default_rng(seed)
+    atoms = np.sort(rng.random((3, len(counts.edges) + 1)), axis=1)
+    found = MarketDictionary(counts.edges, atoms, rng.dirichlet([1, 1, 1], 3))
+    segments = np.array([1, 0, -1, 1])
+    logarithm = log_likelihood(counts, atoms) / (1 + counts.total / 1000)[:, None]
+    score = logarithm + np.log(found.weights[segments])
+    expected = np.exp(score - score.max(axis=1, keepdims=True))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.posterior(counts, segments), expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", [(1, 0, 1), (0, 1, 1), (1, 0, 0), (0, 0, 1)])
 def test_one_bin_or_no_auction_is_enough(kind):
-    """A log in which everybody bids the same, and one in which nobody won."""
+    """A log in which all bids are equal, and one without wins."""
     parts = [np.ones((2, 1)) if is_there else np.zeros((2, 1)) for is_there in kind]
     one = AuctionCounts(np.array([2_000_000]), *parts)
     edges = price_grid(1e6, 2e6)
@@ -200,7 +220,7 @@ def test_one_bin_or_no_auction_is_enough(kind):
         assert mean.shape == (2, len(counts.edges) + 1) and np.isfinite(mean).all()
 
 
-def test_everybodys_weights_maximise_the_likelihood():
+def test_the_weights_of_all_maximise_the_likelihood():
     """At the maximum, Σ_a exp(L_aj) / Σ_i w_i exp(L_ai) is A for atoms in use, and less for others.
 
     These are the conditions of Karush, Kuhn and Tucker of a convex problem.
@@ -217,8 +237,8 @@ def test_everybodys_weights_maximise_the_likelihood():
     assert gradient.max() < 1.1
 
 
-def test_a_small_segment_has_nearly_everybodys_weights():
-    """Everybody counts as so many members of each segment."""
+def test_a_small_segment_has_nearly_the_weights_of_all():
+    """All advertisers count as so many members of each segment."""
     made = market(THIN)
     counts = count_auctions(made.histograms)
     segments = np.where(np.arange(len(counts.total)) == int(counts.total.argmin()), 0, -1)

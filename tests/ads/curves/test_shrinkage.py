@@ -317,7 +317,7 @@ def test_without_auctions_the_curve_is_the_prior(kind, strength):
     """At any strength; the variance is that of as many auctions as the strength."""
     prior = normal_curve(0.2, 0.7)
     nothing = np.zeros((1, len(EDGES)))
-    # an advertiser without auctions beside one that has some
+    # an advertiser without auctions next to one that has some
     counts = counts_of(20, 1, kind)
     parts = (np.vstack([nothing, part]) for part in list(vars(counts).values())[1:])
     win, variance = completed(AuctionCounts(EDGES, *parts), np.vstack([prior] * 2), strength)
@@ -351,7 +351,7 @@ def test_variances_are_those_of_the_curve(kind):
     win, variance = (np.array([one[part][0] for one in found]) for part in (0, 1))
     inner = np.flatnonzero((truth[0, 1:] > 0.2) & (truth[0, 1:] < 0.7))[::6]
     ratio = win[:, inner].var(axis=0) / variance[:, inner].mean(axis=0)
-    # the smoothed curve is drawn to its prior, so that it varies less than is unknown of it
+    # the smoothed curve is shrunk towards its prior, so that it varies less than its variance says
     assert (ratio < 1.7).all() and (ratio.mean() > 0.6 or kind == "won")
 
 
@@ -411,7 +411,7 @@ def test_advertisers_do_not_affect_each_other(kind):
 
 @pytest.mark.parametrize("parts", [(1, 0, 2), (0, 1, 2), (0, 0, 3), (3, 0, 0)])
 def test_one_bin_is_enough(parts):
-    """A log in which everybody bids the same."""
+    """A log in which all bids are equal."""
     counts = AuctionCounts(np.array([2_000_000]), *(np.array([[n * 1.0]]) for n in parts))
     win, variance = completed(counts, np.array([[0.2, 0.5]]), 5.0)
     assert win.shape == variance.shape == (1, 1)

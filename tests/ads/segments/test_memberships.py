@@ -13,13 +13,17 @@ from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.curves.shrinkage import SEGMENT_STRENGTH, overall_rate, segment_rates
 from coterie.ads.fitting.source_choice import training_on
 from coterie.ads.segments.memberships import (
+    FEWEST_BIDS,
+    FEWEST_MEMBERS,
     SOURCES,
+    Memberships,
     candidates,
     consensus_function,
     consensus_labels,
     hard_memberships,
     learn_memberships,
     robust_memberships,
+    sizable_segments,
 )
 from coterie.ads.segments.text_view import description_vectors
 from coterie.ads.segments.views import View
@@ -30,6 +34,7 @@ from coterie.inspection.scores import adjusted_rand_index
 from markets import EASY, QUICK, market
 
 THREE = replace(QUICK, n_segments=3)
+UNUSUAL = replace(QUICK, max_observations=15, random_state=3)
 OF_ADVERTISERS = ("successes", "trials", "observations")
 
 
@@ -260,6 +265,29 @@ def test_evidence_counts_up_to_two_hundred_observations():
     assert 0.5 < found.shares[1, 0] < 0.999
 
 
+def test_small_segments_go_to_the_next_largest_share():
+    """By brute force: a segment of few members or bids is dropped, until all are large enough."""
+    rng = np.random.default_rng(1)
+    shares = rng.dirichlet([3.0, 1.0, 1.0, 0.4, 2.0, 0.5], 60)
+    observations = rng.choice([0.0, 4.0, 30.0], 60)
+    found = sizable_segments(Memberships(shares, np.eye(6), "hazard"), observations)
+    kept = list(range(5))
+    while True:
+        labels = np.array(kept)[shares[:, kept].argmax(axis=1)]
+        sizes = {s: (labels == s).sum() for s in kept}
+        bids = {s: observations[labels == s].sum() for s in kept}
+        large = [s for s in kept if sizes[s] >= FEWEST_MEMBERS and bids[s] >= FEWEST_BIDS]
+        large.sort(key=lambda s: -sizes[s])
+        if sorted(large) == sorted(kept):
+            break
+        kept = sorted(large)
+    assert 1 < len(kept) < 5
+    np.testing.assert_array_equal(np.array(large)[found.labels], labels)
+    np.testing.assert_array_equal(found.rates, np.eye(6)[[*large, 5]])
+    expected = shares[:, [*large, 5]]
+    np.testing.assert_allclose(found.shares, expected / expected.sum(axis=1, keepdims=True))
+
+
 @pytest.fixture(scope="module")
 def training():
     """Evidence and views of the training days of an easy market."""
@@ -270,8 +298,8 @@ def training():
 
 @pytest.fixture(scope="module")
 def offered(training):
-    """All candidates."""
-    return list(candidates(training.views, training.evidence, QUICK))
+    """All candidates, by settings other than the usual ones."""
+    return list(candidates(training.views, training.evidence, UNUSUAL))
 
 
 def view_of(name, *partitions):
@@ -297,10 +325,19 @@ def test_candidates_come_source_by_source(offered, training):
     for source in ("text", "win", "cost"):
         view = training.views[source]
         for candidate, labels in zip(by_source[source], view.partitions.T, strict=True):
-            expected = hard_memberships(training.evidence, labels, 2000)
+            expected = hard_memberships(training.evidence, labels, 15)
             np.testing.assert_array_equal(candidate.memberships.shares, expected.shares)
             np.testing.assert_allclose(candidate.memberships.rates, expected.rates)
-    assert [dict(c.settings) for c in by_source["robust"]] == [{"k": 3}, {"k": 4}]
+    for k, averaged, robust in zip((3, 4), by_source["l2"], by_source["robust"], strict=True):
+        assert dict(averaged.settings) == dict(robust.settings) == {"k": k}
+        labels, _ = consensus_labels(training.views, L2Consensus(k, random_state=3))
+        expected = hard_memberships(training.evidence, labels, 15)
+        np.testing.assert_array_equal(averaged.memberships.shares, expected.shares)
+        np.testing.assert_allclose(averaged.memberships.rates, expected.rates)
+        labels, _ = consensus_labels(training.views, consensus_function(None, k, 3))
+        expected = robust_memberships(training.views, training.evidence, labels, 15)
+        np.testing.assert_array_equal(robust.memberships.shares, expected.shares)
+        np.testing.assert_allclose(robust.memberships.rates, expected.rates)
 
 
 def test_own_and_global_have_no_segments(offered, training):

@@ -25,6 +25,7 @@ from coterie.ads.segments.segment_profiles import (
     paper_table_of_clusters,
     segment_curves,
     segment_words,
+    spread_agreement,
 )
 from coterie.ads.segments.views import View
 from markets import EASY, QUICK, log_of, market
@@ -165,8 +166,8 @@ def test_outliers_differ_significantly_from_their_segment():
 
 
 def test_random_deviations_are_no_outliers():
-    """The same deviation is no outlier with a dozen auctions, and one with 1,200."""
-    sizes = np.array([400] * 10 + [12, 1200])
+    """The same deviation is no outlier with 40 auctions, and one with 120."""
+    sizes = np.array([400] * 10 + [40, 120])
     cheap = np.append(sizes[:10] // 2, sizes[10:] * 3 // 4)
     price = np.concatenate([[20] * c + [80] * (n - c) for n, c in zip(sizes, cheap, strict=True)])
     evidence = evidence_of(
@@ -303,6 +304,14 @@ def test_an_unrelated_view_dissents():
     alone = compare_views(views_of(text=[0, 1, 0, 1, 0, 1]), segments, None)
     assert alone.dissenting == ""
     assert "nearest" in alone.sentence and "farthest" not in alone.sentence
+
+
+def test_views_of_a_sample_place_only_its_members():
+    """Each in its row among all advertisers."""
+    found = compare_views(views_of(text=[0, 0, 1], win=[0, 1, 1]), np.array([0, 0, 1]), None)
+    spread = spread_agreement(found, np.array([1, 2, 4]), 6)
+    assert spread.placed[[1, 2, 4]].tolist() == found.placed.tolist()
+    assert (spread.placed[[0, 3, 5]] == -1).all()
 
 
 def test_without_views_there_is_nothing_to_compare():

@@ -119,7 +119,7 @@ def test_rounding_changes_no_edge(seed, points):
 
 
 def test_several_levels_at_once():
-    """Levels in any order, also twice, give the graphs that each gives alone."""
+    """Levels in any order, even repeated, give the graphs that each gives alone."""
     curves, m = some_curves(150, 20)
     levels = [0.05, 0.5, 0.01, 0.05]
     graphs = ks_graphs(curves, m, levels)

@@ -32,6 +32,9 @@ def test_rows_are_unit_vectors():
     view = TextView().fit(TEXTS)
     vectors = view.transform(["beach", "", None, "!?", "zzz qqq", "CAR"])
     assert_allclose(lengths(vectors), [1, 0, 0, 0, 0, 1], atol=1e-12)
+    # rounding is no direction
+    one = TextView(1).fit(["beach hotel"] * 5 + ["xxyyzz"])
+    assert_array_equal(lengths(one.transform(["beach", "xxyyzz"])).round(9), [1, 0])
 
 
 def test_products_are_cosines():

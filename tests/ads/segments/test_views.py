@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from coterie.ads.curves.landscapes import evidence_of, share_of_cost, share_of_wins
 from coterie.ads.segments import views as views_module
+from coterie.ads.segments.memberships import learn_memberships
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.similarity import compare_curves, ks_graph
 from coterie.ads.segments.text_view import TextView, description_vectors
@@ -114,14 +115,40 @@ def test_many_advertisers_are_joined_to_their_nearest(monkeypatch, most, expecte
         assert_array_equal(view.partitions, wanted[name].partitions)
 
 
-def test_texts_are_clustered_once_for_each_level(views):
-    """The text view has as many partitions as the others, from different starts."""
+def test_every_setting_reaches_the_views_it_is_for():
+    """Views by unusual settings are those of their parts, and no setting is without effect."""
     made = market(EASY)
-    vectors = description_vectors(made.histograms, made.descriptions)
-    for start in (0, 1):
-        expected = text_clusters(vectors, KS, random_state=start)
-        for at, k in enumerate(KS):
-            assert_array_equal(views["text"].column(k=k, start=start), expected[:, at])
+    histograms, evidence = made.histograms, evidence_of(made.histograms)
+    vectors = description_vectors(histograms, made.descriptions)
+    how = {"max_observations": 20, "tolerance": 0.25, "n_neighbors": 4}
+    odd = {"n_segments": 12, "alphas": (0.01, 0.3), "wins_over": "bids", "random_state": 5, **how}
+    found = views_of(histograms, made.descriptions, **odd)
+    assert [chosen["start"] for chosen in found["text"].settings] == [5, 6]
+    for start in (5, 6):
+        expected = text_clusters(vectors, [12], random_state=start)[:, 0]
+        assert_array_equal(found["text"].column(start=start), expected)
+    counts = histograms.dense()
+    wins = counts.wins.sum(axis=1)
+    curves = {"win": share_of_wins(counts, "bids"), "cost": share_of_cost(counts)}
+    for name, curve in curves.items():
+        graphs = compare_curves(curve, wins, odd["alphas"], **how).graphs
+        for alpha, graph in zip(odd["alphas"], graphs, strict=True):
+            cut = normalised_cuts(graph, [12], random_state=5)[:, 0]
+            assert_array_equal(found[name].column(alpha=alpha), cut)
+    for place, name in enumerate(("text", "win", "cost")):
+        start = found[name].partitions[:, 0]
+        expected = learn_memberships(evidence, start, max_observations=20).labels
+        labels = np.where(evidence.observations > 0, expected, -1)
+        assert_array_equal(found["market"].partitions[:, place], labels)
+        assert (learn_memberships(evidence, start).labels != expected).any()
+    usual = views_of(histograms, made.descriptions)
+    for name, value in odd.items():
+        changed = views_of(histograms, made.descriptions, **{name: value})
+        assert any(
+            one.partitions.shape != other.partitions.shape
+            or (one.partitions != other.partitions).any()
+            for one, other in zip(usual.values(), changed.values(), strict=True)
+        ), name
 
 
 def test_views_the_data_do_not_allow_are_left_out():
@@ -208,7 +235,10 @@ def test_cuts_are_k_means_of_the_leading_eigenvectors(n):
     summed = S / S.max() + np.eye(3 * n)
     summed += summed.sum(axis=1).mean() / (3 * n)
     roots = np.sqrt(summed.sum(axis=1))
-    vectors = np.linalg.eigh(summed / roots / roots[:, None])[1][:, :-5:-1]
+    N = summed / roots / roots[:, None]
+    operator = views_module._Normalised(sp.csr_array(S / S.max()))
+    np.testing.assert_allclose(operator @ np.eye(3 * n), N, atol=1e-12)
+    vectors = np.linalg.eigh(N)[1][:, :-5:-1]
     rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     expected = KMeans(4, n_init=5, random_state=0).fit(rows).labels_
     assert adjusted_rand_score(normalised_cut(S, 4), expected) > 0.97
