@@ -114,14 +114,6 @@ def test_own_auctions_decide_between_atoms(simulated):
     assert np.abs(right - other).max() < 0.1
 
 
-def test_without_auctions_the_posterior_is_the_weights(simulated):
-    """Those of the segment, or of all for −1."""
-    *_, counts, found = simulated
-    nothing = np.zeros((4, len(counts.edges)))
-    empty = AuctionCounts(counts.edges, nothing, nothing, nothing)
-    np.testing.assert_allclose(found.posterior(empty, np.array([0, 1, 2, -1])), found.weights)
-
-
 def test_the_order_of_advertisers_does_not_matter(simulated):
     """Permuted advertisers have permuted curves and the same weights."""
     _, made, counts, found = simulated

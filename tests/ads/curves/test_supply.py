@@ -58,6 +58,8 @@ def test_levels_and_factors_of_regular_days_are_found():
     expected = found.level[:, None] * own_factors(found) * np.exp(found.factors.values)
     np.testing.assert_allclose(expected, np.outer(level, np.tile(factor, 2)), rtol=1e-9)
     np.testing.assert_allclose(np.exp(found.factors.values).mean(), 1, rtol=1e-9)
+    # rounding decides for no half-life, and for no week of their own
+    assert np.isinf(found.half_life) and (found.weekday == 1).all()
 
 
 def test_levels_are_unbiased():

@@ -146,15 +146,7 @@ def test_outliers_differ_significantly_from_their_segment():
     """Well observed outliers are found, the farthest first; a few auctions are not enough."""
     prices = [50] * 30 + [70, 90, 90]
     sizes = [400] * 30 + [300, 400, 3]
-    evidence = evidence_of(
-        log_of(
-            advertiser=np.repeat(np.arange(33), sizes),
-            bid=100,
-            won=True,
-            price=np.repeat(prices, sizes),
-            edges=np.arange(10, 101, 10),
-        )
-    )
+    evidence = evidence_at(prices, sizes)
     memberships = hard_memberships(evidence, np.zeros(33, dtype=np.int64))
     outliers, distances = outliers_of(evidence, memberships)
     assert outliers.tolist() == [31, 30]

@@ -79,28 +79,18 @@ def test_views_find_what_was_planted(views):
         assert adjusted_rand_score(labels[there], made.segments[there]) > least
 
 
-@pytest.mark.parametrize("over", ["wins", "bids"])
-def test_win_and_cost_views_are_cuts_of_the_graphs(over):
-    """They are cuts of the graph of nearest advertisers, and count all pairs and leaders."""
-    made = market(EASY)
-    counts = made.histograms.dense()
+def test_all_similar_pairs_and_their_leaders_are_counted():
+    """However many neighbours the graphs keep."""
+    histograms = market(EASY).histograms
+    counts, how = histograms.dense(), {"max_observations": 50, "tolerance": 0.02}
     wins = counts.wins.sum(axis=1)
-    how = {"max_observations": 500, "tolerance": 0.02}
-    found = views_of(made.histograms, n_neighbors=6, wins_over=over, **how)
+    found = views_of(histograms, n_neighbors=6, **how)
     assert tuple(found) == ("win", "cost", "market")
-    curves = {"win": share_of_wins(counts, over), "cost": share_of_cost(counts)}
-    for name, curve in curves.items():
+    for name, curve in (("win", share_of_wins(counts)), ("cost", share_of_cost(counts))):
         for alpha in ALPHAS:
             graph = ks_graph(curve, wins, alpha, **how)
             assert found[name].edges[alpha] == graph.nnz // 2
             assert found[name].leaders[alpha] == leader_clusters(graph, wins).max() + 1
-            nearest = compare_curves(curve, wins, ALPHAS, n_neighbors=6, **how).graphs[
-                ALPHAS.index(alpha)
-            ]
-            assert nearest.nnz < graph.nnz
-            cut = normalised_cuts(nearest, [3], random_state=0)[:, 0]
-            assert_array_equal(found[name].column(alpha=alpha, k=3), cut)
-        assert found[name].edges[0.01] >= found[name].edges[0.1]
 
 
 @pytest.mark.parametrize(("most", "expected"), [(90, None), (89, 6)])

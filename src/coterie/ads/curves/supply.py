@@ -173,7 +173,8 @@ def _choose_settings(series: _Series) -> tuple[float, float]:
                 errors[half_life, kappa] += float(missed)
     best = min(errors, key=errors.__getitem__)
     # equal weights, unless others are better by more than rounding
-    return best if errors[best] < 0.999 * errors[np.inf, np.inf] else (np.inf, np.inf)
+    least = 1e-9 * float(series.daily.sum())
+    return best if errors[best] + least < 0.999 * errors[np.inf, np.inf] else (np.inf, np.inf)
 
 
 def _own_variation(series: _Series, expected: Floats) -> tuple[Floats, Floats, Bools]:
