@@ -243,9 +243,8 @@ def test_general_atoms_are_shifted_and_scaled_copies_of_one_shape():
     """Without rounds the shape is normal: the quantiles of each atom lie on a straight line."""
     counts = count_auctions(market(THIN).histograms)
     atoms, likelihood, posterior = general_posterior(counts, rounds=0)
-    assert likelihood.shape == (len(atoms), len(counts.total))
     np.testing.assert_allclose(posterior.sum(axis=1), 1)
-    np.testing.assert_allclose(likelihood.T, log_likelihood(counts, atoms))
+    np.testing.assert_allclose(likelihood, log_likelihood(counts, atoms))
     x = log_edges(counts.edges)
     straight = 0
     for atom in atoms:

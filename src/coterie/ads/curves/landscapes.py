@@ -170,6 +170,7 @@ def own_curves(evidence: Evidence) -> Floats:
     Parameters
     ----------
     evidence : Evidence
+        As :func:`evidence_of` returns it.
 
     Returns
     -------

@@ -128,9 +128,9 @@ def fit_dictionary(counts: AuctionCounts, segments: Ints, n_segments: int) -> Ma
     1.0
     """
     x = log_edges(counts.edges)
-    atoms, likelihood, posterior = general_posterior(counts)
+    atoms, of_general, posterior = general_posterior(counts)
     use = posterior.sum(axis=0) > _LEAST_USE
-    atoms, likelihood, posterior = atoms[use], likelihood[use], posterior[:, use]
+    atoms, of_general, posterior = atoms[use], of_general[:, use], posterior[:, use]
     if n_segments:
         curves = posterior @ atoms
         shares = np.eye(n_segments + 1)[segments][:, :-1]
@@ -141,12 +141,12 @@ def fit_dictionary(counts: AuctionCounts, segments: Ints, n_segments: int) -> Ma
                 [np.interp(x[None] - _SEGMENT_SHIFTS[:, None], x, one, left=0.0) for one in pooled]
             )
             of_segments = log_likelihood(counts, moved)
-            together = _likelihood(np.hstack([of_segments, likelihood.T]), counts.total)
+            together = _likelihood(np.hstack([of_segments, of_general]), counts.total)
             posterior, weights = _weights(together, segments, n_segments)
             shares, shifts = _alignment(posterior[:, : len(moved)], n_segments)
         atoms = np.vstack([moved, atoms])
     else:
-        together = _likelihood(likelihood.T, counts.total)
+        together = _likelihood(of_general, counts.total)
         posterior, weights = _weights(together, segments, 0)
     use = posterior.sum(axis=0) > _LEAST_USE
     weights = weights[:, use] / weights[:, use].sum(axis=1, keepdims=True)
@@ -156,8 +156,8 @@ def fit_dictionary(counts: AuctionCounts, segments: Ints, n_segments: int) -> Ma
 def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, Floats, Floats]:
     """Fit the general atoms alone, all advertisers in one group.
 
-    Return the atoms (J, G + 1), log-likelihoods (J, A) and posterior (A, J). The shape is normal at
-    first, and estimated again ``rounds`` times.
+    Return the atoms (J, G + 1), the log-likelihoods and the posterior, both (A, J). The shape is
+    normal at first, and estimated again ``rounds`` times.
     """
     x = log_edges(counts.edges)
     # where the evidence is, but for a thousandth at each end
@@ -175,7 +175,7 @@ def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, F
         posterior, _ = _weights(likelihood, no_segments, 0)
         if step < rounds:
             shape = _common_shape(counts, posterior @ mu, np.exp(posterior @ np.log(sigma)))
-    return atoms, found.T, posterior
+    return atoms, found, posterior
 
 
 def log_likelihood(counts: AuctionCounts, atoms: Floats) -> Floats:

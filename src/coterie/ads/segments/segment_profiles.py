@@ -163,7 +163,7 @@ def compare_views(
     placed = np.full((len(segments), len(names)), -1, dtype=np.int64)
     for place, (name, view) in enumerate(views.items()):
         # the partition with the nearest number of clusters; of several, the middle one
-        distance = np.array([abs(int(str(chosen["k"])) - n_segments) for chosen in view.settings])
+        distance = np.array([abs(chosen["k"] - n_segments) for chosen in view.settings])
         distance = np.where((view.partitions >= 0).any(axis=0), distance, np.inf)
         nearest = np.flatnonzero(distance == distance.min())
         labelled[name] = shown = view.partitions[:, nearest[len(nearest) // 2]]

@@ -54,7 +54,7 @@ class View:
 
     name: str
     partitions: Ints  # (A, V), −1 for an advertiser without text, win or bid
-    settings: list[dict[str, object]]  # of each partition: k, and alpha or start
+    settings: list[dict[str, Any]]  # of each partition: k, and alpha or start
     # similar pairs at each alpha, and leader clusters of all of them
     edges: dict[float, int] = field(default_factory=dict)
     leaders: dict[float, int] = field(default_factory=dict)
