@@ -257,6 +257,30 @@ def test_general_atoms_are_shifted_and_scaled_copies_of_one_shape():
     assert straight > 20
 
 
+@pytest.mark.parametrize("most", [0, 200_000])
+def test_a_segment_has_a_curve_of_its_own_shape(most):
+    """Prices around 1 and 4, which no general atom has; the largest member does not decide it."""
+    edges = price_grid(0.3e6, 12e6)
+    shift = np.random.default_rng(1).uniform(0, 0.4, 40)[:, None]
+    x = np.log(edges)
+
+    def near(price, moved=0.0):
+        return np.exp(-0.5 * ((x - np.log(price) - moved) / 0.12) ** 2)
+
+    prices = near(1e6, shift) + near(4e6, shift)
+    prices /= prices.sum(axis=1, keepdims=True)
+    largest = most * near(2e6) / near(2e6).sum()
+    revealed, nothing = np.vstack([100 * prices, largest]), np.zeros((41, len(edges)))
+    counts = AuctionCounts(edges, revealed, nothing, nothing)
+    error = []
+    for n_segments in (1, 0):
+        segments = np.full(41, n_segments - 1)
+        found = fit_dictionary(counts, segments, n_segments)
+        curves, _ = found.curves(found.posterior(counts, segments))
+        error.append(np.abs(curves[:40, 1:] - np.cumsum(prices, axis=1)).mean())
+    assert error[0] < 0.01 < error[1]
+
+
 def test_campaigns_of_one_advertiser_are_alike(simulated):
     """A campaign without auctions is expected to have the curve of its siblings."""
     _, made, counts, found = simulated
