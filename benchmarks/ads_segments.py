@@ -24,8 +24,12 @@ from coterie.ads.fitting.market_fit import fit_market
 from coterie.ads.fitting.source_choice import training_on
 from coterie.ads.forecasts.plans import forecast_by_curves, outcome_of, plans_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.segments.memberships import (
+    consensus_function,
+    consensus_labels,
+    robust_memberships,
+)
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships
 from coterie.ads.segments.text_view import description_vectors
 from coterie.runtime.devices import on_one_thread
 
@@ -110,14 +114,15 @@ def _groups(
 ) -> dict[str, Labels]:
     """Return the labels of every kind of group; new advertisers are placed by their texts."""
     vectors = description_vectors(histograms, texts)
-    training = training_on(histograms, train, vectors, SegmentSettings(n_segments=_SEGMENTS))
+    settings = SegmentSettings(n_segments=_SEGMENTS)
+    training = training_on(histograms, train, vectors, settings)
     views = training.informative_views
     function = consensus_function(None, _SEGMENTS)
     labels, _ = consensus_labels(views, function)
     return {
         "none": np.full(len(planted), -1),
         "text": views["text"].column(k=_SEGMENTS),
-        "consensus": robust_memberships(views, evidence, labels).labels,
+        "consensus": robust_memberships(views, evidence, labels, settings.max_observations).labels,
         "planted": planted,
     }
 

@@ -163,6 +163,7 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """
     from coterie.ads.curves.landscapes import evidence_of
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+    from coterie.ads.segments.settings import SegmentSettings
     from coterie.ads.segments.text_view import description_vectors
     from coterie.ads.segments.views import make_views
 
@@ -174,7 +175,7 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         histograms.dense(days),
         evidence_of(histograms, days),
         description_vectors(histograms, texts),
-        ks=(K, K + 5),
+        SegmentSettings(n_segments=(K, K + 5)),
     )
     partitions = []
     for name in ("text", "win", "cost"):

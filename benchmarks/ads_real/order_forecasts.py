@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.auction_counts import day_weights
-from coterie.ads.curves.day_levels import weekday_of
-from coterie.ads.curves.pooling import pooled_rates
-from coterie.ads.curves.supply import supply_of
+from coterie.ads.curves.day_levels import day_weights, weekday_of
+from coterie.ads.curves.shrinkage import pooled_rates
+from coterie.ads.curves.supply import fit_supply_rule
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -100,7 +99,7 @@ def model_forecast(history: History) -> Pair:
     n_days = history.impressions.shape[1]
     # any Monday, so that weekdays are right
     dates = np.datetime64("2019-06-03") + history.weekday[0] + np.arange(len(history.weekday))
-    supply = supply_of(history.impressions, dates[:n_days])
+    supply = fit_supply_rule(history.impressions, dates[:n_days]).supply(history.impressions)
     ahead = dates[n_days:]
     factor = np.exp(supply.factors.ahead(ahead)[0])
     impressions = supply.level[:, None] * supply.weekday[:, weekday_of(ahead)] * factor

@@ -29,9 +29,8 @@ from benchmarks.harness import Context
 from benchmarks.results import Marks, Table, best_cells, dot_plot, figure_text, lane_heights
 from coterie.ads.evaluation.error_measures import measure as measures_of
 from coterie.ads.histograms.ipinyou import PublicData, files_of, read_columns
-from coterie.ads.segments.graph_clusters import normalised_cuts
 from coterie.ads.segments.similarity import ks_graph
-from coterie.ads.segments.text_view import text_clusters
+from coterie.ads.segments.views import normalised_cuts, text_clusters
 from coterie.consensus.robust import RobustConsensus
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import ignore_label_warnings

@@ -19,9 +19,10 @@ from sklearn.linear_model import RidgeCV
 
 from benchmarks.harness import Context
 from benchmarks.results import OKABE_ITO, Marks, Table, best_cells, dot_plot
-from coterie.ads.curves.pooling import pooled_rates
+from coterie.ads.curves.shrinkage import pooled_rates
 from coterie.ads.histograms.ipinyou import PublicData, files_of, read_columns
-from coterie.ads.segments.text_view import TextView, characteristic_words, text_clusters
+from coterie.ads.segments.text_view import TextView, characteristic_words
+from coterie.ads.segments.views import text_clusters
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

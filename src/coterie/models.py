@@ -71,11 +71,10 @@ STORABLE_TYPES = {
         "coterie.ads.curves.day_levels": "DayLevels",
         "coterie.ads.histograms.stored_days": "StoredDays",
         "coterie.ads.histograms.target_counts": "StoredTargets",
-        "coterie.ads.segments.segment_profiles": "SegmentProfile",
+        "coterie.ads.segments.segment_profiles": "SegmentProfile ViewAgreement",
         "coterie.ads.curves.supply": "Supply",
         "coterie.ads.targets.target_effects": "TargetEffects",
         "coterie.ads.segments.text_view": "TextView",
-        "coterie.ads.segments.view_agreement": "ViewAgreement",
         "sklearn.cluster": "KMeans MiniBatchKMeans",
         "sklearn.preprocessing": "MinMaxScaler StandardScaler",
     }.items()

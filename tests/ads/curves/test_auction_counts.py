@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from coterie.ads.curves.auction_counts import (
     count_auctions,
-    day_weights,
     log_edges,
     moved_along,
 )
-from markets import FIRST_DAY, log_of
+from markets import log_of
 
 #: Bins of equal width in the logarithm: a shift by log 2 is a shift by one bin.
 EDGES = 1000 * 2 ** np.arange(8)
@@ -88,7 +87,7 @@ def test_totals_do_not_depend_on_price_levels(drawn, kind, shifts):
 
 @pytest.mark.parametrize("bins", [-2, -1, 0, 1, 3])
 def test_a_level_of_whole_bins_moves_counts_by_whole_bins(bins):
-    """On a dear day amounts count as lower ones, by the ratio of the levels."""
+    """On an expensive day amounts count as lower ones, by the ratio of the levels."""
     at = 3
     log = log_of(bid=[EDGES[at]] * 3, won=[True, True, False], price=EDGES[at], edges=EDGES)
     found = count_auctions(log, shifts=[bins * np.log(2)])
@@ -148,22 +147,6 @@ def test_weighted_rows_count_as_their_effective_number():
     found = count_auctions(log)
     assert found.total.tolist() == pytest.approx([36 / 18])
     np.testing.assert_allclose(found.lost[0, [1, 2]], [36 / 18 * 4 / 6, 36 / 18 * 2 / 6])
-
-
-@given(st.integers(1, 40), st.floats(0.1, 50))
-def test_a_day_loses_half_its_weight_in_a_half_life(n_days, half_life):
-    """The last day has weight 1, and so has every day if the half-life is infinite."""
-    days = FIRST_DAY + np.arange(n_days)
-    found = day_weights(days, half_life)
-    assert found[-1] == 1.0
-    np.testing.assert_allclose(found[:-1] / found[1:], 0.5 ** (1 / half_life))
-    assert day_weights(days, np.inf).tolist() == [1.0] * n_days
-
-
-def test_ages_are_in_days_of_the_calendar():
-    """A gap in the log counts."""
-    days = np.array(["2026-03-02", "2026-03-05", "2026-03-06"], "datetime64[D]")
-    np.testing.assert_allclose(day_weights(days, 1.0), [2.0**-4, 2.0**-1, 1.0])
 
 
 @pytest.mark.parametrize("edges", [[10], [10, 20], EDGES])

@@ -1,14 +1,28 @@
-"""Day levels: walk, weekdays and daily noise, and the days to come."""
+"""Day levels: walk, weekdays and noise; the days to come; planted price levels are found again."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.curves.day_levels import DayLevels, fit_levels, weekday_of
-from markets import FIRST_DAY
+from benchmarks.true_curves import day_shifts
+from coterie.ads.curves.auction_counts import log_edges
+from coterie.ads.curves.day_levels import (
+    DayLevels,
+    day_weights,
+    fit_levels,
+    level_curves,
+    measured_levels,
+    own_levels,
+    price_levels,
+    weekday_of,
+)
+from coterie.ads.logs.simulation.simulated_traits import draw_traits
+from markets import EASY, FIRST_DAY, log_of, market
 
 START_VARIANCE = 4.0
 
@@ -124,30 +138,24 @@ def test_covariances_are_valid_on_any_day(n):
     assert np.linalg.eigvalsh(covariance).min() > -1e-6 * covariance.max()
 
 
-def test_days_further_ahead_are_less_certain():
-    """By the walk, week after week of the same weekday."""
-    levels = fit_levels(FIRST_DAY + np.arange(10), 0.02 * np.arange(10) % 0.05, [1e-4] * 10)
-    _, covariance = levels.ahead(levels.days[-1] + 7 * np.arange(1, 9))
-    assert (np.diff(covariance.diagonal()) > 0).all()
-
-
 def test_a_weekday_that_was_not_seen_is_less_certain():
     """Of a log from Monday to Friday, the next Saturday less than the next Monday."""
     levels = fit_levels(FIRST_DAY + np.arange(5), [0.0, 0.02, -0.03, 0.01, 0.0], [1e-4] * 5)
     assert levels.has_weekday.tolist() == [True] * 5 + [False] * 2
+    assert levels.weights.sum() == pytest.approx(1) and (levels.weights > 0.004).all()
     _, covariance = levels.ahead(["2026-03-07", "2026-03-09"])
     assert covariance[0, 0] > covariance[1, 1]
 
 
 def test_four_weeks_of_a_pattern_are_found():
-    """Each weekday is expected at its level; the order of the week is from Monday."""
+    """Each weekday is expected at its level."""
     pattern = np.array([0.1, 0.0, -0.05, 0.0, 0.1, -0.2, 0.05])
     days = FIRST_DAY + np.arange(3, 31)  # from a Thursday on
     rng = np.random.default_rng(0)
     values = pattern[weekday_of(days)] + 0.01 * rng.standard_normal(28)
     levels = fit_levels(days, values, np.full(28, 1e-4))
-    np.testing.assert_allclose(levels.by_weekday(), pattern, atol=0.025)
-    _, covariance = levels.ahead(days[-1] + np.arange(1, 8))
+    mean, covariance = levels.ahead(levels.next_week())
+    np.testing.assert_allclose(mean, pattern[weekday_of(levels.next_week())], atol=0.025)
     assert np.sqrt(covariance.diagonal()).max() < 0.04
 
 
@@ -206,14 +214,6 @@ def test_one_day_has_its_level_and_wide_intervals():
     assert 0.05 < np.sqrt(covariance[0, 0]) < 0.4
 
 
-def test_grid_points_have_probabilities():
-    """Unlikely ones are left out, and with them hardly any probability."""
-    rng = np.random.default_rng(4)
-    levels = fit_levels(FIRST_DAY + np.arange(9), 0.05 * rng.standard_normal(9), [1e-4] * 9)
-    assert levels.weights.sum() == pytest.approx(1) and (levels.weights > 0.004).all()
-    assert levels.parts.shape == (len(levels.weights), 3) and (levels.parts > 0).all()
-
-
 def test_only_the_last_days_of_a_long_log_are_used():
     """Twelve weeks; a level of the distant past changes nothing."""
     days = FIRST_DAY + np.arange(100)
@@ -233,6 +233,22 @@ def test_weekdays_are_those_of_the_calendar(day):
     assert weekday_of([day.isoformat()]).tolist() == [day.weekday()]
 
 
+@given(st.integers(1, 40), st.floats(0.1, 50))
+def test_a_day_loses_half_its_weight_in_a_half_life(n_days, half_life):
+    """The last day has weight 1, and so has every day if the half-life is infinite."""
+    days = FIRST_DAY + np.arange(n_days)
+    found = day_weights(days, half_life)
+    assert found[-1] == 1.0
+    np.testing.assert_allclose(found[:-1] / found[1:], 0.5 ** (1 / half_life))
+    assert day_weights(days, np.inf).tolist() == [1.0] * n_days
+
+
+def test_ages_are_in_days_of_the_calendar():
+    """A gap in the log counts."""
+    days = np.array(["2026-03-02", "2026-03-05", "2026-03-06"], "datetime64[D]")
+    np.testing.assert_allclose(day_weights(days, 1.0), [2.0**-4, 2.0**-1, 1.0])
+
+
 @settings(max_examples=10)
 @given(st.lists(st.floats(-0.3, 0.3), min_size=2, max_size=8), st.floats(-5, 5))
 def test_a_common_change_of_all_levels_moves_the_forecast(values, change):
@@ -245,16 +261,194 @@ def test_a_common_change_of_all_levels_moves_the_forecast(values, change):
     np.testing.assert_allclose(other.ahead(wanted)[1], one.ahead(wanted)[1], atol=1e-6)
 
 
-def test_one_day_ahead_knows_only_the_days_before():
-    """What is expected of a day does not change with that day or later ones."""
-    days = np.datetime64("2026-03-02") + np.arange(8)
-    values = np.random.default_rng(0).normal(0, 0.1, 8)
-    levels = fit_levels(days, values, np.full(8, 1e-4))
-    mean, variance = levels.one_day_ahead()
-    for d in range(1, 8):
-        changed = np.where(np.arange(8) < d, values, 5.0)
-        other = DayLevels(days, changed, levels.errors, levels.parts, levels.weights)
-        again = other.one_day_ahead()
-        assert mean[d] == pytest.approx(again[0][d])
-        assert variance[d] == pytest.approx(again[1][d])
-    assert np.isnan(mean[0]) and np.isnan(variance[0])
+KINDS = {
+    "second price": {},
+    "first price": {"auction": "first"},
+    "minimum logged": {"minimum_logged": True},
+}
+MOVING = replace(EASY, advertisers=120, bids_per_day=40, days=9, price_rise=0.26, newcomers=0.0)
+
+
+def true_levels(settings):
+    """The planted level of each day, relative to their mean."""
+    shifts = day_shifts(settings, draw_traits(settings)).mean(axis=1)
+    return shifts - shifts.mean()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rise", [0.26, -0.4])
+def test_planted_levels_are_found(kind, rise):
+    """A rise or fall of all prices on the last days, and weekdays, within a few errors."""
+    chosen = replace(MOVING, price_rise=rise, **KINDS[kind])
+    found = price_levels(market(chosen).histograms, list(range(9)))
+    truth = true_levels(chosen)
+    gap = found.values - found.values.mean() - truth
+    error = np.sqrt(found.errors)
+    assert np.ptp(truth) > abs(rise) and error.max() < 0.03
+    # besides chance, advertisers' own drifts and the shape of the curves
+    assert (np.abs(gap) < 4 * error + 0.015).all()
+    assert np.abs(gap).mean() < 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_of_levels_are_those_of_the_likelihood(kind):
+    """The inverse of its curvature, from the definition, cell by cell."""
+    log = market(replace(MOVING, days=3, **KINDS[kind])).histograms
+    levels, errors = measured_levels(log, [0, 1, 2])
+    curves, x = level_curves(log, [0, 1, 2], levels), log_edges(log.edges)
+
+    def log_likelihood(day, level):
+        def curve(cells, side):
+            used = cells.day == day
+            at = zip(cells.advertiser[used], cells.bin[used], strict=True)
+            return np.array([np.interp(x[g + side] - level, x, curves[a]) for a, g in at])
+
+        bids, prices = (cells.day == day for cells in (log.bids, log.prices))
+        middle = np.clip((curve(log.bids, 0) + curve(log.bids, 1)) / 2, 1e-7, 1 - 1e-7)
+        wins, total = log.bids.wins[bids], 0.0
+        if log.revealed != "minimum":
+            total += (log.bids.count[bids] - wins) @ np.log1p(-middle)
+        if log.revealed == "none":
+            return total + wins @ np.log(middle)
+        mass = np.maximum(curve(log.prices, 1) - curve(log.prices, 0), 1e-7)
+        return total + log.prices.count[prices] @ np.log(mass)
+
+    for day in range(3):
+        below, here, above = (log_likelihood(day, levels[day] + step) for step in (-0.03, 0, 0.03))
+        assert errors[day] == pytest.approx(0.03**2 / (2 * here - below - above), rel=0.1)
+
+
+def test_levels_are_relative_to_their_mean():
+    """Days count by what is known of them."""
+    found = price_levels(market(MOVING).histograms, [1, 3, 6])
+    assert len(found.values) == 3
+    np.testing.assert_array_equal(found.days, market(MOVING).histograms.days[[1, 3, 6]])
+    assert np.average(found.values, weights=1 / found.errors) == pytest.approx(0, abs=1e-3)
+
+
+def test_later_days_change_nothing():
+    """The levels of some days are those of a log of these days alone."""
+    log = market(MOVING).histograms
+    of_some, alone = price_levels(log, [0, 1, 2]), price_levels(log.for_days([0, 1, 2]), [0, 1, 2])
+    np.testing.assert_allclose(of_some.values, alone.values, atol=1e-12)
+    np.testing.assert_allclose(of_some.errors, alone.errors, rtol=1e-9)
+
+
+def test_one_day_has_level_zero():
+    """There is nothing to compare it with."""
+    found = price_levels(market(MOVING).histograms, [4])
+    assert found.values.tolist() == [0.0]
+
+
+def test_a_day_with_hardly_any_auctions_has_a_large_error():
+    """It is at most that of an unknown level, and it does not move the other days."""
+    log = market(replace(MOVING, days=3, price_rise=0.0)).histograms
+
+    def thinned(cells):
+        kept = (cells.day != 1) | (cells.advertiser == 0)
+        return type(cells)(**{name: part[kept] for name, part in vars(cells).items()})
+
+    thin = replace(log, bids=thinned(log.bids), prices=thinned(log.prices))
+    found, full = price_levels(thin, [0, 1, 2]), price_levels(log, [0, 1, 2])
+    assert found.errors[1] > 20 * full.errors[1] and found.errors[1] <= 0.26
+    np.testing.assert_allclose(
+        np.diff(found.values[[0, 2]]), np.diff(full.values[[0, 2]]), atol=0.01
+    )
+
+
+@pytest.mark.parametrize("won", [True, False])
+def test_logs_that_tell_nothing_of_levels(won):
+    """If all bids won or all were lost at one amount, all levels are 0."""
+    log = log_of(
+        bid=np.full(12, 2_000_000),
+        won=won,
+        price=2_000_000,
+        advertiser=np.arange(12) % 3,
+        day=np.arange(12) // 4,
+        edges=[2_000_000],
+    )
+    found = price_levels(log, [0, 1, 2])
+    np.testing.assert_allclose(found.values, 0, atol=1e-9)
+    assert np.isfinite(found.errors).all() and (found.errors > 0).all()
+
+
+def test_advertisers_that_come_and_go_do_not_move_levels():
+    """An expensive advertiser that bids on the last day only does not change prices."""
+    log = market(replace(MOVING, days=4, price_rise=0.0, weekday_effect=0.0)).histograms
+    expensive = np.argsort(
+        log.dense().price.sum(axis=1) / np.maximum(log.dense().prices.sum(axis=1), 1)
+    )
+    late = expensive[-40:]
+
+    def without(cells):
+        kept = (cells.day == 3) | ~np.isin(cells.advertiser, late)
+        return type(cells)(**{name: part[kept] for name, part in vars(cells).items()})
+
+    changed = replace(log, bids=without(log.bids), prices=without(log.prices))
+    found = price_levels(changed, [0, 1, 2, 3])
+    assert abs(found.values[3] - found.values[:3].mean()) < 0.04
+
+
+def test_a_common_weight_of_all_rows_changes_nothing():
+    """A sample of one row in ten tells as much as it has rows."""
+    made = market(replace(MOVING, days=3))
+    names = [f"adv-{i:05d}" for i in range(120)]
+    plain, weighted = (
+        price_levels(
+            log_of(**made.rows, edges=made.histograms.edges, names=names, weight=weight), [0, 1, 2]
+        )
+        for weight in (1.0, 10.0)
+    )
+    np.testing.assert_allclose(weighted.values, plain.values, atol=1e-9)
+    np.testing.assert_allclose(weighted.errors, plain.errors, rtol=1e-9)
+
+
+STEADY = replace(
+    EASY,
+    advertisers=40,
+    days=6,
+    bids_per_day=400,
+    volume_spread=0.3,
+    bid_move=0.0,
+    newcomers=0.0,
+    weekday_effect=0.0,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_own_levels_of_periods_find_a_planted_rise(kind):
+    """Prices that rise by 20% on the last four days raise every own level by about 0.18.
+
+    At the highest likelihood, the scores of the days and of the prior cancel.
+    """
+    log = market(replace(STEADY, price_rise=0.18, **KINDS[kind])).histograms
+    curves = level_curves(log, list(range(6)), np.zeros(6))
+    found = [
+        own_levels(log, curves, np.zeros(6), np.array(days)) for days in ([0, 1], [2, 3, 4, 5])
+    ]
+    (before, known, _), (after, known_later, _) = found
+    error = np.sqrt(1 / known + 1 / known_later)
+    assert np.median(after - before) == pytest.approx(0.18, abs=0.02)
+    assert np.median(np.abs(after - before - 0.18) / error) < 1.5
+    for level, information, score in found:
+        slope = score.sum(axis=1) - level / 0.25
+        assert (np.abs(slope) < 0.2 * np.sqrt(information)).all()
+
+
+def test_own_levels_are_beyond_the_common_ones():
+    """A common level of the days takes its part; without auctions the prior decides."""
+    log = market(replace(STEADY, price_rise=0.18)).histograms
+    curves, days = level_curves(log, list(range(6)), np.zeros(6)), np.array([2, 3, 4, 5])
+    (level, *_), (rest, *_) = (
+        own_levels(log, curves, np.full(6, common), days) for common in (0.0, 0.18)
+    )
+    np.testing.assert_allclose(level - rest, 0.18, atol=0.02)
+    absent = replace(log, bids=none_of(log.bids), prices=none_of(log.prices))
+    level, information, _ = own_levels(absent, curves, np.zeros(6), days)
+    np.testing.assert_allclose(level, 0.0, atol=1e-12)
+    np.testing.assert_allclose(information, 4.0)
+
+
+def none_of(cells):
+    """No cells."""
+    return type(cells)(**{name: part[:0] for name, part in vars(cells).items()})

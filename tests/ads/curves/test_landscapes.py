@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
 from coterie.ads.curves.landscapes import (
+    BidShares,
     Evidence,
     curve_at,
     evidence_of,
+    marginal_costs,
+    monotone_rows,
     own_curves,
     share_of_cost,
     share_of_wins,
     spend_curves,
     win_curves,
 )
-from coterie.errors import InvalidParameterError
-from markets import log_of
+from coterie.ads.histograms.stored_days import pack_days, unpack_days
+from coterie.ads.segments.similarity import ks_distances
+from coterie.errors import InvalidParameterError, ModelFileError
+from markets import fitted, log_of
 
 EDGES = np.array([10, 20, 30, 40, 50])
 #: (advertiser, bid, minimum to win), amounts on the edges.
@@ -158,15 +166,6 @@ def test_spend_is_price_times_what_is_won_there():
         np.testing.assert_allclose(paid, np.cumsum(steps))
 
 
-def test_spend_without_losses_is_the_cost_of_the_log():
-    """At the highest bid, the mean cost of an auction is the mean price."""
-    rng = np.random.default_rng(0)
-    price = rng.integers(1, 51, 200)
-    evidence = evidence_of(log_of(bid=50, won=True, price=price, edges=EDGES))
-    paid = spend_curves(own_curves(evidence), evidence)
-    assert paid[0, -1] == pytest.approx(price.mean())
-
-
 @pytest.mark.parametrize("revealed", ["none", "minimum"])
 def test_first_price_spend_is_the_bid_times_what_it_wins(revealed):
     """A winner pays its bid."""
@@ -236,28 +235,6 @@ def test_the_papers_distribution_functions(over):
     assert not wins[2].any() and not cost[2].any()
 
 
-def test_pooled_evidence_is_that_of_one_advertiser():
-    """It equals the evidence of a log in which all auctions are of one advertiser."""
-    rng = np.random.default_rng(4)
-    auctions = [
-        (int(a), int(b), int(m)) for a, b, m in rng.integers([0, 1, 1], [3, 51, 51], (90, 3))
-    ]
-    together = evidence_of(log_of_auctions([(0, bid, minimum) for _, bid, minimum in auctions]))
-    pooled = evidence_of(log_of_auctions(auctions)).pooled
-    for name in ("successes", "trials", "price", "observations"):
-        np.testing.assert_allclose(getattr(pooled, name), getattr(together, name))
-
-
-def test_rows_of_evidence_are_those_of_their_advertisers():
-    """Rows are in the given order; prices are common."""
-    rng = np.random.default_rng(4)
-    evidence = evidence_of(log_of_auctions(rng.integers([0, 1, 1], [3, 51, 51], (90, 3))))
-    some = evidence.rows([2, 0])
-    np.testing.assert_array_equal(own_curves(some), own_curves(evidence)[[2, 0]])
-    np.testing.assert_array_equal(some.observations, evidence.observations[[2, 0]])
-    assert some.price is evidence.price
-
-
 def test_unknown_forms_and_readings_are_refused():
     """The message names the parameter."""
     one = np.ones((1, 1))
@@ -285,3 +262,112 @@ def test_no_advertisers_have_no_curves():
         )
         assert own_curves(evidence).shape == (0, 3)
         assert spend_curves(own_curves(evidence), evidence).shape == (0, 3)
+
+
+ENTRIES = st.lists(
+    st.tuples(st.floats(-10, 10), st.sampled_from([0.0, 0.5, 1.0, 7.0])), min_size=1, max_size=20
+)
+
+
+@settings(max_examples=60)
+@given(ENTRIES, ENTRIES)
+def test_monotone_rows_are_isotonic_regressions_of_their_weighted_entries(first, second):
+    """Equal to SciPy's over the entries with weight, on straight lines between them."""
+    size = min(len(first), len(second))
+    values, weights = np.array([first[:size], second[:size]]).transpose(2, 0, 1)
+    for row, found in enumerate(monotone_rows(values, weights)):
+        counted = np.flatnonzero(weights[row] > 0)
+        if not len(counted):
+            assert not found.any()
+            continue
+        expected = isotonic_regression(values[row, counted], weights=weights[row, counted]).x
+        expected = np.interp(np.arange(size), counted, expected)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    common = monotone_rows(values, weights[:1])
+    np.testing.assert_array_equal(common, monotone_rows(values, np.tile(weights[0], (2, 1))))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=30).map(
+        lambda pairs: np.array(pairs, dtype=np.float64)
+    )
+)
+def test_marginal_costs_add_up_to_the_spend(steps):
+    """Costs of all further impressions add up to the spend at the highest bid, row by row."""
+    impressions, price = np.cumsum(steps[:, 0]), steps[:, 1]
+    spend = np.cumsum(steps[:, 0] * price / 1000)
+    found, doubled = marginal_costs([spend, 2 * spend], [impressions, impressions])
+    bought = steps[:, 0] > 0
+    assert np.array_equal(np.isnan(found), ~bought)
+    np.testing.assert_allclose(found[bought], price[bought], atol=1e-6)
+    np.testing.assert_allclose(doubled, 2 * found)
+    assert np.nansum(found * steps[:, 0]) / 1000 == pytest.approx(spend[-1], abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def market():
+    """The stored days of a model, its histograms and its segments."""
+    model = fitted()
+    return model.stored_days_, unpack_days(model.stored_days_)[0], model.labels_
+
+
+@pytest.mark.parametrize(
+    ("name", "c_d_f"), [("wins", share_of_wins), ("cost", share_of_cost)], ids=["wins", "cost"]
+)
+def test_curves_are_those_of_the_dense_counts(market, name, c_d_f):
+    """Curves and distances are those of all cells added up, of an advertiser and of a segment."""
+    stored, histograms, labels = market
+    counts = histograms.dense()
+    shares = BidShares(stored, labels, stored.edges)
+    summed = {
+        field: np.stack([getattr(counts, field)[labels == s].sum(axis=0) for s in range(3)])
+        for field in ("wins", "cost")
+    }
+    own, of_segments = c_d_f(counts), c_d_f(replace(counts, **summed))
+    for row in range(0, len(labels), 7):
+        found = shares.of_advertiser(row)[name]
+        assert found["own"] == pytest.approx(own[row])
+        if labels[row] >= 3:
+            continue
+        segment = of_segments[labels[row]]
+        assert shares.of_segment(labels[row])[name] == pytest.approx(segment)
+        assert found["distance"] == pytest.approx(ks_distances([own[row], segment])[0, 1], abs=1e-6)
+        at = np.searchsorted(stored.edges, round(found["bid"] * 1_000_000))
+        assert abs(own[row][at] - segment[at]) == pytest.approx(found["distance"])
+
+
+def test_without_segments_the_others_are_all(market):
+    """An advertiser of no segment is compared with all advertisers."""
+    stored, histograms, labels = market
+    shares = BidShares(stored, np.full_like(labels, -1), stored.edges)
+    wins = histograms.dense().wins.sum(axis=0)
+    assert shares.of_segment(-1)["wins"] == pytest.approx(np.cumsum(wins) / wins.sum())
+
+
+def test_bids_of_the_grid_alone_are_given(market):
+    """On a coarser grid the curves have the same values, and the distance does not change."""
+    stored, _, labels = market
+    fine, coarse = (BidShares(stored, labels, grid) for grid in (stored.edges, stored.edges[::5]))
+    one, other = fine.of_advertiser(3)["wins"], coarse.of_advertiser(3)["wins"]
+    assert other["own"] == one["own"][::5]
+    assert (other["distance"], other["bid"]) == (one["distance"], one["bid"])
+
+
+def test_an_advertiser_without_wins_has_none(market):
+    """Without wins there is no distribution to show."""
+    _, histograms, labels = market
+    lost = histograms.bids.advertiser == 0
+    wins, cost = (np.where(lost, 0.0, one) for one in (histograms.bids.wins, histograms.bids.cost))
+    stored = pack_days(replace(histograms, bids=replace(histograms.bids, wins=wins, cost=cost)), {})
+    assert BidShares(stored, labels, stored.edges).of_advertiser(0) is None
+
+
+def test_days_that_do_not_fit_are_refused(market):
+    """Cells of other advertisers, too many of them, or bytes that are no table are an error."""
+    stored, _, labels = market
+    with pytest.raises(ModelFileError, match="do not fit"):
+        BidShares(stored, labels[:-1], stored.edges)
+    with pytest.raises(ModelFileError, match="more cells"):
+        BidShares(replace(stored, days=stored.days[:0]), labels, stored.edges)
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        BidShares(replace(stored, bids=stored.bids[:-9]), labels, stored.edges)

@@ -15,6 +15,7 @@ from coterie.ads.curves.auction_counts import AuctionCounts, count_auctions, log
 from coterie.ads.curves.landscapes import evidence_of, own_curves
 from coterie.ads.curves.market_dictionary import (
     GROUP_STRENGTH,
+    MarketDictionary,
     fit_dictionary,
     general_posterior,
     log_likelihood,
@@ -76,7 +77,7 @@ def test_atoms_are_distribution_functions(simulated):
 
 
 def test_weights_and_posteriors_are_probabilities(simulated):
-    """One row of weights for each segment and one for everybody; all rows sum to 1."""
+    """One row of weights for each segment and one for all; all rows sum to 1."""
     _, made, counts, found = simulated
     posterior = found.posterior(counts, made.segments)
     assert found.weights.shape == (4, len(found.atoms))
@@ -111,14 +112,6 @@ def test_own_auctions_decide_between_atoms(simulated):
         for labels in (made.segments, wrong)
     )
     assert np.abs(right - other).max() < 0.1
-
-
-def test_without_auctions_the_posterior_is_the_weights(simulated):
-    """Those of the segment, or everybody's for −1."""
-    *_, counts, found = simulated
-    nothing = np.zeros((4, len(counts.edges)))
-    empty = AuctionCounts(counts.edges, nothing, nothing, nothing)
-    np.testing.assert_allclose(found.posterior(empty, np.array([0, 1, 2, -1])), found.weights)
 
 
 def test_the_order_of_advertisers_does_not_matter(simulated):
@@ -187,9 +180,28 @@ def test_any_counts_have_a_dictionary(seed, kind, n_segments, n):
     assert (variance >= 0).all() and (variance <= 0.25 + 1e-12).all()
 
 
+@settings(max_examples=15)
+@given(st.integers(0, 10_000), st.floats(0.1, 3e4))
+def test_auctions_of_large_advertisers_count_less(seed, scale):
+    """The posterior is ∝ w · exp(L / (1 + n / 1000)), because nobody is exactly at an atom."""
+    counts = random_counts(seed, 4)
+    counts = AuctionCounts(
+        counts.edges, *(scale * part for part in list(vars(counts).values())[1:])
+    )
+    rng = np.random.default_rng(seed)
+    atoms = np.sort(rng.random((3, len(counts.edges) + 1)), axis=1)
+    found = MarketDictionary(counts.edges, atoms, rng.dirichlet([1, 1, 1], 3))
+    segments = np.array([1, 0, -1, 1])
+    logarithm = log_likelihood(counts, atoms) / (1 + counts.total / 1000)[:, None]
+    score = logarithm + np.log(found.weights[segments])
+    expected = np.exp(score - score.max(axis=1, keepdims=True))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.posterior(counts, segments), expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", [(1, 0, 1), (0, 1, 1), (1, 0, 0), (0, 0, 1)])
 def test_one_bin_or_no_auction_is_enough(kind):
-    """A log in which everybody bids the same, and one in which nobody won."""
+    """A log in which all bids are equal, and one without wins."""
     parts = [np.ones((2, 1)) if is_there else np.zeros((2, 1)) for is_there in kind]
     one = AuctionCounts(np.array([2_000_000]), *parts)
     edges = price_grid(1e6, 2e6)
@@ -200,7 +212,7 @@ def test_one_bin_or_no_auction_is_enough(kind):
         assert mean.shape == (2, len(counts.edges) + 1) and np.isfinite(mean).all()
 
 
-def test_everybodys_weights_maximise_the_likelihood():
+def test_the_weights_of_all_maximise_the_likelihood():
     """At the maximum, Σ_a exp(L_aj) / Σ_i w_i exp(L_ai) is A for atoms in use, and less for others.
 
     These are the conditions of Karush, Kuhn and Tucker of a convex problem.
@@ -217,8 +229,8 @@ def test_everybodys_weights_maximise_the_likelihood():
     assert gradient.max() < 1.1
 
 
-def test_a_small_segment_has_nearly_everybodys_weights():
-    """Everybody counts as so many members of each segment."""
+def test_a_small_segment_has_nearly_the_weights_of_all():
+    """All advertisers count as so many members of each segment."""
     made = market(THIN)
     counts = count_auctions(made.histograms)
     segments = np.where(np.arange(len(counts.total)) == int(counts.total.argmin()), 0, -1)
@@ -231,9 +243,8 @@ def test_general_atoms_are_shifted_and_scaled_copies_of_one_shape():
     """Without rounds the shape is normal: the quantiles of each atom lie on a straight line."""
     counts = count_auctions(market(THIN).histograms)
     atoms, likelihood, posterior = general_posterior(counts, rounds=0)
-    assert likelihood.shape == (len(atoms), len(counts.total))
     np.testing.assert_allclose(posterior.sum(axis=1), 1)
-    np.testing.assert_allclose(likelihood.T, log_likelihood(counts, atoms))
+    np.testing.assert_allclose(likelihood, log_likelihood(counts, atoms))
     x = log_edges(counts.edges)
     straight = 0
     for atom in atoms:
@@ -244,6 +255,30 @@ def test_general_atoms_are_shifted_and_scaled_copies_of_one_shape():
             np.testing.assert_allclose(line(at), z, atol=0.01)
             straight += 1
     assert straight > 20
+
+
+@pytest.mark.parametrize("most", [0, 200_000])
+def test_a_segment_has_a_curve_of_its_own_shape(most):
+    """Prices around 1 and 4, which no general atom has; the largest member does not decide it."""
+    edges = price_grid(0.3e6, 12e6)
+    shift = np.random.default_rng(1).uniform(0, 0.4, 40)[:, None]
+    x = np.log(edges)
+
+    def near(price, moved=0.0):
+        return np.exp(-0.5 * ((x - np.log(price) - moved) / 0.12) ** 2)
+
+    prices = near(1e6, shift) + near(4e6, shift)
+    prices /= prices.sum(axis=1, keepdims=True)
+    largest = most * near(2e6) / near(2e6).sum()
+    revealed, nothing = np.vstack([100 * prices, largest]), np.zeros((41, len(edges)))
+    counts = AuctionCounts(edges, revealed, nothing, nothing)
+    error = []
+    for n_segments in (1, 0):
+        segments = np.full(41, n_segments - 1)
+        found = fit_dictionary(counts, segments, n_segments)
+        curves, _ = found.curves(found.posterior(counts, segments))
+        error.append(np.abs(curves[:40, 1:] - np.cumsum(prices, axis=1)).mean())
+    assert error[0] < 0.01 < error[1]
 
 
 def test_campaigns_of_one_advertiser_are_alike(simulated):

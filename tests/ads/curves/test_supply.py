@@ -1,4 +1,4 @@
-"""Supply: levels, factors of days and variation; and shrunk rates of rare events."""
+"""Supply: levels, factors of days and variation."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import betaln
 
-from coterie.ads.curves.auction_counts import day_weights
-from coterie.ads.curves.day_levels import weekday_of
-from coterie.ads.curves.supply import fit_supply, shrunk_shares, supply_of
+from coterie.ads.curves.day_levels import day_weights, weekday_of
+from coterie.ads.curves.supply import fit_supply, fit_supply_rule
 from markets import FIRST_DAY, log_of
 
 
@@ -43,6 +41,11 @@ def own_factors(supply):
     return supply.weekday[:, weekday_of(supply.factors.days)]
 
 
+def supply_of(numbers, days):
+    """The supply of advertisers with daily numbers (A, D)."""
+    return fit_supply_rule(numbers, days).supply(numbers)
+
+
 def fitted(log):
     """The supply of all days."""
     return fit_supply(log, list(range(len(log.days))))
@@ -55,6 +58,8 @@ def test_levels_and_factors_of_regular_days_are_found():
     expected = found.level[:, None] * own_factors(found) * np.exp(found.factors.values)
     np.testing.assert_allclose(expected, np.outer(level, np.tile(factor, 2)), rtol=1e-9)
     np.testing.assert_allclose(np.exp(found.factors.values).mean(), 1, rtol=1e-9)
+    # rounding decides for no half-life, and for no week of their own
+    assert np.isinf(found.half_life) and (found.weekday == 1).all()
 
 
 def test_levels_are_unbiased():
@@ -192,62 +197,3 @@ def test_counts_of_later_days_lie_in_their_intervals():
     deviation = np.sqrt(expected + relative * expected**2)
     inside = np.abs(numbers[:, 13] - expected) < 1.645 * deviation
     assert 0.82 < inside.mean() < 0.98
-
-
-def test_shrunk_rates_lie_between_their_own_and_their_segments():
-    """They equal (successes + M·p) / (trials + M)."""
-    rng = np.random.default_rng(0)
-    trials = rng.integers(1, 5000, 80).astype(float)
-    segment = np.arange(80) % 2
-    rate = np.where(segment == 0, 0.01, 0.05) * rng.lognormal(0, 0.4, 80)
-    successes = rng.binomial(trials.astype(int), rate).astype(float)
-    shares = np.eye(2)[segment]
-    rates, concentration = shrunk_shares(successes, trials, shares)
-    overall = successes.sum() / trials.sum()
-    lean = 100 / overall
-    for s in (0, 1):
-        mine = segment == s
-        of_segment = (successes[mine].sum() + lean * overall) / (trials[mine].sum() + lean)
-        own = successes[mine] / trials[mine]
-        assert (rates[mine] >= np.minimum(own, of_segment) - 1e-12).all()
-        assert (rates[mine] <= np.maximum(own, of_segment) + 1e-12).all()
-        m = concentration[mine] - trials[mine]
-        np.testing.assert_allclose(m, m[0])
-        np.testing.assert_allclose(
-            rates[mine], (successes[mine] + m * of_segment) / (trials[mine] + m)
-        )
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.2, 1.0])
-def test_concentration_is_the_most_likely_one(spread):
-    """No concentration of a fine grid has a higher beta-binomial likelihood."""
-    rng = np.random.default_rng(1)
-    trials = rng.integers(1, 3000, 60).astype(float)
-    rate = 0.03 * rng.lognormal(-(spread**2) / 2, spread, 60)
-    successes = rng.binomial(trials.astype(int), np.minimum(rate, 1)).astype(float)
-    rates, concentration = shrunk_shares(successes, trials, np.ones((60, 1)))
-    m = concentration[0] - trials[0]
-    overall = successes.sum() / trials.sum()
-
-    def likelihood(m):
-        a, b = m * overall, m * (1 - overall)
-        return np.sum(betaln(a + successes, b + trials - successes) - betaln(a, b))
-
-    grid = np.geomspace(1, 1e6, 500)
-    assert likelihood(m) >= max(map(likelihood, grid)) - 1e-3
-    if spread == 0:
-        np.testing.assert_allclose(rates, overall, rtol=0.1)
-
-
-@pytest.mark.parametrize(
-    ("successes", "trials"),
-    [([0, 0], [0, 0]), ([0, 0], [10, 5]), ([3, 5], [3, 5]), ([0, 1], [0, 1])],
-)
-def test_rates_are_valid_for_little_data(successes, trials):
-    """Without trials, without successes or with successes only, rates are from 0 to 1."""
-    shares = np.array([[1.0, 0.0], [0.5, 0.5]])
-    rates, concentration = shrunk_shares(
-        np.array(successes, float), np.array(trials, float), shares
-    )
-    assert np.isfinite(rates).all() and (rates >= 0).all() and (rates <= 1).all()
-    assert (concentration >= np.array(trials)).all()

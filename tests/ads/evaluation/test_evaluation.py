@@ -20,8 +20,8 @@ from coterie.ads.forecasts.calibration import LEVELS, TARGETS
 from coterie.ads.forecasts.plans import outcome_of
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
+from coterie.ads.segments.memberships import SOURCES
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import description_vectors
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index

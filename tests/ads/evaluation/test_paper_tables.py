@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from coterie.ads.evaluation.paper_tables import FEATURE_TYPES, error_table, paper_tables
-from coterie.ads.segments.sources import SOURCES
-from coterie.ads.segments.view_agreement import compare_views
+from coterie.ads.segments.memberships import SOURCES
+from coterie.ads.segments.segment_profiles import compare_views
 from coterie.ads.segments.views import View
 
 OF_THE_PAPER = ("text", "win", "cost", "l2", "robust")

@@ -9,7 +9,8 @@ import pytest
 
 from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
-from coterie.ads.curves.supply import fit_supply, shrunk_shares
+from coterie.ads.curves.shrinkage import shrunk_shares
+from coterie.ads.curves.supply import fit_supply
 from coterie.ads.fitting.backtest import (
     HALF_LIVES,
     STRENGTHS,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.true_curves import day_shifts, true_win_rates
-from coterie.ads.curves.auction_counts import count_auctions, day_weights
+from coterie.ads.curves.auction_counts import count_auctions
+from coterie.ads.curves.day_levels import day_weights
 from coterie.ads.fitting.market_fit import fit_market
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from markets import EASY, market

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
-from coterie.ads.curves.pooling import pooled_curves
+from coterie.ads.curves.shrinkage import pooled_curves
 from coterie.ads.fitting.source_choice import (
     all_candidates,
     choose_sources,
@@ -21,8 +21,7 @@ from coterie.ads.fitting.source_choice import (
     trials_on,
 )
 from coterie.ads.forecasts.plans import forecast_by_curves, outcome_of, plans_of
-from coterie.ads.segments.memberships import hard_memberships
-from coterie.ads.segments.sources import SOURCES
+from coterie.ads.segments.memberships import SOURCES, hard_memberships
 from coterie.ads.segments.text_view import description_vectors
 from coterie.consensus import L2Consensus
 from markets import EASY, QUICK, log_of, market, some_of

@@ -1,23 +1,33 @@
-"""Segment profiles: names, price levels, outliers and uncertain members."""
+"""Segment profiles: names, price levels, outliers, doubtful members; agreement of views."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score, rand_score
 
 from coterie.ads.curves.landscapes import evidence_of, own_curves, win_curves
+from coterie.ads.curves.shrinkage import overall_rate
 from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import THEMES, theme_names
 from coterie.ads.segments.memberships import Memberships, hard_memberships
 from coterie.ads.segments.segment_profiles import (
     bid_that_wins_half,
+    compare_views,
     describe_segments,
     distances_from_segments,
     doubtful_members,
     outlying_members,
+    paper_table_of_clusters,
     segment_curves,
     segment_words,
+    spread_agreement,
 )
+from coterie.ads.segments.views import View
 from markets import EASY, QUICK, log_of, market
 
 
@@ -125,7 +135,9 @@ def test_segment_curves_are_made_of_the_segments_rates():
     memberships = hard_memberships(evidence, made.segments)
     curves = segment_curves(evidence, memberships)
     assert curves.shape == (4, len(evidence.edges))
-    np.testing.assert_allclose(curves[-1], own_curves(evidence.pooled)[0], atol=1e-12)
+    np.testing.assert_allclose(
+        curves[-1], win_curves(overall_rate(evidence), np.ones((1, 1)), "hazard")[0], atol=1e-12
+    )
     expected = win_curves(memberships.rates, np.ones_like(memberships.rates), "hazard")
     np.testing.assert_allclose(curves, expected)
 
@@ -134,15 +146,7 @@ def test_outliers_differ_significantly_from_their_segment():
     """Well observed outliers are found, the farthest first; a few auctions are not enough."""
     prices = [50] * 30 + [70, 90, 90]
     sizes = [400] * 30 + [300, 400, 3]
-    evidence = evidence_of(
-        log_of(
-            advertiser=np.repeat(np.arange(33), sizes),
-            bid=100,
-            won=True,
-            price=np.repeat(prices, sizes),
-            edges=np.arange(10, 101, 10),
-        )
-    )
+    evidence = evidence_at(prices, sizes)
     memberships = hard_memberships(evidence, np.zeros(33, dtype=np.int64))
     outliers, distances = outliers_of(evidence, memberships)
     assert outliers.tolist() == [31, 30]
@@ -154,8 +158,8 @@ def test_outliers_differ_significantly_from_their_segment():
 
 
 def test_random_deviations_are_no_outliers():
-    """The same deviation is no outlier with a dozen auctions, and one with 1,200."""
-    sizes = np.array([400] * 10 + [12, 1200])
+    """The same deviation is no outlier with 40 auctions, and one with 120."""
+    sizes = np.array([400] * 10 + [40, 120])
     cheap = np.append(sizes[:10] // 2, sizes[10:] * 3 // 4)
     price = np.concatenate([[20] * c + [80] * (n - c) for n, c in zip(sizes, cheap, strict=True)])
     evidence = evidence_of(
@@ -179,3 +183,143 @@ def test_doubtful_members_have_small_shares():
     memberships = Memberships(shares, np.zeros((3, 2)), "hazard")
     observations = np.array([5.0, 5.0, 5.0, 5.0, 0.0])
     assert doubtful_members(memberships, observations).tolist() == [2, 1]
+
+
+LABELS = st.lists(st.integers(-1, 2), min_size=9, max_size=9)
+
+
+def view_of(name, *partitions, ks=None, edges=None, leaders=None):
+    """A view with the given partitions and numbers of clusters."""
+    columns = np.array(partitions).T
+    ks = [column.max() + 1 for column in partitions] if ks is None else ks
+    columns = columns.astype(np.int64)
+    return View(name, columns, [{"k": int(k)} for k in ks], edges or {}, leaders or {})
+
+
+def views_of(**partitions):
+    """Views with one partition each."""
+    return {name: view_of(name, np.array(labels)) for name, labels in partitions.items()}
+
+
+@settings(deadline=None, max_examples=50)
+@given(LABELS, LABELS, LABELS)
+def test_pairs_are_counted_among_advertisers_with_both_labels(first, second, segments):
+    """TPN equals brute force over pairs and the Rand index of sklearn; FPN is the rest."""
+    segments = np.maximum(segments, 0)
+    found = compare_views(views_of(one=first, other=second), segments, None)
+    labelled = {"one": np.array(first), "other": np.array(second), "segments": segments}
+    assert [(row["a"], row["b"]) for row in found.pairs] == [
+        ("one", "other"),
+        ("one", "segments"),
+        ("other", "segments"),
+    ]
+    for row in found.pairs:
+        assert set(row) == {"a", "b", "tpn", "fpn", "ari"}
+        a, b = labelled[row["a"]], labelled[row["b"]]
+        both = (a >= 0) & (b >= 0)
+        pairs = list(itertools.combinations(np.flatnonzero(both), 2))
+        if not pairs:
+            assert row["tpn"] is row["fpn"] is row["ari"] is None
+            continue
+        agree = [(a[i] == a[j]) == (b[i] == b[j]) for i, j in pairs]
+        assert row["tpn"] == pytest.approx(np.mean(agree))
+        assert row["tpn"] == pytest.approx(rand_score(a[both], b[both]))
+        assert row["tpn"] + row["fpn"] == pytest.approx(1)
+        assert row["ari"] == pytest.approx(adjusted_rand_score(a[both], b[both]))
+
+
+def test_indices_of_all_views():
+    """Adjusted Rand indices of every pair of views and with the segments."""
+    text, win = [0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 1, 2]
+    segments = np.array([0, 0, 1, 1, 2, 2])
+    found = compare_views(views_of(text=text, win=win), segments, None)
+    assert found.names == ["text", "win"]
+    expected = adjusted_rand_score(text, win)
+    np.testing.assert_allclose(found.ari, [[1, expected], [expected, 1]])
+    np.testing.assert_allclose(found.with_segments, [1, expected])
+    assert found.weights.tolist() == [0.5, 0.5]
+    assert found.dissenting == ""
+    assert "text view is nearest to the segments (adjusted Rand index 1.00)" in found.sentence
+    assert f"win view is farthest ({expected:.2f})" in found.sentence
+
+
+def test_the_weight_of_a_view_is_that_of_its_partitions():
+    """Weights are summed over partitions and scaled to 1."""
+    views = {
+        "text": view_of("text", np.array([0, 0, 1]), np.array([0, 1, 2])),
+        "win": view_of("win", np.array([0, 1, 1])),
+    }
+    found = compare_views(views, np.array([0, 0, 1]), np.array([1.0, 2.0, 1.0]))
+    assert found.weights.tolist() == [0.75, 0.25]
+    alike = compare_views(views, np.array([0, 0, 1]), None)
+    np.testing.assert_allclose(alike.weights, [2 / 3, 1 / 3])
+
+
+def test_the_partition_with_the_nearest_number_of_clusters_is_compared():
+    """Of several it is the middle one; a partition without labels is not used."""
+    segments = np.array([0, 0, 1, 1])
+    far, near, silent = np.array([0, 1, 2, 3]), np.array([1, 1, 0, 0]), np.full(4, -1)
+    views = {"text": view_of("text", far, near, silent, ks=[4, 2, 2])}
+    assert compare_views(views, segments, None).with_segments.tolist() == [1.0]
+    views = {"text": view_of("text", near, far, near, ks=[2, 2, 2])}
+    found = compare_views(views, segments, None)
+    assert found.with_segments[0] == pytest.approx(adjusted_rand_score(segments, far))
+
+
+def test_each_view_places_advertisers_where_most_of_their_cluster_are():
+    """Advertisers without a label get −1."""
+    segments = np.array([0, 0, 0, 1, 1, 1])
+    found = compare_views(views_of(text=[0, 0, 1, 1, 1, -1], win=[0] * 6), segments, None)
+    assert found.placed.tolist() == [[0, 0], [0, 0], [1, 0], [1, 0], [1, 0], [-1, 0]]
+    # a cluster without segments gives −1
+    unknown = compare_views(views_of(text=[0, 0, 1, 1]), np.array([0, 0, -1, -1]), None)
+    assert unknown.placed[:, 0].tolist() == [0, 0, -1, -1]
+
+
+def test_a_view_without_weight_dissents():
+    """The sentence says that it has no weight."""
+    segments = np.array([0, 0, 1, 1, 2, 2])
+    views = views_of(text=[0, 1, 0, 1, 0, 1], win=segments)
+    found = compare_views(views, segments, np.array([0.0, 1.0]))
+    assert found.dissenting == "text"
+    assert "The text view agrees with the others no better than chance" in found.sentence
+    assert "has no weight" in found.sentence
+
+
+def test_an_unrelated_view_dissents():
+    """A view unrelated to the segments dissents if there is another one."""
+    segments = np.array([0, 0, 1, 1, 2, 2])
+    views = views_of(text=[0, 1, 0, 1, 0, 1], win=segments)
+    found = compare_views(views, segments, None)
+    assert found.dissenting == "text"
+    assert "almost unrelated" in found.sentence
+    alone = compare_views(views_of(text=[0, 1, 0, 1, 0, 1]), segments, None)
+    assert alone.dissenting == ""
+    assert "nearest" in alone.sentence and "farthest" not in alone.sentence
+
+
+def test_views_of_a_sample_place_only_its_members():
+    """Each in its row among all advertisers."""
+    found = compare_views(views_of(text=[0, 0, 1], win=[0, 1, 1]), np.array([0, 0, 1]), None)
+    spread = spread_agreement(found, np.array([1, 2, 4]), 6)
+    assert spread.placed[[1, 2, 4]].tolist() == found.placed.tolist()
+    assert (spread.placed[[0, 3, 5]] == -1).all()
+
+
+def test_without_views_there_is_nothing_to_compare():
+    """All tables are empty."""
+    found = compare_views({}, np.full(3, -1), None)
+    assert found.names == found.pairs == [] and found.dissenting == ""
+    assert found.ari.shape == (0, 0) and found.weights.shape == (0,)
+    assert found.placed.shape == (3, 0)
+    assert found.sentence == "No view distinguishes the advertisers."
+
+
+def test_the_papers_table_lists_levels_by_view():
+    """It has similar pairs and leader clusters at each level; other views have no rows."""
+    labels = np.array([0, 1])
+    views = {
+        "text": view_of("text", labels),
+        "win": view_of("win", labels, edges={0.01: 9, 0.1: 4}, leaders={0.01: 2, 0.1: 3}),
+    }
+    assert paper_table_of_clusters(views) == [["win", 0.01, 9, 2], ["win", 0.1, 4, 3]]

@@ -1,4 +1,4 @@
-"""Vectors of texts, their clusters and their characteristic words."""
+"""Vectors of texts, and the characteristic words of clusters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from coterie import load_model, save_model
-from coterie.ads.segments.text_view import TextView, characteristic_words, text_clusters, unit_rows
+from coterie.ads.segments.text_view import TextView, characteristic_words, unit_rows
 from coterie.errors import InvalidParameterError
 
 TRAVEL = ["beach hotel deals", "cheap flights and hotels", "island cruise", "hotel on the beach"]
@@ -32,6 +32,9 @@ def test_rows_are_unit_vectors():
     view = TextView().fit(TEXTS)
     vectors = view.transform(["beach", "", None, "!?", "zzz qqq", "CAR"])
     assert_allclose(lengths(vectors), [1, 0, 0, 0, 0, 1], atol=1e-12)
+    # rounding is no direction
+    one = TextView(1).fit(["beach hotel"] * 5 + ["xxyyzz"])
+    assert_array_equal(lengths(one.transform(["beach", "xxyyzz"])).round(9), [1, 0])
 
 
 def test_products_are_cosines():
@@ -165,7 +168,7 @@ def test_unit_rows():
     half = np.sqrt(0.5)
     assert_allclose(unit_rows(embeddings, 4), [[0.6, 0.8], [0, 0], [half, half], [0.6, -0.8]])
     assert_array_equal(embeddings, kept)
-    assert unit_rows(np.empty((0, 3))).shape == (0, 3)
+    assert unit_rows(np.empty((0, 3)), 0).shape == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -183,37 +186,6 @@ def test_invalid_embeddings_are_refused(embeddings, message):
     """The message says what is wrong, and where."""
     with pytest.raises(InvalidParameterError, match=message):
         unit_rows(embeddings, 2)
-
-
-def test_clusters_of_texts():
-    """Two subjects are two clusters; there is a column per K; a missing text has no label."""
-    travel = ["beach hotel deals", "hotel on the beach", "beach hotel", "best beach hotel"]
-    cars = ["used car dealer", "car dealer", "car dealer lease", "best car dealer"]
-    vectors = TextView().fit_transform([*travel, "", *cars])
-    labels = text_clusters(vectors, [2, 1, 8, 99], random_state=0)
-    assert_array_equal(labels[4], -1)
-    assert_array_equal(labels[:, 0], [0, 0, 0, 0, -1, 1, 1, 1, 1])
-    assert_array_equal(labels[:, 1], [0, 0, 0, 0, -1, 0, 0, 0, 0])
-    for column in (2, 3):
-        assert_array_equal(labels[:, column], [0, 1, 2, 3, -1, 4, 5, 6, 7])
-
-
-def test_clusters_go_by_direction():
-    """Vectors are clustered by direction."""
-    rng = np.random.default_rng(0)
-    directions = np.repeat(np.eye(3), 20, axis=0) + 0.05 * rng.standard_normal((60, 3))
-    labels = text_clusters(directions * rng.uniform(0.01, 100, (60, 1)), [3], random_state=0)
-    assert_array_equal(labels[:, 0], np.repeat(np.arange(3), 20))
-
-
-def test_clusters_of_few_rows():
-    """No rows, rows of zeros, and fewer distinct rows than clusters are accepted."""
-    assert text_clusters(np.empty((0, 3)), [2]).shape == (0, 1)
-    assert_array_equal(text_clusters(np.zeros((2, 3)), [1, 2]), np.full((2, 2), -1))
-    same = text_clusters(np.ones((5, 2)), [3], random_state=0)
-    assert_array_equal(same[:, 0], 0)
-    with pytest.raises(InvalidParameterError, match="ks: 0"):
-        text_clusters(np.ones((5, 2)), [0])
 
 
 def test_characteristic_words():
@@ -257,10 +229,3 @@ def test_clusters_without_words():
 def test_a_single_cluster_has_its_most_frequent_words():
     """There is no other cluster to compare with."""
     assert characteristic_words(["car dealer", "car", "the car"], [0, 0, 0], n=1) == [["car"]]
-
-
-@pytest.mark.parametrize("labels", [[0], [0.5, 1.0], ["a", "b"]])
-def test_invalid_labels_are_refused(labels):
-    """Labels are whole numbers, one per text."""
-    with pytest.raises(InvalidParameterError, match="for 2 texts; they must be whole numbers"):
-        characteristic_words(["a", "b"], labels)

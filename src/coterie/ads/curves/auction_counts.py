@@ -22,28 +22,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
-
-__all__ = [
-    "AuctionCounts",
-    "bids_per_weight",
-    "count_auctions",
-    "day_weights",
-    "log_edges",
-    "moved_along",
-    "sums_between_bins",
-]
-
-Floats = NDArray[np.float64]
+from coterie.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
 class AuctionCounts:
     """Numbers of auctions by advertiser and bin, (A, G) each; see the table above."""
 
-    edges: NDArray[np.int64]  # (G,), upper edges of the bins, in micros
+    edges: Ints  # (G,), upper edges of the bins, in micros
     revealed: Floats
     won: Floats
     lost: Floats
@@ -79,15 +68,20 @@ def count_auctions(
         Log price level of each of these days. Amounts are divided by the level, so that days of
         different levels can be added; by default 0.
     """
-    D = len(histograms.days)
+    A, D, G = histograms.shape
     index = np.arange(D) if days is None else np.asarray(days, dtype=np.int64)
     weight, shift = np.zeros(D), np.zeros(D)
     weight[index] = 1.0 if weights is None else weights
     shift[index] = 0.0 if shifts is None else shifts
-    scale = bids_per_weight(histograms)
+    places, scale = moved_along(histograms.edges, shift), bids_per_weight(histograms)
 
     def summed(cells: BidCells | PriceCells, name: str) -> Floats:
-        return _summed(histograms, cells, getattr(cells, name), weight, shift) * scale[:, None]
+        """Sum weighted values by advertiser and bin, (A, G)."""
+        used = weight[cells.day] > 0
+        day, row = cells.day[used], cells.advertiser[used].astype(np.int64) * G
+        values = getattr(cells, name)[used] * weight[day]
+        sums = sums_between_bins(values, places[day, cells.bin[used]], G, row, A)
+        return sums.reshape(A, G) * scale[:, None]
 
     bids = summed(histograms.bids, "count")
     wins = summed(histograms.bids, "wins")
@@ -105,18 +99,7 @@ def bids_per_weight(histograms: BidHistograms) -> Floats:
     return np.divide(number, square, out=np.zeros(len(number)), where=square > 0)
 
 
-def day_weights(days: ArrayLike, half_life: float) -> Floats:
-    """Return 2^(−age / half_life) of each day; the last day, and an infinite half-life, give 1.
-
-    >>> day_weights(np.array(["2026-03-02", "2026-03-04"], "datetime64[D]"), 2.0).tolist()
-    [0.5, 1.0]
-    """
-    numbers = np.asarray(days, dtype="datetime64[D]").astype(np.int64)
-    age = numbers.max(initial=0) - numbers
-    return np.asarray(0.5 ** (age / half_life), dtype=np.float64)
-
-
-def log_edges(edges: NDArray[np.int64]) -> Floats:
+def log_edges(edges: Ints) -> Floats:
     """Return the logarithms of the lower edge of the first bin and of all upper edges, (G + 1,).
 
     The first bin is taken to be as wide as the second.
@@ -126,7 +109,7 @@ def log_edges(edges: NDArray[np.int64]) -> Floats:
     return np.concatenate([[upper[0] - width], upper])
 
 
-def moved_along(edges: NDArray[np.int64], shift: Floats) -> Floats:
+def moved_along(edges: Ints, shift: Floats) -> Floats:
     """Return where the middle of each bin is after a move of −shift, as a fractional bin number.
 
     ``shift`` (…,) is in units of log amount; the result is (…, G), limited to the grid.
@@ -139,7 +122,7 @@ def moved_along(edges: NDArray[np.int64], shift: Floats) -> Floats:
 def sums_between_bins(
     values: Floats, at: Floats, n_bins: int, row: Any = 0, n_rows: int = 1
 ) -> Floats:
-    """Sum values by bin, each divided between the two bins beside its fractional place ``at``.
+    """Sum values by bin, each divided between the two bins next to its fractional place ``at``.
 
     ``row`` is the place of bin 0 of each value's row in the flat result, (n_rows · n_bins,).
     """
@@ -149,19 +132,3 @@ def sums_between_bins(
     sums += np.bincount((row + lower).ravel(), (values * (1 - part)).ravel(), len(sums))
     sums += np.bincount((row + upper).ravel(), (values * part).ravel(), len(sums))
     return sums
-
-
-def _summed(
-    histograms: BidHistograms,
-    cells: BidCells | PriceCells,
-    values: Floats,
-    weight: Floats,
-    shift: Floats,
-) -> Floats:
-    """Sum weighted values by advertiser and bin; a moved cell is divided between two bins."""
-    A, _, G = histograms.shape
-    used = weight[cells.day] > 0
-    day = cells.day[used]
-    row = cells.advertiser[used].astype(np.int64) * G
-    at = moved_along(histograms.edges, shift)[day, cells.bin[used]]
-    return sums_between_bins(values[used] * weight[day], at, G, row, A).reshape(A, G)

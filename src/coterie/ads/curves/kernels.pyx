@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 
 
 def pool_violators(const double[:, ::1] values, const double[:, ::1] weights):
-    """Return the non-decreasing rows of :func:`~coterie.ads.curves.monotone_rows.monotone_rows`."""
+    """Return the non-decreasing rows of :func:`~coterie.ads.curves.landscapes.monotone_rows`."""
     cdef Py_ssize_t n_rows = values.shape[0], n = values.shape[1], a, g, first, top, block, step
     rows = np.zeros((n_rows, n))
     cdef double[:, ::1] found = rows

@@ -16,36 +16,30 @@ The hazard form is the Kaplan–Meier estimate: a win reveals the market price, 
 the price is above the bid (right censoring). If the log has the minimum to win of every auction,
 nothing is censored, and the formula gives the empirical distribution. A first-price log without
 the minimum to win has the rate form only.
+
+The paper describes bids by two c.d.f.s instead: the share of all wins, and of their cost, at bids
+of at most b (:func:`share_of_wins`, :func:`share_of_cost`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-from coterie.ads.curves.monotone_rows import monotone_rows
+import coterie.ads.curves.kernels as kernels
 from coterie.ads.histograms.bid_histograms import BidHistograms, DenseCounts
+from coterie.ads.histograms.stored_days import StoredDays, stored_wins
+from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError
-
-__all__ = [
-    "PER_UNIT",
-    "Evidence",
-    "curve_at",
-    "evidence_of",
-    "own_curves",
-    "share_of_cost",
-    "share_of_wins",
-    "spend_curves",
-    "win_curves",
-]
 
 #: Micros per thousand impressions in one unit of currency per impression.
 PER_UNIT = 1e9
-
-Floats = NDArray[np.float64]
+_MICROS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -54,36 +48,16 @@ class Evidence:
 
     form: str  # "hazard" or "rate", see the table above
     pays: str  # "price" or "bid": whether price is by bin of the price or of the bid
-    edges: NDArray[np.int64]  # (G,), upper edges of the bins, in micros
+    edges: Ints  # (G,), upper edges of the bins, in micros
     successes: Floats  # (A, G)
     trials: Floats  # (A, G)
     price: Floats  # (G,), mean price in micros over all advertisers
     observations: Floats  # (A,), effective number of bids of each advertiser
 
     @cached_property
-    def pooled(self) -> Evidence:
-        """Evidence of all advertisers added up, one row."""
-        return replace(
-            self,
-            successes=self.successes.sum(axis=0, keepdims=True),
-            trials=self.trials.sum(axis=0, keepdims=True),
-            observations=self.observations.sum(keepdims=True),
-        )
-
-    @cached_property
     def failures(self) -> Floats:
         """Trials without success, (A, G)."""
         return np.maximum(self.trials - self.successes, 0)
-
-    def rows(self, index: ArrayLike) -> Evidence:
-        """Return the evidence of some advertisers."""
-        at = np.asarray(index)
-        return replace(
-            self,
-            successes=self.successes[at],
-            trials=self.trials[at],
-            observations=self.observations[at],
-        )
 
 
 def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evidence:
@@ -115,34 +89,39 @@ def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evi
     [[0.0, 0.333, 1.0]]
     """
     counts = histograms.dense(days)
+    is_first, has_prices = histograms.auction == "first", histograms.revealed != "none"
     # weighted counts are scaled to the effective number of bids, so that a common weight of all
     # rows changes nothing
     total = counts.bids.sum(axis=1)
     scale = np.divide(counts.observations, total, out=np.zeros_like(total), where=total > 0)
     scale = scale[:, None]
-    if histograms.revealed == "none":
-        return Evidence(
-            "rate",
-            "bid",
-            counts.edges,
-            counts.wins * scale,
-            counts.bids * scale,
-            _price_by_bid(counts, histograms.auction),
-            counts.observations,
-        )
-    # an auction is a trial in all bins up to its price or, if it was lost, up to its bid
-    losses = np.maximum(counts.bids - counts.wins, 0)
-    censored = losses if histograms.revealed == "paid" else np.zeros_like(losses)
-    last_trials = (counts.prices + censored) * scale
-    trials = np.cumsum(last_trials[:, ::-1], axis=1)[:, ::-1]
-    first = histograms.auction == "first"
+    if has_prices:
+        # an auction is a trial in all bins up to its price or, if it was lost, up to its bid
+        losses = np.maximum(counts.bids - counts.wins, 0)
+        censored = losses if histograms.revealed == "paid" else np.zeros_like(losses)
+        last_trials = (counts.prices + censored) * scale
+        trials = np.cumsum(last_trials[:, ::-1], axis=1)[:, ::-1]
+    else:
+        trials = counts.bids * scale
+    edges = counts.edges.astype(np.float64)
+    if is_first:
+        price = edges
+    elif has_prices:
+        number = counts.prices.sum(axis=0)
+        middle = (np.concatenate([[0.0], edges[:-1]]) + edges) / 2
+        price = np.divide(counts.price.sum(axis=0), number, out=middle, where=number > 0)
+    else:
+        # the mean of the wins by bin of the bid, made to increase with the bid
+        wins = counts.wins.sum(axis=0)
+        mean = np.divide(counts.cost.sum(axis=0), wins, out=np.zeros_like(edges), where=wins > 0)
+        price = np.minimum(monotone_rows(mean[None], wins[None])[0], edges)
     return Evidence(
-        "hazard",
-        "bid" if first else "price",
+        "hazard" if has_prices else "rate",
+        "price" if has_prices and not is_first else "bid",
         counts.edges,
-        counts.prices * scale,
+        (counts.prices if has_prices else counts.wins) * scale,
         trials,
-        counts.edges.astype(np.float64) if first else _price_by_bin(counts),
+        price,
         counts.observations,
     )
 
@@ -167,13 +146,31 @@ def win_curves(rates: Floats, trials: Floats, form: str) -> Floats:
     raise InvalidParameterError(f"form={form!r}: it must be 'hazard' or 'rate'")
 
 
+def monotone_rows(values: Floats, weights: Floats) -> Floats:
+    """Return the non-decreasing rows nearest to ``values`` (A, G) in weighted least squares.
+
+    Entries without weight do not count; they lie on a straight line between their neighbours with
+    weight, and level beyond them. A row without any weight is 0.
+
+    Examples
+    --------
+    >>> monotone_rows(np.array([[3.0, 1.0, 9.0, 4.0]]), np.array([[1.0, 1.0, 0.0, 1.0]])).tolist()
+    [[2.0, 2.0, 3.0, 4.0]]
+    """
+    rows, mass = (
+        np.ascontiguousarray(part, dtype=np.float64)
+        for part in np.broadcast_arrays(values, weights)
+    )
+    return np.asarray(kernels.pool_violators(rows, mass))
+
+
 def own_curves(evidence: Evidence) -> Floats:
     """Compute the win curve of each advertiser from its own auctions; flat in bins without trials.
 
     Parameters
     ----------
     evidence : Evidence
-        Wins and trials by bin, as :func:`evidence_of` returns them.
+        As :func:`evidence_of` returns it.
 
     Returns
     -------
@@ -208,7 +205,7 @@ def spend_curves(win: Floats, evidence: Evidence) -> Floats:
     return np.cumsum(np.diff(win, axis=1, prepend=0.0) * evidence.price, axis=1)
 
 
-def curve_at(curves: Floats, edges: NDArray[np.int64], bids: ArrayLike) -> Floats:
+def curve_at(curves: Floats, edges: Ints, bids: ArrayLike) -> Floats:
     """Interpolate curves (A, G) at bids in micros, linear between edges, constant above the last.
 
     ``bids`` are (A, B), B for each advertiser, or (B,), the same for all. The result is (A, B).
@@ -229,6 +226,31 @@ def curve_at(curves: Floats, edges: NDArray[np.int64], bids: ArrayLike) -> Float
     return np.where(share < 1, low + share * (high - low), high)
 
 
+def marginal_costs(spend: ArrayLike, impressions: ArrayLike) -> Floats:
+    """Compute the cost of a thousand further impressions between neighbouring bids, (…, G).
+
+    With spend S and impressions N at G increasing bids, the marginal cost of bid g is
+
+        1000 · (S_g − S_{g−1}) / (N_g − N_{g−1}),
+
+    and S = N = 0 before the first bid. It is NaN where a higher bid brings no further impressions.
+    Any common factor may be left out of S and N, so that they may also be the mean cost and the
+    share won of one auction.
+
+    Examples
+    --------
+    The second bid brings 500 impressions more and costs 3 more; the third brings none.
+
+    >>> marginal_costs([2.0, 5.0, 5.0], [1000.0, 1500.0, 1500.0]).tolist()
+    [2.0, 6.0, nan]
+    """
+    paid, won = (
+        np.diff(np.asarray(part, dtype=np.float64), axis=-1, prepend=0.0)
+        for part in (spend, impressions)
+    )
+    return np.divide(1000.0 * paid, won, out=np.full(won.shape, np.nan), where=won > 0)
+
+
 def share_of_wins(counts: DenseCounts, over: str = "wins") -> Floats:
     """Return the paper's win-rate c.d.f., (A, G): wins with a bid ≤ b over all wins or all bids.
 
@@ -238,32 +260,71 @@ def share_of_wins(counts: DenseCounts, over: str = "wins") -> Floats:
     """
     if over not in {"wins", "bids"}:
         raise InvalidParameterError(f"over={over!r}: it must be 'wins' or 'bids'")
-    total = (counts.wins if over == "wins" else counts.bids).sum(axis=1, keepdims=True)
-    return _share(counts.wins, total)
+    return _cumulative_share(counts.wins, counts.wins if over == "wins" else counts.bids)
 
 
 def share_of_cost(counts: DenseCounts) -> Floats:
     """Return the paper's eCPM-cost c.d.f., (A, G): cost of wins with a bid ≤ b over all cost."""
-    return _share(counts.cost, counts.cost.sum(axis=1, keepdims=True))
+    return _cumulative_share(counts.cost, counts.cost)
 
 
-def _share(part: Floats, total: Floats) -> Floats:
-    summed = np.cumsum(part, axis=1)
+def _cumulative_share(part: Floats, whole: Floats) -> Floats:
+    summed, total = np.cumsum(part, axis=1), whole.sum(axis=1, keepdims=True)
     return np.clip(np.divide(summed, total, out=np.zeros_like(summed), where=total > 0), 0, 1)
 
 
-def _price_by_bin(counts: DenseCounts) -> Floats:
-    """Return the mean price in each bin of the price; the middle of a bin without prices."""
-    number = counts.prices.sum(axis=0)
-    middle = (np.concatenate([[0.0], counts.edges[:-1]]) + counts.edges) / 2
-    return np.divide(counts.price.sum(axis=0), number, out=middle, where=number > 0)
+class BidShares:
+    """The paper's c.d.f.s of A advertisers and of their segments, and how far they are apart.
 
+    Parameters
+    ----------
+    stored : StoredDays
+        The days of a model.
+    labels : (A,) int array
+        The segment of each advertiser; −1 is none, and then all advertisers take its place.
+    grid : (P,) int array
+        Bids in micros, at which the curves are given. The distance is over all bids.
+    """
 
-def _price_by_bid(counts: DenseCounts, auction: str) -> Floats:
-    """Return the mean price in each bin of the bid, made to increase with the bid."""
-    edges = counts.edges.astype(np.float64)
-    if auction == "first":
-        return edges
-    wins = counts.wins.sum(axis=0)
-    mean = np.divide(counts.cost.sum(axis=0), wins, out=np.zeros_like(edges), where=wins > 0)
-    return np.minimum(monotone_rows(mean[None], wins[None])[0], edges)
+    def __init__(self, stored: StoredDays, labels: Ints, grid: Ints) -> None:
+        self._own = stored_wins(stored, len(labels))
+        self._labels, self._edges = labels, stored.edges
+        self._shown = np.searchsorted(stored.edges, grid, side="right") - 1
+        n_segments = int(labels.max(initial=-1)) + 1
+        # a row for each segment, and the last for all advertisers
+        member = sp.csr_array(
+            (np.ones(len(labels)), (labels % (n_segments + 1), np.arange(len(labels)))),
+            shape=(n_segments + 1, len(labels)),
+        )
+        self._segments = {}
+        for name, own in self._own.items():
+            by_segment = (member @ own).toarray()
+            by_segment[-1] = own.sum(axis=0)
+            self._segments[name] = _cumulative_share(by_segment, by_segment)
+
+    def of_segment(self, segment: int) -> dict[str, list[float]]:
+        """Return the c.d.f.s of ``wins`` and ``cost`` of a segment, of all advertisers for −1."""
+        return {name: self._at_grid(curves[segment]) for name, curves in self._segments.items()}
+
+    def of_advertiser(self, row: int) -> dict[str, dict[str, Any]] | None:
+        """Return those of an advertiser; None if it has no wins or no cost.
+
+        For ``wins`` and ``cost`` there are ``own``, (P,), the ``distance`` D = max_b |F(b) − G(b)|
+        from the segment, and the ``bid`` where the curves are so far apart.
+        """
+        found = {}
+        for name, own in self._own.items():
+            sums = own[[row]].toarray()
+            if sums.sum() <= 0:
+                return None
+            curve = _cumulative_share(sums, sums)[0]
+            gaps = np.abs(curve - self._segments[name][self._labels[row]])
+            found[name] = {
+                "own": self._at_grid(curve),
+                "distance": float(gaps.max()),
+                "bid": float(self._edges[gaps.argmax()]) / _MICROS,
+            }
+        return found
+
+    def _at_grid(self, curve: Floats) -> list[float]:
+        return np.where(self._shown >= 0, curve[self._shown], 0.0).tolist()

@@ -10,11 +10,11 @@ The curve F_a of an advertiser (:mod:`coterie.ads.curves.auction_counts`) is tak
 With L_aj = log P(auctions of a | atom j), the weights w of the atoms maximise Σ_a log Σ_j w_j
 exp(L_aj): the nonparametric maximum-likelihood estimate of the distribution of curves, found by
 expectation–maximisation, which is convex and needs no starting values. The advertisers of segment
-s have weights w_s, drawn to the weights w of all advertisers like :data:`GROUP_STRENGTH` further
-advertisers. The posterior P_aj ∝ w_s(a)j exp(L_aj) says which atoms an advertiser's auctions are
-like; Σ_j P_aj F_j is its curve as far as the dictionary knows it. Where the units are campaigns,
-those of one advertiser have their own weights, drawn to their segments' as if by
-:data:`PARENT_STRENGTH` further campaigns.
+s have weights w_s, shrunk towards the weights w of all advertisers with a strength of
+:data:`GROUP_STRENGTH` advertisers. The posterior P_aj ∝ w_s(a)j exp(L_aj) says which atoms an
+advertiser's auctions are like; Σ_j P_aj F_j is its curve as far as the dictionary knows it. Where
+the units are campaigns, those of one advertiser have their own weights, shrunk towards their
+segments' with a strength of :data:`PARENT_STRENGTH` campaigns.
 
 The work is linear in the number of advertisers.
 """
@@ -35,19 +35,8 @@ from coterie.ads.curves.auction_counts import (
     moved_along,
     sums_between_bins,
 )
-from coterie.ads.curves.monotone_rows import monotone_rows
-
-__all__ = [
-    "GROUP_STRENGTH",
-    "PARENT_STRENGTH",
-    "MarketDictionary",
-    "fit_dictionary",
-    "general_posterior",
-    "log_likelihood",
-]
-
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from coterie.ads.curves.landscapes import monotone_rows
+from coterie.arrays import Floats, Ints
 
 #: The weights of all advertisers count as so many members of each segment.
 GROUP_STRENGTH = 20.0
@@ -75,14 +64,14 @@ _AXIS = np.linspace(-6.0, 6.0, 481)
 class MarketDictionary:
     """Atoms and their weights."""
 
-    edges: NDArray[np.int64]  # (G,), upper edges of the bins, in micros
+    edges: Ints  # (G,), upper edges of the bins, in micros
     # (J, G + 1), c.d.f. of each atom at the lower edge of the first bin and at all upper edges
     atoms: Floats
     # (K + 1, J), of the members of each segment; the last row is of all advertisers
     weights: Floats
 
     def posterior(
-        self, counts: AuctionCounts, segments: Labels, parents: NDArray[np.str_] | None = None
+        self, counts: AuctionCounts, segments: Ints, parents: NDArray[np.str_] | None = None
     ) -> Floats:
         """Return P (A, J), the probability of each atom for each advertiser.
 
@@ -108,7 +97,7 @@ class MarketDictionary:
         return mean, np.maximum(posterior @ self.atoms**2 - mean**2, 0.0)
 
 
-def fit_dictionary(counts: AuctionCounts, segments: Labels, n_segments: int) -> MarketDictionary:
+def fit_dictionary(counts: AuctionCounts, segments: Ints, n_segments: int) -> MarketDictionary:
     """Estimate the atoms and their weights.
 
     Parameters
@@ -139,9 +128,9 @@ def fit_dictionary(counts: AuctionCounts, segments: Labels, n_segments: int) -> 
     1.0
     """
     x = log_edges(counts.edges)
-    atoms, likelihood, posterior = general_posterior(counts)
+    atoms, of_general, posterior = general_posterior(counts)
     use = posterior.sum(axis=0) > _LEAST_USE
-    atoms, likelihood, posterior = atoms[use], likelihood[use], posterior[:, use]
+    atoms, of_general, posterior = atoms[use], of_general[:, use], posterior[:, use]
     if n_segments:
         curves = posterior @ atoms
         shares = np.eye(n_segments + 1)[segments][:, :-1]
@@ -152,12 +141,12 @@ def fit_dictionary(counts: AuctionCounts, segments: Labels, n_segments: int) -> 
                 [np.interp(x[None] - _SEGMENT_SHIFTS[:, None], x, one, left=0.0) for one in pooled]
             )
             of_segments = log_likelihood(counts, moved)
-            together = _likelihood(np.hstack([of_segments, likelihood.T]), counts.total)
+            together = _likelihood(np.hstack([of_segments, of_general]), counts.total)
             posterior, weights = _weights(together, segments, n_segments)
             shares, shifts = _alignment(posterior[:, : len(moved)], n_segments)
         atoms = np.vstack([moved, atoms])
     else:
-        together = _likelihood(likelihood.T, counts.total)
+        together = _likelihood(of_general, counts.total)
         posterior, weights = _weights(together, segments, 0)
     use = posterior.sum(axis=0) > _LEAST_USE
     weights = weights[:, use] / weights[:, use].sum(axis=1, keepdims=True)
@@ -167,11 +156,14 @@ def fit_dictionary(counts: AuctionCounts, segments: Labels, n_segments: int) -> 
 def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, Floats, Floats]:
     """Fit the general atoms alone, all advertisers in one group.
 
-    Return the atoms (J, G + 1), log-likelihoods (J, A) and posterior (A, J). The shape is normal at
-    first, and estimated again ``rounds`` times.
+    Return the atoms (J, G + 1), the log-likelihoods and the posterior, both (A, J). The shape is
+    normal at first, and estimated again ``rounds`` times.
     """
     x = log_edges(counts.edges)
-    shift = _shifts(counts, x)
+    # where the evidence is, but for a thousandth at each end
+    evidence = np.cumsum((counts.revealed + counts.won + counts.lost).sum(axis=0))
+    first, last = np.searchsorted(evidence, np.array([0.001, 0.999]) * evidence[-1])
+    shift = np.arange(x[first] - 0.5, x[min(last + 1, len(x) - 1)] + 0.5, _SHIFT_STEP)
     mu, sigma = np.tile(shift, len(_SCALES)), np.repeat(_SCALES, len(shift))
     shape = ndtr(_AXIS)
     no_segments = np.full(len(counts.total), -1)
@@ -183,14 +175,7 @@ def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, F
         posterior, _ = _weights(likelihood, no_segments, 0)
         if step < rounds:
             shape = _common_shape(counts, posterior @ mu, np.exp(posterior @ np.log(sigma)))
-    return atoms, found.T, posterior
-
-
-def _shifts(counts: AuctionCounts, x: Floats) -> Floats:
-    """Return the grid of shifts: where the evidence is, but for a thousandth at each end."""
-    evidence = np.cumsum((counts.revealed + counts.won + counts.lost).sum(axis=0))
-    first, last = np.searchsorted(evidence, np.array([0.001, 0.999]) * evidence[-1])
-    return np.arange(x[first] - 0.5, x[min(last + 1, len(x) - 1)] + 0.5, _SHIFT_STEP)
+    return atoms, found, posterior
 
 
 def log_likelihood(counts: AuctionCounts, atoms: Floats) -> Floats:
@@ -210,7 +195,7 @@ def _likelihood(logarithm: Floats, total: Floats) -> Floats:
     return np.exp(tempered - tempered.max(axis=1, keepdims=True))
 
 
-def _weights(likelihood: Floats, segments: Labels, n_segments: int) -> tuple[Floats, Floats]:
+def _weights(likelihood: Floats, segments: Ints, n_segments: int) -> tuple[Floats, Floats]:
     """Return the posterior (A, J) and the weights (K + 1, J), by expectation–maximisation.
 
     One step multiplies w_j by the mean over advertisers of exp(L_aj) / Σ_i w_i exp(L_ai).
@@ -266,21 +251,17 @@ def _segment_curves(
             sums_between_bins(part * weight[members, None], places, len(counts.edges))
             for part in parts
         )
-        pooled.append(_pooled_curve(revealed, won, lost, prior))
+        if revealed.any():
+            pooled.append(_kaplan_meier(revealed, lost, prior, _SEGMENT_STRENGTH))
+            continue
+        middle = (prior[1:] + prior[:-1]) / 2
+        trials = won + lost + _SEGMENT_STRENGTH
+        rate = monotone_rows(((won + _SEGMENT_STRENGTH * middle) / trials)[None], trials[None])[0]
+        # steps of isotonic regression are smoothed over one or two bins
+        rate = gaussian_filter1d(rate, 1.5)
+        at_edges = np.interp(np.arange(len(rate) + 1) - 0.5, np.arange(len(rate)), rate)
+        pooled.append(np.maximum.accumulate(at_edges))
     return pooled
-
-
-def _pooled_curve(revealed: Floats, won: Floats, lost: Floats, prior: Floats) -> Floats:
-    """Return the c.d.f. of pooled counts (G,), completed by a prior c.d.f. (G + 1,)."""
-    if revealed.any():
-        return _kaplan_meier(revealed, lost, prior, _SEGMENT_STRENGTH)
-    middle = (prior[1:] + prior[:-1]) / 2
-    trials = won + lost + _SEGMENT_STRENGTH
-    rate = monotone_rows(((won + _SEGMENT_STRENGTH * middle) / trials)[None], trials[None])[0]
-    # steps of isotonic regression are smoothed over one or two bins
-    rate = gaussian_filter1d(rate, 1.5)
-    at_edges = np.interp(np.arange(len(rate) + 1) - 0.5, np.arange(len(rate)), rate)
-    return np.asarray(np.maximum.accumulate(at_edges))
 
 
 def _common_shape(counts: AuctionCounts, mu: Floats, sigma: Floats) -> Floats:

@@ -5,11 +5,11 @@ The number of auctions of advertiser a on day d has mean level_a · w_a(d) · f_
     mean + φ_a · mean²
 
 The factors f_d are common to all advertisers; their logarithms follow
-:mod:`coterie.ads.curves.day_levels`. w_a are the advertiser's own factors of weekdays, drawn to 1
-like κ further days of each weekday; they need two weeks. Levels are means over the days since the
-advertiser's first bid, in which recent days may weigh more. φ_a is the advertiser's own variation
-from day to day. κ and the half-life of the days are those with the smallest error of the last
-days, one to three of them forecast from the days before.
+:mod:`coterie.ads.curves.day_levels`. w_a are the advertiser's own factors of weekdays, shrunk
+towards 1 with a strength of κ days of each weekday; they need two weeks. Levels are means over the
+days since the advertiser's first bid, in which recent days may weigh more. φ_a is the advertiser's
+own variation from day to day. κ and the half-life of the days are those with the smallest error of
+the last days, one to three of them forecast from the days before.
 """
 
 from __future__ import annotations
@@ -21,16 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.auction_counts import day_weights
-from coterie.ads.curves.day_levels import DayLevels, fit_levels, weekday_of
+from coterie.ads.curves.day_levels import DayLevels, day_weights, fit_levels, weekday_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.arrays import Bools, Floats
 
-__all__ = ["Supply", "SupplyRule", "fit_supply", "fit_supply_rule", "shrunk_shares", "supply_of"]
-
-Floats = NDArray[np.float64]
-_LARGEST_CONCENTRATION = 1e6
 _HALF_LIVES = (np.inf, 7.0, 3.0, 1.5, 1.0)
-#: Strengths κ with which own factors of weekdays are drawn to 1, in days of each weekday.
+#: Strengths κ of shrinking own factors of weekdays, in days of each weekday.
 _WEEKDAY_DAYS = (np.inf, 4.0, 2.0, 1.0)
 _DAYS_FOR_WEEKDAYS = 14
 _MOST_ORIGINS, _DAYS_AHEAD = 5, 3
@@ -53,12 +49,8 @@ class Supply:
 
 def fit_supply(histograms: BidHistograms, days: list[int]) -> Supply:
     """Estimate levels, factors and variation from some days of a log."""
-    return supply_of(histograms.daily("count")[:, days], histograms.days[days])
-
-
-def supply_of(daily: Floats, dates: NDArray[np.datetime64]) -> Supply:
-    """Estimate levels, factors and variation from daily numbers (A, D)."""
-    return fit_supply_rule(daily, dates).supply(daily)
+    daily = histograms.daily("count")[:, days]
+    return fit_supply_rule(daily, histograms.days[days]).supply(daily)
 
 
 @dataclass(frozen=True)
@@ -96,51 +88,17 @@ def fit_supply_rule(daily: Floats, dates: NDArray[np.datetime64]) -> SupplyRule:
     weekday = _own_weekdays(series, kappa)
     level, _ = _levels(series, weekday, half_life)
     expected = level[:, None] * weekday[:, weekday_of(dates)] * series.factor
-    common = _common_variation(*_own_variation(series, expected))
+    own, trust, known = _own_variation(series, expected)
+    common = _TYPICAL_VARIATION
+    if known.sum() > 10:
+        own, trust = own[known], trust[known]
+        kept = own <= np.quantile(own, 0.95)
+        mean = float(np.average(own[kept], weights=trust[kept] + 1e-9))
+        common = float(np.clip(mean, 1e-4, _MOST_VARIATION))
     return SupplyRule(dates, series.factor, factors, half_life, kappa, common)
 
 
-def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Shrink the rate of a rare event of each advertiser towards that of its segments.
-
-    Successes (A,) among trials (A,), for example clicks among impressions, are beta-binomial. The
-    mean is the rate p of the advertiser's segments, by its shares (A, K) in them; the concentration
-    M is common and fitted by maximum likelihood. Returns the shrunk rates (successes + M·p) /
-    (trials + M) and their effective numbers of trials, M + trials.
-
-    Examples
-    --------
-    >>> rates, _ = shrunk_shares(np.array([1.0, 99.0]), np.array([2.0, 1000.0]), np.ones((2, 1)))
-    >>> bool(0.09 < rates[0] < 0.3), bool(0.098 < rates[1] < 0.1)
-    (True, True)
-    """
-    # imported here because they are slow and forecasts do not need them
-    from scipy.optimize import minimize_scalar
-    from scipy.special import betaln
-
-    overall = successes.sum() / max(trials.sum(), 1.0)
-    in_segment, at_risk = shares.T @ successes, shares.T @ trials
-    # segments are pooled with all advertisers, with the weight of a hundred events
-    weight = 100.0 / max(overall, 1e-6)
-    rate = (in_segment + weight * overall) / (at_risk + weight)
-    prior = np.clip(shares @ rate, 1e-9, 1 - 1e-9)
-    tried = trials > 0
-
-    def negative_log_likelihood(log_concentration: float) -> float:
-        m = np.exp(log_concentration)
-        a, b = m * prior[tried], m * (1 - prior[tried])
-        s, n = successes[tried], trials[tried]
-        return -float(np.sum(betaln(a + s, b + np.maximum(n - s, 0)) - betaln(a, b)))
-
-    if not tried.any() or successes.sum() == 0:
-        return prior, trials + _LARGEST_CONCENTRATION
-    bounds = (0.0, np.log(_LARGEST_CONCENTRATION))
-    best = minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x
-    concentration = float(np.exp(best))
-    return (successes + concentration * prior) / (trials + concentration), trials + concentration
-
-
-def _day_factors(daily: Floats, started: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _day_factors(daily: Floats, started: Bools) -> tuple[Floats, Floats]:
     """Return the log factor of each day and its variance, (D,) each; the mean factor is about 1.
 
     Only advertisers that bid on the first day count, because others come and go. Weights are the
@@ -161,7 +119,7 @@ class _Series(NamedTuple):
     """Daily numbers (A, D), which of them count, and factor and date of each day."""
 
     daily: Floats
-    started: NDArray[np.bool_]
+    started: Bools
     factor: Floats
     dates: NDArray[np.datetime64]
 
@@ -182,7 +140,7 @@ def _levels(series: _Series, weekday: Floats, half_life: float) -> tuple[Floats,
 
 
 def _own_weekdays(series: _Series, kappa: float) -> Floats:
-    """Return each advertiser's factors of weekdays, (A, 7), drawn to 1 by κ days."""
+    """Return each advertiser's factors of weekdays, (A, 7), shrunk towards 1 by κ days."""
     of_weekday = np.eye(7)[weekday_of(series.dates)]
     if np.isinf(kappa):
         return np.ones((len(series.daily), 7))
@@ -215,10 +173,11 @@ def _choose_settings(series: _Series) -> tuple[float, float]:
                 errors[half_life, kappa] += float(missed)
     best = min(errors, key=errors.__getitem__)
     # equal weights, unless others are better by more than rounding
-    return best if errors[best] < 0.999 * errors[np.inf, np.inf] else (np.inf, np.inf)
+    least = 1e-9 * float(series.daily.sum())
+    return best if errors[best] + least < 0.999 * errors[np.inf, np.inf] else (np.inf, np.inf)
 
 
-def _own_variation(series: _Series, expected: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _own_variation(series: _Series, expected: Floats) -> tuple[Floats, Floats, Bools]:
     """Return φ of each advertiser by its own days, its weight in days, and if it is known."""
     daily, started = series.daily, series.started
     square = np.where(started, (daily - expected) ** 2 - expected, 0.0)
@@ -231,14 +190,3 @@ def _own_variation(series: _Series, expected: Floats) -> tuple[Floats, Floats, N
     # small numbers say little: their weight is that of chance against variation
     trust = n_days * expected.mean(axis=1) / (expected.mean(axis=1) + 1 / _TYPICAL_VARIATION)
     return own, trust, known
-
-
-def _common_variation(own: Floats, trust: Floats, known: NDArray[np.bool_]) -> float:
-    if known.sum() <= 10:
-        return _TYPICAL_VARIATION
-    return float(np.clip(_trimmed_mean(own[known], trust[known]), 1e-4, _MOST_VARIATION))
-
-
-def _trimmed_mean(values: Floats, weights: Floats) -> float:
-    kept = values <= np.quantile(values, 0.95)
-    return float(np.average(values[kept], weights=weights[kept] + 1e-9))

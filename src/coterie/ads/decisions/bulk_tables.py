@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from coterie.ads.curves.landscapes import PER_UNIT, own_curves
-from coterie.ads.curves.marginal_costs import marginal_costs
+from coterie.ads.curves.landscapes import PER_UNIT, marginal_costs, own_curves
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import FIELDS, checked_bids, checked_day
 from coterie.ads.forecasts.forecast_tables import PeriodLevels, tables_of

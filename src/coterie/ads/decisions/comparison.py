@@ -29,8 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.day_levels import weekday_of
-from coterie.ads.curves.price_levels import level_curves, measured_levels, own_levels
+from coterie.ads.curves.day_levels import level_curves, measured_levels, own_levels, weekday_of
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.stored_days import merge_histograms, unpack_days
@@ -570,7 +569,7 @@ def _level_changes(log: BidHistograms, sides: Sides, rows: Ints) -> MeasureChang
     """Return the changes of the price levels of some advertisers.
 
     On day d advertiser a wins at a bid b with probability F_a(b·e^{−τ_d−s_a}), with the common
-    level τ_d of :mod:`coterie.ads.curves.price_levels` and an own level s_a of each period.
+    level τ_d of :mod:`coterie.ads.curves.day_levels` and an own level s_a of each period.
     """
     union = np.union1d(*sides)
     measured, errors = measured_levels(log, union.tolist())

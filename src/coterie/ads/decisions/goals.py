@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.marginal_costs import marginal_costs
+from coterie.ads.curves.landscapes import marginal_costs
 from coterie.ads.decisions.decision_answers import GOALS, Goal, GoalBid
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.fitted_market import FittedMarket

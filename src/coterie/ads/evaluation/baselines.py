@@ -122,7 +122,7 @@ def _describer(histograms: BidHistograms, vectors: Floats | None, seed: int) -> 
     size = np.log1p(np.bincount(cells.advertiser, cells.count, A))
     group = np.zeros(A)
     if vectors is not None and np.any(vectors):
-        from coterie.ads.segments.text_view import text_clusters
+        from coterie.ads.segments.views import text_clusters
 
         n_groups = min(_TEXT_CLUSTERS, max(1, A // 2))
         group = text_clusters(vectors, [n_groups], random_state=seed)[:, 0].astype(np.float64)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import evidence_of
-from coterie.ads.curves.pooling import pooled_curves
+from coterie.ads.curves.shrinkage import pooled_curves
 from coterie.ads.evaluation.baselines import BASELINES, boosted_forecast, lognormal_forecast
 from coterie.ads.evaluation.error_measures import (
     Difference,
@@ -44,8 +44,8 @@ from coterie.ads.forecasts.kernels import FIGURES
 from coterie.ads.forecasts.plans import Outcome, Plans, forecast_by_curves, outcome_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
+from coterie.ads.segments.memberships import SOURCES
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import texts_of
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread

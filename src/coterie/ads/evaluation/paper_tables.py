@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.segments.view_agreement import ViewAgreement, paper_table_of_clusters
+from coterie.ads.segments.segment_profiles import ViewAgreement, paper_table_of_clusters
 
 if TYPE_CHECKING:
     from coterie.ads.evaluation.evaluation import Evaluation

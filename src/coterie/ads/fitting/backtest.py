@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.supply import Supply, fit_supply, shrunk_shares
+from coterie.ads.curves.shrinkage import shrunk_shares
+from coterie.ads.curves.supply import Supply, fit_supply
 from coterie.ads.fitting.market_fit import MarketFit, fit_market
 from coterie.ads.fitting.source_choice import SourceTrial, choose_sources
 from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate, normal_calibration

@@ -43,18 +43,24 @@ from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
 from coterie.ads.histograms.target_counts import TargetCounts, merge_targets, unpack_targets
-from coterie.ads.segments.memberships import Memberships, sizable_segments
+from coterie.ads.segments.memberships import (
+    Memberships,
+    consensus_function,
+    consensus_labels,
+    robust_memberships,
+    sizable_segments,
+)
 from coterie.ads.segments.segment_profiles import (
+    compare_views,
     describe_segments,
     doubtful_members,
     outlying_members,
     segment_curves,
     segment_words,
+    spread_agreement,
 )
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships
 from coterie.ads.segments.text_view import TextView, texts_of, unit_rows
-from coterie.ads.segments.view_agreement import compare_views, spread_agreement
 from coterie.ads.targets.target_effects import Market, TargetEffects, fit_targets
 from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError
 from coterie.models import load_model
@@ -84,7 +90,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
     On a day with price level s, an advertiser wins a share W(b·e^{−s}) of its auctions at a bid b.
     Impressions = supply · W, spend = the mean cost of these auctions. The curve W is that of a
     dictionary of market curves (:mod:`coterie.ads.curves.market_dictionary`), completed by the
-    advertiser's own auctions (:mod:`coterie.ads.curves.completion`). The groups of the dictionary's
+    advertiser's own auctions (:mod:`coterie.ads.curves.shrinkage`). The groups of the dictionary's
     prior are the segments: the consensus of four views (:mod:`coterie.ads.segments.views`).
 
     Parameters
@@ -110,7 +116,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
     segments_ : list of K :class:`~coterie.ads.segments.segment_profiles.SegmentProfile`
     outliers_, doubtful_ : int arrays
         Advertisers unlike their segment, and those that belong clearly to no segment.
-    agreement_ : :class:`~coterie.ads.segments.view_agreement.ViewAgreement`
+    agreement_ : :class:`~coterie.ads.segments.segment_profiles.ViewAgreement`
     win_, spread_ : (A, G) float32 arrays
         W at the edges ``edges_`` of the grid, at price level 0, and its standard deviation.
     segment_win_, segment_spread_ : (K + 1, G) arrays

@@ -13,11 +13,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.auction_counts import AuctionCounts, count_auctions, day_weights
-from coterie.ads.curves.completion import complete_curves
-from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.auction_counts import AuctionCounts, count_auctions
+from coterie.ads.curves.day_levels import DayLevels, day_weights, price_levels
 from coterie.ads.curves.market_dictionary import MarketDictionary, fit_dictionary
-from coterie.ads.curves.price_levels import price_levels
+from coterie.ads.curves.shrinkage import complete_curves
 from coterie.ads.histograms.bid_histograms import BidHistograms
 
 __all__ = ["MarketFit", "fit_market"]

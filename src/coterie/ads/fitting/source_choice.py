@@ -1,7 +1,7 @@
 """Source choice: settings of the paper's sources of curves, by forecasts of earlier days.
 
 Every source (own, global, text, win, cost, l2, robust) is used alone, and with each advertiser's
-own auctions pooled in (:mod:`coterie.ads.curves.pooling`). The level of the test, the number of
+own auctions pooled in (:mod:`coterie.ads.curves.shrinkage`). The level of the test, the number of
 segments and the strength of pooling are those with the smallest error when each of the last days
 is forecast from the days before it.
 """
@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of
-from coterie.ads.curves.pooling import pooled_curves
+from coterie.ads.curves.shrinkage import pooled_curves
 from coterie.ads.forecasts.plans import Outcome, Plans, forecast_by_curves, outcome_of, plans_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.segments.memberships import SOURCES, Candidate, candidates
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.ads.segments.sources import SOURCES, Candidate, candidates
 from coterie.ads.segments.views import View, make_views
 
 __all__ = [
@@ -47,7 +47,7 @@ _Key = tuple[str, tuple[tuple[str, Any], ...], float]
 class SourceChoice:
     """How one source is used, and how well it did on the days it was chosen by."""
 
-    source: str  # one of coterie.ads.segments.sources.SOURCES
+    source: str  # one of coterie.ads.segments.memberships.SOURCES
     settings: tuple[tuple[str, Any], ...]  # the candidate's
     strength: float  # of pooling: infinity is the segment's curve alone, 0 the advertiser's
     error: float  # in the backtest; NaN where there was nothing to choose by
@@ -100,38 +100,14 @@ def training_on(
 ) -> Training:
     """Collect the evidence of some days and make every view of it."""
     evidence = evidence_of(histograms, days)
-    numbers = settings.possible_numbers(int((evidence.observations > 0).sum()))
-    views = make_views(
-        histograms.dense(days),
-        evidence,
-        vectors,
-        ks=numbers,
-        alphas=settings.alphas,
-        max_observations=settings.max_observations,
-        tolerance=settings.tolerance,
-        n_neighbors=settings.n_neighbors,
-        wins_over=settings.wins_over,
-        random_state=settings.random_state,
-    )
-    return Training(evidence, views)
+    return Training(evidence, make_views(histograms.dense(days), evidence, vectors, settings))
 
 
 def all_candidates(
     training: Training, settings: SegmentSettings, sources: Sequence[str]
 ) -> list[Candidate]:
     """Return the candidates of some sources, fitted on the training days."""
-    present = int((training.evidence.observations > 0).sum())
-    return list(
-        candidates(
-            training.views,
-            training.evidence,
-            settings.possible_numbers(present),
-            sources=sources,
-            consensus=settings.consensus,
-            max_observations=settings.max_observations,
-            random_state=settings.random_state,
-        )
-    )
+    return list(candidates(training.views, training.evidence, settings, sources))
 
 
 def trials_on(

@@ -17,8 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.curves.day_levels import DayLevels
-from coterie.ads.curves.landscapes import Evidence, own_curves
-from coterie.ads.curves.marginal_costs import marginal_costs
+from coterie.ads.curves.landscapes import Evidence, marginal_costs, own_curves
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.forecast_figures import (
@@ -38,9 +37,8 @@ from coterie.errors import InvalidParameterError, ModelFileError
 from coterie.models import load_model
 
 if TYPE_CHECKING:
-    from coterie.ads.segments.segment_profiles import SegmentProfile
+    from coterie.ads.segments.segment_profiles import SegmentProfile, ViewAgreement
     from coterie.ads.segments.text_vectors import TextVectors
-    from coterie.ads.segments.view_agreement import ViewAgreement
 
 __all__ = ["AdvertiserCurve", "Choice", "FittedMarket", "load_market", "refuse_former"]
 

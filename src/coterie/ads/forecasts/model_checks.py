@@ -23,9 +23,8 @@ from coterie.ads.forecasts.fitted_market import Choice, FittedMarket
 from coterie.ads.forecasts.kernels import SIZES
 from coterie.ads.forecasts.plans import PAYS
 from coterie.ads.histograms.stored_days import StoredDays
-from coterie.ads.segments.segment_profiles import SegmentProfile
+from coterie.ads.segments.segment_profiles import SegmentProfile, ViewAgreement
 from coterie.ads.segments.text_vectors import TextVectors
-from coterie.ads.segments.view_agreement import ViewAgreement
 from coterie.ads.targets.target_effects import TargetEffects
 from coterie.errors import ModelFileError
 

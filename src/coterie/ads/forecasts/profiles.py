@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.ads.curves.bid_shares import BidShares
-from coterie.ads.curves.landscapes import PER_UNIT, curve_at, own_curves, spend_curves
+from coterie.ads.curves.landscapes import PER_UNIT, BidShares, curve_at, own_curves, spend_curves
 from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of

@@ -232,69 +232,48 @@ def first_fault(const double[:, ::1] curves):
     return -1, -1
 
 
-def count_both(
-    const int64_t[::1] counts, const int32_t[::1] columns, const uint8_t[::1] levels, int level
+def symmetric_graph(
+    const int64_t[::1] counts, const int32_t[::1] columns, const uint8_t[::1] levels,
+    const weight[::1] weights, int level,
 ):
-    """Return the CSR row pointers (A + 1,) of the symmetric graph of pairs of at least ``level``.
+    """Return row pointers, columns and weights of the CSR graph of pairs of at least ``level``.
 
-    ``counts`` (A,) is the number of entries of each row above the diagonal, ``columns`` and
-    ``levels`` (E,) are these entries, ascending in each row.
+    ``counts`` (A,) is the number of pairs i < j of each row i, ``columns``, ``levels`` and
+    ``weights`` (E,) are j, ascending in each row, the level and the weight of each pair. The graph
+    has each pair in both rows; its columns ascend.
     """
+    cdef Py_ssize_t A = counts.shape[0], i, j, stop, entry = 0
     # first the number of entries of row i in pointers[i + 1], then their cumulative sum
-    pointers = np.zeros(len(counts) + 1, np.int64)
+    pointers = np.zeros(A + 1, np.int64)
     cdef int64_t[::1] numbers = pointers
-    cdef Py_ssize_t i, stop, entry = 0
     with nogil:
-        for i in range(counts.shape[0]):
+        for i in range(A):
             stop = entry + counts[i]
             while entry < stop:
                 if levels[entry] >= level:
                     numbers[i + 1] += 1
                     numbers[columns[entry] + 1] += 1
                 entry += 1
-    return np.cumsum(pointers)
-
-
-def fill_both(
-    const int64_t[::1] starts, const int32_t[::1] columns, const uint8_t[::1] levels,
-    const weight[::1] weights, int level, const int64_t[::1] pointers, Py_ssize_t first,
-    Py_ssize_t last, int32_t[::1] neighbours, weight[::1] stored,
-):
-    """Fill rows first … last − 1 of the graph: neighbours, ascending, and weights.
-
-    Called for a few thousand rows at a time, because entries left of the diagonal are mirrored
-    ones and are written in scattered order. ``starts`` (A + 1,) is the index of the first entry of
-    each row in ``columns``, ``pointers`` come from :func:`count_both`. ``neighbours`` and
-    ``stored`` (pointers[−1],) are the columns and weights of the graph.
-    """
-    # place[r] is where the next entry of row first + r is written
-    cdef int64_t[::1] place = np.array(pointers[first:last])
-    cdef Py_ssize_t i, row
-    cdef int64_t entry, low, high
+    pointers = np.cumsum(pointers)
+    neighbours = np.empty(pointers[-1], np.int32)
+    stored = np.empty(pointers[-1], np.asarray(weights).dtype)
+    cdef int64_t[::1] place = pointers[:-1].copy()  # of the next entry of each row
+    cdef int32_t[::1] neighbour = neighbours
+    cdef weight[::1] store = stored
+    entry = 0
     with nogil:
-        for i in range(last):
-            # mirrored entries: row i of the upper half is column i of the rows first … last − 1
-            entry, high = starts[i], starts[i + 1]
-            while entry < high:  # the first entry with a column from ``first`` on
-                low = (entry + high) // 2
-                if columns[low] < first:
-                    entry = low + 1
-                else:
-                    high = low
-            while entry < starts[i + 1] and columns[entry] < last:
+        for i in range(A):
+            # the entries of row i left of its diagonal were written from the rows above
+            stop = entry + counts[i]
+            while entry < stop:
                 if levels[entry] >= level:
-                    row = columns[entry] - first
-                    neighbours[place[row]] = i
-                    stored[place[row]] = weights[entry]
-                    place[row] += 1
+                    j = columns[entry]
+                    neighbour[place[i]], neighbour[place[j]] = j, i
+                    store[place[i]] = store[place[j]] = weights[entry]
+                    place[i] += 1
+                    place[j] += 1
                 entry += 1
-            # all entries left of row i's diagonal are written now; those right of it follow
-            if i >= first:
-                for entry in range(starts[i], starts[i + 1]):
-                    if levels[entry] >= level:
-                        neighbours[place[i - first]] = columns[entry]
-                        stored[place[i - first]] = weights[entry]
-                        place[i - first] += 1
+    return pointers, neighbours, stored
 
 
 cdef squared_thresholds(const double[::1] inverse, const double[::1] criticals):

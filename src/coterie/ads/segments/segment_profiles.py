@@ -1,29 +1,21 @@
-"""Segment profiles: names, price levels, outliers and uncertain members of segments."""
+"""Segment profiles: names, price levels, outliers and uncertain members; agreement of the views."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import Evidence, own_curves, win_curves
-from coterie.ads.curves.pooling import win_variance
-from coterie.ads.segments.memberships import Memberships
+from coterie.ads.curves.shrinkage import win_variance
+from coterie.arrays import Floats, Ints
 
-__all__ = [
-    "SegmentProfile",
-    "bid_that_wins_half",
-    "describe_segments",
-    "distances_from_segments",
-    "doubtful_members",
-    "outlying_members",
-    "segment_curves",
-    "segment_words",
-]
-
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from coterie.ads.segments.memberships import Memberships
+    from coterie.ads.segments.views import View
 
 _PRICE_LEVELS = ("low price", "medium price", "high price")
 #: In some bin, the curve of an outlier differs from that of its segment by more than this distance
@@ -33,6 +25,8 @@ _LEAST_DEVIATIONS = 4.0
 _FEWEST_TRIALS = 10.0
 #: The largest share of an uncertain member is below this.
 _CERTAIN = 0.6
+#: Below this adjusted Rand index a view is taken as unrelated to the segments.
+_UNRELATED = 0.05
 
 
 @dataclass(frozen=True)
@@ -49,8 +43,8 @@ class SegmentProfile:
 
 def describe_segments(
     curves: Floats,
-    edges: NDArray[np.int64],
-    labels: NDArray[np.int64],
+    edges: Ints,
+    labels: Ints,
     observations: Floats,
     words: Sequence[list[str]],
 ) -> list[SegmentProfile]:
@@ -71,18 +65,24 @@ def describe_segments(
     sizes = np.bincount(labels[inside], minlength=K)
     bids = np.bincount(labels[inside], observations[inside], K)
     prices = [bid_that_wins_half(curve, edges) for curve in curves]
-    levels = _price_levels(np.array(prices))
+    # thirds of the segments by price; two segments are low and high, and one is medium
+    rank = np.argsort(np.argsort(prices, kind="stable"), kind="stable")
+    third = rank * 3 // K if K > 2 else rank * 2 + (K == 1)
     profiles, names = [], set[str]()
     for s in range(K):
-        subject = " ".join(words[s][:2]) if words[s] else f"segment {s + 1}"
-        name = _distinct_name(f"{subject}, {levels[s]}", names)
+        subject, level = " ".join(words[s][:2]) or f"segment {s + 1}", _PRICE_LEVELS[third[s]]
+        name, number = f"{subject}, {level}", 1
+        while name in names:
+            number += 1
+            name = f"{subject}, {level} ({number})"
         names.add(name)
-        size, number = int(sizes[s]), float(bids[s])
-        profiles.append(SegmentProfile(name, words[s], levels[s], prices[s], size, number))
+        profiles.append(
+            SegmentProfile(name, words[s], level, prices[s], int(sizes[s]), float(bids[s]))
+        )
     return profiles
 
 
-def segment_words(texts: Sequence[str], labels: NDArray[np.int64], K: int) -> list[list[str]]:
+def segment_words(texts: Sequence[str], labels: Ints, K: int) -> list[list[str]]:
     """Return up to three characteristic words of each segment; none where there are no texts."""
     # imported here because it needs scikit-learn, which reading a profile does not
     from coterie.ads.segments.text_view import characteristic_words
@@ -91,7 +91,7 @@ def segment_words(texts: Sequence[str], labels: NDArray[np.int64], K: int) -> li
     return [list(words[s]) if s < len(words) else [] for s in range(K)]
 
 
-def bid_that_wins_half(curve: Floats, edges: NDArray[np.int64]) -> float:
+def bid_that_wins_half(curve: Floats, edges: Ints) -> float:
     """Return the first edge at which a curve reaches one half, or else the last edge."""
     at = int(np.searchsorted(curve, 0.5))
     return float(edges[min(at, len(edges) - 1)])
@@ -117,7 +117,7 @@ def distances_from_segments(evidence: Evidence, memberships: Memberships, curves
     return np.asarray(distance.max(axis=1, initial=0.0))
 
 
-def outlying_members(distances: Floats) -> tuple[NDArray[np.int64], Floats]:
+def outlying_members(distances: Floats) -> tuple[Ints, Floats]:
     """Return the advertisers farther than 0.15 from their segment, the farthest first, and how far.
 
     ``distances`` (A,) are those of :func:`distances_from_segments`.
@@ -127,23 +127,137 @@ def outlying_members(distances: Floats) -> tuple[NDArray[np.int64], Floats]:
     return outliers, distances[outliers]
 
 
-def doubtful_members(memberships: Memberships, observations: Floats) -> NDArray[np.int64]:
+def doubtful_members(memberships: Memberships, observations: Floats) -> Ints:
     """Return the advertisers with bids whose largest share is small, the smallest first."""
     most = memberships.shares[:, :-1].max(axis=1, initial=0.0)
     doubtful = np.flatnonzero((most < _CERTAIN) & (observations > 0))
     return doubtful[np.argsort(most[doubtful], kind="stable")]
 
 
-def _price_levels(prices: Floats) -> list[str]:
-    """Divide the segments into thirds by price; two segments are low and high."""
-    if len(prices) == 1:
-        return [_PRICE_LEVELS[1]]
-    rank = np.argsort(np.argsort(prices, kind="stable"), kind="stable")
-    third = rank * 3 // len(prices) if len(prices) > 2 else rank * 2
-    return [_PRICE_LEVELS[level] for level in third]
+@dataclass(frozen=True)
+class ViewAgreement:
+    """Agreement of V views."""
+
+    names: list[str]
+    ari: Floats  # (V, V), adjusted Rand index of every pair of views
+    with_segments: Floats  # (V,), adjusted Rand index with the segments
+    weights: Floats  # (V,), weight in the consensus; they sum to 1
+    # for each pair of views, then for each view with the segments: a, b, tpn, fpn, ari; the paper's
+    # TPN is the share of pairs of advertisers on which both agree, its FPN the share of the others
+    pairs: list[dict[str, Any]]
+    placed: Ints  # (A, V), most frequent segment of the advertiser's cluster; −1 without label
+    dissenting: str  # view with weight 0 or unrelated to the segments; empty if there is none
+    sentence: str
 
 
-def _distinct_name(name: str, names: set[str]) -> str:
-    if name not in names:
-        return name
-    return next(f"{name} ({i})" for i in range(2, len(names) + 3) if f"{name} ({i})" not in names)
+def compare_views(
+    views: Mapping[str, View], segments: Ints, partition_weights: Floats | None
+) -> ViewAgreement:
+    """Compare views by their partitions with the nearest number of clusters.
+
+    ``segments`` (A,) are the labels of the consensus, and ``partition_weights`` its weights of the
+    partitions of all views; None means equal weights.
+    """
+    names, n_segments = list(views), int(segments.max(initial=-1)) + 1
+    labelled = {"segments": segments}
+    placed = np.full((len(segments), len(names)), -1, dtype=np.int64)
+    for place, (name, view) in enumerate(views.items()):
+        # the partition with the nearest number of clusters; of several, the middle one
+        distance = np.array([abs(chosen["k"] - n_segments) for chosen in view.settings])
+        distance = np.where((view.partitions >= 0).any(axis=0), distance, np.inf)
+        nearest = np.flatnonzero(distance == distance.min())
+        labelled[name] = shown = view.partitions[:, nearest[len(nearest) // 2]]
+        # the most frequent segment of each cluster; −1 for one without segments
+        table = np.zeros((shown.max(initial=-1) + 1, n_segments + 1))
+        known = (shown >= 0) & (segments >= 0)
+        np.add.at(table, (shown[known], segments[known]), 1)
+        most = np.where(table.any(axis=1), table.argmax(axis=1), -1)
+        placed[shown >= 0, place] = most[shown[shown >= 0]]
+    ari = np.array([[_ari(labelled[a], labelled[b]) for b in names] for a in names])
+    with_segments = np.array([_ari(labelled[name], segments) for name in names])
+    sizes = [view.partitions.shape[1] for view in views.values()]
+    given = np.ones(sum(sizes)) if partition_weights is None else partition_weights
+    weights = np.array([part.sum() for part in np.split(given, np.cumsum(sizes))[:-1]])
+    weights = weights / max(weights.sum(), 1e-12)
+    compared = [*combinations(names, 2), *((name, "segments") for name in names)]
+    without_weight = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
+    dissenting = without_weight[0] if without_weight else ""
+    if len(names) > 1 and not without_weight and with_segments.min() < _UNRELATED:
+        dissenting = names[int(with_segments.argmin())]
+    return ViewAgreement(
+        names,
+        ari.reshape(len(names), len(names)),
+        with_segments,
+        weights,
+        [{"a": a, "b": b, **_on_pairs(labelled[a], labelled[b])} for a, b in compared],
+        placed,
+        dissenting,
+        _sentence(names, with_segments, weights, dissenting),
+    )
+
+
+def spread_agreement(agreement: ViewAgreement, rows: Ints, n_advertisers: int) -> ViewAgreement:
+    """Return the agreement of views of some advertisers, ``rows``, as one of all.
+
+    The views do not place the others.
+    """
+    placed = np.full((n_advertisers, len(agreement.names)), -1, dtype=np.int64)
+    placed[rows] = agreement.placed
+    return replace(agreement, placed=placed)
+
+
+def paper_table_of_clusters(views: Mapping[str, View]) -> list[list[Any]]:
+    """Return the paper's table of clusters by level of the test: view, level, pairs, clusters.
+
+    Clusters are those of the leader rule, whose number follows from the graph alone. The paper
+    does not say how it counted.
+    """
+    return [
+        [view.name, alpha, similar, view.leaders.get(alpha)]
+        for view in views.values()
+        for alpha, similar in view.edges.items()
+    ]
+
+
+def _ari(a: Ints, b: Ints) -> float:
+    from coterie.inspection.scores import adjusted_rand_index  # needs scikit-learn
+
+    both = (a >= 0) & (b >= 0)
+    return adjusted_rand_index(a[both], b[both]) if both.sum() > 1 else 0.0
+
+
+def _on_pairs(first: Ints, second: Ints) -> dict[str, float | None]:
+    """Compare two partitions over the pairs of advertisers that both label.
+
+    They agree on a pair that is together in both or apart in both. ``tpn``, the Rand index, is the
+    share of these pairs, and ``fpn`` = 1 − ``tpn`` is the share of the others.
+    """
+    from coterie.inspection.scores import mirkin_distance
+
+    both = (first >= 0) & (second >= 0)
+    n = int(both.sum())
+    if n < 2:
+        return {"tpn": None, "fpn": None, "ari": None}
+    differing = mirkin_distance(first[both], second[both]) / (n * (n - 1))
+    return {"tpn": 1 - differing, "fpn": differing, "ari": _ari(first, second)}
+
+
+def _sentence(names: list[str], with_segments: Floats, weights: Floats, dissenting: str) -> str:
+    if not names:
+        return "No view distinguishes the advertisers."
+    nearest, high = names[int(with_segments.argmax())], with_segments.max()
+    first = f"The {nearest} view is nearest to the segments (adjusted Rand index {high:.2f})"
+    if not dissenting:
+        farthest = names[int(with_segments.argmin())]
+        if farthest == nearest:
+            return f"{first}."
+        low = with_segments.min()
+        return f"{first}, the {farthest} view is farthest ({low:.2f}); every view has some weight."
+    at = names.index(dissenting)
+    index = f"{with_segments[at]:.2f}"
+    if weights[at] == 0:
+        return (
+            f"{first}. The {dissenting} view agrees with the others no better than chance "
+            f"({index} with the segments) and has no weight."
+        )
+    return f"{first}. The {dissenting} view is almost unrelated to them ({index})."

@@ -11,8 +11,6 @@ import numpy as np
 
 from coterie.errors import InvalidParameterError
 
-__all__ = ["SegmentSettings"]
-
 _LARGEST_SEED = 2**31 - 1
 
 
@@ -33,7 +31,8 @@ class SegmentSettings:
         its segment.
     tolerance : float
         Curves with at most this distance are similar even if the test rejects. The paper has
-        neither a limit nor a tolerance: None and 0 give its graphs, with ``n_neighbors`` None.
+        neither a limit nor a tolerance: None and 0 give its graphs, with ``n_neighbors`` None. But
+        with many observations the test separates advertisers whose forecasts are equal.
     n_neighbors : int, "auto" or None
         The number of nearest similar advertisers that each is joined to in the graphs of the
         test; None joins all that are similar, whose number grows with the square of advertisers.

@@ -16,19 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from coterie.arrays import Floats
 from coterie.errors import InvalidParameterError
-
-__all__ = [
-    "CHARACTERS_TOGETHER",
-    "WORDS_TOGETHER",
-    "TextVectors",
-    "clean_texts",
-    "join_terms",
-    "project",
-    "scale_rows",
-]
-
-Floats = NDArray[np.float64]
 
 #: The smallest and the largest number of words, and of characters, of a term.
 WORDS_TOGETHER = (1, 2)
@@ -43,14 +32,6 @@ class TextVectors:
     """Unit vectors of texts, from stored terms and components.
 
     See :class:`~coterie.ads.segments.text_view.TextView`, which learns them, for the formula.
-
-    Attributes
-    ----------
-    words_, characters_ : arrays of str
-        The terms, in the order of columns.
-    word_idf_, character_idf_ : float64 arrays
-        Inverse document frequencies of the terms.
-    components_ : (n_components, T) float64 array
     """
 
     words_: NDArray[np.object_]
@@ -164,25 +145,22 @@ def _weigher(
         )
 
     def weighted(cleaned: list[str]) -> sp.csr_array:
-        rows = [_row(terms_in(text), column_of, idf) for text in cleaned]
-        starts = np.cumsum([0, *(len(columns) for columns, _ in rows)])
-        columns = np.concatenate([np.empty(0, np.int64), *(columns for columns, _ in rows)])
-        weights = np.concatenate([np.empty(0), *(weights for _, weights in rows)])
-        return sp.csr_array((weights, columns, starts), shape=(len(cleaned), len(terms)))
+        ends, columns, weights = [0], [np.empty(0, np.int64)], [np.empty(0)]
+        for text in cleaned:
+            found = Counter(column_of[term] for term in terms_in(text) if term in column_of)
+            own = np.array(sorted(found), dtype=np.int64)
+            counts = np.array([found[column] for column in own.tolist()], dtype=np.float64)
+            row = (np.log(counts) + 1.0) * idf[own]
+            length = np.sqrt(np.cumsum(row * row)[-1]) if len(row) else 0.0
+            columns.append(own)
+            weights.append(row / length if length > 0 else row)
+            ends.append(ends[-1] + len(own))
+        return sp.csr_array(
+            (np.concatenate(weights), np.concatenate(columns), ends),
+            shape=(len(cleaned), len(terms)),
+        )
 
     return weighted
-
-
-def _row(
-    terms: Iterable[str], column_of: dict[str, int], idf: Floats
-) -> tuple[NDArray[np.int64], Floats]:
-    """Return the columns of a text's terms, ascending, and their weights."""
-    found = Counter(column_of[term] for term in terms if term in column_of)
-    columns = np.array(sorted(found), dtype=np.int64)
-    counts = np.array([found[column] for column in columns.tolist()], dtype=np.float64)
-    weights = (np.log(counts) + 1.0) * idf[columns]
-    length = np.sqrt(np.cumsum(weights * weights)[-1]) if len(weights) else 0.0
-    return columns, weights / length if length > 0 else weights
 
 
 def project(X: sp.csr_array, directions: Floats) -> Floats:

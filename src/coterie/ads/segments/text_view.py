@@ -1,11 +1,11 @@
-"""Text view: learn unit vectors of texts, cluster them, and find characteristic words.
+"""Text view: learn unit vectors of texts, and find the characteristic words of clusters.
 
 Texts may be in any script. Words are runs of letters, marks and digits; an emoji is a word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
 from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.segments.graph_clusters import kmeans_labels
 from coterie.ads.segments.text_vectors import (
     CHARACTERS_TOGETHER,
     WORDS_TOGETHER,
@@ -27,19 +26,9 @@ from coterie.ads.segments.text_vectors import (
     project,
     scale_rows,
 )
+from coterie.arrays import Floats
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
-
-__all__ = [
-    "TextView",
-    "characteristic_words",
-    "description_vectors",
-    "text_clusters",
-    "texts_of",
-    "unit_rows",
-]
-
-Floats = NDArray[np.float64]
 
 # TextVectors splits texts into the same terms
 _WORDS = {"analyzer": "word", "ngram_range": WORDS_TOGETHER, "token_pattern": r"\S+"}
@@ -136,13 +125,23 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
     def _fit_terms(self, cleaned: list[str]) -> sp.csr_array:
         """Learn terms and components, and return the TF-IDF rows (n, T)."""
         for name in ("n_components", "max_terms"):
-            _refuse_bad_count(name, getattr(self, name))
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value >= 1):
+                raise InvalidParameterError(
+                    f"{name}: {value!r}; it must be a whole number from 1 up"
+                )
         words, self.words_, self.word_idf_ = _learned(cleaned, self.max_terms, _WORDS)
         characters, self.characters_, self.character_idf_ = _learned(
             cleaned, self.max_terms, _CHARACTERS
         )
         X = join_terms(words, characters)
-        self.components_ = _leading_directions(X, self.n_components, self.random_state)
+        n, rng = min(self.n_components, *X.shape), check_random_state(self.random_state)
+        if n == 0:
+            self.components_ = np.zeros((1, X.shape[1]))
+            return X
+        with on_one_thread():
+            _, values, directions = randomized_svd(X, n, n_iter=5, random_state=rng)
+        self.components_ = directions[values > 1e-6 * values[0]]
         return X
 
 
@@ -151,9 +150,7 @@ def description_vectors(
 ) -> Floats | None:
     """Return the vectors of the advertisers' texts, (A, d), or None if there is no text."""
     texts = texts_of(histograms.advertisers, descriptions)
-    if not any(texts):
-        return None
-    return np.asarray(TextView().fit(texts).transform(texts))
+    return TextView().fit(texts).transform(texts) if any(texts) else None
 
 
 def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | None) -> list[str]:
@@ -166,14 +163,12 @@ def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | No
     return [(given.get(name) or given.get(name.rpartition("/")[0]) or "").strip() for name in names]
 
 
-def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
-    """Check embeddings (n, p) and scale their rows to length 1; rows of zeros (no text) remain.
-
-    ``n_rows`` is the required number of rows.
+def unit_rows(embeddings: ArrayLike, n_rows: int) -> Floats:
+    """Check embeddings (n_rows, p), and scale their rows to length 1; zeros (no text) remain.
 
     Examples
     --------
-    >>> unit_rows([[3, 4], [0, 0]])
+    >>> unit_rows([[3, 4], [0, 0]], 2)
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
@@ -181,9 +176,10 @@ def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
         E = np.array(embeddings, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidParameterError(f"embeddings are not a table of numbers: {error}") from error
-    if E.ndim != 2 or E.shape[1] == 0 or (n_rows is not None and len(E) != n_rows):
-        wanted = "one row per text" if n_rows is None else f"{n_rows} rows, one per advertiser"
-        raise InvalidParameterError(f"embeddings have shape {E.shape}; they need {wanted}")
+    if E.ndim != 2 or E.shape[1] == 0 or len(E) != n_rows:
+        raise InvalidParameterError(
+            f"embeddings have shape {E.shape}; they need {n_rows} rows, one per advertiser"
+        )
     wrong = np.argwhere(~np.isfinite(E))
     if len(wrong):
         row, column = wrong[0]
@@ -193,31 +189,6 @@ def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
     # divided by the largest value first, because squares may overflow
     largest = np.abs(E).max(axis=1, keepdims=True)
     return scale_rows(np.divide(E, largest, out=E, where=largest > 0))
-
-
-def text_clusters(
-    vectors: ArrayLike, ks: Sequence[int], random_state: Any = None
-) -> NDArray[np.int64]:
-    """Cluster unit vectors (A, p) by k-means for several K; on unit rows it compares cosines.
-
-    Returns labels (A, len(ks)) from 0 in order of appearance, −1 for a row of zeros (no text). With
-    at most K texts, each is one cluster. A column does not depend on the other K.
-
-    Examples
-    --------
-    >>> text_clusters([[1, 0], [0.8, 0.6], [0, 0], [0, 1]], [2, 9], random_state=0).T
-    array([[ 0,  0, -1,  1],
-           [ 0,  1, -1,  2]])
-    """
-    for k in ks:
-        _refuse_bad_count("ks", k)
-    rows = unit_rows(vectors)
-    present = np.flatnonzero(rows.any(axis=1))
-    labels = np.full((len(rows), len(ks)), -1, dtype=np.int64)
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    for column, k in enumerate(ks):
-        labels[present, column] = kmeans_labels(rows[present], k, seed)
-    return labels
 
 
 def characteristic_words(
@@ -237,17 +208,31 @@ def characteristic_words(
     >>> characteristic_words(texts, [0, 0, 1, 1], n=1)
     [['beach'], ['cars']]
     """
-    cleaned = clean_texts(texts)
     y = np.asarray(labels)
-    if y.shape != (len(cleaned),) or y.dtype.kind not in "iu":
-        raise InvalidParameterError(
-            f"labels of shape {y.shape} and type {y.dtype} for {len(cleaned)} texts; "
-            "they must be whole numbers, one per text"
-        )
-    inside = np.flatnonzero(y >= 0)
-    words, texts_with = _words_by_cluster([cleaned[i] for i in inside], y[inside])
+    K, inside = int(y.max(initial=-1)) + 1, np.flatnonzero(y >= 0)
+    cleaned = clean_texts(texts)
+    filtered = [
+        " ".join(w for w in cleaned[i].split() if w not in _STOP_WORDS and not w.isdecimal())
+        for i in inside.tolist()
+    ]
+    if not any(filtered):
+        return [[] for _ in range(K)]
+    counter = CountVectorizer(binary=True, lowercase=False, token_pattern=_WORDS["token_pattern"])
+    occurs = counter.fit_transform(filtered)
+    words = counter.get_feature_names_out()  # in alphabetical order
+    members = sp.csr_array((np.ones(len(inside)), (y[inside], np.arange(len(inside)))))
+    counts = (members @ occurs).toarray()  # texts of each cluster with each word, (K, W)
+    scores = counts
+    if np.count_nonzero(counts.any(axis=1)) > 1:
+        everywhere = counts.sum(axis=0)
+        prior = everywhere * (len(everywhere) / everywhere.sum())
+        here, elsewhere = counts + prior, everywhere - counts + prior
+        share_here = here / here.sum(axis=1, keepdims=True)
+        share_elsewhere = elsewhere / elsewhere.sum(axis=1, keepdims=True)
+        scores = np.log(share_here / share_elsewhere) / np.sqrt(1 / here + 1 / elsewhere)
+        scores = np.round(scores, 9)  # differences due to rounding must not affect the order
     found = []
-    for score, count in zip(_word_scores(texts_with), texts_with, strict=True):
+    for score, count in zip(scores, counts, strict=True):
         order = np.lexsort((words, -score))
         found.append([str(words[w]) for w in order if score[w] > 0 and count[w] > 0][:n])
     return found
@@ -264,49 +249,3 @@ def _learned(
     )
     X = sp.csr_array(vectorizer.fit_transform(cleaned))
     return X, np.array(vectorizer.get_feature_names_out(), dtype=object), vectorizer.idf_
-
-
-def _leading_directions(X: sp.csr_array, n: int, random_state: Any) -> Floats:
-    """Return the right singular vectors of the n largest nonzero singular values, as rows."""
-    n = min(n, *X.shape)
-    if n == 0:
-        return np.zeros((1, X.shape[1]))
-    rng = check_random_state(random_state)
-    with on_one_thread():
-        _, values, directions = randomized_svd(X, n, n_iter=5, random_state=rng)
-    return directions[values > 1e-6 * values[0]]
-
-
-def _words_by_cluster(
-    cleaned: list[str], labels: NDArray[Any]
-) -> tuple[NDArray[np.object_], Floats]:
-    """Return words (W,) in alphabetical order, and the number of texts of each cluster (K, W)."""
-    filtered = [
-        " ".join(w for w in text.split() if w not in _STOP_WORDS and not w.isdecimal())
-        for text in cleaned
-    ]
-    n, K = len(labels), int(labels.max(initial=-1)) + 1
-    if not any(filtered):
-        return np.empty(0, dtype=object), np.zeros((K, 0))
-    counter = CountVectorizer(binary=True, lowercase=False, token_pattern=_WORDS["token_pattern"])
-    occurs = counter.fit_transform(filtered)
-    members = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(K, n))
-    return counter.get_feature_names_out(), (members @ occurs).toarray()
-
-
-def _word_scores(counts: Floats) -> Floats:
-    """Compute the scores (K, W) of words by cluster; for a single cluster, their counts."""
-    everywhere = counts.sum(axis=0)
-    if np.count_nonzero(counts.any(axis=1)) <= 1:
-        return counts
-    prior = everywhere * (len(everywhere) / everywhere.sum())
-    here, elsewhere = counts + prior, everywhere - counts + prior
-    share_here = here / here.sum(axis=1, keepdims=True)
-    share_elsewhere = elsewhere / elsewhere.sum(axis=1, keepdims=True)
-    scores = np.log(share_here / share_elsewhere) / np.sqrt(1 / here + 1 / elsewhere)
-    return np.round(scores, 9)  # differences due to rounding must not affect the order
-
-
-def _refuse_bad_count(name: str, value: object) -> None:
-    if not (isinstance(value, int | np.integer) and value >= 1):
-        raise InvalidParameterError(f"{name}: {value!r}; it must be a whole number from 1 up")

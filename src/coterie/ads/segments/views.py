@@ -17,23 +17,34 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from sklearn.cluster import KMeans
+from sklearn.utils import check_random_state
 
 from coterie.ads.curves.landscapes import Evidence, share_of_cost, share_of_wins
 from coterie.ads.histograms.bid_histograms import DenseCounts
-from coterie.ads.segments.graph_clusters import normalised_cuts
 from coterie.ads.segments.memberships import learn_memberships
+from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.similarity import compare_curves
-from coterie.ads.segments.text_view import text_clusters
-
-__all__ = ["View", "make_views"]
-
-Labels = NDArray[np.int64]
+from coterie.ads.segments.text_vectors import scale_rows
+from coterie.arrays import Floats, Ints
+from coterie.labels.encode import renumber_by_appearance
+from coterie.relaxation.spectral import dense_eigenpairs, eigsh_rng_option, refined_eigenpairs
+from coterie.runtime.devices import on_one_thread
+from coterie.runtime.messages import ignore_duplicate_points_warning
 
 #: Up to so many advertisers all similar pairs are kept, of more the nearest of each.
 _MOST_IN_ALL_PAIRS, _NEAREST = 5000, 50
+_DENSE = 300  # up to this many vertices, dense eigensolvers are faster
+_STARTS = 5  # of k-means
+_TOLERANCE = 1e-6
+_STEPS = 100
+
 _LOG = logging.getLogger("coterie")
 
 
@@ -42,13 +53,13 @@ class View:
     """Partitions of the advertisers by one view."""
 
     name: str
-    partitions: Labels  # (A, V), −1 for an advertiser without text, win or bid
-    settings: list[dict[str, object]]  # of each partition: k, and alpha or start
+    partitions: Ints  # (A, V), −1 for an advertiser without text, win or bid
+    settings: list[dict[str, Any]]  # of each partition: k, and alpha or start
     # similar pairs at each alpha, and leader clusters of all of them
     edges: dict[float, int] = field(default_factory=dict)
     leaders: dict[float, int] = field(default_factory=dict)
 
-    def column(self, **wanted: object) -> Labels:
+    def column(self, **wanted: object) -> Ints:
         """Return the first partition with these settings."""
         for index, settings in enumerate(self.settings):
             if wanted.items() <= settings.items():
@@ -57,84 +68,179 @@ class View:
 
 
 def make_views(
-    counts: DenseCounts,
-    evidence: Evidence,
-    vectors: NDArray[np.float64] | None,
-    *,
-    ks: Sequence[int],
-    alphas: Sequence[float] = (0.01, 0.05, 0.1),
-    max_observations: float | None = 2000,
-    tolerance: float = 0.0,
-    n_neighbors: int | str | None = "auto",
-    wins_over: str = "wins",
-    random_state: int = 0,
+    counts: DenseCounts, evidence: Evidence, vectors: Floats | None, settings: SegmentSettings
 ) -> dict[str, View]:
     """Make every view that the data allow.
 
     ``counts`` and ``evidence`` are of the same days. ``vectors`` (A, d) of the texts have rows of
-    length 1, or zeros for a missing text; without them there is no text view. ``ks`` are the
-    numbers of clusters, ``alphas`` the levels of the test. For ``max_observations``,
-    ``tolerance`` and ``n_neighbors`` see
-    :func:`~coterie.ads.segments.similarity.compare_curves`; "auto" is None for up to 5,000
-    advertisers, and 50 for more. The paper has none of them, but with many observations the test
-    separates advertisers whose forecasts are equal, and with few it joins all. For ``wins_over``
-    see :func:`~coterie.ads.curves.landscapes.share_of_wins`.
+    length 1, or zeros for a missing text; without them there is no text view.
     """
+    has_bids = evidence.observations > 0
+    ks = settings.possible_numbers(int(has_bids.sum()))
+    alphas, seed = list(settings.alphas), settings.random_state
     views: dict[str, View] = {}
     if vectors is not None and np.any(vectors):
         _LOG.info("Grouping advertisers by their texts")
         # as many partitions as the other views have, so that views have equal weight
-        starts = range(random_state, random_state + len(alphas))
+        starts = range(seed, seed + len(alphas))
         views["text"] = View(
             "text",
-            np.hstack([text_clusters(vectors, list(ks), random_state=start) for start in starts]),
+            np.hstack([text_clusters(vectors, ks, random_state=start) for start in starts]),
             [{"k": k, "start": start} for start in starts for k in ks],
         )
     wins = counts.wins.sum(axis=1)
-    both = {"win": share_of_wins(counts, wins_over), "cost": share_of_cost(counts)}
-    for name, curves in both.items() if (wins > 0).sum() > 1 else ():
+    n_winners = int((wins > 0).sum())
+    n_neighbors = settings.n_neighbors
+    if isinstance(n_neighbors, str):  # "auto"
+        n_neighbors = _NEAREST if n_winners > _MOST_IN_ALL_PAIRS else None
+    both = {"win": share_of_wins(counts, settings.wins_over), "cost": share_of_cost(counts)}
+    for name, curves in both.items() if n_winners > 1 else ():
         _LOG.info("Comparing the %s curves of all pairs of advertisers", name)
         found = compare_curves(
             curves,
             wins,
-            list(alphas),
-            max_observations=max_observations,
-            tolerance=tolerance,
-            n_neighbors=_neighbors(n_neighbors, int((wins > 0).sum())),
+            alphas,
+            max_observations=settings.max_observations,
+            tolerance=settings.tolerance,
+            n_neighbors=n_neighbors,
         )
-        cuts = [normalised_cuts(g, list(ks), random_state=random_state) for g in found.graphs]
         views[name] = View(
             name,
-            np.hstack(cuts),
+            np.hstack([normalised_cuts(graph, ks, random_state=seed) for graph in found.graphs]),
             [{"alpha": alpha, "k": k} for alpha in alphas for k in ks],
             dict(zip(alphas, found.pairs, strict=True)),
             dict(zip(alphas, found.leaders(), strict=True)),
         )
-    if views and (evidence.observations > 0).sum() > 1:
-        views["market"] = _market_view(evidence, views, ks, max_observations)
+    if views and has_bids.sum() > 1:
+        _LOG.info("Grouping advertisers by their markets")
+        # mixtures of win curves, started from one partition of every other view
+        columns = [
+            learn_memberships(
+                evidence, start.column(k=k), max_observations=settings.max_observations
+            ).labels
+            for start in views.values()
+            for k in ks
+        ]
+        views["market"] = View(
+            "market",
+            np.where(has_bids[:, None], np.stack(columns, axis=1), -1),
+            [{"k": k, "start": name} for name in views for k in ks],
+        )
     return views
 
 
-def _neighbors(wanted: int | str | None, n_advertisers: int) -> int | None:
-    if isinstance(wanted, str):
-        return _NEAREST if n_advertisers > _MOST_IN_ALL_PAIRS else None
-    return wanted
+def text_clusters(vectors: ArrayLike, ks: Sequence[int], random_state: Any = None) -> Ints:
+    """Cluster unit vectors (A, p) by k-means for several K; on unit rows it compares cosines.
+
+    Returns labels (A, len(ks)) from 0 in order of appearance, −1 for a row of zeros (no text). With
+    at most K texts, each is one cluster. A column does not depend on the other K.
+
+    Examples
+    --------
+    >>> text_clusters([[1, 0], [0.8, 0.6], [0, 0], [0, 1]], [2, 9], random_state=0).T
+    array([[ 0,  0, -1,  1],
+           [ 0,  1, -1,  2]])
+    """
+    rows = np.asarray(vectors, dtype=np.float64)
+    present = np.flatnonzero(rows.any(axis=1))
+    labels = np.full((len(rows), len(ks)), -1, dtype=np.int64)
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    for column, k in enumerate(ks):
+        labels[present, column] = _kmeans_labels(rows[present], k, seed)
+    return labels
 
 
-def _market_view(
-    evidence: Evidence,
-    starts: dict[str, View],
-    ks: Sequence[int],
-    max_observations: float | None,
-) -> View:
-    """Fit mixtures of win curves, started from one partition of every other view."""
-    _LOG.info("Grouping advertisers by their markets")
-    without_bids = evidence.observations <= 0
-    columns, settings = [], []
-    for name, start in starts.items():
-        for k in ks:
-            labels = start.column(k=k)
-            found = learn_memberships(evidence, labels, max_observations=max_observations).labels
-            columns.append(np.where(without_bids, -1, found))
-            settings.append({"k": k, "start": name})
-    return View("market", np.stack(columns, axis=1), settings)
+def normalised_cuts(graph: Any, ks: Sequence[int], random_state: Any = None) -> Ints:
+    """Cut a graph S (A, A) into several numbers of clusters by normalised cuts.
+
+    A normalised cut minimises Σ_k cut(k, rest) / volume(k). Its relaxation is k-means on the
+    rows, scaled to length 1, of the K leading eigenvectors of
+
+        N = D^-½ (S + I + τ/A · 1 1ᵀ) D^-½,   D = diag of the row sums,
+
+    where S is scaled so that its largest entry is 1, the similarity of a vertex with itself. The
+    term with τ, the mean row sum, joins all vertices weakly; without it the cheapest cuts separate
+    a few loosely connected vertices (Qin and Rohe, 2013). Eigenvectors are computed once for all K.
+
+    Parameters
+    ----------
+    graph : (A, A) sparse or dense array
+        Symmetric, without loops; similarities from 0 up.
+    ks : sequence of int
+        Numbers of clusters K. With at most K vertices with neighbours, each is one cluster.
+    random_state : int, RandomState or None
+        Seed of k-means, the same for every K.
+
+    Returns
+    -------
+    (A, len(ks)) int64 array
+        Labels 0, 1, … in order of appearance; −1 for a vertex without neighbours. There may be
+        fewer than K if vertices have equal rows.
+
+    Examples
+    --------
+    >>> two_triangles = np.kron(np.eye(2), 1 - np.eye(3))
+    >>> normalised_cuts(two_triangles, [1, 2], random_state=0).T
+    array([[0, 0, 0, 0, 0, 0],
+           [0, 0, 0, 1, 1, 1]])
+    """
+    S = sp.csr_array(graph).astype(np.float64)
+    vertices = np.flatnonzero(np.diff(S.indptr))
+    labels = np.full((S.shape[0], len(ks)), -1, dtype=np.int64)
+    if not len(vertices):
+        return labels
+    if len(vertices) < S.shape[0]:
+        S = S[vertices][:, vertices]
+    S.data /= S.data.max()
+    n, k_most, N = len(vertices), max(ks), _Normalised(S)
+    with on_one_thread():
+        if n <= max(_DENSE, 4 * k_most):
+            vectors, _ = dense_eigenpairs(N @ np.eye(n), min(k_most, n))
+        else:
+            vectors = _sparse_eigenvectors(N, k_most)
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    for column, k in enumerate(ks):
+        labels[vertices, column] = _kmeans_labels(scale_rows(vectors[:, :k]), k, seed)
+    return labels
+
+
+class _Normalised:
+    """The operator N = R (S + I + τ/n · 1 1ᵀ) R, R = D^-½, without forming the dense matrix."""
+
+    def __init__(self, S: sp.csr_array) -> None:
+        self.S = S
+        sums = S.sum(axis=1) + 1.0
+        tau = sums.mean()
+        self.uniform = tau / len(sums)
+        self.roots = (1.0 / np.sqrt(sums + tau))[:, np.newaxis]
+
+    def __matmul__(self, X: Floats) -> Floats:
+        scaled = self.roots * X
+        return self.roots * (self.S @ scaled + scaled + self.uniform * scaled.sum(axis=0))
+
+
+def _sparse_eigenvectors(N: _Normalised, k: int) -> Floats:
+    """Compute eigenvectors by ARPACK or, if it does not converge, by power steps."""
+    n = N.S.shape[0]
+    operator = LinearOperator((n, n), matvec=lambda x: (N @ x.reshape(n, 1)).ravel(), dtype=float)
+    rng = np.random.default_rng(0)
+    settings: dict[str, Any] = {"v0": rng.standard_normal(n), "tol": _TOLERANCE, "maxiter": _STEPS}
+    settings |= eigsh_rng_option(rng)
+    try:
+        values, vectors = eigsh(operator, k=k, which="LA", **settings)
+    except ArpackNoConvergence:
+        # N + I has no negative eigenvalues, which power steps would confuse with large ones
+        vectors, _, _, _ = refined_eigenpairs(
+            rng.standard_normal((n, 2 * k)), lambda X: N @ X + X, k, _TOLERANCE, _STEPS
+        )
+        return vectors[:, :k]
+    return vectors[:, np.argsort(-values, kind="stable")]
+
+
+def _kmeans_labels(rows: Floats, k: int, seed: int) -> Ints:
+    """Cluster rows by k-means; with at most k rows, each is a cluster."""
+    if len(rows) <= k:
+        return np.arange(len(rows))
+    with on_one_thread(), ignore_duplicate_points_warning():
+        labels = KMeans(k, n_init=_STARTS, random_state=seed).fit(rows).labels_
+    return renumber_by_appearance(labels)

@@ -70,7 +70,7 @@ def _drift(opened: BidLogs, log_check: LogCheck) -> PriceDrift | None:
     """Return a lasting change of prices; None without one, with few days, or with errors."""
     if not log_check.ok or log_check.overview.days < _FEWEST_DAYS:
         return None
-    from coterie.ads.curves.price_levels import price_levels
+    from coterie.ads.curves.day_levels import price_levels
     from coterie.ads.fitting.model_warnings import price_drift
     from coterie.ads.histograms.counting import read_histograms
 

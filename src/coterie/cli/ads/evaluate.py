@@ -66,7 +66,7 @@ def evaluate(
 
     from coterie.ads.evaluation.evaluation import evaluate as evaluate_sources
     from coterie.ads.evaluation.paper_tables import paper_tables
-    from coterie.ads.segments.view_agreement import compare_views
+    from coterie.ads.segments.segment_profiles import compare_views
 
     source = reading.LogInput(logs, log_options, {"evaluation": output}, by)
     source.check_outputs()
