@@ -10,8 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import fitted_models
 from coterie.ads import bid_for, plan_budget
-from coterie.ads.decisions.budget_draws import Draws, draw_days
-from coterie.ads.decisions.budgets import within_budget
+from coterie.ads.decisions.budgets import Draws, draw_days, within_budget
 from coterie.ads.decisions.steps import finished
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model
