@@ -26,8 +26,6 @@ from coterie.runtime import wording as words
 from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.html_pages import content_policy, embedded_json
 
-__all__ = ["render_report", "write_report"]
-
 SCRIPTS = (*SHARED_SCRIPTS, "scatter_chart.js", "evaluation_charts.js", "report.js")
 
 _SOURCE_NAMES = {
