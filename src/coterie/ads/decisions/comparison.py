@@ -257,8 +257,8 @@ def _comparison(
     impressions, supply = (
         np.stack([ratios[name].value(days) for days in sides]) for name in ("impressions", "supply")
     )
-    bids = supply > 0
-    both = bids.all(axis=0)
+    bids: Bools = supply > 0
+    both = bids[0] & bids[1]
     if not both.any():
         raise InvalidParameterError("no advertiser bids in both periods; compare other days")
 
@@ -328,14 +328,14 @@ def _comparison(
     fill("impressions", place[alone], impressions[:, alone])
     fill("supply", place[alone], supply[:, alone])
 
-    by_subject = {measure: cells.T.tolist() for measure, cells in table.items()}
-    rows = [
-        Change(*subject, measure, *(None if isnan(x) else x for x in numbers), bool(changed))
-        for s, subject in enumerate(subjects)
-        for measure, cells in by_subject.items()
-        for *numbers, changed in [cells[s]]
-        if not (isnan(numbers[0]) and isnan(numbers[-1]))
-    ]
+    rows, by_subject = [], {measure: cells.T.tolist() for measure, cells in table.items()}
+    for s, subject in enumerate(subjects):
+        for measure, cells in by_subject.items():
+            *numbers, changed = cells[s]
+            if not (isnan(numbers[0]) and isnan(numbers[-1])):
+                known = (None if isnan(number) else number for number in numbers)
+                row = (*subject, measure, *known, bool(changed))
+                rows.append(Change(*row))
     return ModelComparison(
         currency=log.currency,
         days_before=tuple(map(str, dates[0])),
@@ -573,12 +573,12 @@ def _changes(
         for days, base in zip(sides, bases, strict=True):
             share = base / (bases[0] + bases[1])
             estimates.append(period_estimate(ratio, days, effects[days], share))
-    on_days, of_measurement, dates = (
-        [part[days] for days in sides] for part in (effects, errors, log.days)
-    )
+    on_days, of_measurement = ([part[days] for days in sides] for part in (effects, errors))
+    dates = [log.days[days] for days in sides]
     common = day_variation(on_days, of_measurement, dates, (of_week, of_day))
-    own, by_day, own_freedom = own_variances(*estimates, assumed)
-    change, total = estimates[1].value - estimates[0].value, own + common.variance
+    before, after = estimates
+    own, by_day, own_freedom = own_variances(before, after, assumed)
+    change, total = after.value - before.value, own + common.variance
     # Satterthwaite's degrees of freedom of a sum of two estimated variances
     denominator = own**2 / own_freedom + common.variance**2 / common.freedom
     freedom = np.divide(total**2, denominator, out=np.full(len(own), np.inf), where=denominator > 0)

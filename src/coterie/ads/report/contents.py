@@ -384,7 +384,9 @@ def _advertisers(model: FittedMarket, grid: Ints, shown: Ints) -> list[Advertise
             dissent=dissenting_views(model, a),
             source="pooled" if has_bids[a] else "segment",
             **_shares_below(below and {name: one["own"] for name, one in below.items()}),
-            gaps=below and [[below[x]["distance"], below[x]["bid"]] for x in ("wins", "cost")],
+            gaps=[[below[name][x] for x in ("distance", "bid")] for name in ("wins", "cost")]
+            if below
+            else None,
         )
         rows.append(row)
     return rows

@@ -14,8 +14,7 @@ from coterie.runtime.wording import format_count, format_span, money, signed
 
 if TYPE_CHECKING:
     from coterie.ads.decisions.decision_answers import BudgetSplit
-
-__all__ = ["portfolio"]
+    from coterie.ads.fitting.forecaster import AdForecaster
 
 _MOST_SHOWN = 20
 
@@ -25,7 +24,6 @@ def portfolio(
     budget: Annotated[
         float | None,
         typer.Option(
-            "--budget",
             metavar="AMOUNT",
             help="Money for all days together; by default what these advertisers spent in the log.",
         ),
@@ -33,7 +31,6 @@ def portfolio(
     advertisers: Annotated[
         str | None,
         typer.Option(
-            "--advertisers",
             metavar="IDS",
             help="Ids as a,b,c, or @FILE with one a line; by default all of the log.",
         ),
@@ -41,14 +38,13 @@ def portfolio(
     segment: Annotated[
         str | None,
         typer.Option(
-            "--segment",
             metavar="NAME",
             help="Only the advertisers of a segment, by its name or index.",
         ),
     ] = None,
     goal: Annotated[
         Literal["impressions", "clicks", "conversions"],
-        typer.Option("--goal", help="What they should get most of, together."),
+        typer.Option(help="What they should get most of, together."),
     ] = "impressions",
     day: subjects.Day = None,
     days: subjects.Days = 7,
@@ -69,25 +65,21 @@ def portfolio(
     from coterie.ads.decisions.portfolios import split_budget
 
     names = None if advertisers is None else _names(advertisers)
-    subjects.check_output(output, model, as_json)
-    forecaster = subjects.load_quietly(model, quiet)
-    split = split_budget(
-        forecaster,
-        budget,
-        names,
-        goal=goal,
-        segment=int(segment) if segment and segment.isdecimal() else segment,
-        day=day,
-        days=days,
-        level=int(level) / 100,
-    )
-    subjects.write_and_print(
-        lambda: _print_split(split),
-        lambda: subjects.answer_facts(split, model),
-        lambda: subjects.columns_of(split.allocations),
-        output,
-        as_json,
-        quiet,
+
+    def ask(forecaster: AdForecaster) -> BudgetSplit:
+        return split_budget(
+            forecaster,
+            budget,
+            names,
+            goal=goal,
+            segment=int(segment) if segment and segment.isdecimal() else segment,
+            day=day,
+            days=days,
+            level=int(level) / 100,
+        )
+
+    subjects.answer(
+        model, ask, _print_split, lambda split: split.allocations, output, as_json, quiet
     )
 
 

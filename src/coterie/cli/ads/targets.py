@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from coterie.ads.decisions.decision_answers import RankedTarget, TargetRanking
-
-__all__ = ["targets"]
+    from coterie.ads.fitting.forecaster import AdForecaster
 
 _MOST_ROWS = 20
 
@@ -36,7 +35,6 @@ def targets(
     dimension: Annotated[
         list[str] | None,
         typer.Option(
-            "--dimension",
             metavar="NAME",
             help="Dimension to rank, such as device; repeat for several; by default all.",
         ),
@@ -47,7 +45,6 @@ def targets(
         ]
         | None,
         typer.Option(
-            "--by",
             help="Numbers rank the largest first, costs the smallest; by default clicks, or "
             "impressions if the log has no clicks.",
         ),
@@ -74,28 +71,21 @@ def targets(
     """
     from coterie.ads.decisions.target_ranking import rank_targets
 
-    subjects.check_output(output, model, as_json)
-    forecaster = subjects.load_quietly(model, quiet)
-    ranking = rank_targets(
-        forecaster,
-        advertiser,
-        bid,
-        dimension=dimension or None,
-        by=by,
-        supply=supply,
-        day=day,
-        days=days,
-        text=text,
-        level=int(level) / 100,
-    )
-    subjects.write_and_print(
-        lambda: _print_ranking(ranking),
-        lambda: subjects.answer_facts(ranking, model),
-        lambda: subjects.columns_of(ranking.targets),
-        output,
-        as_json,
-        quiet,
-    )
+    def ask(forecaster: AdForecaster) -> TargetRanking:
+        return rank_targets(
+            forecaster,
+            advertiser,
+            bid,
+            dimension=dimension or None,
+            by=by,
+            supply=supply,
+            day=day,
+            days=days,
+            text=text,
+            level=int(level) / 100,
+        )
+
+    subjects.answer(model, ask, _print_ranking, lambda found: found.targets, output, as_json, quiet)
 
 
 def _print_ranking(ranking: TargetRanking) -> None:
