@@ -487,8 +487,8 @@ def spare_report(case):
         )
     if case == "no currency":
         return replace(PAYLOAD, currency="", interval=None)
-    views = replace(PAYLOAD.views, names=[], ari=[], weights=[], tpn_fpn=[], dissenting=None)
-    return replace(PAYLOAD, views=views)
+    empty = {name: [] for name in ("names", "ari", "weights", "tpn_fpn")} | {"dissenting": None}
+    return replace(PAYLOAD, views=PAYLOAD.views | empty)
 
 
 @pytest.mark.parametrize(

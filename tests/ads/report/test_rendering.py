@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.report.contents import QualityNote, Report, Step
+from coterie.ads.report.contents import Report
 from coterie.ads.report.rendering import SCRIPTS, render_report, write_report
 from coterie.runtime import wording as words
 from report_payloads import HOSTILE_IDS, make_payload
@@ -129,8 +129,8 @@ def report_with_text(text: str) -> Report:
         title=text,
         segments=[replace(report.segments[0], name=text)],
         advertisers=[replace(report.advertisers[0], id=text), report.advertisers[1]],
-        quality=[QualityNote("warning", text, 1, [text])],
-        how=[Step(text, "detail")],
+        quality=[{"severity": "warning", "what": text, "count": 1, "examples": [text]}],
+        how=[{"step": text, "detail": "detail"}],
         tables=[table],
     )
 
@@ -154,7 +154,7 @@ def test_any_text_is_text(text: str) -> None:
 
 
 def test_curves_keep_four_digits() -> None:
-    """Curves reach the scripts with four digits, win rates in percent, spend per thousand."""
+    """Win rates are in percent, spend per thousand; shares below a bid are rises in thousandths."""
     data = Page(render_report(PAYLOAD)).data
     scales = {"cost": 1, "spend_low": 1000, "spend_high": 1000}
     for name in ("win", "win_low", "win_high", "own", "cost", "spend_low", "spend_high"):
@@ -167,6 +167,10 @@ def test_curves_keep_four_digits() -> None:
             np.testing.assert_allclose(
                 np.array(data["curves"][place]) / scale, getattr(one, name), rtol=1e-3, atol=1e-300
             )
+    for name in ("wins_below", "cost_below"):
+        for i, one in enumerate(PAYLOAD.advertisers):
+            rises = np.array(data["curves"][data["advertisers"][name][i]])
+            np.testing.assert_allclose(rises.cumsum() / 1000, getattr(one, name), atol=5.1e-4)
     assert data["grid"] == PAYLOAD.grid
 
 
@@ -225,9 +229,9 @@ def test_tables_are_in_the_page_itself() -> None:
     for row in evaluation["coverage_by_stratum"]:
         expected += [words.percent(row["spend"]["forecast"])]
     expected += [table["title"] for table in PAYLOAD.tables]
-    expected += [one.what for one in PAYLOAD.quality]
-    expected += [one.detail for one in PAYLOAD.how]
-    expected += [PAYLOAD.views.sentence, PAYLOAD.source, "9 March 2026, 08:30 UTC"]
+    expected += [one["what"] for one in PAYLOAD.quality]
+    expected += [one["detail"] for one in PAYLOAD.how]
+    expected += [PAYLOAD.views["sentence"], PAYLOAD.source, "9 March 2026, 08:30 UTC"]
     assert [one for one in expected if one not in text] == []
 
 

@@ -103,36 +103,6 @@ class SegmentCard(CurvesOnGrid):
 
 
 @dataclass(frozen=True)
-class ViewTable:
-    """Agreement of the V views: ``ari`` is (V, V), ``weights`` their weights in the consensus."""
-
-    names: list[str]
-    ari: list[list[float]]
-    weights: list[float]
-    tpn_fpn: list[dict[str, Any]]
-    dissenting: str | None
-    sentence: str
-
-
-@dataclass(frozen=True)
-class QualityNote:
-    """One finding about the log; ``severity`` is "error", "warning" or "note"."""
-
-    severity: str
-    what: str
-    count: float
-    examples: list[str]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of how the report was made."""
-
-    step: str
-    detail: str
-
-
-@dataclass(frozen=True)
 class Report:
     """Everything that a report shows.
 
@@ -148,6 +118,8 @@ class Report:
         The number of the others.
     outliers, low_confidence : list of int
         Advertisers unlike their segment, and those without a clear segment.
+    views : dict
+        Agreement of the V views: ``ari`` is (V, V), ``weights`` their weights in the consensus.
     warnings : list of str
         What should be known before the forecasts are trusted, without full stops.
     prices_by_weekday : list of 7 floats
@@ -159,6 +131,10 @@ class Report:
         forecast and the actual value of each advertiser.
     tables : list of dict
         The tables of the paper: ``title``, ``columns``, ``rows`` and ``note``.
+    quality : list of dict
+        Findings about the log: ``severity``, ``what``, ``count`` and ``examples``.
+    how : list of dict
+        Steps of how the report was made: ``step`` and ``detail``.
     """
 
     title: str
@@ -178,7 +154,7 @@ class Report:
     grid: list[float]
     segments: list[SegmentCard]
     advertisers: list[AdvertiserRow]
-    views: ViewTable
+    views: dict[str, Any]
     outliers: list[int]
     low_confidence: list[int]
     warnings: list[str]
@@ -186,8 +162,8 @@ class Report:
     days: list[dict[str, Any]]
     evaluation: dict[str, Any] | None
     tables: list[dict[str, Any]]
-    quality: list[QualityNote]
-    how: list[Step]
+    quality: list[dict[str, Any]]
+    how: list[dict[str, str]]
     left_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -228,7 +204,9 @@ def report_payload(
     Report
         ``Report.as_dict`` gives it as JSON would hold it.
     """
-    _check_arguments(model, evaluation, {"source": source, "engine": engine, "title": title})
+    texts = {"source": source, "engine": engine, "title": title}
+    _check_arguments(model, evaluation, texts, quality)
+    agreement = model.agreement_
     grid, shown = shown_grid(model.edges_), shown_advertisers(model)
     return Report(
         title=title,
@@ -248,7 +226,14 @@ def report_payload(
         grid=(grid / _MICROS).tolist(),
         segments=_segments(model, grid, shown),
         advertisers=_advertisers(model, grid, shown),
-        views=_views(model),
+        views={
+            "names": agreement.names,
+            "ari": agreement.ari.tolist(),
+            "weights": agreement.weights.tolist(),
+            "tpn_fpn": [row for row in agreement.pairs if row["tpn"] is not None],
+            "dissenting": agreement.dissenting or None,
+            "sentence": agreement.sentence,
+        },
         # without segments no advertiser is unlike its segment
         outliers=_numbered(model.outliers_, shown) if model.segments_ else [],
         low_confidence=_numbered(model.doubtful_, shown) if model.segments_ else [],
@@ -259,9 +244,9 @@ def report_payload(
         if evaluation is None
         else evaluation_contents(evaluation.as_dict(), _LEVEL)
         | {"points": forecast_points(evaluation, _LEVEL)},
-        tables=[] if evaluation is None else paper_tables(evaluation, model.agreement_),
-        quality=[_quality_note(note) for note in quality],
-        how=[Step(step, detail) for step, detail in steps],
+        tables=[] if evaluation is None else paper_tables(evaluation, agreement),
+        quality=[dict(note) for note in quality],
+        how=[{"step": step, "detail": detail} for step, detail in steps],
         left_out=len(model.advertisers_) - len(shown),
     )
 
@@ -307,7 +292,9 @@ def day_points(prices: DayLevels, supply: DayLevels, level: float) -> list[dict[
     return rows
 
 
-def _check_arguments(model: Any, evaluation: Any, texts: Mapping[str, Any]) -> None:
+def _check_arguments(
+    model: Any, evaluation: Any, texts: Mapping[str, Any], quality: Sequence[Mapping[str, Any]]
+) -> None:
     if not isinstance(model, AdForecaster):
         raise TypeError(f"model must be a fitted AdForecaster, got {type(model).__name__}")
     check_is_fitted(model)
@@ -319,20 +306,15 @@ def _check_arguments(model: Any, evaluation: Any, texts: Mapping[str, Any]) -> N
     for name, text in texts.items():
         if not isinstance(text, str):
             raise TypeError(f"{name} must be a string, got {type(text).__name__}")
-
-
-def _quality_note(note: Mapping[str, Any]) -> QualityNote:
-    try:
-        made = QualityNote(**note)
-    except TypeError as error:
-        raise InvalidParameterError(
-            f"quality={note!r}: a note needs exactly severity, what, count and examples"
-        ) from error
-    if made.severity not in _SEVERITIES:
-        raise InvalidParameterError(
-            f"quality: severity={made.severity!r} must be one of {', '.join(_SEVERITIES)}"
-        )
-    return made
+    for note in quality:
+        if not isinstance(note, Mapping) or set(note) != {"severity", "what", "count", "examples"}:
+            raise InvalidParameterError(
+                f"quality={note!r}: a note needs exactly severity, what, count and examples"
+            )
+        if note["severity"] not in _SEVERITIES:
+            raise InvalidParameterError(
+                f"quality: severity={note['severity']!r} must be one of {', '.join(_SEVERITIES)}"
+            )
 
 
 def _numbered(rows: Sequence[int] | Ints, shown: Ints) -> list[int]:
@@ -421,15 +403,3 @@ def _forecasts_on_grid(
         "spend_high": figures[:, 7] / auctions,
     }
     return {name: column.reshape(len(supply), n_bids) for name, column in columns.items()}
-
-
-def _views(model: AdForecaster) -> ViewTable:
-    agreement = model.agreement_
-    return ViewTable(
-        names=agreement.names,
-        ari=agreement.ari.tolist(),
-        weights=agreement.weights.tolist(),
-        tpn_fpn=[row for row in agreement.pairs if row["tpn"] is not None],
-        dissenting=agreement.dissenting or None,
-        sentence=agreement.sentence,
-    )
