@@ -187,8 +187,8 @@ def test_bids_stand_beside_those_of_the_segment(report, opened, width):
     one = PAYLOAD.advertisers[shown(page)]
     ends = [one.wins_below[-1], PAYLOAD.segments[one.segment].wins_below[-1]]
     own, segment = (words.percent(round(float(f"{end:.4g}"), 3)) for end in ends)
-    told = f"{own}, segment {segment}"
-    assert told in page.inner_text("#wins-below-said")
+    pair = f"{own}, segment {segment}"
+    assert pair in page.inner_text("#wins-below-said")
 
 
 def test_bids_never_seen_are_said(report, opened):

@@ -163,14 +163,16 @@ def test_equal_questions_have_equal_answers():
     assert first == second
 
 
-def test_draws_have_the_mean_of_the_forecast():
-    """Impressions and spend of all days together."""
+def test_draws_have_the_mean_and_the_interval_of_the_forecast():
+    """Impressions and spend of all days together, whatever the level asked for."""
     model = small_model()
-    prepared = model.prepare_forecast("adv-00041", days=7)
-    draws = finished(draw_days(model, prepared, 2.5))
-    [forecast] = prepared.forecasts(2.5)
-    assert draws.impressions.sum(axis=1).mean() == pytest.approx(forecast.impressions)
-    assert draws.spend.sum(axis=1).mean() == pytest.approx(forecast.spend)
+    draws = finished(draw_days(model, model.prepare_forecast("adv-00041", days=7, level=0.5), 2.5))
+    forecast = model.forecast("adv-00041", 2.5, days=7, level=0.9)
+    for target in ("impressions", "spend"):
+        total = getattr(draws, target).sum(axis=1)
+        assert total.mean() == pytest.approx(getattr(forecast, target))
+        ends = np.quantile(total, [0.05, 0.95])
+        assert ends == pytest.approx(getattr(forecast, f"{target}_interval"), rel=0.015)
     assert draws.spend.shape[1] == 7 and (draws.spend >= 0).all()
     assert np.corrcoef(draws.impressions.sum(axis=1), draws.spend.sum(axis=1))[0, 1] > 0.8
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 import fitted_models
 from coterie.ads import AdForecaster, bid_for, split_budget
 from coterie.ads.decisions.portfolios import allocate
+from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, small_model
 
@@ -118,6 +121,21 @@ def test_intervals_of_many_are_relatively_narrower():
         return (found.amount_interval[1] - found.amount_interval[0]) / found.amount
 
     assert 0 < width(all_of_them) < width(few)
+
+
+@pytest.mark.parametrize("common", ["factor_sd", "level_sd"])
+def test_what_days_have_in_common_does_not_even_out(common, monkeypatch):
+    """The variance of the total grows with that of the days' supply, and of their prices."""
+    model = copy(small_model())
+    tables = tables_of(model)
+    usual, variances = tables.days(None, 7), []
+    for deviation in (0.0, 0.2, 0.4):
+        days = usual._replace(**{common: deviation})
+        monkeypatch.setattr(tables, "days", lambda *_, days=days: days)
+        found = split_budget(model)
+        variances.append((found.amount_interval[1] - found.amount) ** 2)
+    none, some, twice = variances
+    assert some > 1.5 * none and twice - none == pytest.approx(4 * (some - none))
 
 
 def test_segments_by_index_and_by_name():

@@ -44,10 +44,10 @@ def test_the_summary_has_the_bid_and_the_days(ask):
     """One line a day, the probability that the money lasts, and the bid that uses it."""
     result = ask("--advertiser", KNOWN, "--budget", "0.01", "--bid", "9", "--days", "3")
     assert result.exit_code == 0
-    told = unwrapped(result.stdout)
-    assert told.startswith(f"{KNOWN}: 0.01 USD in 3 days at a bid of 9 USD")
-    assert all(f"2026-03-{day:02}" in told for day in (6, 7, 8))
-    assert "the money lasts" in told and "The bid that uses the budget is" in told
+    shown = unwrapped(result.stdout)
+    assert shown.startswith(f"{KNOWN}: 0.01 USD in 3 days at a bid of 9 USD")
+    assert all(f"2026-03-{day:02}" in shown for day in (6, 7, 8))
+    assert "the money lasts" in shown and "The bid that uses the budget is" in shown
 
 
 def test_a_budget_that_cannot_be_spent(ask):

@@ -32,8 +32,8 @@ def test_folder_has_the_tables(run, model, tmp_path):
 def test_forecasts_are_those_asked_for(run, model, tmp_path):
     """Bids, days and level are those of the options; the file names the model's version."""
     file = tmp_path / "forecasts.parquet"
-    told = ("--bid", "1:2:0.5", "--days", "1, 30", "--day", "2026-03-10", "--level", "50")
-    result = run("ads", "export", model, "-o", file, "--tables", "forecasts", *told, "--json")
+    words = ("--bid", "1:2:0.5", "--days", "1, 30", "--day", "2026-03-10", "--level", "50")
+    result = run("ads", "export", model, "-o", file, "--tables", "forecasts", *words, "--json")
     [facts] = json.loads(result.stdout)["tables"]
     table = pq.read_table(file)
     assert facts == {"name": "forecasts", "path": str(file), "rows": table.num_rows}
@@ -46,8 +46,8 @@ def test_forecasts_are_those_asked_for(run, model, tmp_path):
 
 def test_bids_are_multiples_of_the_mean_bid(run, model, tmp_path):
     """By default each advertiser has bids around its own."""
-    told = ("--tables", "advertisers, forecasts", "--factors", "1,2", "--days", "1", "--quiet")
-    result = run("ads", "export", model, "-o", tmp_path / "tables", *told)
+    words = ("--tables", "advertisers, forecasts", "--factors", "1,2", "--days", "1", "--quiet")
+    result = run("ads", "export", model, "-o", tmp_path / "tables", *words)
     assert result.stdout == ""
     means, bids = (
         pq.read_table(tmp_path / "tables" / f"{name}.parquet")[column].to_pylist()
@@ -57,7 +57,7 @@ def test_bids_are_multiples_of_the_mean_bid(run, model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("words", "message"),
     [
         (("--factors", "1", "--bid", "2"), "--bid and --factors exclude each other"),
         (("--factors", "0"), "--factors 0: write numbers above 0"),
@@ -66,9 +66,9 @@ def test_bids_are_multiples_of_the_mean_bid(run, model, tmp_path):
         (("--days", "week"), "--days week: write numbers of days"),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(run, model, tmp_path, told, message):
+def test_bad_input_is_one_line_and_writes_nothing(run, model, tmp_path, words, message):
     """What cannot be written is refused with one line."""
-    assert_one_line(run("ads", "export", model, "-o", tmp_path / "tables", *told), message)
+    assert_one_line(run("ads", "export", model, "-o", tmp_path / "tables", *words), message)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -56,10 +56,10 @@ def test_the_summary_has_the_gain(ask):
     """The total, that of the log's division, the gain, and the largest spenders first."""
     result = ask("--budget", "0.5")
     assert result.exit_code == 0
-    told = unwrapped(result.stdout)
-    assert told.startswith("48 advertisers: 0.50 USD in 7 days")
+    shown = unwrapped(result.stdout)
+    assert shown.startswith("48 advertisers: 0.50 USD in 7 days")
     for phrase in ("if divided as in the log", "gain", "a further thousand impressions", "28 more"):
-        assert phrase in told
+        assert phrase in shown
 
 
 def test_writes_all_allocations(ask, tmp_path):

@@ -264,7 +264,7 @@ def shown_advertisers(model: FittedMarket, most: int = MOST_ADVERTISERS) -> Ints
 
 
 def day_points(prices: DayLevels, supply: DayLevels, level: float) -> list[dict[str, Any]]:
-    """Return the level of each day beside that expected from the days before it.
+    """Return the level of each day, and that expected from the days before it.
 
     A row has ``day``, and ``price`` and ``supply``, each with ``observed``, ``expected``, ``low``
     and ``high``: factors, 1 for the average of the days. What is expected of the first day is None.

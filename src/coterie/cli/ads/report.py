@@ -207,7 +207,7 @@ def _steps(model: AdForecaster, evaluation: Evaluation | None) -> list[tuple[str
     """Describe how the report was made, step by step."""
     choice, agreement = model.choice_, model.agreement_
     share = (
-        "an advertiser's own auctions are not used beside them"
+        "an advertiser's own auctions are not used next to them"
         if math.isinf(choice.strength)
         else f"they count as much as {choice.strength:g} of its own auctions"
     )
