@@ -216,27 +216,6 @@ def test_bad_numbers_are_said(report, opened):
         assert page.get_attribute("#bid", "aria-invalid") == "false"
 
 
-def test_search_by_keyboard(report, opened):
-    """Arrows and Enter choose from what is found, Escape takes the search back."""
-    page = opened(report).page
-    before = page.input_value("#advertiser")
-    page.fill("#advertiser", "-001")
-    found = page.locator("#advertisers-found .id").all_inner_texts()
-    assert found
-    assert all("-001" in one for one in found)
-    page.keyboard.press("Escape")
-    assert page.input_value("#advertiser") == before
-    assert page.locator("#advertisers-found").is_hidden()
-    page.fill("#advertiser", "-001")
-    page.keyboard.press("ArrowDown")
-    active = page.get_attribute("#advertiser", "aria-activedescendant")
-    assert page.inner_text(f"#{active} .id") == found[1]
-    page.keyboard.press("Enter")
-    assert page.input_value("#advertiser") == found[1]
-    page.fill("#advertiser", "nobody of that name")
-    assert "No advertiser" in page.inner_text("#advertisers-found")
-
-
 def test_search_among_some_says_that_others_are_left_out(tmp_path, opened):
     """Who is not in the report may be in the log, and is not a link in the table of points."""
     whole = make_payload()

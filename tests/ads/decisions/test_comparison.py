@@ -9,9 +9,6 @@ from functools import cache
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from scipy.stats import kstest
 
 from coterie import ads
@@ -329,13 +326,6 @@ def test_only_days_with_the_same_bids_are_left_out():
     assert notes[1].startswith("1 day has other bids in one model")
 
 
-def test_a_period_is_its_first_and_last_day():
-    """Both are included, and days outside the periods are not compared."""
-    first, second, _, last = (str(day) for day in fitted().days_)
-    _, sides = days_of_periods(fitted(), (first, second), (last, last))
-    assert [side.tolist() for side in sides] == [[0, 1], [3]]
-
-
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
@@ -467,15 +457,6 @@ def test_a_few_advertisers_are_not_the_market():
     assert typical_change(np.empty(0), np.empty(0)) == (0.0, 0.0)
 
 
-@given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1)), st.floats(0.01, 0.5))
-def test_discoveries_are_those_of_benjamini_and_hochberg(p, rate):
-    """The k smallest p-values are rejected, k the last one with p_(k) ≤ k·rate / m."""
-    order = np.sort(p)
-    below = np.flatnonzero(order * len(p) <= rate * np.arange(1, len(p) + 1) * (1 + 1e-12))
-    expected = p <= order[below[-1]] if len(below) else np.zeros(len(p), dtype=bool)
-    assert discoveries(p, rate).sum() == pytest.approx(expected.sum(), abs=0)
-
-
 def test_no_p_value_is_no_discovery():
     """Groups without members are not tested."""
     unknown = p_values(np.array([np.nan, 0.0]), np.array([np.nan, 0.0]), 3.0)
@@ -534,6 +515,9 @@ def test_means_of_small_numbers_are_right(rate):
     weight = 1.0 / variance
     mean = weight @ np.where(np.isfinite(variance), change, 0.0) / weight.sum()
     assert abs(mean) < 4 / np.sqrt(weight.sum())
+    # nor is the robust mean biased, although small numbers are skewed
+    typical, of_typical = typical_change(change, variance)
+    assert abs(typical) < 2.5 * np.sqrt(of_typical)
 
 
 def test_unbiased_changes_of_many_events_and_of_none():

@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sklearn.cluster import KMeans
 
-from coterie import save_model
 from coterie.ads.service import workers
 from coterie.ads.service.access import ServiceSettings
 
@@ -98,13 +96,6 @@ def test_missing_model_is_named(run, tmp_path):
     message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
     assert "none.coterie" in message
     assert [signal.getsignal(number) for number in numbers] == before
-
-
-def test_other_model_is_refused(run, tmp_path):
-    """A model of another type is refused, with its type."""
-    save_model(KMeans(2, n_init=1).fit([[0.0], [1.0], [9.0]]), tmp_path / "other.coterie")
-    message = _error(run("ads", "serve", tmp_path / "other.coterie", "--port", 0))
-    assert "KMeans" in message
 
 
 def test_missing_extra_is_named(run, tmp_path, monkeypatch):
