@@ -13,7 +13,6 @@ from coterie.runtime.wording import format_count, format_span, money, percent
 
 if TYPE_CHECKING:
     from coterie.ads.decisions.decision_answers import BudgetPlan
-    from coterie.ads.fitting.forecaster import AdForecaster
 
 
 def budget(
@@ -50,20 +49,18 @@ def budget(
     """
     from coterie.ads.decisions.budgets import plan_budget
 
-    def ask(forecaster: AdForecaster) -> BudgetPlan:
-        return plan_budget(
-            forecaster,
-            advertiser,
-            amount,
-            bid=bid,
-            supply=supply,
-            day=day,
-            days=days,
-            text=text,
-            level=int(level) / 100,
-        )
-
-    subjects.answer(model, ask, _print_plan, lambda plan: plan.by_day, output, as_json, quiet)
+    asked = subjects.question(
+        level, advertiser=advertiser, supply=supply, day=day, days=days, text=text
+    )
+    subjects.answer(
+        model,
+        lambda forecaster: plan_budget(forecaster, budget=amount, bid=bid, **asked),
+        _print_plan,
+        lambda plan: plan.by_day,
+        output,
+        as_json,
+        quiet,
+    )
 
 
 def _print_plan(plan: BudgetPlan) -> None:

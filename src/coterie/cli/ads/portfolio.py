@@ -14,7 +14,6 @@ from coterie.runtime.wording import format_count, format_span, money, signed
 
 if TYPE_CHECKING:
     from coterie.ads.decisions.decision_answers import BudgetSplit
-    from coterie.ads.fitting.forecaster import AdForecaster
 
 _MOST_SHOWN = 20
 
@@ -65,21 +64,16 @@ def portfolio(
     from coterie.ads.decisions.portfolios import split_budget
 
     names = None if advertisers is None else _names(advertisers)
-
-    def ask(forecaster: AdForecaster) -> BudgetSplit:
-        return split_budget(
-            forecaster,
-            budget,
-            names,
-            goal=goal,
-            segment=int(segment) if segment and segment.isdecimal() else segment,
-            day=day,
-            days=days,
-            level=int(level) / 100,
-        )
-
+    part = int(segment) if segment and segment.isdecimal() else segment
+    asked = subjects.question(level, advertisers=names, segment=part, goal=goal, day=day, days=days)
     subjects.answer(
-        model, ask, _print_split, lambda split: split.allocations, output, as_json, quiet
+        model,
+        lambda forecaster: split_budget(forecaster, budget, **asked),
+        _print_split,
+        lambda split: split.allocations,
+        output,
+        as_json,
+        quiet,
     )
 
 

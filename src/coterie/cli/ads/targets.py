@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from coterie.ads.decisions.decision_answers import RankedTarget, TargetRanking
-    from coterie.ads.fitting.forecaster import AdForecaster
 
 _MOST_ROWS = 20
 
@@ -71,21 +70,19 @@ def targets(
     """
     from coterie.ads.decisions.target_ranking import rank_targets
 
-    def ask(forecaster: AdForecaster) -> TargetRanking:
-        return rank_targets(
-            forecaster,
-            advertiser,
-            bid,
-            dimension=dimension or None,
-            by=by,
-            supply=supply,
-            day=day,
-            days=days,
-            text=text,
-            level=int(level) / 100,
-        )
-
-    subjects.answer(model, ask, _print_ranking, lambda found: found.targets, output, as_json, quiet)
+    asked = subjects.question(
+        level, advertiser=advertiser, supply=supply, day=day, days=days, text=text
+    )
+    values = dimension or None
+    subjects.answer(
+        model,
+        lambda forecaster: rank_targets(forecaster, bid=bid, dimension=values, by=by, **asked),
+        _print_ranking,
+        lambda ranking: ranking.targets,
+        output,
+        as_json,
+        quiet,
+    )
 
 
 def _print_ranking(ranking: TargetRanking) -> None:

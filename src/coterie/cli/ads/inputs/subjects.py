@@ -116,6 +116,11 @@ def values_in(where: list[str] | None) -> dict[str, str] | None:
     return values or None
 
 
+def question(level: str, **members: Any) -> dict[str, Any]:
+    """Return the arguments of a question; the option of the level is in percent."""
+    return members | {"level": int(level) / 100}
+
+
 def answer(
     model: Path,
     ask: Callable[[AdForecaster], Any],
