@@ -240,12 +240,13 @@ def test_wrong_arguments_are_named(change, error, message):
         report_payload(**arguments)
 
 
-def test_of_many_the_busiest_are_shown():
+def test_of_many_the_busiest_are_shown(monkeypatch):
     """And the typical members of segments, to which the cards of segments point."""
     model = fitted()
     n = len(model.advertisers_)
-    np.testing.assert_array_equal(shown_advertisers(model, n), np.arange(n))
-    shown = shown_advertisers(model, 7)
+    np.testing.assert_array_equal(shown_advertisers(model), np.arange(n))
+    monkeypatch.setattr(contents, "_MOST_ADVERTISERS", 7)
+    shown = shown_advertisers(model)
     busiest = np.argsort(-model.observations_, kind="stable")[:7]
     assert set(busiest) <= set(shown) and (np.diff(shown) > 0).all()
     assert 7 < len(shown) <= 7 + 12 * len(model.segments_)
@@ -256,7 +257,7 @@ def test_a_report_of_some_advertisers(most, monkeypatch):
     """Rows, members and outliers are those of the whole report, numbered anew."""
     model = fitted()
     whole = report_payload(model, source="logs", engine="duckdb")
-    monkeypatch.setattr(contents, "shown_advertisers", lambda model: shown_advertisers(model, most))
+    monkeypatch.setattr(contents, "_MOST_ADVERTISERS", most)
     part = report_payload(model, source="logs", engine="duckdb")
     by_id = {one.id: one for one in whole.advertisers}
     assert [by_id[one.id] for one in part.advertisers] == part.advertisers

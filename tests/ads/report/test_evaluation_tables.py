@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from coterie.ads.report import evaluation_tables
 from coterie.ads.report.evaluation_tables import (
     best_other,
     coverage_by_level,
@@ -117,10 +118,11 @@ def test_points_are_the_forecasts_and_the_truth(target):
     assert 1 - found["outside"][target] / found["of"] == pytest.approx(inside)
 
 
-def test_many_advertisers_are_thinned():
+def test_many_advertisers_are_thinned(monkeypatch):
     """Of more advertisers than wanted every n-th by size is kept, from the largest to the least."""
-    evaluation = evaluated()
-    whole, some = (forecast_points(evaluation, 0.9, most) for most in (2_000, 7))
+    whole = forecast_points(evaluated(), 0.9)
+    monkeypatch.setattr(evaluation_tables, "_MOST_POINTS", 7)
+    some = forecast_points(evaluated(), 0.9)
     assert len(some["advertisers"]) == 7
     assert some["of"] == whole["of"]
     assert some["outside"] == whole["outside"]

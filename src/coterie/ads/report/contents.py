@@ -32,13 +32,13 @@ from coterie.ads.forecasts.profiles import (
     shown_grid,
     typical_members,
 )
-from coterie.ads.report.evaluation_tables import evaluation_contents, forecast_points
+from coterie.ads.report.evaluation_tables import evaluation_contents
 from coterie.ads.segments.segment_profiles import SegmentProfile, bid_that_wins_half
 from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError
 
 #: A page with more advertisers takes long to open.
-MOST_ADVERTISERS = 5_000
+_MOST_ADVERTISERS = 5_000
 _MICROS = 1_000_000
 #: In so many auctions chance plays no part.
 _MANY_AUCTIONS = 1e12
@@ -240,10 +240,7 @@ def report_payload(
         warnings=list(model.warnings_),
         prices_by_weekday=tables_of(model).prices_by_weekday(),
         days=day_points(model.price_levels_, model.supply_.factors, _LEVEL),
-        evaluation=None
-        if evaluation is None
-        else evaluation_contents(evaluation.as_dict(), _LEVEL)
-        | {"points": forecast_points(evaluation, _LEVEL)},
+        evaluation=None if evaluation is None else evaluation_contents(evaluation, _LEVEL),
         tables=[] if evaluation is None else paper_tables(evaluation, agreement),
         quality=[dict(note) for note in quality],
         how=[{"step": step, "detail": detail} for step, detail in steps],
@@ -251,14 +248,14 @@ def report_payload(
     )
 
 
-def shown_advertisers(model: FittedMarket, most: int = MOST_ADVERTISERS) -> Ints:
+def shown_advertisers(model: FittedMarket) -> Ints:
     """Return the rows of the advertisers that a report shows, in order.
 
-    Of more than ``most`` those with the most bids are shown, and typical members of segments.
+    Of very many those with the most bids are shown, and typical members of segments.
     """
-    if len(model.advertisers_) <= most:
+    if len(model.advertisers_) <= _MOST_ADVERTISERS:
         return np.arange(len(model.advertisers_))
-    busiest = np.argsort(-model.observations_, kind="stable")[:most]
+    busiest = np.argsort(-model.observations_, kind="stable")[:_MOST_ADVERTISERS]
     typical = [row for s in range(len(model.segments_)) for row in typical_members(model, s)]
     return np.union1d(busiest, np.array(typical, dtype=np.int64))
 

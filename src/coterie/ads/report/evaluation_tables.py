@@ -24,21 +24,23 @@ _MODES = ("given", "forecast")
 _MOST_POINTS = 2_000
 
 
-def evaluation_contents(evaluation: Mapping[str, Any], level: float) -> dict[str, Any]:
+def evaluation_contents(evaluation: Evaluation, level: float) -> dict[str, Any]:
     """Return what a report shows of an evaluation; ``level`` is that of its intervals."""
-    default, sources = evaluation["default"], evaluation["sources"]
-    chosen = evaluation["chosen"][default]
+    facts = evaluation.as_dict()
+    default, sources = facts["default"], facts["sources"]
+    chosen = facts["chosen"][default]
     strength = chosen["strength"]
     return {
-        "holdout": evaluation["holdout"],
+        "holdout": facts["holdout"],
         "default": default,
-        "targets": shown_targets(evaluation),
+        "targets": shown_targets(facts),
         "sources": {default: sources[default]} | sources,  # the default comes first
-        "placed": evaluation.get("placed"),
-        "strata": errors_by_stratum(evaluation),
-        "coverage": coverage_by_level(evaluation),
-        "coverage_by_stratum": coverage_by_stratum(evaluation, level),
-        "differences": evaluation["differences"],
+        "placed": facts.get("placed"),
+        "strata": errors_by_stratum(facts),
+        "coverage": coverage_by_level(facts),
+        "coverage_by_stratum": coverage_by_stratum(facts, level),
+        "differences": facts["differences"],
+        "points": forecast_points(evaluation, level),
         "chosen": {
             "number of segments": chosen["k"],
             "strength of the market curves": "infinite"
@@ -50,12 +52,10 @@ def evaluation_contents(evaluation: Mapping[str, Any], level: float) -> dict[str
     }
 
 
-def forecast_points(
-    evaluation: Evaluation, level: float, most: int = _MOST_POINTS
-) -> dict[str, Any]:
+def forecast_points(evaluation: Evaluation, level: float) -> dict[str, Any]:
     """Return the forecast, its interval and the actual value of each advertiser.
 
-    They are those of the default source, with the number of auctions given. Of more than ``most``
+    They are those of the default source, with the number of auctions given. Of very many
     advertisers every n-th by actual impressions is kept, so that all sizes are there.
 
     Keys are ``advertisers``, their ids; ``of``, how many there were; ``outside``, how many of these
@@ -64,7 +64,7 @@ def forecast_points(
     """
     known = np.flatnonzero((evaluation.observations > 0) & (evaluation.bids > 0))
     by_size = known[np.argsort(-evaluation.truth.impressions[known], kind="stable")]
-    n_points = min(most, len(by_size))
+    n_points = min(_MOST_POINTS, len(by_size))
     rows = by_size[np.linspace(0, len(by_size) - 1, n_points).round().astype(np.int64)]
     points: dict[str, Any] = {
         "advertisers": evaluation.advertisers[rows].tolist(),
