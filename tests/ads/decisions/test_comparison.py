@@ -537,3 +537,16 @@ def test_unbiased_changes_of_many_events_and_of_none():
     np.testing.assert_allclose(of_back, variance)
     change, variance = unbiased_changes(events(3, 0.0, 2), *days)
     assert (change == 0).all() and np.isinf(variance).all()
+
+
+def test_hardly_any_events_say_nothing_of_the_tails():
+    """Many advertisers with few events do not make the test of the others surer."""
+    rng, sure = np.random.default_rng(1), []
+    rates = np.append(np.full(500, 300.0), np.full(5000, 0.05))
+    amount = rng.poisson(rates[:, None] * rng.lognormal(-0.02, 0.2, (5500, 8))).astype(float)
+    ratio = Ratio("count", amount, np.ones_like(amount), np.ones(5500), np.zeros(5500))
+    for some in (np.arange(500), np.arange(5500)):
+        days, share = (np.arange(4), np.arange(4, 8)), np.full(len(some), 0.5)
+        sides = [period_estimate(ratio.of(some), one, np.zeros(4), share) for one in days]
+        sure.append(own_variances(*sides, 0.05)[2])
+    assert 8 < sure[1] <= sure[0] < 200
