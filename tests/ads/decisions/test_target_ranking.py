@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from copy import copy
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -11,6 +13,7 @@ from scipy.stats import spearmanr
 
 from coterie.ads.decisions.decision_answers import TargetRanking
 from coterie.ads.decisions.target_ranking import RANKED_BY, rank_targets
+from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model
@@ -45,6 +48,49 @@ def test_figures_are_those_of_forecasts():
         for name in ("cost", "cost_per_click", "cost_per_conversion"):
             low, high = getattr(row, f"{name}_interval")
             assert low <= getattr(row, name) <= high
+
+
+@pytest.mark.parametrize(
+    ("by", "figure", "others"),
+    [
+        ("impressions", lambda one: one.win_rate, ["share"]),
+        ("clicks", lambda one: one.win_rate, ["share", "click"]),
+        ("cost_per_click", lambda one: one.cost, ["click"]),
+    ],
+)
+def test_own_weights_are_shares_of_the_variance(by, figure, others):
+    """They are what own evidence took from the variance of the logarithm of the ranked figure.
+
+    A shift of prices does to it what a lower bid does, and moves the price itself.
+    """
+    model, step = targets_model(), 0.05
+    placement = model.prepare_forecast("adv-00003").placement
+    columns = model.targets_.columns("device")
+    after = model.target_effects(placement).of(columns)
+    before = model.targets_.of_new(placement.shares).of(columns)
+    found = rank_targets(model, "adv-00003", 2.0, dimension="device", by=by).targets
+    weights = {row.value: row.own_weight for row in found}
+    for v, value in enumerate(model.targets_.values[columns].tolist()):
+        bids = [2.0 * np.exp(-step), 2.0]
+        moved, here = model.forecast("adv-00003", bids, where={"device": value})
+        slope = np.log(figure(moved) / figure(here)) / step + (by == "cost_per_click")
+        left, whole = (
+            slope**2 * one.shift[1, v] ** 2 + sum(getattr(one, name)[1, v] ** 2 for name in others)
+            for one in (after, before)
+        )
+        assert weights[value] == pytest.approx(1 - left / whole)
+
+
+def test_values_that_cannot_be_chosen_are_last():
+    """Missing values and many together have no chance to be the best."""
+    model = copy(targets_model())
+    values = model.targets_.values.astype(object)
+    values[1:3] = NO_VALUE, OTHER_VALUES
+    model.targets_ = replace(model.targets_, values=values.astype(str))
+    *chosen, first, second = rank_targets(model, "adv-00003", 2.0, dimension="device").targets
+    assert {first.value, second.value} == {NO_VALUE, OTHER_VALUES}
+    assert first.chance_best is second.chance_best is None
+    assert sum(row.chance_best for row in chosen) == pytest.approx(1)
 
 
 def test_the_bid_is_that_of_the_log_by_default():
