@@ -142,24 +142,6 @@ def shown(page):
     return ids.index(page.input_value("#advertiser"))
 
 
-def test_hover_reads_without_choosing(report, opened):
-    """Pointing at a chart reads tiles and both charts there, and leaves the bid as it is."""
-    page = opened(report).page
-    before, tips = bid_of(page), page.locator(".tip:visible")
-    chosen = answers(page)
-    assert tips.count() == 0
-    chart = page.locator("#impressions-chart svg")
-    chart.scroll_into_view_if_needed()
-    box = chart.bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] / 2)
-    assert tips.count() == 2
-    assert answers(page) != chosen
-    assert bid_of(page) == before
-    page.mouse.move(2, 2)
-    assert tips.count() == 0
-    assert answers(page) == chosen
-
-
 def test_scenarios_work_offline(report, opened):
     """Bids that are kept stand side by side and are marked on the charts."""
     page = opened(report).page

@@ -157,12 +157,6 @@ def test_says_why_a_budget_cannot_be_spent():
     assert "no bid in the log" in found.why
 
 
-def test_equal_questions_have_equal_answers():
-    """Draws are seeded."""
-    first, second = (plan_budget(small_model(), "adv-00020", 0.2) for _ in range(2))
-    assert first == second
-
-
 def test_draws_have_the_mean_and_the_interval_of_the_forecast():
     """Impressions and spend of all days together, whatever the level asked for."""
     model = small_model()

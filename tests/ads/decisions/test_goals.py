@@ -132,14 +132,6 @@ def test_marginal_cost_is_the_slope_of_the_forecasts():
     assert marginal_cost(prepared, prepared.tables.highest) is None
 
 
-def test_curves_have_marginal_costs():
-    """In a second-price auction the margin pays about its own bid."""
-    curve = small_model().curve("adv-00020")
-    some = np.isfinite(curve.marginal)
-    assert some.sum() > 20
-    np.testing.assert_allclose(curve.marginal[some], curve.bid[some], rtol=0.12)
-
-
 @pytest.mark.parametrize(
     "asked",
     [

@@ -113,17 +113,6 @@ def test_planted_prices_are_found():
     assert np.mean(agreement) > 0.7
 
 
-def test_own_evidence_counts_more_for_larger_advertisers():
-    """The weight of own evidence rises with the number of bids."""
-    model = targets_model()
-    order = np.argsort(model.observations_)
-    weights = [
-        np.mean([row.own_weight for row in rank_targets(model, str(name), by="cost").targets])
-        for name in (model.advertisers_[order[0]], model.advertisers_[order[-1]])
-    ]
-    assert weights[0] < weights[1]
-
-
 def test_a_new_advertiser_has_no_evidence_of_its_own():
     """By its text it gets the values of its segments, and its own weight is 0."""
     found = rank_targets(targets_model(), bid=2.0, text="flights hotel", supply=1e4)
@@ -131,18 +120,13 @@ def test_a_new_advertiser_has_no_evidence_of_its_own():
     assert found.advertiser == ""
 
 
-def test_a_ranking_survives_json():
-    """A ranking is the same after it was written and read; numbers are finite."""
-    found = rank_targets(targets_model(), "adv-00003", by="cost_per_conversion")
+@pytest.mark.parametrize("bid", [2.0, 1e-6])
+def test_a_ranking_survives_json(bid):
+    """It is the same after it was written and read, with finite numbers even if nothing is won."""
+    found = rank_targets(targets_model(), "adv-00003", bid, by="cost_per_conversion")
     text = msgspec.json.encode(found)
     assert msgspec.json.decode(text, type=TargetRanking) == found
     json.loads(text, parse_constant=pytest.fail)
-
-
-def test_a_bid_that_wins_nothing_has_no_costs():
-    """At a bid below all prices nothing is won, and the answer is still finite."""
-    found = rank_targets(targets_model(), "adv-00003", 1e-6, by="cost")
-    json.loads(msgspec.json.encode(found), parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize("by", ["impressions", "clicks"])

@@ -187,12 +187,6 @@ def test_the_evaluation_is_the_one_given(payload):
     assert payload.warnings == fitted().warnings_
 
 
-def test_report_without_an_evaluation():
-    """Without an evaluation there are neither errors nor tables of the paper."""
-    found = report_payload(fitted(), source="logs", engine="duckdb")
-    assert found.evaluation is None and found.tables == []
-
-
 @pytest.mark.parametrize(("amount", "won"), [(1, True), (MICROS, False)])
 def test_log_of_one_bid(amount, won):
     """The grid of a log with one bid is 0 and that bid; at 0 nothing is won."""

@@ -77,15 +77,3 @@ def test_the_model_is_not_overwritten(run, model):
     before = model.read_bytes()
     assert_one_line(run("ads", "export", model, "-o", model), "this path is the model")
     assert model.read_bytes() == before
-
-
-def test_a_full_disk_leaves_nothing(run, model, tmp_path, monkeypatch):
-    """After a failure there is neither a folder nor a part of one."""
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pq.ParquetWriter, "write_batch", fail)
-    result = run("ads", "export", model, "-o", tmp_path / "tables")
-    assert_one_line(result, "No space left on device")
-    assert list(tmp_path.iterdir()) == []
