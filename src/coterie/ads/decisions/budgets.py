@@ -98,17 +98,12 @@ def plan_budget(
     [unlimited] = prepared.forecasts(at)
     capped, emptied = within_budget((yield from draw_days(model, prepared, at)), amount)
     yield capped.spend.size // _PLAIN
-    spent = np.cumsum(capped.spend, axis=1)
-    low, high = interval_of(spent, level)
-    dates = _dates_of(model, prepared)
-    by_day = zip(
+    dates, spent = _dates_of(model, prepared), np.cumsum(capped.spend, axis=1)
+    columns = (
         [""] if dates is None else dates.astype(str).tolist(),
         expected_auctions(prepared).tolist(),
-        capped.impressions.mean(axis=0).tolist(),
-        capped.spend.mean(axis=0).tolist(),
-        spent.mean(axis=0).tolist(),
-        zip(low, high, strict=True),
-        strict=True,
+        *(draws.mean(axis=0).tolist() for draws in (capped.impressions, capped.spend, spent)),
+        zip(*interval_of(spent, level), strict=True),
     )
     yield capped.spend.size // _PLAIN
     over, why = emptied[np.isfinite(emptied)], ""
@@ -133,7 +128,7 @@ def plan_budget(
         days_until_empty=float(over.mean()) if len(over) else None,
         days_until_empty_interval=interval_of(over, level) if len(over) else None,
         marginal_cost=marginal_cost(prepared, at),
-        by_day=[BudgetDay(*one) for one in by_day],
+        by_day=[BudgetDay(*day) for day in zip(*columns, strict=True)],
         unlimited=unlimited,
         why=why,
     )
