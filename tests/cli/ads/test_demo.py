@@ -141,12 +141,6 @@ def test_files_of_the_user_are_kept(run, tmp_path):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_too_few_advertisers_are_wrong_usage(run, tmp_path):
-    """Fewer than 20 advertisers are refused."""
-    assert run("ads", "demo", "--advertisers", 5, "-o", tmp_path / "d").exit_code == 2
-    assert list(tmp_path.iterdir()) == []
-
-
 TRUTH = {
     "segment": np.array([0, 0, 0, 2, 2]),
     "theme": np.array(["travel", "travel", "travel", "shoes", "shoes"]),
