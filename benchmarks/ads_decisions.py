@@ -20,7 +20,7 @@ from benchmarks.harness import Context
 from benchmarks.results import Result, Table, seconds_text
 from coterie.ads import AdForecaster, MarketSettings, bid_for, plan_budget, split_budget
 from coterie.ads.decisions.decision_answers import BudgetSplit
-from coterie.ads.decisions.marginal_allocation import allocate
+from coterie.ads.decisions.portfolios import allocate
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.logs.simulation.simulated_logs import auction_batches
 from coterie.ads.logs.simulation.simulated_traits import Traits

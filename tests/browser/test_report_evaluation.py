@@ -54,11 +54,11 @@ def test_points_are_read_by_the_keyboard(opened):
     chart.focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
-    told = chart.get_attribute("aria-valuetext")
+    shown = chart.get_attribute("aria-valuetext")
     name = POINTS["advertisers"][order[1]]
-    assert told.startswith(f"{name}, forecast ")
+    assert shown.startswith(f"{name}, forecast ")
     actual = POINTS["impressions"]["actual"][order[1]]
-    assert f"actual {words.format_count(actual)}" in told
+    assert f"actual {words.format_count(actual)}" in shown
     assert page.locator("#impressions-points .tip").is_visible()
     assert page.locator("#impressions-points .pointer line").count() == 3
     page.keyboard.press("Enter")
@@ -84,7 +84,7 @@ def test_points_are_read_by_pointing(opened, settings):
 
 @pytest.mark.parametrize("width", [1280, 360])
 def test_the_largest_misses_come_first(opened, width):
-    """The table beside the points has the same figures, and can be filtered."""
+    """The table next to the points has the same figures, and can be filtered."""
     page = opened(width=width)
     page.locator("summary", has_text="largest misses").click()
     figures = POINTS["impressions"]
@@ -103,9 +103,9 @@ def test_the_largest_misses_come_first(opened, width):
 
 def test_says_that_points_are_a_part(opened):
     """Where not all advertisers are drawn, the page says how many are."""
-    told = opened().inner_text("#errors")
-    assert "40 of 160 advertisers" in told
-    assert "7 of 160 outside" in told
+    shown = opened().inner_text("#errors")
+    assert "40 of 160 advertisers" in shown
+    assert "7 of 160 outside" in shown
 
 
 @pytest.mark.parametrize("mode", ["given", "forecast"])
@@ -132,8 +132,8 @@ def test_days_outside_their_band_are_marked(opened, name):
     table = page.get_by_role("region", name="Levels by day")
     place = 0 if name == "price" else 3
     page.locator("#drift summary").click()
-    told = [row.locator("td").nth(place).inner_text() for row in table.locator("tbody tr").all()]
-    assert told == [words.percent(float(f"{row['observed']:.7g}")) for row in rows]
+    shown = [row.locator("td").nth(place).inner_text() for row in table.locator("tbody tr").all()]
+    assert shown == [words.percent(float(f"{row['observed']:.7g}")) for row in rows]
 
 
 def test_warnings_stand_beside_the_days(opened):

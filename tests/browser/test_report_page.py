@@ -142,24 +142,6 @@ def shown(page):
     return ids.index(page.input_value("#advertiser"))
 
 
-def test_hover_reads_without_choosing(report, opened):
-    """Pointing at a chart reads tiles and both charts there, and leaves the bid as it is."""
-    page = opened(report).page
-    before, tips = bid_of(page), page.locator(".tip:visible")
-    chosen = answers(page)
-    assert tips.count() == 0
-    chart = page.locator("#impressions-chart svg")
-    chart.scroll_into_view_if_needed()
-    box = chart.bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] / 2)
-    assert tips.count() == 2
-    assert answers(page) != chosen
-    assert bid_of(page) == before
-    page.mouse.move(2, 2)
-    assert tips.count() == 0
-    assert answers(page) == chosen
-
-
 def test_scenarios_work_offline(report, opened):
     """Bids that are kept stand side by side and are marked on the charts."""
     page = opened(report).page
@@ -187,8 +169,8 @@ def test_bids_stand_beside_those_of_the_segment(report, opened, width):
     one = PAYLOAD.advertisers[shown(page)]
     ends = [one.wins_below[-1], PAYLOAD.segments[one.segment].wins_below[-1]]
     own, segment = (words.percent(round(float(f"{end:.4g}"), 3)) for end in ends)
-    told = f"{own}, segment {segment}"
-    assert told in page.inner_text("#wins-below-said")
+    pair = f"{own}, segment {segment}"
+    assert pair in page.inner_text("#wins-below-said")
 
 
 def test_bids_never_seen_are_said(report, opened):
@@ -214,27 +196,6 @@ def test_bad_numbers_are_said(report, opened):
         page.fill("#bid", f"{len(text)}.5")
         assert page.inner_text("#fault") == ""
         assert page.get_attribute("#bid", "aria-invalid") == "false"
-
-
-def test_search_by_keyboard(report, opened):
-    """Arrows and Enter choose from what is found, Escape takes the search back."""
-    page = opened(report).page
-    before = page.input_value("#advertiser")
-    page.fill("#advertiser", "-001")
-    found = page.locator("#advertisers-found .id").all_inner_texts()
-    assert found
-    assert all("-001" in one for one in found)
-    page.keyboard.press("Escape")
-    assert page.input_value("#advertiser") == before
-    assert page.locator("#advertisers-found").is_hidden()
-    page.fill("#advertiser", "-001")
-    page.keyboard.press("ArrowDown")
-    active = page.get_attribute("#advertiser", "aria-activedescendant")
-    assert page.inner_text(f"#{active} .id") == found[1]
-    page.keyboard.press("Enter")
-    assert page.input_value("#advertiser") == found[1]
-    page.fill("#advertiser", "nobody of that name")
-    assert "No advertiser" in page.inner_text("#advertisers-found")
 
 
 def test_search_among_some_says_that_others_are_left_out(tmp_path, opened):
@@ -487,8 +448,8 @@ def spare_report(case):
         )
     if case == "no currency":
         return replace(PAYLOAD, currency="", interval=None)
-    views = replace(PAYLOAD.views, names=[], ari=[], weights=[], tpn_fpn=[], dissenting=None)
-    return replace(PAYLOAD, views=views)
+    empty = {name: [] for name in ("names", "ari", "weights", "tpn_fpn")} | {"dissenting": None}
+    return replace(PAYLOAD, views=PAYLOAD.views | empty)
 
 
 @pytest.mark.parametrize(

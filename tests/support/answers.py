@@ -1,8 +1,16 @@
-"""Assertions about the answers of the program."""
+"""Questions to the program, and assertions about its answers."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from typer.testing import Result
+
+
+def as_options(question: dict[str, Any]) -> list[str]:
+    """Return the arguments of a function as the options of the command."""
+    given = question | ({"level": f"{question['level']:.0%}"[:-1]} if "level" in question else {})
+    return [part for name, value in given.items() for part in (f"--{name}", str(value))]
 
 
 def assert_one_line(result: Result, *parts: str) -> None:

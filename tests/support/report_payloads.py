@@ -10,11 +10,8 @@ from scipy.stats import norm
 from coterie.ads.logs.simulation.simulated_traits import THEMES
 from coterie.ads.report.contents import (
     AdvertiserRow,
-    QualityNote,
     Report,
     SegmentCard,
-    Step,
-    ViewTable,
 )
 
 HOSTILE_IDS = (
@@ -86,9 +83,18 @@ def make_payload(
         tables=_tables(),
         quality=_quality(hostile),
         how=[
-            Step("Read the logs", "One pass of DuckDB: bids by advertiser, day and bin."),
-            Step("Segments", "18 partitions from three views, one robust consensus of them."),
-            Step("Again", "coterie ads report logs/ --holdout-days 1 --output report.html"),
+            {
+                "step": "Read the logs",
+                "detail": "One pass of DuckDB: bids by advertiser, day and bin.",
+            },
+            {
+                "step": "Segments",
+                "detail": "18 partitions from three views, one robust consensus of them.",
+            },
+            {
+                "step": "Again",
+                "detail": "coterie ads report logs/ --holdout-days 1 --output report.html",
+            },
         ],
     )
 
@@ -233,19 +239,19 @@ def _segment(
     )
 
 
-def _views() -> ViewTable:
-    return ViewTable(
-        names=["text", "win", "cost"],
-        ari=[[1.0, 0.21, 0.19], [0.21, 1.0, 0.74], [0.19, 0.74, 1.0]],
-        weights=[0.18, 0.42, 0.4],
-        tpn_fpn=[
+def _views() -> dict[str, Any]:
+    return {
+        "names": ["text", "win", "cost"],
+        "ari": [[1.0, 0.21, 0.19], [0.21, 1.0, 0.74], [0.19, 0.74, 1.0]],
+        "weights": [0.18, 0.42, 0.4],
+        "tpn_fpn": [
             {"a": "win", "b": "text", "tpn": 0.86, "fpn": 0.14, "ari": 0.21},
             {"a": "win", "b": "cost", "tpn": 0.95, "fpn": 0.05, "ari": 0.74},
             {"a": "cost", "b": "text", "tpn": 0.85, "fpn": 0.15, "ari": 0.19},
         ],
-        dissenting="text",
-        sentence="Win rate and cost place most advertisers alike; text dissents.",
-    )
+        "dissenting": "text",
+        "sentence": "Win rate and cost place most advertisers alike; text dissents.",
+    }
 
 
 #: WAPE of impressions, spend and clicks by source; the default is the first.
@@ -396,10 +402,11 @@ def _tables() -> list[dict[str, Any]]:
     ]
 
 
-def _quality(hostile: bool) -> list[QualityNote]:
+def _quality(hostile: bool) -> list[dict[str, Any]]:
     what = "<script>alert(1)</script>" if hostile else "rows are copies of another row"
     examples = ["travel-0012 2026-03-04 bid 1.20 won", "finance-0044 2026-03-04 bid 3.55 lost"]
+    missing = {"what": "advertisers have no text", "count": 2, "examples": ["games-0007"]}
     return [
-        QualityNote("warning", what, 1204, examples),
-        QualityNote("note", "advertisers have no text", 2, ["games-0007"]),
+        {"severity": "warning", "what": what, "count": 1204, "examples": examples},
+        {"severity": "note", **missing},
     ]

@@ -382,10 +382,11 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     def _weights_in_use(self) -> Any:
         """Return the given partition weights without those of partitions that are left out."""
         weights, given = self.partition_weights, self.__dict__.get("_vocabulary")
-        left_out = getattr(given, "empty", ())  # tuples without a fit have none
-        if left_out and np.shape(weights) == (len(given.names) + len(left_out),):
-            return np.delete(weights, left_out)
-        return weights
+        if given is None:
+            return weights
+        left_out = getattr(given, "empty", ())
+        all_given = np.shape(weights) == (len(given.names) + len(left_out),)
+        return np.delete(weights, left_out) if left_out and all_given else weights
 
     def _number_of_clusters(self, tuples: LabelTuples, partition_weights: Any = None) -> int:
         """Return K, checked; if it is None, the number that the weighted partitions recommend."""

@@ -10,8 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import fitted_models
 from coterie.ads import bid_for, plan_budget
-from coterie.ads.decisions.budget_draws import Draws, draw_days
-from coterie.ads.decisions.budgets import within_budget
+from coterie.ads.decisions.budgets import Draws, draw_days, within_budget
 from coterie.ads.decisions.steps import finished
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model
@@ -158,20 +157,16 @@ def test_says_why_a_budget_cannot_be_spent():
     assert "no bid in the log" in found.why
 
 
-def test_equal_questions_have_equal_answers():
-    """Draws are seeded."""
-    first, second = (plan_budget(small_model(), "adv-00020", 0.2) for _ in range(2))
-    assert first == second
-
-
-def test_draws_have_the_mean_of_the_forecast():
-    """Impressions and spend of all days together."""
+def test_draws_have_the_mean_and_the_interval_of_the_forecast():
+    """Impressions and spend of all days together, whatever the level asked for."""
     model = small_model()
-    prepared = model.prepare_forecast("adv-00041", days=7)
-    draws = finished(draw_days(model, prepared, 2.5))
-    [forecast] = prepared.forecasts(2.5)
-    assert draws.impressions.sum(axis=1).mean() == pytest.approx(forecast.impressions)
-    assert draws.spend.sum(axis=1).mean() == pytest.approx(forecast.spend)
+    draws = finished(draw_days(model, model.prepare_forecast("adv-00041", days=7, level=0.5), 2.5))
+    forecast = model.forecast("adv-00041", 2.5, days=7, level=0.9)
+    for target in ("impressions", "spend"):
+        total = getattr(draws, target).sum(axis=1)
+        assert total.mean() == pytest.approx(getattr(forecast, target))
+        ends = np.quantile(total, [0.05, 0.95])
+        assert ends == pytest.approx(getattr(forecast, f"{target}_interval"), rel=0.015)
     assert draws.spend.shape[1] == 7 and (draws.spend >= 0).all()
     assert np.corrcoef(draws.impressions.sum(axis=1), draws.spend.sum(axis=1))[0, 1] > 0.8
 

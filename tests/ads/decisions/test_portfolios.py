@@ -1,15 +1,21 @@
-"""One budget for several advertisers is divided as a convex solver divides it."""
+"""One budget for several advertisers is divided as a linear programme divides it."""
 
 from __future__ import annotations
+
+from copy import copy
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.exceptions import NotFittedError
 
 import fitted_models
 from coterie.ads import AdForecaster, bid_for, split_budget
+from coterie.ads.decisions.portfolios import allocate
+from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.errors import InvalidParameterError
 from fitted_models import first_price_model, small_model
 
@@ -18,15 +24,20 @@ GOALS = ["impressions", "clicks", "conversions"]
 FEW = ["adv-00020", "adv-00030", "adv-00041", "adv-00050", "a/b c?d#e%2F"]
 
 
+def solved(spend, amount, budget):
+    """Return the largest amount of any mixture of points, by scipy's solver."""
+    n, size = spend.shape
+    limits = sp.vstack([sp.csr_array(spend.reshape(1, -1)), sp.kron(sp.eye(n), np.ones((1, size)))])
+    return -linprog(-amount.ravel(), A_ub=limits, b_ub=[budget] + [1.0] * n).fun
+
+
 def optimum(model, names, budget, goal, points=1500, **about):
-    """Return the largest amount of any mixture of many bids, by a linear programme."""
+    """Return the largest amount of any mixture of many bids."""
     bids = np.append(np.linspace(0.01, model.edges_[-1] / 1e6, points), model.edges_ / 1e6)
     found = [model.forecast(name, np.sort(bids), **about) for name in names]
     spend = np.array([[one.spend for one in each] for each in found])
     amount = np.array([[getattr(one, goal) for one in each] for each in found])
-    alone = sp.kron(sp.eye(len(names)), np.ones((1, spend.shape[1])))
-    limits = sp.vstack([sp.csr_array(spend.reshape(1, -1)), alone])
-    return -linprog(-amount.ravel(), A_ub=limits, b_ub=[budget] + [1.0] * len(names)).fun
+    return solved(spend, amount, budget)
 
 
 @pytest.mark.slow
@@ -112,6 +123,21 @@ def test_intervals_of_many_are_relatively_narrower():
     assert 0 < width(all_of_them) < width(few)
 
 
+@pytest.mark.parametrize("common", ["factor_sd", "level_sd"])
+def test_what_days_have_in_common_does_not_even_out(common, monkeypatch):
+    """The variance of the total grows with that of the days' supply, and of their prices."""
+    model = copy(small_model())
+    tables = tables_of(model)
+    usual, variances = tables.days(None, 7), []
+    for deviation in (0.0, 0.2, 0.4):
+        days = usual._replace(**{common: deviation})
+        monkeypatch.setattr(tables, "days", lambda *_, days=days: days)
+        found = split_budget(model)
+        variances.append((found.amount_interval[1] - found.amount) ** 2)
+    none, some, twice = variances
+    assert some > 1.5 * none and twice - none == pytest.approx(4 * (some - none))
+
+
 def test_segments_by_index_and_by_name():
     """A segment is given by its index, its name, or the beginning of its name."""
     model = first_price_model()
@@ -147,3 +173,60 @@ def test_refuses_a_model_that_is_not_fitted():
     """As every other question does."""
     with pytest.raises(NotFittedError):
         split_budget(AdForecaster(), 10)
+
+
+# ---------------------------------------------------------------- points of curves
+
+
+def curves(seed, n=4, size=12):
+    """Random increasing curves, with stretches that are flat, and some that are convex."""
+    rng = np.random.default_rng(seed)
+    spend = np.cumsum(rng.random((n, size)), axis=1)
+    return spend, np.cumsum(rng.random((n, size)) * (rng.random((n, size)) > 0.3), axis=1)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.floats(0.01, 1.2))
+def test_equals_a_linear_programme(seed, share):
+    """The amount is the optimum, and the money is kept to."""
+    spend, amount = curves(seed)
+    budget = share * float(spend[:, -1].sum())
+    found = allocate(spend, amount, budget)
+    assert found.amount.sum() == pytest.approx(solved(spend, amount, budget), abs=1e-9)
+    assert found.spend.sum() <= budget * (1 + 1e-12)
+    assert (found.spend >= 0).all() and (found.amount >= 0).all()
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.floats(0.1, 0.9))
+def test_the_slope_is_the_worth_of_further_money(seed, share):
+    """A little more money buys that much more."""
+    spend, amount = curves(seed)
+    budget, more = share * float(spend[:, -1].sum()), 1e-7
+    now, then = (allocate(spend, amount, one) for one in (budget, budget + more))
+    gained = (then.amount.sum() - now.amount.sum()) / more
+    assert gained == pytest.approx(now.slope, rel=1e-4) or then.slope < now.slope
+
+
+def test_only_one_curve_is_bought_in_part():
+    """All others end at a point of their envelope."""
+    spend, amount = curves(3, n=30)
+    found = allocate(spend, amount, 0.4 * float(spend[:, -1].sum()))
+    known = np.column_stack([np.zeros(30), spend])[np.arange(30), found.places + 1]
+    others = np.arange(30) != found.partial
+    np.testing.assert_allclose(found.spend[others], known[others])
+    assert found.spend[found.partial] >= known[found.partial]
+
+
+def test_money_that_nothing_costs_is_left():
+    """With more money than all curves cost, all is bought and nothing more can be."""
+    spend, amount = curves(1)
+    found = allocate(spend, amount, 1e9)
+    np.testing.assert_allclose(found.amount, amount[:, -1])
+    assert (found.slope, found.partial) == (0.0, -1)
+
+
+def test_what_is_free_is_always_taken():
+    """An amount without a cost needs no money."""
+    found = allocate(np.array([[0.0, 1.0]]), np.array([[2.0, 3.0]]), 1e-12)
+    assert found.amount[0] == pytest.approx(2.0)

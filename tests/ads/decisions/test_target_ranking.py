@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from copy import copy
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -11,6 +13,7 @@ from scipy.stats import spearmanr
 
 from coterie.ads.decisions.decision_answers import TargetRanking
 from coterie.ads.decisions.target_ranking import RANKED_BY, rank_targets
+from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model
@@ -47,6 +50,49 @@ def test_figures_are_those_of_forecasts():
             assert low <= getattr(row, name) <= high
 
 
+@pytest.mark.parametrize(
+    ("by", "figure", "others"),
+    [
+        ("impressions", lambda one: one.win_rate, ["share"]),
+        ("clicks", lambda one: one.win_rate, ["share", "click"]),
+        ("cost_per_click", lambda one: one.cost, ["click"]),
+    ],
+)
+def test_own_weights_are_shares_of_the_variance(by, figure, others):
+    """They are what own evidence took from the variance of the logarithm of the ranked figure.
+
+    A shift of prices does to it what a lower bid does, and moves the price itself.
+    """
+    model, step = targets_model(), 0.05
+    placement = model.prepare_forecast("adv-00003").placement
+    columns = model.targets_.columns("device")
+    after = model.target_effects(placement).of(columns)
+    before = model.targets_.of_new(placement.shares).of(columns)
+    found = rank_targets(model, "adv-00003", 2.0, dimension="device", by=by).targets
+    weights = {row.value: row.own_weight for row in found}
+    for v, value in enumerate(model.targets_.values[columns].tolist()):
+        bids = [2.0 * np.exp(-step), 2.0]
+        moved, here = model.forecast("adv-00003", bids, where={"device": value})
+        slope = np.log(figure(moved) / figure(here)) / step + (by == "cost_per_click")
+        left, whole = (
+            slope**2 * one.shift[1, v] ** 2 + sum(getattr(one, name)[1, v] ** 2 for name in others)
+            for one in (after, before)
+        )
+        assert weights[value] == pytest.approx(1 - left / whole)
+
+
+def test_values_that_cannot_be_chosen_are_last():
+    """Missing values and many together have no chance to be the best."""
+    model = copy(targets_model())
+    values = model.targets_.values.astype(object)
+    values[1:3] = NO_VALUE, OTHER_VALUES
+    model.targets_ = replace(model.targets_, values=values.astype(str))
+    *chosen, first, second = rank_targets(model, "adv-00003", 2.0, dimension="device").targets
+    assert {first.value, second.value} == {NO_VALUE, OTHER_VALUES}
+    assert first.chance_best is second.chance_best is None
+    assert sum(row.chance_best for row in chosen) == pytest.approx(1)
+
+
 def test_the_bid_is_that_of_the_log_by_default():
     """Without a bid, it is the mean bid of the advertiser."""
     model = targets_model()
@@ -67,17 +113,6 @@ def test_planted_prices_are_found():
     assert np.mean(agreement) > 0.7
 
 
-def test_own_evidence_counts_more_for_larger_advertisers():
-    """The weight of own evidence rises with the number of bids."""
-    model = targets_model()
-    order = np.argsort(model.observations_)
-    weights = [
-        np.mean([row.own_weight for row in rank_targets(model, str(name), by="cost").targets])
-        for name in (model.advertisers_[order[0]], model.advertisers_[order[-1]])
-    ]
-    assert weights[0] < weights[1]
-
-
 def test_a_new_advertiser_has_no_evidence_of_its_own():
     """By its text it gets the values of its segments, and its own weight is 0."""
     found = rank_targets(targets_model(), bid=2.0, text="flights hotel", supply=1e4)
@@ -85,18 +120,13 @@ def test_a_new_advertiser_has_no_evidence_of_its_own():
     assert found.advertiser == ""
 
 
-def test_a_ranking_survives_json():
-    """A ranking is the same after it was written and read; numbers are finite."""
-    found = rank_targets(targets_model(), "adv-00003", by="cost_per_conversion")
+@pytest.mark.parametrize("bid", [2.0, 1e-6])
+def test_a_ranking_survives_json(bid):
+    """It is the same after it was written and read, with finite numbers even if nothing is won."""
+    found = rank_targets(targets_model(), "adv-00003", bid, by="cost_per_conversion")
     text = msgspec.json.encode(found)
     assert msgspec.json.decode(text, type=TargetRanking) == found
     json.loads(text, parse_constant=pytest.fail)
-
-
-def test_a_bid_that_wins_nothing_has_no_costs():
-    """At a bid below all prices nothing is won, and the answer is still finite."""
-    found = rank_targets(targets_model(), "adv-00003", 1e-6, by="cost")
-    json.loads(msgspec.json.encode(found), parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize("by", ["impressions", "clicks"])

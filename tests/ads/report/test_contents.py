@@ -9,15 +9,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from sklearn.exceptions import NotFittedError
 
 import coterie
+from coterie.ads.curves.day_levels import fit_levels
 from coterie.ads.curves.landscapes import curve_at
 from coterie.ads.evaluation.evaluation import evaluate
 from coterie.ads.evaluation.paper_tables import paper_tables
 from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.forecast_tables import tables_of
-from coterie.ads.report.contents import QualityNote, Report, Step, report_payload
+from coterie.ads.report import contents
+from coterie.ads.report.contents import (
+    Report,
+    day_points,
+    report_payload,
+    shown_advertisers,
+)
+from coterie.ads.report.rendering import render_report
 from coterie.errors import InvalidParameterError
 from markets import (
     EASY,
@@ -88,8 +97,8 @@ def test_headline_figures_are_those_of_the_log(payload):
     assert (payload.n_days, payload.auction, payload.currency) == (4, "second", "USD")
     assert (payload.title, payload.source, payload.engine) == ("Week 10", "logs", "duckdb")
     assert payload.version == coterie.__version__
-    assert payload.quality == [QualityNote(**NOTE)]
-    assert payload.how == [Step("read", "all of it")]
+    assert payload.quality == [NOTE]
+    assert payload.how == [{"step": "read", "detail": "all of it"}]
     assert datetime.fromisoformat(payload.made).tzinfo is not None
 
 
@@ -159,8 +168,8 @@ def test_dissenting_views_of_each_advertiser(payload):
             if placed >= 0 and placed != model.labels_[a]
         ]
         assert one.dissent == elsewhere
-    assert payload.views.names == model.agreement_.names
-    assert payload.views.sentence == model.agreement_.sentence
+    assert payload.views["names"] == model.agreement_.names
+    assert payload.views["sentence"] == model.agreement_.sentence
 
 
 def test_the_evaluation_is_the_one_given(payload):
@@ -176,21 +185,6 @@ def test_the_evaluation_is_the_one_given(payload):
     assert shown["chosen"]["number of segments"] == expected["chosen"]["dictionary"]["k"]
     assert payload.tables == paper_tables(evaluated(), fitted().agreement_)
     assert payload.warnings == fitted().warnings_
-
-
-def test_long_grids_are_thinned(payload):
-    """A long grid is reduced to at most 64 bids and keeps the first and the last."""
-    model = fitted()
-    assert len(model.edges_) > 100
-    assert 48 <= len(payload.grid) <= 64
-    assert payload.grid[0] == pytest.approx(model.edges_[0] / MICROS)
-    assert payload.grid[-1] == pytest.approx(model.edges_[-1] / MICROS)
-
-
-def test_report_without_an_evaluation():
-    """Without an evaluation there are neither errors nor tables of the paper."""
-    found = report_payload(fitted(), source="logs", engine="duckdb")
-    assert found.evaluation is None and found.tables == []
 
 
 @pytest.mark.parametrize(("amount", "won"), [(1, True), (MICROS, False)])
@@ -238,3 +232,58 @@ def test_wrong_arguments_are_named(change, error, message):
     arguments = {"model": fitted(), "source": "logs", "engine": "duckdb"} | change
     with pytest.raises(error, match=message):
         report_payload(**arguments)
+
+
+def test_of_many_the_busiest_are_shown(monkeypatch):
+    """And the typical members of segments, to which the cards of segments point."""
+    model = fitted()
+    n = len(model.advertisers_)
+    np.testing.assert_array_equal(shown_advertisers(model), np.arange(n))
+    monkeypatch.setattr(contents, "_MOST_ADVERTISERS", 7)
+    shown = shown_advertisers(model)
+    busiest = np.argsort(-model.observations_, kind="stable")[:7]
+    assert set(busiest) <= set(shown) and (np.diff(shown) > 0).all()
+    assert 7 < len(shown) <= 7 + 12 * len(model.segments_)
+
+
+@pytest.mark.parametrize("most", [5, 40])
+def test_a_report_of_some_advertisers(most, monkeypatch):
+    """Rows, members and outliers are those of the whole report, numbered anew."""
+    model = fitted()
+    whole = report_payload(model, source="logs", engine="duckdb")
+    monkeypatch.setattr(contents, "_MOST_ADVERTISERS", most)
+    part = report_payload(model, source="logs", engine="duckdb")
+    by_id = {one.id: one for one in whole.advertisers}
+    assert [by_id[one.id] for one in part.advertisers] == part.advertisers
+    assert part.left_out == len(whole.advertisers) - len(part.advertisers) > 0
+    for one, other in zip(part.segments, whole.segments, strict=True):
+        members = [part.advertisers[i].id for i in one.members]
+        assert members == [whole.advertisers[i].id for i in other.members]
+        assert one.size == other.size
+    shown = {one.id for one in part.advertisers}
+    for name in ("outliers", "low_confidence"):
+        ids = [part.advertisers[i].id for i in getattr(part, name)]
+        every = [whole.advertisers[i].id for i in getattr(whole, name)]
+        assert ids == [one for one in every if one in shown]
+    page = render_report(part)
+    assert f"leaves out {part.left_out} others" in page
+    assert f"{len(whole.advertisers)} advertisers" in page
+    # a search that finds nothing must not say that an advertiser does not exist
+    assert f'"left_out":{part.left_out}' in page
+    assert "among those shown" in page and "among those shown" not in render_report(whole)
+
+
+def test_days_are_expected_from_those_before():
+    """A day is expected as the levels of the days before say; the mean factor is 1."""
+    days = np.datetime64("2026-03-02") + np.arange(9)
+    values = np.random.default_rng(3).normal(0.4, 0.05, 9)
+    levels = fit_levels(days, values, np.full(9, 1e-4))
+    rows = day_points(levels, levels, 0.9)
+    assert [row["day"] for row in rows] == [str(day) for day in days]
+    assert np.log([row["price"]["observed"] for row in rows]).mean() == pytest.approx(0)
+    mean, variance = levels.one_day_ahead()
+    for d in range(1, 9):
+        one = rows[d]["supply"]
+        assert np.log(one["expected"]) == pytest.approx(mean[d] - values.mean())
+        half = ndtri(0.95) * np.sqrt(variance[d])
+        assert np.log(one["high"] / one["low"]) == pytest.approx(2 * half)

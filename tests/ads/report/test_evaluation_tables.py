@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from coterie.ads.report import evaluation_tables
 from coterie.ads.report.evaluation_tables import (
     best_other,
     coverage_by_level,
     coverage_by_stratum,
     errors_by_stratum,
     figure_in,
+    forecast_points,
     shown_targets,
 )
 from markets import evaluated
@@ -94,3 +97,36 @@ def test_the_best_other_source(found):
 def test_cells_of_the_papers_tables(value, column, text):
     """Errors and shares are in percent, other fractions have three digits."""
     assert figure_in(value, column) == text
+
+
+@pytest.mark.parametrize("target", ["impressions", "spend"])
+def test_points_are_the_forecasts_and_the_truth(target):
+    """Each point has the forecast, the interval and the actual value of its advertiser."""
+    evaluation = evaluated()
+    found = forecast_points(evaluation, 0.8)
+    rows = np.searchsorted(evaluation.advertisers, found["advertisers"])
+    stated = next(one for one in evaluation.intervals if (one.level, one.supply) == (0.8, "given"))
+    expected = {
+        "forecast": getattr(evaluation.forecasts["dictionary"], target),
+        "low": stated.low[target],
+        "high": stated.high[target],
+        "actual": getattr(evaluation.truth, target),
+    }
+    assert found[target] == {name: column[rows].tolist() for name, column in expected.items()}
+    assert found["of"] == len(rows) == evaluation.as_dict()["advertisers"]
+    inside = evaluation.coverage(stated, target)
+    assert 1 - found["outside"][target] / found["of"] == pytest.approx(inside)
+
+
+def test_many_advertisers_are_thinned(monkeypatch):
+    """Of more advertisers than wanted every n-th by size is kept, from the largest to the least."""
+    whole = forecast_points(evaluated(), 0.9)
+    monkeypatch.setattr(evaluation_tables, "_MOST_POINTS", 7)
+    some = forecast_points(evaluated(), 0.9)
+    assert len(some["advertisers"]) == 7
+    assert some["of"] == whole["of"]
+    assert some["outside"] == whole["outside"]
+    ends = (whole["advertisers"][0], whole["advertisers"][-1])
+    assert (some["advertisers"][0], some["advertisers"][-1]) == ends
+    sizes = some["impressions"]["actual"]
+    assert sizes == sorted(sizes, reverse=True)

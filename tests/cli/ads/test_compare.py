@@ -33,9 +33,9 @@ def known(model):
 
 
 @pytest.fixture(scope="module")
-def dearer(model, tmp_path_factory):
+def halved(model, tmp_path_factory):
     """A model of the same days, on which everybody bids and wins half as often."""
-    other, file = load_model(model), tmp_path_factory.mktemp("dearer") / "dearer.coterie"
+    other, file = load_model(model), tmp_path_factory.mktemp("halved") / "halved.coterie"
     log, texts = unpack_days(other.stored_days_)
     names = ("count", "square", "bid", "wins", "cost", "clicks", "conversions")
     halved = replace(log.bids, **{name: getattr(log.bids, name) / 2 for name in names})
@@ -57,15 +57,15 @@ def test_json_is_the_comparison(run, model, known):
 
 
 @pytest.mark.parametrize("kind", ["models", "periods"])
-def test_the_rate_decides_what_has_changed(run, model, dearer, kind):
+def test_the_rate_decides_what_has_changed(run, model, halved, kind):
     """--fdr is that of the comparison, whether of two models or of two periods."""
-    words = (model, dearer) if kind == "models" else (model, *PERIODS)
+    words = (model, halved) if kind == "models" else (model, *PERIODS)
     strict, loose = (of_json(run, *words, "--fdr", rate) for rate in (1e-12, 0.9))
     assert (strict.false_discovery_rate, loose.false_discovery_rate) == (1e-12, 0.9)
     numbers = [sum(row.changed for row in one.rows) for one in (strict, loose)]
     assert numbers[0] < numbers[1]
     if kind == "models":
-        expected = compare_models(load_market(model), load_market(dearer), false_discovery_rate=0.9)
+        expected = compare_models(load_market(model), load_market(halved), false_discovery_rate=0.9)
         assert loose == expected
     shown = unwrapped(run("ads", "compare", *words, "--fdr", 0.9).stdout)
     assert "90% of the changes marked" in shown
@@ -120,7 +120,7 @@ def test_table_has_the_rows(run, model, known, tmp_path, suffix):
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("words", "message"),
     [
         (("--before", FIRST, "--after", FIRST), "both periods have"),
         (("--before", FIRST, "--after", "2030-01-01:2030-01-02"), "no day in this period"),
@@ -130,22 +130,22 @@ def test_table_has_the_rows(run, model, known, tmp_path, suffix):
         ((*PERIODS, "--advertiser", "x"), "it bids in neither period"),
     ],
 )
-def test_bad_input_is_one_line(run, model, told, message):
+def test_bad_input_is_one_line(run, model, words, message):
     """What cannot be compared is refused with one line."""
-    assert_one_line(run("ads", "compare", model, *told), message)
+    assert_one_line(run("ads", "compare", model, *words), message)
 
 
-@pytest.mark.parametrize("told", [(), ("--before", FIRST), ("MODEL", "--before", FIRST)])
-def test_models_and_periods_exclude_each_other(run, model, told):
+@pytest.mark.parametrize("words", [(), ("--before", FIRST), ("MODEL", "--before", FIRST)])
+def test_models_and_periods_exclude_each_other(run, model, words):
     """A second model, or two periods: anything else is wrong usage."""
-    result = run("ads", "compare", model, *(model if part == "MODEL" else part for part in told))
+    result = run("ads", "compare", model, *(model if part == "MODEL" else part for part in words))
     assert result.exit_code == 2
     assert "second model" in unwrapped(result.stderr)
 
 
-def test_the_models_are_not_overwritten(run, model, dearer):
+def test_the_models_are_not_overwritten(run, model, halved):
     """A table cannot be written over a model."""
-    for output in (model, dearer):
+    for output in (model, halved):
         before = output.read_bytes()
-        assert run("ads", "compare", model, dearer, "-o", output).exit_code == 1
+        assert run("ads", "compare", model, halved, "-o", output).exit_code == 1
         assert output.read_bytes() == before

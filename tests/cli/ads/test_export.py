@@ -32,8 +32,8 @@ def test_folder_has_the_tables(run, model, tmp_path):
 def test_forecasts_are_those_asked_for(run, model, tmp_path):
     """Bids, days and level are those of the options; the file names the model's version."""
     file = tmp_path / "forecasts.parquet"
-    told = ("--bid", "1:2:0.5", "--days", "1, 30", "--day", "2026-03-10", "--level", "50")
-    result = run("ads", "export", model, "-o", file, "--tables", "forecasts", *told, "--json")
+    words = ("--bid", "1:2:0.5", "--days", "1, 30", "--day", "2026-03-10", "--level", "50")
+    result = run("ads", "export", model, "-o", file, "--tables", "forecasts", *words, "--json")
     [facts] = json.loads(result.stdout)["tables"]
     table = pq.read_table(file)
     assert facts == {"name": "forecasts", "path": str(file), "rows": table.num_rows}
@@ -46,8 +46,8 @@ def test_forecasts_are_those_asked_for(run, model, tmp_path):
 
 def test_bids_are_multiples_of_the_mean_bid(run, model, tmp_path):
     """By default each advertiser has bids around its own."""
-    told = ("--tables", "advertisers, forecasts", "--factors", "1,2", "--days", "1", "--quiet")
-    result = run("ads", "export", model, "-o", tmp_path / "tables", *told)
+    words = ("--tables", "advertisers, forecasts", "--factors", "1,2", "--days", "1", "--quiet")
+    result = run("ads", "export", model, "-o", tmp_path / "tables", *words)
     assert result.stdout == ""
     means, bids = (
         pq.read_table(tmp_path / "tables" / f"{name}.parquet")[column].to_pylist()
@@ -57,28 +57,19 @@ def test_bids_are_multiples_of_the_mean_bid(run, model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("words", "message"),
     [
-        (("--tables", "all"), "they must be some of advertisers, segments"),
         (("--factors", "1", "--bid", "2"), "--bid and --factors exclude each other"),
         (("--factors", "0"), "--factors 0: write numbers above 0"),
         (("--factors", "x"), "--factors x: write numbers above 0"),
+        (("--factors", "1,inf"), "--factors 1,inf: write numbers above 0"),
         (("--days", "week"), "--days week: write numbers of days"),
-        (("--days", "0"), "it must be a whole number from 1"),
-        (("--bid", "0"), "write a number above 0"),
-        (("--day", "soon"), "it must be a date"),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(run, model, tmp_path, told, message):
+def test_bad_input_is_one_line_and_writes_nothing(run, model, tmp_path, words, message):
     """What cannot be written is refused with one line."""
-    assert_one_line(run("ads", "export", model, "-o", tmp_path / "tables", *told), message)
+    assert_one_line(run("ads", "export", model, "-o", tmp_path / "tables", *words), message)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_several_tables_need_a_folder(run, model, tmp_path):
-    """One file has one table."""
-    result = run("ads", "export", model, "-o", tmp_path / "all.parquet")
-    assert_one_line(result, "is one file, but there are 4 tables")
 
 
 def test_the_model_is_not_overwritten(run, model):
@@ -86,15 +77,3 @@ def test_the_model_is_not_overwritten(run, model):
     before = model.read_bytes()
     assert_one_line(run("ads", "export", model, "-o", model), "this path is the model")
     assert model.read_bytes() == before
-
-
-def test_a_full_disk_leaves_nothing(run, model, tmp_path, monkeypatch):
-    """After a failure there is neither a folder nor a part of one."""
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pq.ParquetWriter, "write_batch", fail)
-    result = run("ads", "export", model, "-o", tmp_path / "tables")
-    assert_one_line(result, "No space left on device")
-    assert list(tmp_path.iterdir()) == []

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from sklearn.cluster import KMeans
 
-from coterie import save_model
+from answers import assert_one_line
 from coterie.ads import service
 from coterie.ads.service.access import ServiceSettings
 
@@ -20,15 +18,6 @@ from coterie.ads.service.access import ServiceSettings
 def no_token(monkeypatch):
     """Remove a token of the environment."""
     monkeypatch.delenv("COTERIE_TOKEN", raising=False)
-
-
-def _error(result):
-    """Return the one line of a run that ended with 1."""
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
 
 
 def test_options_reach_the_service(run, monkeypatch, tmp_path):
@@ -58,61 +47,16 @@ def test_options_reach_the_service(run, monkeypatch, tmp_path):
     assert plain == ServiceSettings(tmp_path / "m")
 
 
-def test_taken_port_is_refused_before_the_model_is_read(run, tmp_path):
-    """A taken port is refused, with advice."""
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", port))
-    assert f"port {port} is taken; choose another with --port" in message
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--host", "0.0.0.0"],
-        ["--allowed-host", "ads.example.com"],
-        ["--trusted-proxy", "10.0.0.5"],
-    ],
-)
-def test_remote_access_needs_a_token(run, tmp_path, options):
-    """Access from other machines needs a token; the error says how to make one."""
-    message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0, *options))
-    assert "COTERIE_TOKEN" in message
-    assert "secrets.token_urlsafe" in message
-
-
-def test_short_token_is_refused(run, tmp_path, monkeypatch):
-    """A short token is refused, also for local access."""
-    monkeypatch.setenv("COTERIE_TOKEN", "qwertz")
-    message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
-    assert "fewer than 16" in message
-    assert "qwertz" not in message
-
-
-def test_missing_model_is_named(run, tmp_path):
-    """A missing file is named; signals of the process that called the program act as before."""
+def test_problems_are_one_line(run, tmp_path, monkeypatch):
+    """Signals of the process that called the program act as before."""
     numbers = (signal.SIGTERM, signal.SIGINT)
     before = [signal.getsignal(number) for number in numbers]
-    message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
-    assert "none.coterie" in message
-    assert [signal.getsignal(number) for number in numbers] == before
-
-
-def test_other_model_is_refused(run, tmp_path):
-    """A model of another type is refused, with its type."""
-    save_model(KMeans(2, n_init=1).fit([[0.0], [1.0], [9.0]]), tmp_path / "other.coterie")
-    message = _error(run("ads", "serve", tmp_path / "other.coterie", "--port", 0))
-    assert "KMeans" in message
-
-
-def test_missing_extra_is_named(run, tmp_path, monkeypatch):
-    """If a package of the service is missing, the error names the extra."""
+    serve = ("ads", "serve", tmp_path / "none.coterie", "--port", 0)
+    assert_one_line(run(*serve), "none.coterie")
+    assert_one_line(run(*serve, "--host", "0.0.0.0"), "COTERIE_TOKEN", "secrets.token_urlsafe")
     monkeypatch.setitem(sys.modules, "starlette", None)
-    message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
-    assert "starlette" in message
-    assert "[ads]'" in message
+    assert_one_line(run(*serve), "starlette", "[ads]'")
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 @pytest.mark.parametrize("options", [["--port", "65536"], ["--log-format", "xml"]])

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from answers import as_options
 from coterie.ads.decisions.decision_answers import TargetRanking
 from coterie.ads.decisions.target_ranking import rank_targets
 from coterie.ads.fitting.forecaster import load_forecaster
@@ -53,11 +54,19 @@ def model(divided, tmp_path_factory) -> Path:
     return file
 
 
-def test_the_program_answers_as_python_does(model):
-    """The JSON is the ranking that Python gives."""
-    done = run("targets", model, "--advertiser", KNOWN, "--bid", 2, "--by", "cost", "--json")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"advertiser": KNOWN, "bid": 2.0, "by": "cost", "days": 3, "level": 0.5},
+        {"advertiser": KNOWN, "dimension": "device", "day": "2026-03-14"},
+        {"text": "flights hotel", "supply": 1e5, "bid": 2.0},
+    ],
+)
+def test_the_program_answers_as_python_does(model, asked):
+    """The JSON is the ranking that Python gives, and every option reaches it."""
+    done = run("targets", model, *as_options(asked), "--json")
     found = msgspec.json.decode(done.stdout, type=TargetRanking)
-    assert found == rank_targets(load_forecaster(model), KNOWN, 2.0, by="cost")
+    assert found == rank_targets(load_forecaster(model), **asked)
     assert found.model_version
 
 
@@ -80,11 +89,9 @@ def test_a_table_is_written(model, tmp_path):
     assert len(rows) == 4 + 8 + 24
 
 
-def test_a_new_advertiser_is_ranked_by_its_text(model):
-    """It needs a bid and a supply."""
-    asked = ["--text", "flights hotel", "--supply", 1e5, "--bid", 2]
-    assert run("targets", model, *asked).exit_code == 0
-    done = run("targets", model, *asked[:4])
+def test_a_new_advertiser_needs_a_bid(model):
+    """It has no mean bid."""
+    done = run("targets", model, "--text", "flights hotel", "--supply", 1e5)
     assert done.exit_code == 1
     assert "bid is missing" in done.output
 

@@ -24,6 +24,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +42,8 @@ Days = NDArray[np.datetime64]
 Period = tuple[str | date, str | date]
 #: Indices of the days of both periods in a log, whose days need not be sorted.
 Sides = tuple[Ints, Ints]
-#: Log changes, their variances and p-values.
-Tested = tuple[Floats, Floats, Floats]
+#: Log changes, their variances and p-values, and which are discoveries.
+Tested = tuple[Floats, Floats, Floats, Bools]
 
 _LOG = logging.getLogger("coterie")
 
@@ -69,6 +70,7 @@ _HUBER, _SKEW, _HUBER_ROUNDS = 1.5, 4.0, 20
 _WITHIN_BIN = (0.024**2) / 12
 #: Relative variance of an advertiser's days beyond chance, for the weights of advertisers.
 _TYPICAL_VARIATION = 0.05
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -254,88 +256,85 @@ def _comparison(
     impressions, supply = (
         np.stack([ratios[name].value(days) for days in sides]) for name in ("impressions", "supply")
     )
-    bid_before, bid_after = supply > 0
-    both = bid_before & bid_after
+    bids: Bools = supply > 0
+    both = bids[0] & bids[1]
     if not both.any():
         raise InvalidParameterError("no advertiser bids in both periods; compare other days")
-    found = {}
-    for name in _ASSUMED:
-        known = both.copy()
-        if name == "price_level":
-            _LOG.info("Comparing the price levels of %d advertisers", int(both.sum()))
-            found[name] = _level_changes(log, sides, np.flatnonzero(both))
-        elif name in ratios:
-            for days in sides:
-                x, y = ratios[name].sums(days)
-                known &= (y > 0) & ((x > 0) | (ratios[name].kind != "mean"))
-            if known.any():
-                found[name] = _ratio_changes(name, ratios[name], log, sides, np.flatnonzero(known))
 
-    # the subjects: the market, the segments, and all advertisers; what they are called
-    bidding = np.flatnonzero(bid_before | bid_after).tolist()
-    labels: list[tuple[Any, ...]] = [
+    # the subjects: the market, the segments, and all advertisers
+    bidding = np.flatnonzero(bids.any(axis=0))
+    subjects: list[tuple[Any, ...]] = [
         ("market", "market", None, None, False),
         *(("segment", name, None, None, False) for name in segments.names),
         *(("advertiser", str(log.advertisers[row]), *segments.columns[row]) for row in bidding),
     ]
-    masks = [np.ones_like(both), *(segments.groups == s for s in range(len(segments.names)))]
-    place = dict(zip(bidding, range(len(masks), len(labels)), strict=True))
-    rows: list[list[Change]] = [[] for _ in labels]
+    groups = [np.ones_like(both), *(segments.groups == s for s in range(len(segments.names)))]
+    place = np.zeros(len(both), dtype=np.int64)
+    place[bidding] = np.arange(len(groups), len(subjects))
+    # by measure: before, after, change, error, p and whether changed, of each subject
+    table: dict[str, Floats] = {}
 
-    def add_sum(subject: int, measure: str, before: float, after: float) -> None:
-        first, last = float(before), float(after)
-        change = last / first - 1.0 if first > 0 else None
-        row = (*labels[subject], measure, first, last, change, None, None, False)
-        rows[subject].append(Change(*row))
+    def fill(measure: str, at: Any, ends: Any, tested: Tested | None = None) -> None:
+        """Note the changes of some subjects, with their ends (2, n) where these are known."""
+        if measure not in table:
+            table[measure] = np.full((6, len(subjects)), np.nan)
+            table[measure][5] = False
+        cells = table[measure]
+        if tested is not None:
+            change, variance, p, changed = tested
+            cells[2:, at] = np.expm1(change), np.sqrt(variance), p, changed
+        if ends is not None:
+            first, last = np.asarray(ends) * (1e-6 if measure in _IN_MICROS else 1.0)
+            cells[:2, at] = first, last
+            ratio = np.full(np.shape(first), np.nan)
+            cells[2, at] = np.divide(last, first, out=ratio, where=first > 0) - 1.0
 
-    def add(
-        subjects: list[int], measure: str, tested: Tested, is_found: Bools, values: Any = None
-    ) -> None:
-        change, variance, p = tested
-        ends, relative = np.full((2, len(change)), np.nan), np.expm1(change)
-        if values is not None:
-            ends = values * 1e-6 if measure in _IN_MICROS else values
-            relative = np.full(len(change), np.nan)
-            np.divide(ends[1], ends[0], out=relative, where=ends[0] > 0)
-            relative -= 1.0
-        columns = [
-            [None if np.isnan(number) else number for number in column.tolist()]
-            for column in (*ends, relative, np.sqrt(variance), p)
-        ]
-        for i, subject in enumerate(subjects):
-            if not np.isnan(change[i]):
-                numbers: list[Any] = [column[i] for column in columns]
-                row = (*labels[subject], measure, *numbers, bool(is_found[i]))
-                rows[subject].append(Change(*row))
-
-    for g, mask in enumerate(masks):
-        (first, last), new, gone = impressions[:, mask], ~bid_before[mask], ~bid_after[mask]
-        add_sum(g, "advertisers", bid_before[mask].sum(), bid_after[mask].sum())
-        add_sum(g, "total_impressions", first.sum(), last.sum())
-        add_sum(g, "new_impressions", 0.0, last[new].sum())
-        add_sum(g, "vanished_impressions", first[gone].sum(), 0.0)
-    typical = {}
-    for name, one in found.items():
-        change, variance = np.array([one.typical(mask) for mask in masks]).T
-        typical[name] = change, variance, p_values(change, variance, one.days.freedom)
-    # discoveries are among the measures of the market, and for each measure among the segments
-    of_market = discoveries(np.array([p[0] for *_, p in typical.values()]), rate)
-    for (name, tested), is_found in zip(typical.items(), of_market, strict=True):
-        of_segments = discoveries(tested[2][1:], rate)
-        add(list(range(len(masks))), name, tested, np.append(is_found, of_segments))
-    for row in np.flatnonzero(bid_before ^ bid_after).tolist():
-        add_sum(place[row], "impressions", *impressions[:, row])
-        add_sum(place[row], "supply", *supply[:, row])
-    for name, one in found.items():
-        subjects = [place[row] for row in one.rows.tolist()]
-        p = p_values(one.change, one.variance, one.freedom)
-        add(subjects, name, (one.change, one.variance, p), discoveries(p, rate), one.values)
+    for g, group in enumerate(groups):
+        first, last = impressions[:, group]
+        vanished, new = first[~bids[1, group]].sum(), last[~bids[0, group]].sum()
+        fill("advertisers", g, bids[:, group].sum(axis=1))
+        fill("total_impressions", g, (first.sum(), last.sum()))
+        fill("new_impressions", g, (0.0, new))
+        fill("vanished_impressions", g, (vanished, 0.0))
+    for name in _ASSUMED:
+        known, ratio = both, ratios.get(name)
+        if ratio is not None:
+            for days in sides:
+                x, y = ratio.sums(days)
+                known = known & (y > 0) & ((x > 0) | (ratio.kind != "mean"))
+        if not known.any() or (ratio is None and name != "price_level"):
+            continue
+        one = _changes(name, ratio, log, sides, np.flatnonzero(known))
+        # the typical change of each group; discoveries are among the segments
+        change, variance = np.array([one.typical(group) for group in groups]).T
+        p = p_values(change, variance, one.days.freedom)
+        is_found = np.append(False, discoveries(p[1:], rate))
+        fill(name, np.arange(len(groups)), None, (change, variance, p, is_found))
+        at, p = place[one.rows], p_values(one.change, one.variance, one.freedom)
+        fill(name, at, one.values, (one.change, one.variance, p, discoveries(p, rate)))
         if name in _ALSO_OWN:
-            middle, variance = one.typical(both)
+            middle, error = one.typical(both)
             # the variation of days is common to the advertiser and the market
-            own = one.own_variance + variance - one.days.variance
-            p = p_values(one.change - middle, own, one.own_freedom)
-            add(subjects, f"own_{name}", (one.change - middle, own, p), discoveries(p, rate))
+            change, variance = one.change - middle, one.own_variance + error - one.days.variance
+            p = p_values(change, variance, one.own_freedom)
+            fill(f"own_{name}", at, None, (change, variance, p, discoveries(p, rate)))
+    # discoveries of the market are among its measures
+    measures = [name for name in _ASSUMED if name in table]
+    of_market = discoveries(np.array([table[name][4, 0] for name in measures]), rate)
+    for name, is_changed in zip(measures, of_market, strict=True):
+        table[name][5, 0] = is_changed
+    alone = np.flatnonzero(bids[0] ^ bids[1])
+    fill("impressions", place[alone], impressions[:, alone])
+    fill("supply", place[alone], supply[:, alone])
+
+    rows, by_subject = [], {measure: cells.T.tolist() for measure, cells in table.items()}
+    for s, subject in enumerate(subjects):
+        for measure, cells in by_subject.items():
+            *numbers, changed = cells[s]
+            if not (isnan(numbers[0]) and isnan(numbers[-1])):
+                known = (None if isnan(number) else number for number in numbers)
+                row = (*subject, measure, *known, bool(changed))
+                rows.append(Change(*row))
     return ModelComparison(
         currency=log.currency,
         days_before=tuple(map(str, dates[0])),
@@ -343,7 +342,7 @@ def _comparison(
         false_discovery_rate=rate,
         adjusted_rand=segments.adjusted_rand,
         notes=tuple(notes),
-        rows=tuple(row for of_subject in rows for row in of_subject),
+        rows=tuple(rows),
     )
 
 
@@ -355,7 +354,7 @@ def days_of_models(
     Days that are the same in both models are left out, unless a model has no others. A day that
     both models have with different bids is there twice: once before and once after.
     """
-    first, last = _days_of(before, "before"), _days_of(after, "after")
+    logs = first, last = _days_of(before, "before"), _days_of(after, "after")
     for name, term in {
         "auction": "auction type",
         "revealed": "kind of known prices",
@@ -373,13 +372,13 @@ def days_of_models(
     is_same = np.ones(len(common), dtype=bool)
     for name in ("count", "bid", "wins", "cost", "clicks"):
         sums = np.zeros((2, len(names), len(common)))
-        for side, log in zip(sums, (first, last), strict=True):
+        for side, log in zip(sums, logs, strict=True):
             rows = np.searchsorted(names, log.advertisers)
             side[rows] = log.daily(name)[:, np.searchsorted(log.days, common)]
         # sums of weights depend a little on the order of the bids
         is_same &= np.isclose(sums[0], sums[1], rtol=1e-9).all(axis=0)
     same, different = int(is_same.sum()), int((~is_same).sum())
-    others = [np.flatnonzero(~np.isin(log.days, common[is_same])) for log in (first, last)]
+    others = [np.flatnonzero(~np.isin(log.days, common[is_same])) for log in logs]
     if not any(map(len, others)):
         days = np.arange(len(first.days))
         return first, (days, days), ["both models have the same days"]
@@ -397,8 +396,7 @@ def days_of_models(
             "with each other"
         )
     first, last = (
-        log.for_days(days) if len(days) else log
-        for days, log in zip(others, (first, last), strict=True)
+        log.for_days(days) if len(days) else log for days, log in zip(others, logs, strict=True)
     )
     # all days of the first log before those of the last; dates may repeat
     dates = np.concatenate([first.days, last.days])
@@ -502,8 +500,9 @@ def match_segments(
         for a, b, is_moved in zip(first.tolist(), last.tolist(), moved.tolist(), strict=True)
     ]
     agreement = adjusted_rand_index(first[both], last[both]) if both.any() else None
-    groups = np.where(last >= 0, last, match[first])
-    return MatchedSegments(names[1][:-1], groups, columns, agreement)
+    return MatchedSegments(
+        names[1][:-1], np.where(last >= 0, last, match[first]), columns, agreement
+    )
 
 
 class PeriodEstimate(NamedTuple):
@@ -544,72 +543,50 @@ class MeasureChanges(NamedTuple):
         return change, variance + self.days.variance
 
 
-def _ratio_changes(
-    name: str, ratio: Ratio, log: BidHistograms, sides: Sides, rows: Ints
+def _changes(
+    name: str, ratio: Ratio | None, log: BidHistograms, sides: Sides, rows: Ints
 ) -> MeasureChanges:
-    """Return the changes of a ratio of some advertisers."""
-    ratio, union = ratio.of(rows), np.union1d(*sides)
-    effects, errors = np.zeros((2, len(log.days)))
-    effects[union], errors[union] = day_effects(ratio, union)
-    bases = [ratio.sums(days)[1] for days in sides]
-    first, last = (
-        period_estimate(ratio, days, effects[days], base / (bases[0] + bases[1]))
-        for days, base in zip(sides, bases, strict=True)
-    )
-    found = _changes(name, log, sides, rows, (first, last), (effects, errors))
-    unbiased, by_chance = unbiased_changes(ratio, *sides)
-    by_day = found.averaged[1]
-    return found._replace(
-        values=np.stack([ratio.value(days) for days in sides]),
-        averaged=(unbiased, by_chance + by_day),
-    )
-
-
-def _level_changes(log: BidHistograms, sides: Sides, rows: Ints) -> MeasureChanges:
-    """Return the changes of the price levels of some advertisers.
+    """Return the changes of a ratio of some advertisers; without one, those of their price levels.
 
     On day d advertiser a wins at a bid b with probability F_a(b·e^{−τ_d−s_a}), with the common
     level τ_d of :mod:`coterie.ads.curves.day_levels` and an own level s_a of each period.
     """
-    union = np.union1d(*sides)
-    measured, errors = measured_levels(log, union.tolist())
-    curves = level_curves(log, union.tolist(), measured)
-    common, error = np.zeros((2, len(log.days)))
-    common[union], error[union] = measured, errors
-    estimates = []
-    for days in sides:
-        own, information, score = own_levels(log, curves, common, days)
-        number = log.daily("count")[:, days]
-        share = number / np.maximum(number.sum(axis=1, keepdims=True), 1e-300)
-        level, weight = own + share @ common[days], information[:, None] * share
-        estimate = PeriodEstimate(level, np.ones(len(level)), weight, score)
-        estimates.append(PeriodEstimate(*(part[rows] for part in estimate)))
-    first, last = estimates
-    found = _changes("price_level", log, sides, rows, (first, last), (common, error))
-    return found._replace(averaged=(found.change, found.own_variance))
-
-
-def _changes(
-    name: str,
-    log: BidHistograms,
-    sides: Sides,
-    rows: Ints,
-    estimates: tuple[PeriodEstimate, PeriodEstimate],
-    effects: tuple[Floats, Floats],
-) -> MeasureChanges:
-    """Return changes between two estimates; ``effects`` (2, D) are of days, with their errors."""
     of_week, of_day, assumed = _ASSUMED[name]
-    first, last = ([part[days] for days in sides] for part in effects)
+    union, estimates = np.union1d(*sides), []
+    effects, errors = np.zeros((2, len(log.days)))  # of days on all advertisers
+    if ratio is None:
+        _LOG.info("Comparing the price levels of %d advertisers", len(rows))
+        effects[union], errors[union] = measured_levels(log, union.tolist())
+        curves = level_curves(log, union.tolist(), effects[union])
+        for days in sides:
+            own, information, score = own_levels(log, curves, effects, days)
+            number = log.daily("count")[:, days]
+            share = number / np.maximum(number.sum(axis=1, keepdims=True), _TINY)
+            level, weight = own + share @ effects[days], information[:, None] * share
+            estimate = level, np.ones(len(level)), weight, score
+            estimates.append(PeriodEstimate(*(part[rows] for part in estimate)))
+    else:
+        ratio = ratio.of(rows)
+        effects[union], errors[union] = day_effects(ratio, union)
+        bases = [ratio.sums(days)[1] for days in sides]
+        for days, base in zip(sides, bases, strict=True):
+            share = base / (bases[0] + bases[1])
+            estimates.append(period_estimate(ratio, days, effects[days], share))
+    on_days, of_measurement = ([part[days] for days in sides] for part in (effects, errors))
     dates = [log.days[days] for days in sides]
-    days = day_variation(first, last, dates, (of_week, of_day))
-    own, by_day, own_freedom = own_variances(*estimates, assumed)
-    change, total = estimates[1].value - estimates[0].value, own + days.variance
+    common = day_variation(on_days, of_measurement, dates, (of_week, of_day))
+    before, after = estimates
+    own, by_day, own_freedom = own_variances(before, after, assumed)
+    change, total = after.value - before.value, own + common.variance
     # Satterthwaite's degrees of freedom of a sum of two estimated variances
-    denominator = own**2 / own_freedom + days.variance**2 / days.freedom
-    joint = np.divide(total**2, denominator, out=np.full(len(own), np.inf), where=denominator > 0)
-    return MeasureChanges(
-        rows, None, change, own, own_freedom, total, joint, (change, by_day), days
-    )
+    denominator = own**2 / own_freedom + common.variance**2 / common.freedom
+    freedom = np.divide(total**2, denominator, out=np.full(len(own), np.inf), where=denominator > 0)
+    values, averaged = None, (change, own)
+    if ratio is not None:
+        values = np.stack([ratio.value(days) for days in sides])
+        unbiased, by_chance = unbiased_changes(ratio, *sides)
+        averaged = unbiased, by_chance + by_day
+    return MeasureChanges(rows, values, change, own, own_freedom, total, freedom, averaged, common)
 
 
 def own_variances(
@@ -621,41 +598,39 @@ def own_variances(
     day is seen.
     """
     sides, n = (before, after), len(before.value)
-    freedom = sum(side.weight.shape[1] - 1 for side in sides)
+    totals = [side.weight.sum(axis=1) for side in sides]
+    squares = [(side.weight**2).sum(axis=1) for side in sides]
+    numbers = [side.weight.shape[1] for side in sides]
+    freedom = sum(numbers) - 2
     # τ², by what the squares of residuals exceed chance; and how many degrees of freedom it has
-    square, chance, size, expected = (np.zeros(n) for _ in range(4))
-    for side in sides:
-        D = side.weight.shape[1]
-        if D < 2:
-            continue
-        by_chance, of_days = side.unit * side.weight.sum(axis=1), (side.weight**2).sum(axis=1)
-        square += (side.residual**2).sum(axis=1) * D / (D - 1)
-        chance += by_chance
-        size += of_days
-        expected += by_chance + assumed * of_days
+    square, chance, size = np.zeros((3, n))
+    for side, total, of_days, D in zip(sides, totals, squares, numbers, strict=True):
+        if D > 1:
+            square += (side.residual**2).sum(axis=1) * D / (D - 1)
+            chance += side.unit * total
+            size += of_days
     known = size > 0
     tau2, effective = assumed, _ASSUMED_DAYS
     if known.any():
         own = (square[known] - chance[known]) / size[known]
         # small numbers say little: their share of variation in the variance is small
-        trust = freedom * (assumed * size[known] / expected[known]) ** 2
+        share = assumed * size[known] / (chance[known] + assumed * size[known])
         used = own <= np.quantile(own, 0.98)
-        total = float(trust[used].sum())
-        weighted = max(float(trust[used] @ own[used]), 0.0)
-        tau2 = (weighted + _ASSUMED_DAYS * assumed) / (total + _ASSUMED_DAYS)
-        effective = total + _ASSUMED_DAYS
+        trust = freedom * share[used] ** 2
+        effective = float(trust.sum()) + _ASSUMED_DAYS
+        tau2 = (max(float(trust @ own[used]), 0.0) + _ASSUMED_DAYS * assumed) / effective
     # the factor c of each advertiser, and d₀
     excess, prior = np.ones(n), effective
     if freedom >= 1:
         ratio, events = np.zeros(n), np.full(n, np.inf)
         for side in sides:
             variance = side.unit[:, None] * side.weight + tau2 * side.weight**2
-            squares = np.zeros_like(variance)
-            np.divide(side.residual**2, variance, out=squares, where=variance > 0)
-            ratio += squares.sum(axis=1)
-            mean, of_chance = side.weight.mean(axis=1), np.full(n, np.inf)
-            np.divide(mean, side.unit, out=of_chance, where=side.unit > 0)
-            events = np.minimum(events, of_chance)
+            relative = np.zeros_like(variance)
+            np.divide(side.residual**2, variance, out=relative, where=variance > 0)
+            ratio += relative.sum(axis=1)
+            by_chance = np.full(n, np.inf)
+            np.divide(side.weight.mean(axis=1), side.unit, out=by_chance, where=side.unit > 0)
+            events = np.minimum(events, by_chance)
         ratio /= freedom
         steady = ratio[events >= _FEWEST_EVENTS]
         prior = np.inf
@@ -665,13 +640,10 @@ def own_variances(
             prior = (4 * spread + 2 * freedom - 4) / (spread - 2) if spread > 2 else np.inf
         prior = min(max(prior, 4.0), effective)
         excess = (prior + freedom * ratio) / (prior + freedom)
-    totals = [np.maximum(side.weight.sum(axis=1), 1e-300) for side in sides]
+    first, last = (np.maximum(total, _TINY) for total in totals)
     # Σ K² / (Σ K)²: how much variation from day to day averages out
-    shares = [
-        (side.weight**2).sum(axis=1) / total**2 for side, total in zip(sides, totals, strict=True)
-    ]
-    by_day = tau2 * (shares[0] + shares[1])
-    own = (by_day + before.unit / totals[0] + after.unit / totals[1]) * excess
+    by_day = tau2 * (squares[0] / first**2 + squares[1] / last**2)
+    own = (by_day + before.unit / first + after.unit / last) * excess
     return own, by_day, prior + freedom
 
 
@@ -869,11 +841,11 @@ def period_estimate(ratio: Ratio, days: Ints, effects: Floats, share: Floats) ->
     amount, base = ratio.amount[:, days], ratio.base[:, days]
     added = np.zeros(len(share)) if ratio.kind == "mean" else ratio.weight * share
     number = base.sum(axis=1) + (2 * added if ratio.kind == "share" else 0.0)
-    rate = (amount.sum(axis=1) + added) / np.maximum(number, 1e-300)
+    rate = (amount.sum(axis=1) + added) / np.maximum(number, _TINY)
     weight = base * np.exp(effects - effects.mean())
     scale = np.divide(number, weight.sum(axis=1), out=np.ones(len(number)), where=number > 0)
     weight = weight * scale[:, None]
-    safe = np.maximum(rate, 1e-300)
+    safe = np.maximum(rate, _TINY)
     residual = amount / safe[:, None] - weight
     return PeriodEstimate(np.log(safe), ratio.unit(safe), weight, residual)
 

@@ -10,18 +10,15 @@ from numbers import Real
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import marginal_costs
 from coterie.ads.decisions.decision_answers import GOALS, Goal, GoalBid
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.fitted_market import FittedMarket
-from coterie.ads.forecasts.forecast_figures import COLUMNS, Forecast
+from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import format_count, money
-
-Floats = NDArray[np.float64]
 
 _PARTS = 64  # into which a stretch of bids is divided at once
 _ROUNDS = 7  # 64^7 parts of a bin are finer than floats
@@ -66,24 +63,33 @@ def bid_for(
     if len(requested) != 1:
         raise InvalidParameterError(f"give one goal, and only one: {', '.join(GOALS)}")
     [(name, amount)] = requested.items()
-    goal, amount = cast("Goal", name), checked_amount(amount, name)
+    goal, amount, column = cast("Goal", name), checked_amount(amount, name), COLUMNS[name]
     prepared = model.prepare_forecast(advertiser, **details)
     yield 1
-    column = _column(prepared, goal)
+    highest = prepared.tables.highest
+    if np.isnan(prepared.figures(highest)[0, column]):
+        raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
     bid = yield from least_bid(prepared, column, amount)
-    at = prepared.tables.highest if bid is None else bid
-    [forecast] = prepared.forecasts(at)
     safe = None if bid is None else (yield from least_bid(prepared, column + 1, amount))
-    return GoalBid(
-        goal,
-        amount,
-        bid is not None,
-        bid,
-        safe,
-        marginal_cost(prepared, at),
-        forecast,
-        _unreachable(prepared, goal, amount, forecast) if bid is None else "",
-    )
+    at, why = highest if bid is None else bid, ""
+    [forecast] = prepared.forecasts(at)
+    if bid is None and prepared.supply <= 0:
+        why = "no auctions are expected on these days, so no bid reaches the goal"
+    elif bid is None:
+
+        def worded(value: float) -> str:
+            if goal == "spend":
+                return f"{money(value)} {prepared.currency}".rstrip() + " of spend"
+            return f"{format_count(value)} {goal}"
+
+        top = f"{highest:.4g} {prepared.currency}".rstrip()
+        why = (
+            f"no bid in the log reaches {worded(amount)}: the highest, {top}, is expected to give "
+            f"{worded(getattr(forecast, goal))} in {format_count(prepared.supply)} auctions; "
+            "ask for more days or auctions, or for less"
+        )
+    marginal = marginal_cost(prepared, at)
+    return GoalBid(goal, amount, bid is not None, bid, safe, marginal, forecast, why)
 
 
 def least_bid(prepared: PreparedForecast, column: int, amount: float) -> Steps[float | None]:
@@ -112,9 +118,8 @@ def least_bid(prepared: PreparedForecast, column: int, amount: float) -> Steps[f
 def marginal_cost(prepared: PreparedForecast, bid: float) -> float | None:
     """Return what a further thousand impressions cost at a bid; None if it wins no more."""
     figures = prepared.figures([bid, min(RAISE * bid, prepared.tables.highest)])
-    found = float(
-        marginal_costs(figures[:, COLUMNS["spend"]], figures[:, COLUMNS["impressions"]])[1]
-    )
+    spend, impressions = (figures[:, COLUMNS[name]] for name in ("spend", "impressions"))
+    found = float(marginal_costs(spend, impressions)[1])
     return None if np.isnan(found) else found
 
 
@@ -128,29 +133,3 @@ def checked_amount(amount: Any, name: str) -> float:
     if is_number and 0 < float(amount) < np.inf:
         return float(amount)
     raise InvalidParameterError(f"{name}={amount!r}: it must be a number above 0")
-
-
-def _column(prepared: PreparedForecast, goal: Goal) -> int:
-    if goal not in GOALS:
-        raise InvalidParameterError(f"goal={goal!r}: it must be one of {', '.join(GOALS)}")
-    column = COLUMNS[goal]
-    if np.isnan(prepared.figures(prepared.tables.highest)[0, column]):
-        raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
-    return column
-
-
-def _unreachable(prepared: PreparedForecast, goal: Goal, amount: float, forecast: Forecast) -> str:
-    if prepared.supply <= 0:
-        return "no auctions are expected on these days, so no bid reaches the goal"
-
-    def worded(value: float) -> str:
-        if goal == "spend":
-            return f"{money(value, '')} {prepared.currency}".rstrip() + " of spend"
-        return f"{format_count(value)} {goal}"
-
-    highest = f"{prepared.tables.highest:.4g} {prepared.currency}".rstrip()
-    return (
-        f"no bid in the log reaches {worded(amount)}: the highest, {highest}, is expected to give "
-        f"{worded(getattr(forecast, goal))} in {format_count(prepared.supply)} auctions; "
-        "ask for more days or auctions, or for less"
-    )

@@ -1,5 +1,15 @@
 """Portfolios: one budget for several advertisers or campaigns, divided by marginal cost.
 
+Let advertiser a buy v_a(s) for a spend s. The amount bought for a budget B,
+
+    maximise Σ v_a(s_a)  subject to  Σ s_a ≤ B,  s_a ≥ 0,
+
+is largest where all slopes v_a'(s_a) are equal, if the curves are concave. Each curve is given by
+points. It is replaced by its concave envelope: the stretches left out are those where a mixture of
+two bids buys more than one between them. The edges of all envelopes, the steepest first, are then
+bought until the money is spent; only the last may be bought in part. This is the exact solution of
+the linear programme over all mixtures of points.
+
 The curves of spend and amount by bid are those of the forecasts. They are first known at the edges
 of the grid; the stretch around the solution is then divided twice more.
 """
@@ -7,32 +17,24 @@ of the grid; the stretch around the solution is then divided twice more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+import coterie.ads.curves.kernels as kernels
 from coterie.ads.curves.landscapes import PER_UNIT
-from coterie.ads.decisions.decision_answers import (
-    Allocation,
-    BudgetSplit,
-    Interval,
-    PortfolioGoal,
-)
+from coterie.ads.decisions.decision_answers import Allocation, BudgetSplit, Interval, PortfolioGoal
 from coterie.ads.decisions.goals import RAISE, checked_amount
-from coterie.ads.decisions.marginal_allocation import allocate
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import checked_day
 from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, tables_of
 from coterie.ads.forecasts.placement import quoted
+from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-
-#: Goals, and where in the events of an advertiser the rate of each is.
-_RATES = {"impressions": None, "clicks": 0, "conversions": 2}
+_GOALS = get_args(PortfolioGoal)
+#: Where the factors of the interval of each goal are.
 _TARGETS = {"impressions": 0, "clicks": 2, "conversions": 3}
 _FINE = 48  # points of a stretch that is divided
 _ROUNDS = 2
@@ -85,18 +87,49 @@ def split_budget(
         money = float(spent.sum()) / len(model.days_) * int(days)
         if money <= 0:
             raise InvalidParameterError("these advertisers spent nothing in the log; give a budget")
-    edges = yield from market.at_edges()
-    bids, partial, slope = yield from _solved(market, edges, money)
-    before = money * spent / spent.sum() if spent.sum() > 0 else np.zeros(len(rows))
+
+    # the best division, first between the edges of the grid
+    n, grid = len(rows), tables.bid_edges
+    bids = np.broadcast_to(grid, (n, len(grid)))
+    edges = yield from market.points(bids)
+    best = allocate(*edges, money)
+    for _ in range(_ROUNDS):
+        known = np.column_stack([np.zeros(n), bids])  # a bid of 0 is the start of every curve
+        low = known[np.arange(n), np.maximum(best.places, 0)]
+        high = known[np.arange(n), np.maximum(best.nexts, best.places) + 1]
+        part = np.linspace(0.0, 1.0, _FINE + 1)
+        bids = low[:, None] + (high - low)[:, None] * part[None, :]
+        best = allocate(*(yield from market.points(bids)), money)
+    chosen = np.where(best.places >= 0, bids[np.arange(n), np.maximum(best.places, 0)], 0.0)
+
+    before = money * spent / spent.sum() if spent.sum() > 0 else np.zeros(n)
     before_bids = yield from market.bids_spending(before, edges.spend)
-    if partial >= 0:
-        one = slice(partial, partial + 1)
-        bids[one] = yield from market.part(one).bids_spending(bids[one], edges.spend[one])
-    sums, then = (yield from market.sums(bids)), (yield from market.points(before_bids))
+    if best.partial >= 0:
+        one = slice(best.partial, best.partial + 1)
+        part_of_it = market._replace(rows=rows[one], rates=market.rates[one])
+        chosen[one] = yield from part_of_it.bids_spending(best.spend[one], edges.spend[one])
+    sums, then = (yield from market.sums(chosen)), (yield from market.points(before_bids))
     now = _Points(sums[:, 4], sums[:, 0] * market.rates[:, 0])
-    raised = np.minimum(np.maximum(bids, 1e-12) * RAISE, market.tables.highest)
-    more = yield from market.points(raised)
+    more = yield from market.points(np.minimum(np.maximum(chosen, 1e-12) * RAISE, tables.highest))
+
     scale = 1000.0 if goal == "impressions" else 1.0
+    gained, is_bidding = more.amount - now.amount, chosen > 0
+    marginal = np.full(n, np.nan)
+    np.divide(scale * (more.spend - now.spend), gained, out=marginal, where=gained > 0)
+    allocations = [
+        Allocation(
+            str(model.advertisers_[row]),
+            tables.placer.segment(int(row)),
+            float(chosen[i]) if is_bidding[i] else None,
+            float(now.spend[i]),
+            float(now.amount[i]),
+            float(marginal[i]) if is_bidding[i] and not np.isnan(marginal[i]) else None,
+            float(model.bid_[row]) / 1e6,
+            float(then.spend[i]),
+            float(then.amount[i]),
+        )
+        for i, row in enumerate(rows)
+    ]
     total, in_log = float(now.amount.sum()), float(then.amount.sum())
     return BudgetSplit(
         goal=goal,
@@ -106,12 +139,63 @@ def split_budget(
         amount_interval=_interval(market, sums, goal, level),
         log_amount=in_log,
         gain=total / in_log - 1 if in_log > 0 else None,
-        marginal_cost=scale / slope if slope > 0 else None,
+        marginal_cost=scale / best.slope if best.slope > 0 else None,
         days=int(days),
         level=level,
         currency=model.currency_,
-        allocations=_allocations(model, market, bids, now, then, more, scale),
+        allocations=sorted(allocations, key=lambda one: -one.spend),
     )
+
+
+class Allocated(NamedTuple):
+    """How a budget was divided between A curves of P points."""
+
+    places: Ints  # (A,), the last point that is bought in whole; −1 for none
+    nexts: Ints  # (A,), the next point of the envelope; −1 if there is none
+    spend: Floats  # (A,)
+    amount: Floats  # (A,), on the envelopes
+    slope: float  # of the last edge bought: the amount that a further unit of money buys; 0: none
+    partial: int  # the curve whose last edge is bought in part; −1 for none
+
+
+def allocate(spend: Floats, amount: Floats, budget: float) -> Allocated:
+    """Divide a budget between curves so that the largest amount is bought.
+
+    ``spend`` and ``amount`` (A, P) are points of the curves, not decreasing; a curve begins at
+    (0, 0), which is not among them.
+
+    Examples
+    --------
+    The first curve buys 3 for the first unit of money; the second buys 2, then 1.
+
+    >>> spend, amount = np.array([[1.0, 4.0], [1.0, 2.0]]), np.array([[3.0, 3.5], [2.0, 3.0]])
+    >>> found = allocate(spend, amount, 2.5)
+    >>> found.spend.tolist(), found.amount.tolist(), found.slope
+    ([1.0, 1.5], [3.0, 2.5], 1.0)
+    """
+    curve, point, cost, gain = kernels.concave_envelopes(
+        np.ascontiguousarray(spend), np.ascontiguousarray(amount)
+    )
+    slope = np.divide(gain, cost, out=np.full(len(cost), np.inf), where=cost > 0)
+    # equal slopes keep their order within a curve
+    order = np.argsort(-slope, kind="stable")
+    paid = np.cumsum(cost[order])
+    n_whole = int(np.searchsorted(paid, budget * (1 + 1e-15), side="right"))
+    n, whole, none = len(spend), order[:n_whole], np.iinfo(np.int64).max
+    places, nexts = np.full(n, -1), np.full(n, none)
+    np.maximum.at(places, curve[whole], point[whole])
+    is_left = point > places[curve]
+    np.minimum.at(nexts, curve[is_left], point[is_left])
+    nexts[nexts == none] = -1
+    spent = np.bincount(curve[whole], cost[whole], n).astype(np.float64)
+    bought = np.bincount(curve[whole], gain[whole], n).astype(np.float64)
+    if n_whole == len(order):
+        return Allocated(places, nexts, spent, bought, 0.0, -1)
+    last = order[n_whole]
+    rest = max(budget - float(spent.sum()), 0.0)
+    spent[curve[last]] += rest
+    bought[curve[last]] += rest / cost[last] * gain[last]
+    return Allocated(places, nexts, spent, bought, float(slope[last]), int(curve[last]))
 
 
 class _Points(NamedTuple):
@@ -125,13 +209,9 @@ class _Market(NamedTuple):
     """Some advertisers on some days, and what one impression of each is worth for the goal."""
 
     tables: ForecastTables
-    rows: Indices  # (A,)
+    rows: Ints  # (A,)
     days: PeriodLevels
     rates: Floats  # (A, 2), of the goal for one impression, and its deviation
-
-    def part(self, some: slice) -> _Market:
-        """Return the market of some of the advertisers."""
-        return self._replace(rows=self.rows[some], rates=self.rates[some])
 
     def sums(self, bids: Floats) -> Steps[Floats]:
         """Return the sums behind figures at one bid each, (A,), or at several, (A, P).
@@ -152,11 +232,6 @@ class _Market(NamedTuple):
         rates = self.rates[:, 0] if bids.ndim == 1 else self.rates[:, :1]
         return _Points(sums[..., 4], sums[..., 0] * rates)
 
-    def at_edges(self) -> Steps[_Points]:
-        """Return spend and amount at the edges of the grid, (A, G) each."""
-        edges = self.tables.bid_edges
-        return (yield from self.points(np.broadcast_to(edges, (len(self.rows), len(edges)))))
-
     def bids_spending(self, money: Floats, at_edges: Floats) -> Steps[Floats]:
         """Return the least bid of each that spends its money, (A,); the highest if none does.
 
@@ -172,35 +247,12 @@ class _Market(NamedTuple):
         return np.where(money > 0, high, 0.0)
 
 
-def _solved(market: _Market, edges: _Points, money: float) -> Steps[tuple[Floats, int, float]]:
-    """Return the bids of the best division, (A,), who is bought in part, and the last slope.
-
-    The entry of the one bought in part is its spend, not its bid.
-    """
-    n = len(market.rows)
-    bids = np.broadcast_to(market.tables.bid_edges, (n, len(market.tables.bid_edges)))
-    found = allocate(*edges, money)
-    rows = np.arange(n)
-    for _ in range(_ROUNDS):
-        known = np.column_stack([np.zeros(n), bids])  # a bid of 0 is the start of every curve
-        low = known[rows, np.maximum(found.places, 0)]
-        high = known[rows, np.maximum(found.nexts, found.places) + 1]
-        part = np.linspace(0.0, 1.0, _FINE + 1)
-        bids = low[:, None] + (high - low)[:, None] * part[None, :]
-        points = yield from market.points(bids)
-        found = allocate(*points, money)
-    chosen = np.where(found.places >= 0, bids[rows, np.maximum(found.places, 0)], 0.0)
-    if found.partial >= 0:
-        chosen[found.partial] = found.spend[found.partial]
-    return chosen, found.partial, found.slope
-
-
 def _rows(
     model: FittedMarket,
     tables: ForecastTables,
     advertisers: Sequence[str] | None,
     segment: int | str | None,
-) -> Indices:
+) -> Ints:
     if advertisers is not None and segment is not None:
         raise InvalidParameterError("give advertisers or a segment, not both")
     if segment is not None:
@@ -237,13 +289,13 @@ def _segment_index(model: FittedMarket, segment: int | str) -> int:
     return matches[0]
 
 
-def _rates(tables: ForecastTables, rows: Indices, goal: str) -> Floats:
+def _rates(tables: ForecastTables, rows: Ints, goal: str) -> Floats:
     """Return the rate of the goal for one impression, and its deviation, (A, 2)."""
-    if goal not in _RATES:
-        raise InvalidParameterError(f"goal={goal!r}: it must be one of {', '.join(_RATES)}")
-    place = _RATES[goal]
-    if place is None:
+    if goal not in _GOALS:
+        raise InvalidParameterError(f"goal={goal!r}: it must be one of {', '.join(_GOALS)}")
+    if goal == "impressions":
         return np.column_stack([np.ones(len(rows)), np.zeros(len(rows))])
+    place = {"clicks": 0, "conversions": 2}[goal]
     rates = tables.events[rows][:, place : place + 2]
     if np.isnan(rates).any():
         raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
@@ -268,34 +320,3 @@ def _interval(market: _Market, sums: Floats, goal: str, level: float) -> Interva
     low, high = market.tables.interval_factors(level)[0][1, _TARGETS[goal], :, -1].tolist()
     total, deviation = float(mean.sum()), float(np.sqrt(variance))
     return max(total - low * deviation, 0.0), total + high * deviation
-
-
-def _allocations(
-    model: FittedMarket,
-    market: _Market,
-    bids: Floats,
-    now: _Points,
-    then: _Points,
-    more: _Points,
-    scale: float,
-) -> list[Allocation]:
-    gained = more.amount - now.amount
-    marginal = np.divide(
-        scale * (more.spend - now.spend), gained, out=np.full(len(bids), np.nan), where=gained > 0
-    )
-    placer = market.tables.placer
-    found = [
-        Allocation(
-            str(model.advertisers_[row]),
-            placer.segment(int(row)),
-            float(bids[i]) if bids[i] > 0 else None,
-            float(now.spend[i]),
-            float(now.amount[i]),
-            None if np.isnan(marginal[i]) or bids[i] <= 0 else float(marginal[i]),
-            float(model.bid_[row]) / 1e6,
-            float(then.spend[i]),
-            float(then.amount[i]),
-        )
-        for i, row in enumerate(market.rows)
-    ]
-    return sorted(found, key=lambda one: -one.spend)

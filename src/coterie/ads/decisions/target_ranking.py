@@ -12,10 +12,8 @@ from math import isnan
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.ads.decisions.decision_answers import (
-    Interval,
     RankedBy,
     RankedTarget,
     TargetRanking,
@@ -31,9 +29,8 @@ from coterie.ads.forecasts.prepared_forecast import (
 )
 from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
 from coterie.ads.targets.target_effects import EffectsOfOne
+from coterie.arrays import Bools, Floats
 from coterie.errors import InvalidParameterError
-
-Floats = NDArray[np.float64]
 
 #: What values may be ranked by.
 RANKED_BY: tuple[RankedBy, ...] = get_args(RankedBy)
@@ -82,19 +79,36 @@ def rank_targets(
     yield 1
     effects, targets = model.target_effects(prepared.placement), model.targets_
     assert targets is not None
-    chosen = _ranked_by(model, by)
-    at = _checked_bid(model, prepared, bid)
+    if by is None:
+        by = "impressions" if model.click_rate_ is None else "clicks"
+    if by not in RANKED_BY:
+        raise InvalidParameterError(f"by={by!r}: it must be one of {', '.join(RANKED_BY)}")
+    for event, rate in (("click", model.click_rate_), ("conversion", model.conversion_rate_)):
+        if rate is None and by.endswith((event, f"{event}s")):
+            raise InvalidParameterError(f"by={by!r}: the log of this model has no {event}s")
+    row = prepared.placement.row
+    if bid is not None:
+        at, *others = checked_bids(bid).tolist()
+        if others:
+            raise InvalidParameterError(f"bid={bid!r}: targets are ranked at one bid; give one")
+    elif row is not None and model.bid_[row] > 0:
+        at = float(model.bid_[row]) / _MICROS
+    else:
+        raise InvalidParameterError(NO_BID)
+    names: Any = targets.dimensions if dimension is None else dimension
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        names = [names]
     before = targets.of_new(prepared.placement.shares)
     found: list[RankedTarget] = []
-    for name in _requested_dimensions(dimension) or targets.dimensions:
+    for name in list(names) or targets.dimensions:
         columns = targets.columns(name)
         values = [str(value) for value in targets.values[columns]]
         own, prior = effects.of(columns), before.of(columns)
-        found += yield from _ranked(prepared, at, name, values, own, prior, chosen)
+        found += yield from _ranked(prepared, at, name, values, own, prior, by)
     return TargetRanking(
         advertiser=prepared.placement.name,
         bid=at,
-        by=chosen,
+        by=by,
         supply=prepared.supply,
         days=int(details.get("days", 1)),
         level=prepared.level,
@@ -103,39 +117,6 @@ def rank_targets(
         currency=prepared.currency,
         targets=found,
     )
-
-
-def _ranked_by(model: FittedMarket, by: RankedBy | None) -> RankedBy:
-    """Return what to rank by; refuse what the log does not have."""
-    rates = {"click": model.click_rate_, "conversion": model.conversion_rate_}
-    if by is None:
-        return "impressions" if rates["click"] is None else "clicks"
-    if by not in RANKED_BY:
-        raise InvalidParameterError(f"by={by!r}: it must be one of {', '.join(RANKED_BY)}")
-    for event, rate in rates.items():
-        if rate is None and by.endswith((event, f"{event}s")):
-            raise InvalidParameterError(f"by={by!r}: the log of this model has no {event}s")
-    return by
-
-
-def _requested_dimensions(dimension: Any) -> list[str]:
-    """Return one dimension or several as a list, empty for all of them."""
-    if dimension is None:
-        return []
-    is_several = isinstance(dimension, Iterable) and not isinstance(dimension, str)
-    return list(dimension) if is_several else [dimension]
-
-
-def _checked_bid(model: FittedMarket, prepared: PreparedForecast, bid: float | None) -> float:
-    if bid is not None:
-        found = checked_bids(bid)
-        if len(found) > 1:
-            raise InvalidParameterError(f"bid={bid!r}: targets are ranked at one bid; give one")
-        return float(found[0])
-    row = prepared.placement.row
-    if row is None or model.bid_[row] <= 0:
-        raise InvalidParameterError(NO_BID)
-    return float(model.bid_[row]) / _MICROS
 
 
 def _ranked(
@@ -159,27 +140,41 @@ def _ranked(
     yield len(values) * len(prepared.days.shifts)
     draws = yield from _draws(part, np.random.default_rng(0))
     can_choose = np.array([value not in (OTHER_VALUES, NO_VALUE) for value in values])
-    best = _chances(draws[by], can_choose, by)
-    weights = _own_weights(part, prior, by)
-    rows = [
-        RankedTarget(
-            dimension,
-            value,
-            share=float(own.share[0, v]),
-            win_rate=float(figures[v, 0]),
-            own_weight=float(weights[v]),
-            chance_best=float(best[v]) if can_choose[v] else None,
-            **_means_and_costs(
-                figures[v].tolist(),
-                {name: interval_of(draw[:, v], prepared.level) for name, draw in draws.items()},
-            ),
+    best, weights = _chances(draws[by], can_choose, by), _own_weights(part, prior, by)
+    ends = {name: interval_of(draw, prepared.level) for name, draw in draws.items()}
+    rows = []
+    for v, value in enumerate(values):
+        known: dict[str, Any] = {}
+        for name, column in COLUMNS.items():
+            mean, low, high = figures[v, column : column + 3].tolist()
+            known[name] = None if isnan(mean) else mean
+            known[f"{name}_interval"] = None if isnan(mean) else (low, high)
+        spend = known["spend"]
+        costs = {"cost": float(figures[v, 1]) if known["impressions"] > 0 else None}
+        costs |= {
+            f"cost_per_{event}": spend / known[f"{event}s"] if known[f"{event}s"] else None
+            for event in ("click", "conversion")
+        }
+        for name, cost in costs.items():
+            known[name], known[f"{name}_interval"] = cost, None
+            if cost is not None:
+                low, high = (side[v] for side in ends[name])
+                known[f"{name}_interval"] = min(low, cost), max(high, cost)
+        rows.append(
+            RankedTarget(
+                dimension,
+                value,
+                share=float(own.share[0, v]),
+                win_rate=float(figures[v, 0]),
+                own_weight=float(weights[v]),
+                chance_best=float(best[v]) if can_choose[v] else None,
+                **known,
+            )
         )
-        for v, value in enumerate(values)
-    ]
 
     def key(row: RankedTarget) -> tuple[bool, float, str]:
-        value = getattr(row, by)
-        order = np.inf if value is None else -value if by in _LARGEST_FIRST else value
+        figure = getattr(row, by)
+        order = np.inf if figure is None else -figure if by in _LARGEST_FIRST else figure
         return row.chance_best is None, order, row.value
 
     return sorted(rows, key=key)
@@ -223,7 +218,7 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> Steps[dict[str
     return found
 
 
-def _chances(draws: Floats, can_choose: NDArray[np.bool_], by: str) -> Floats:
+def _chances(draws: Floats, can_choose: Bools, by: str) -> Floats:
     """Return how often each value is the best of those that can be chosen, (V,).
 
     Values that are equally good share the draw.
@@ -261,26 +256,6 @@ def _own_weights(part: DimensionForecasts, prior: EffectsOfOne, by: str) -> Floa
         for effects in (part.effects, prior)
     )
     return np.asarray(np.clip(1 - _over(after, before), 0.0, 1.0))
-
-
-def _means_and_costs(figures: list[float], of_costs: dict[str, Interval]) -> dict[str, Any]:
-    """Return means, costs and their intervals by field, None without such events."""
-    fields: dict[str, Any] = {}
-    for name, at in COLUMNS.items():
-        mean, low, high = figures[at : at + 3]
-        fields[name], fields[f"{name}_interval"] = (
-            (None, None) if isnan(mean) else (mean, (low, high))
-        )
-    costs = {"cost": figures[1] if fields["impressions"] > 0 else None}
-    for event in ("click", "conversion"):
-        number = fields[f"{event}s"]
-        costs[f"cost_per_{event}"] = fields["spend"] / number if number else None
-    for name, cost in costs.items():
-        fields[name], fields[f"{name}_interval"] = cost, None
-        if cost is not None:
-            low, high = of_costs[name]
-            fields[f"{name}_interval"] = min(low, cost), max(high, cost)
-    return fields
 
 
 def _over(part: Any, whole: Any) -> Floats:

@@ -185,7 +185,7 @@ const coterieEvaluationCharts = (() => {
     const labelWidth = 14 + 6.6 * Math.max(...rows.map((row) => row.label.length));
 
     drawToWidth(host, (width) => {
-      // labels go above the dots if there is too little room beside them
+      // labels go above the dots if there is too little room next to them
       const above = labelWidth > 0.35 * width;
       const left = above ? 14 : labelWidth;
       const rowHeight = above ? 42 : 28;
@@ -221,7 +221,7 @@ const coterieEvaluationCharts = (() => {
     ["hollow", "filled"].forEach((kind, i) => {
       if (values[i] !== null) svg.append(shape("circle", { class: kind, cx: x(values[i]), cy: y, r: 5 }));
     });
-    // the number is beside the filled dot, away from the other dot
+    // the number is next to the filled dot, away from the other dot
     const value = values[1] ?? values[0];
     const side =
       value >= Math.max(...known)

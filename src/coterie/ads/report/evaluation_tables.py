@@ -1,25 +1,18 @@
 """Tables of an evaluation: errors, coverage of intervals, and the source to compare with.
 
-The functions take what :meth:`~coterie.ads.evaluation.evaluation.Evaluation.as_dict` returns.
+Most functions take what :meth:`~coterie.ads.evaluation.evaluation.Evaluation.as_dict` returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any
 
-from coterie.runtime.wording import format_cell
+import numpy as np
 
-__all__ = [
-    "OWN",
-    "best_other",
-    "coverage_by_level",
-    "coverage_by_stratum",
-    "errors_by_stratum",
-    "evaluation_contents",
-    "figure_in",
-    "shown_targets",
-]
+from coterie.ads.evaluation.evaluation import DEFAULT, Evaluation
+from coterie.runtime.wording import format_cell
 
 #: The source that uses each advertiser's own auctions alone.
 OWN = "own"
@@ -27,23 +20,27 @@ _ALL = "all"
 #: Columns of the paper's tables that are shown in percent begin with these.
 _IN_PERCENT = ("MAPE", "WAPE", "TPN", "FPN")
 _MODES = ("given", "forecast")
+#: A chart has at most so many advertisers.
+_MOST_POINTS = 2_000
 
 
-def evaluation_contents(evaluation: Mapping[str, Any], level: float) -> dict[str, Any]:
+def evaluation_contents(evaluation: Evaluation, level: float) -> dict[str, Any]:
     """Return what a report shows of an evaluation; ``level`` is that of its intervals."""
-    default, sources = evaluation["default"], evaluation["sources"]
-    chosen = evaluation["chosen"][default]
+    facts = evaluation.as_dict()
+    default, sources = facts["default"], facts["sources"]
+    chosen = facts["chosen"][default]
     strength = chosen["strength"]
     return {
-        "holdout": evaluation["holdout"],
+        "holdout": facts["holdout"],
         "default": default,
-        "targets": shown_targets(evaluation),
+        "targets": shown_targets(facts),
         "sources": {default: sources[default]} | sources,  # the default comes first
-        "placed": evaluation.get("placed"),
-        "strata": errors_by_stratum(evaluation),
-        "coverage": coverage_by_level(evaluation),
-        "coverage_by_stratum": coverage_by_stratum(evaluation, level),
-        "differences": evaluation["differences"],
+        "placed": facts.get("placed"),
+        "strata": errors_by_stratum(facts),
+        "coverage": coverage_by_level(facts),
+        "coverage_by_stratum": coverage_by_stratum(facts, level),
+        "differences": facts["differences"],
+        "points": forecast_points(evaluation, level),
         "chosen": {
             "number of segments": chosen["k"],
             "strength of the market curves": "infinite"
@@ -53,6 +50,39 @@ def evaluation_contents(evaluation: Mapping[str, Any], level: float) -> dict[str
             "backtest days": chosen["backtest_days"],
         },
     }
+
+
+def forecast_points(evaluation: Evaluation, level: float) -> dict[str, Any]:
+    """Return the forecast, its interval and the actual value of each advertiser.
+
+    They are those of the default source, with the number of auctions given. Of very many
+    advertisers every n-th by actual impressions is kept, so that all sizes are there.
+
+    Keys are ``advertisers``, their ids; ``of``, how many there were; ``outside``, how many of these
+    were outside the interval; and for each target ``forecast``, ``low``, ``high`` and ``actual``,
+    in the order of the ids.
+    """
+    known = np.flatnonzero((evaluation.observations > 0) & (evaluation.bids > 0))
+    by_size = known[np.argsort(-evaluation.truth.impressions[known], kind="stable")]
+    n_points = min(_MOST_POINTS, len(by_size))
+    rows = by_size[np.linspace(0, len(by_size) - 1, n_points).round().astype(np.int64)]
+    points: dict[str, Any] = {
+        "advertisers": evaluation.advertisers[rows].tolist(),
+        "of": len(by_size),
+        "outside": {},
+    }
+    [ends] = [one for one in evaluation.intervals if (one.level, one.supply) == (level, "given")]
+    for target in ("impressions", "spend"):
+        figures = {
+            "forecast": getattr(evaluation.forecasts[DEFAULT], target),
+            "low": ends.low[target],
+            "high": ends.high[target],
+            "actual": getattr(evaluation.truth, target),
+        }
+        low, high, actual = (figures[name][known] for name in ("low", "high", "actual"))
+        points["outside"][target] = int(((actual < low) | (actual > high)).sum())
+        points[target] = {name: column[rows].tolist() for name, column in figures.items()}
+    return points
 
 
 def shown_targets(evaluation: Mapping[str, Any]) -> list[str]:
@@ -94,7 +124,8 @@ def coverage_by_level(evaluation: Mapping[str, Any]) -> dict[str, Any]:
         {"target": target} | {mode: [at.get((target, mode, x)) for x in levels] for mode in _MODES}
         for target in dict.fromkeys(row["target"] for row in stated)
     ]
-    return {"levels": levels, "rows": [row for row in rows if any(map(_is_known, row["given"]))]}
+    is_known = [any(share is not None for share in row["given"]) for row in rows]
+    return {"levels": levels, "rows": list(compress(rows, is_known))}
 
 
 def coverage_by_stratum(evaluation: Mapping[str, Any], level: float = 0.9) -> list[dict[str, Any]]:
@@ -144,7 +175,3 @@ def _error(measures: Mapping[str, Any]) -> dict[str, float | None]:
     """Return WAPE and bias; None if all forecasts are 0, which is a bias of −1."""
     is_forecast = measures["bias"] != -1.0
     return {name: measures[name] if is_forecast else None for name in ("wape", "bias")}
-
-
-def _is_known(value: float | None) -> bool:
-    return value is not None

@@ -26,8 +26,6 @@ from coterie.runtime import wording as words
 from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.html_pages import content_policy, embedded_json
 
-__all__ = ["render_report", "write_report"]
-
 SCRIPTS = (*SHARED_SCRIPTS, "scatter_chart.js", "evaluation_charts.js", "report.js")
 
 _SOURCE_NAMES = {
@@ -182,8 +180,13 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
                 rounded = tuple(_rounded(unit * value, 4) for value in curve)
                 numbers[name] = curves.setdefault(rounded, len(curves))
         for name in _RISING:
-            steps = _steps(getattr(one, name))
-            numbers[name] = None if steps is None else curves.setdefault(steps, len(curves))
+            curve = getattr(one, name)
+            numbers[name] = None
+            if curve is not None:
+                # the rises from 0 add up to the curve
+                thousandths = [0, *(round(1000 * value) for value in curve)]
+                rises = tuple(high - low for low, high in pairwise(thousandths))
+                numbers[name] = curves.setdefault(rises, len(curves))
         return numbers
 
     def row(one: SegmentCard | AdvertiserRow, names: Iterable[str]) -> dict[str, Any]:
@@ -207,50 +210,50 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
     }
 
 
-def _steps(curve: Sequence[float] | None) -> tuple[int, ...] | None:
-    """Return the rises of a curve from 0, in thousandths; they add up to the curve.
-
-    >>> _steps([0.25, 0.5, 1.0])
-    (250, 250, 500)
-    """
-    if curve is None:
-        return None
-    thousandths = [0, *(round(1000 * value) for value in curve)]
-    return tuple(high - low for low, high in pairwise(thousandths))
-
-
 def _doubtful(report: Report) -> list[dict[str, Any]]:
     """Return the advertisers to look at: outliers, and members with low confidence."""
-    groups = (
-        (
-            "Outliers",
+    groups = {
+        "Outliers": (
             "Advertisers whose market is unlike that of any segment. Read their forecasts with "
             "care.",
             report.outliers,
         ),
-        (
-            "Low confidence",
+        "Low confidence": (
             "Advertisers on which the views disagree, or with too few bids for a clear segment.",
             report.low_confidence,
         ),
-    )
-
-    def busiest(members: list[int]) -> list[int]:
-        return sorted(members, key=lambda i: -report.advertisers[i].observations)[:_MOST_DOUBTFUL]
-
-    return [
-        {"title": title, "meaning": meaning, "count": len(members), "members": busiest(members)}
-        for title, meaning, members in groups
-    ]
+    }
+    found = []
+    for title, (meaning, members) in groups.items():
+        busiest = sorted(members, key=lambda i: -report.advertisers[i].observations)
+        listed = busiest[:_MOST_DOUBTFUL]
+        found.append({"title": title, "meaning": meaning, "count": len(members), "members": listed})
+    return found
 
 
 def _errors(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Arrange the errors of every source of curves for tables and charts."""
+    """Arrange the errors of every source of curves for tables and charts.
+
+    ``by_source`` has a row for each source: its error alone and pooled, None where not measured.
+    ``differences`` are those of the default's error from that of each source, by target; ``z`` is
+    the difference in standard errors, None where it is not known.
+    """
     if evaluation is None:
         return None
-    sources = evaluation["sources"]
+    sources, by_source = evaluation["sources"], []
+    for base in dict.fromkeys(name.removesuffix(_POOLED) for name in sources):
+        names = ("", base) if base in _ALWAYS_POOLED else (base, base + _POOLED)
+        errors = [sources.get(name) for name in names]
+        row = {t: [one and one[t]["wape"] for one in errors] for t in _TARGETS}
+        is_default = base == evaluation["default"]
+        by_source.append({"label": _source_label(base), "chosen": is_default, **row})
+    differences: dict[str, dict[str, Any]] = {}
+    for one in evaluation["differences"]:
+        is_known = one["difference"] is not None and one["standard_error"]
+        z = one["difference"] / one["standard_error"] if is_known else None
+        differences.setdefault(one["b"], {})[one["target"]] = {**one, "z": z}
     return {
-        "by_source": _alone_and_pooled(sources, evaluation["default"]),
+        "by_source": by_source,
         "top": {
             t: max((one[t]["wape"] or 0 for one in sources.values()), default=0)
             for t in evaluation["targets"]
@@ -262,32 +265,8 @@ def _errors(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
             }
             for stratum in evaluation["strata"]
         ],
-        "differences": _differences(evaluation["differences"]),
+        "differences": differences,
     }
-
-
-def _alone_and_pooled(sources: Mapping[str, Any], default: str) -> list[dict[str, Any]]:
-    """Return one row per source: its error alone and pooled, None where not measured."""
-    rows = []
-    for base in dict.fromkeys(name.removesuffix(_POOLED) for name in sources):
-        names = ("", base) if base in _ALWAYS_POOLED else (base, base + _POOLED)
-        errors = [sources.get(name) for name in names]
-        row = {t: [one and one[t]["wape"] for one in errors] for t in _TARGETS}
-        rows.append({"label": _source_label(base), "chosen": base == default, **row})
-    return rows
-
-
-def _differences(differences: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the differences of the default's error from that of each source, by target.
-
-    ``z`` is the difference in standard errors, None where it is not known.
-    """
-    by_source: dict[str, dict[str, Any]] = {}
-    for one in differences:
-        is_known = one["difference"] is not None and one["standard_error"]
-        z = one["difference"] / one["standard_error"] if is_known else None
-        by_source.setdefault(one["b"], {})[one["target"]] = {**one, "z": z}
-    return by_source
 
 
 def _headline(evaluation: Mapping[str, Any] | None) -> dict[str, float] | None:

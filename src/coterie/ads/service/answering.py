@@ -18,9 +18,9 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from coterie.ads.decisions.budgets import plan_budget
-from coterie.ads.decisions.bulk_tables import curve_table
 from coterie.ads.decisions.decision_answers import of_version
 from coterie.ads.decisions.goals import bid_for
+from coterie.ads.decisions.model_export import curve_table
 from coterie.ads.decisions.portfolios import split_budget
 from coterie.ads.decisions.steps import Steps
 from coterie.ads.decisions.target_ranking import rank_targets
@@ -391,7 +391,7 @@ def curve_parts(
     # the bids of the charts
     grid = shown_grid(model.edges_)
     bins = np.searchsorted(model.edges_, grid[grid > 0])
-    table = curve_table(model, bins, {"model_version": served.version.version})
+    table = curve_table(model, bins, served.version.version)
     writer: Any = (
         pa.ipc.new_stream(sink, table.schema)
         if kind == "arrow"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +12,7 @@ from coterie.cli.ads.inputs import subjects
 from coterie.runtime.wording import format_count, format_span, money, percent
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from coterie.ads.decisions.decision_answers import BudgetPlan
-
-__all__ = ["budget"]
 
 
 def budget(
@@ -52,82 +49,63 @@ def budget(
     """
     from coterie.ads.decisions.budgets import plan_budget
 
-    subjects.check_output(output, model, as_json)
-    forecaster = subjects.load_quietly(model, quiet)
-    plan = plan_budget(
-        forecaster,
-        advertiser,
-        amount,
-        bid=bid,
-        supply=supply,
-        day=day,
-        days=days,
-        text=text,
-        level=int(level) / 100,
+    asked = subjects.question(
+        level, advertiser=advertiser, supply=supply, day=day, days=days, text=text
     )
-    subjects.write_and_print(
-        lambda: _print_plan(plan, forecaster.currency_),
-        lambda: subjects.answer_facts(plan, model),
-        lambda: subjects.columns_of(plan.by_day),
+    subjects.answer(
+        model,
+        lambda forecaster: plan_budget(forecaster, budget=amount, bid=bid, **asked),
+        _print_plan,
+        lambda plan: plan.by_day,
         output,
         as_json,
         quiet,
     )
 
 
-def _print_plan(plan: BudgetPlan, currency: str) -> None:
-    console = layout.stdout_console()
+def _print_plan(plan: BudgetPlan) -> None:
+    console, currency = layout.stdout_console(), plan.unlimited.currency
     name = plan.unlimited.advertiser or "a new advertiser"
     during = f" in {plan.days} days" if plan.days > 1 else ""
     unit = f" {currency}" if currency else ""
     rest = f": {money(plan.budget)}{unit}{during} at a bid of {plan.bid:.4g}{unit}"
     layout.print_heading(console, name, rest)
-    layout.print_indented(console, _bought(plan, unit))
-    if plan.using_bid is None:
-        console.print(layout.sentence(plan.why))
-    elif plan.using_bid != plan.bid:
-        console.print(f"The bid that uses the budget is {plan.using_bid:.4g}{unit}.")
-    if plan.days > 1:
-        layout.print_indented(console, _day_table(plan))
     counts = (plan.impressions_interval, plan.clicks_interval, plan.conversions_interval)
-    layout.print_level(console, plan.level, counts)
-    console.print(layout.sentence(plan.unlimited.why))
-
-
-def _bought(plan: BudgetPlan, unit: str) -> Table:
-    """Return what the money buys, and how long it lasts."""
     facts = {
-        f"spend ({unit.strip()})" if unit else "spend": _with_span(
+        f"spend ({currency})" if currency else "spend": _with_span(
             plan.spend, plan.spend_interval, money
         ),
         "impressions": _with_span(plan.impressions, plan.impressions_interval, format_count),
         "clicks": _with_span(plan.clicks, plan.clicks_interval, format_count),
         "conversions": _with_span(plan.conversions, plan.conversions_interval, format_count),
         "the money lasts": f"with a probability of {percent(plan.lasts)}",
-        "otherwise for": _with_span(plan.days_until_empty, plan.days_until_empty_interval, _days),
+        "otherwise for": _with_span(
+            plan.days_until_empty, plan.days_until_empty_interval, lambda days: f"{days:.1f} days"
+        ),
         "marginal eCPM": None if plan.marginal_cost is None else money(plan.marginal_cost),
     }
-    return layout.facts_grid(facts)
+    layout.print_indented(console, layout.facts_grid(facts))
+    if plan.using_bid is None:
+        console.print(layout.sentence(plan.why))
+    elif plan.using_bid != plan.bid:
+        console.print(f"The bid that uses the budget is {plan.using_bid:.4g}{unit}.")
+    if plan.days > 1:
+        headings = ["auctions", "impressions", "spend", "spent until then"]
+        table = layout.figures_table(["day"], headings)
+        for one in plan.by_day:
+            table.add_row(
+                one.day,
+                format_count(one.auctions),
+                format_count(one.impressions),
+                money(one.spend),
+                f"{money(one.spent)}  {format_span(one.spent_interval, money)}",
+            )
+        layout.print_indented(console, table)
+    layout.print_level(console, plan.level, counts)
+    console.print(layout.sentence(plan.unlimited.why))
 
 
-def _day_table(plan: BudgetPlan) -> Table:
-    table = layout.figures_table(["day"], ["auctions", "impressions", "spend", "spent until then"])
-    for one in plan.by_day:
-        table.add_row(
-            one.day,
-            format_count(one.auctions),
-            format_count(one.impressions),
-            money(one.spend),
-            f"{money(one.spent)}  {format_span(one.spent_interval, money)}",
-        )
-    return table
-
-
-def _with_span(mean: float | None, interval: Any, written: Any) -> str | None:
+def _with_span(mean: float | None, interval: Any, written: Callable[[float], str]) -> str | None:
     if mean is None or interval is None:
         return None
     return f"{written(mean)}   {format_span(interval, written)}"
-
-
-def _days(value: float) -> str:
-    return f"{value:.1f} days"

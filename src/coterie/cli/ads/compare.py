@@ -93,9 +93,11 @@ def compare(
     --after 2026-03-06:2026-03-08
     """
     periods = _periods(after, period_before, period_after)
-    subjects.check_output(output, before, as_json)
-    if after is not None:
-        subjects.check_output(output, after, as_json)
+    for model in (before, after):
+        if model is not None:
+            subjects.check_output(output, model, as_json)
+    import msgspec
+
     from coterie.ads.decisions.comparison import compare_models, compare_periods
     from coterie.ads.forecasts.fitted_market import load_market
 
@@ -106,22 +108,14 @@ def compare(
         else:
             comparison = compare_periods(first, *periods, false_discovery_rate=rate)
     if advertiser is not None:
-        key = "advertiser", advertiser
-        rows = tuple(row for row in comparison.rows if (row.kind, row.subject) == key)
+        rows = tuple(comparison.of("advertiser", advertiser).values())
         if not rows:
             raise InvalidParameterError(f"--advertiser {advertiser}: it bids in neither period")
         comparison = replace(comparison, rows=rows)
     source = str(before) if after is None else f"{before} and {after}"
-
-    def facts() -> dict[str, object]:
-        import msgspec
-
-        found: dict[str, object] = msgspec.to_builtins(comparison)
-        return found
-
     subjects.write_and_print(
-        lambda: print_comparison(comparison, source),
-        facts,
+        lambda: _print_comparison(comparison, source),
+        lambda: msgspec.to_builtins(comparison),
         comparison.columns,
         output,
         as_json,
@@ -129,22 +123,20 @@ def compare(
     )
 
 
-def print_comparison(comparison: ModelComparison, source: str) -> None:
-    """Print a comparison for people: the market, its segments, and advertisers that changed."""
-    console = layout.stdout_console()
-    first, last = (
-        period(days[0], days[-1]) for days in (comparison.days_before, comparison.days_after)
-    )
+def _print_comparison(comparison: ModelComparison, source: str) -> None:
+    """Print the market, its segments, and advertisers that changed; or one advertiser alone."""
+    console, currency = layout.stdout_console(), comparison.currency
+    days = (comparison.days_before, comparison.days_after)
+    first, last = (period(of_side[0], of_side[-1]) for of_side in days)
     layout.print_heading(console, source, f": {first} against {last}")
-    found: dict[str, dict[str, dict[str, Change]]] = {}
+    found: dict[str, dict[str, dict[str, Change]]] = {"market": {}, "segment": {}, "advertiser": {}}
     for row in comparison.rows:
-        found.setdefault(row.kind, {}).setdefault(row.subject, {})[row.measure] = row
-    advertisers = found.get("advertiser", {})
-    if "market" not in found:
-        for name, rows in advertisers.items():
-            segment = rows["supply"].segment or "no segment"
-            layout.print_heading(console, name, f", {segment}")
-            layout.print_indented(console, _measures_table(rows, comparison.currency))
+        found[row.kind].setdefault(row.subject, {})[row.measure] = row
+    segments, advertisers = found["segment"], found["advertiser"]
+    if not found["market"]:
+        [(name, rows)] = advertisers.items()
+        layout.print_heading(console, name, f", {rows['supply'].segment or 'no segment'}")
+        layout.print_indented(console, _measures_table(rows, currency))
     else:
         supplies = [rows["supply"] for rows in advertisers.values()]
         new = sum(one.before == 0 for one in supplies)
@@ -157,34 +149,26 @@ def print_comparison(comparison: ModelComparison, source: str) -> None:
                 f"index {comparison.adjusted_rand:.2f})"
             )
         console.print(f"{both} in both periods, {new} new, {vanished} vanished{moved}.")
-        market = found["market"]["market"]
-        layout.print_indented(console, _measures_table(market, comparison.currency))
+        layout.print_indented(console, _measures_table(found["market"]["market"], currency))
         shown = ["impressions", "supply", "price_level", "mean_bid"]
-        if segments := found.get("segment"):
+        if segments:
             layout.print_indented(console, _subjects_table("segment", segments, shown))
-        changed = {
-            name: rows
+        gained = {
+            name: abs((rows["impressions"].after or 0.0) - (rows["impressions"].before or 0.0))
             for name, rows in advertisers.items()
             if any(row.changed for row in rows.values())
         }
-        if not changed:
-            console.print("No advertiser changed by more than noise.")
-        else:
-
-            def gained(name: str) -> float:
-                one = changed[name]["impressions"]
-                return abs((one.after or 0.0) - (one.before or 0.0))
-
-            most = sorted(changed, key=gained, reverse=True)
-            listed = {name: changed[name] for name in most[:_MOST_SHOWN]}
-            rest = (
-                f"; the {_MOST_SHOWN} with the most impressions gained or lost"
-                if len(changed) > _MOST_SHOWN
-                else ""
-            )
-            console.print(f"{counted(len(changed), 'advertiser')} changed{rest}:")
+        if gained:
+            most = sorted(gained, key=gained.__getitem__, reverse=True)[:_MOST_SHOWN]
+            rest = ""
+            if len(gained) > _MOST_SHOWN:
+                rest = f"; the {_MOST_SHOWN} with the most impressions gained or lost"
+            console.print(f"{counted(len(gained), 'advertiser')} changed{rest}:")
+            listed = {name: advertisers[name] for name in most}
             table = _subjects_table("advertiser", listed, [*shown, "ecpm"])
             layout.print_indented(console, table)
+        else:
+            console.print("No advertiser changed by more than noise.")
     console.print(
         f"* changed: about {comparison.false_discovery_rate:.0%} of the changes marked in a column "
         "may be noise. ± is the standard error."
@@ -219,27 +203,19 @@ def _periods(after: Path | None, *written: str | None) -> list[tuple[str, str]]:
 def _measures_table(rows: dict[str, Change], currency: str) -> Table:
     """Return a table with a row for each measure of one subject."""
     table = layout.figures_table([""], ["before", "after", "change", "±", "p"])
-    for name, title in _SUMS.items():
-        if name in rows:
-            table.add_row(title, *_cells(rows[name]))
-    if "advertisers" in rows:
-        table.add_row("a typical advertiser", style="dim")
-    for name, title in _MEASURES.items():
-        if name in rows:
-            is_amount = _WRITTEN.get(name) is money and rows[name].before is not None
+    for name, title in (_SUMS | _MEASURES).items():
+        if name == "impressions" and "advertisers" in rows:
+            table.add_row("a typical advertiser", style="dim")
+        if row := rows.get(name):
+            written = _WRITTEN.get(name, format_count)
+            ends = ["" if end is None else written(end) for end in (row.before, row.after)]
+            tested = ["", ""]
+            if row.p is not None:
+                tested = [percent(row.error), "<0.001" if row.p < 0.001 else f"{row.p:.3f}"]
+            is_amount = written is money and row.before is not None
             unit = f" ({currency})" if currency and is_amount else ""
-            table.add_row(title + unit, *_cells(rows[name]))
+            table.add_row(title + unit, *ends, _marked(row), *tested)
     return table
-
-
-def _cells(row: Change) -> list[str]:
-    """Return before, after, change, error and p of a row as texts."""
-    written = _WRITTEN.get(row.measure, format_count)
-    ends = ["" if value is None else written(value) for value in (row.before, row.after)]
-    tested = ["", ""]
-    if row.p is not None:
-        tested = [percent(row.error), "<0.001" if row.p < 0.001 else f"{row.p:.3f}"]
-    return [*ends, _marked(row), *tested]
 
 
 def _subjects_table(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,10 +24,7 @@ from coterie.runtime.wording import format_count, money, percent
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from rich.console import Console
-    from rich.table import Table
 
-    from coterie.ads.evaluation.evaluation import Evaluation
     from coterie.ads.fitting.forecaster import AdForecaster
     from coterie.ads.forecasts.forecast_figures import Forecast
 
@@ -49,21 +45,12 @@ _EXAMPLE_BIDS = 100
 _EXAMPLE_SUPPLY = 100_000
 
 
-@dataclass(frozen=True)
-class PlantedTruth:
-    """The simulated truth about A advertisers: segments (A,), their names, and outliers (A,)."""
-
-    segment: NDArray[np.int64]
-    themes: list[str]
-    outlier: NDArray[np.bool_]
-
-
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for all files.")
     ] = Path("demo-output"),
     advertisers: Annotated[
-        int, typer.Option("--advertisers", min=20, metavar="N", help="Number of advertisers.")
+        int, typer.Option(min=20, metavar="N", help="Number of advertisers.")
     ] = 1268,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -98,15 +85,21 @@ def demo(
             write_all(steps)
     truth = read_truth(simulated.truth, made.model.advertisers_)
     example = example_forecast(made.model)
+    command = ("coterie", "ads", "forecast", str(model_file), "--advertiser", example.advertiser)
+    bid, supply = f"{example.bid:.2f}", f"{example.supply:.0f}"
+    evaluated = None if made.evaluation is None else made.evaluation.as_dict()
     facts = {
         "market": market_facts(simulated, market),
         "faults": {"errors": len(log.check.errors), "warnings": len(log.check.warnings)},
         "segments": recovery_facts(made.model, truth),
-        "holdout": [] if made.evaluation is None else made.evaluation.days,
-        "wape": {} if made.evaluation is None else error_facts(made.evaluation),
-        "verdicts": [] if made.evaluation is None else verdicts(made.evaluation.as_dict()),
+        "holdout": evaluated["holdout"] if evaluated else [],
+        "wape": error_facts(evaluated) if evaluated else {},
+        "verdicts": verdicts(evaluated) if evaluated else [],
         "currency": made.model.currency_,
-        "forecast": {"command": _forecast_command(example, model_file), **example.as_dict()},
+        "forecast": {
+            "command": shlex.join([*command, "--bid", bid, "--supply", supply]),
+            **example.as_dict(),
+        },
         "serve": shlex.join(["coterie", "ads", "serve", str(model_file)]),
         "written": [str(path) for path in (output / MARKET, model_file, table, report)],
         "seconds": round(time.perf_counter() - started, 1),
@@ -115,45 +108,55 @@ def demo(
     layout.print_answer(facts, print_demo, as_json, quiet)
 
 
-def read_truth(path: Path, advertisers: NDArray[np.str_]) -> PlantedTruth:
-    """Return the truth about the given advertisers, in their order, from the simulated file."""
+def read_truth(path: Path, advertisers: NDArray[np.str_]) -> dict[str, NDArray[Any]]:
+    """Return the simulated truth by column: segment, theme and outlier of the given advertisers."""
     import numpy as np
     import pyarrow.parquet as pq
 
     columns = pq.read_table(path, columns=["advertiser_id", "segment", "theme", "outlier"])
-    table = columns.to_pydict()
-    row_of = {name: row for row, name in enumerate(table["advertiser_id"])}
-    rows = np.array([row_of[str(name)] for name in advertisers])
-    themes = dict(zip(table["segment"], table["theme"], strict=True))
-    return PlantedTruth(
-        np.array(table["segment"], dtype=np.int64)[rows],
-        [themes.get(segment, "") for segment in range(max(themes) + 1)],
-        np.array(table["outlier"], dtype=bool)[rows],
-    )
+    table = {name: np.array(values) for name, values in columns.to_pydict().items()}
+    ids = table.pop("advertiser_id")
+    order = np.argsort(ids)
+    rows = order[np.searchsorted(ids, advertisers, sorter=order)]
+    return {name: values[rows] for name, values in table.items()}
 
 
-def recovery_facts(model: AdForecaster, truth: PlantedTruth) -> dict[str, Any]:
+def recovery_facts(model: AdForecaster, truth: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Compare the segments found with those planted, ready for JSON."""
     import numpy as np
 
     from coterie.inspection.scores import adjusted_rand_index
 
+    names = [profile.name for profile in model.segments_]
+    segments = []
+    for planted in np.unique(truth["segment"]):
+        of_it = truth["segment"] == planted
+        labels = model.labels_[of_it]
+        sizes = np.bincount(labels[labels >= 0], minlength=max(len(names), 1))
+        most = int(sizes.argmax())  # the found segment with most of its advertisers
+        segments.append(
+            {
+                "planted": str(truth["theme"][of_it][0]),
+                "advertisers": len(labels),
+                "found_as": names[most] if names else "",
+                "share": float(sizes[most] / len(labels)),
+            }
+        )
     is_outlier = np.isin(np.arange(len(model.labels_)), model.outliers_)
     return {
-        "planted": len(np.unique(truth.segment)),
-        "found": len(model.segments_),
-        "adjusted_rand": float(adjusted_rand_index(truth.segment, model.labels_)),
-        "segments": [_recovered(model, truth, s) for s in np.unique(truth.segment).tolist()],
-        "outliers_planted": int(truth.outlier.sum()),
+        "planted": len(segments),
+        "found": len(names),
+        "adjusted_rand": float(adjusted_rand_index(truth["segment"], model.labels_)),
+        "segments": segments,
+        "outliers_planted": int(truth["outlier"].sum()),
         "outliers_found": int(is_outlier.sum()),
-        "outliers_right": int((is_outlier & truth.outlier).sum()),
+        "outliers_right": int((is_outlier & truth["outlier"]).sum()),
     }
 
 
-def error_facts(evaluation: Evaluation) -> dict[str, Any]:
+def error_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the WAPE of impressions, of spend, and of impressions of thin advertisers."""
-    facts = evaluation.as_dict()
-    (thin,) = (stratum for stratum in facts["strata"] if stratum["name"] == _THIN)
+    [thin] = [stratum for stratum in facts["strata"] if stratum["name"] == _THIN]
     return {
         name: {
             "impressions": facts["sources"][name]["impressions"]["wape"],
@@ -177,32 +180,6 @@ def example_forecast(model: AdForecaster) -> Forecast:
     return example
 
 
-def _recovered(model: AdForecaster, truth: PlantedTruth, segment: int) -> dict[str, Any]:
-    """Return a planted segment, and the found segment with most of its advertisers."""
-    import numpy as np
-
-    labels = model.labels_[truth.segment == segment]
-    names = [profile.name for profile in model.segments_]
-    sizes = np.bincount(labels[labels >= 0], minlength=max(len(names), 1))
-    most = int(sizes.argmax())
-    return {
-        "planted": truth.themes[segment],
-        "advertisers": len(labels),
-        "found_as": names[most] if names else "",
-        "share": float(sizes[most] / len(labels)),
-    }
-
-
-def _forecast_command(example: Forecast, model: Path) -> str:
-    bid, supply = f"{example.bid:.2f}", f"{example.supply:.0f}"
-    return shlex.join(
-        [
-            *("coterie", "ads", "forecast", str(model), "--advertiser", example.advertiser),
-            *("--bid", bid, "--supply", supply),
-        ]
-    )
-
-
 def print_demo(facts: dict[str, Any]) -> None:
     """Print the facts of a demo for people."""
     console = layout.stdout_console()
@@ -220,18 +197,35 @@ def print_demo(facts: dict[str, Any]) -> None:
         f"{counted(segments['outliers_found'], 'outlier')}, {segments['outliers_right']:,} of them "
         f"true; {segments['outliers_planted']:,} were planted."
     )
-    layout.print_indented(console, _recovery_table(segments))
+    table = layout.figures_table(["planted", "found in"], ["advertisers", "share"])
+    for row in segments["segments"]:
+        figures = f"{row['advertisers']:,}", f"{row['share']:.0%}"
+        table.add_row(row["planted"], row["found_as"], *figures)
+    layout.print_indented(console, table)
     if facts["wape"]:
         console.print(
             f"On {', '.join(facts['holdout'])} all bids changed. Errors (WAPE) of the forecasts of "
             f"that day from the days before, by source of the curve. The column thin is the error "
             f"of impressions for advertisers with {_THIN} before:"
         )
-        layout.print_indented(console, _error_table(facts["wape"]))
+        table = layout.figures_table(["curve"], ["impressions", "spend", "thin"])
+        for name, errors in facts["wape"].items():
+            style = "bold" if name == _DEFAULT else ""
+            table.add_row(SOURCES[name], *map(percent, errors.values()), style=style)
+        layout.print_indented(console, table)
         for sentence in facts["verdicts"]:
             console.print(sentence)
         console.print()
-    _print_example(console, facts)
+    one, currency = facts["forecast"], facts["currency"]
+    console.print("An example forecast:")
+    console.print(f"  {layout.one_line(one['command'])}", style="bold", soft_wrap=True)
+    console.print(
+        f"{format_count(one['supply'])} auctions, {percent(one['win_rate'])} of them won: "
+        f"{format_count(one['impressions'])} impressions "
+        f"({' to '.join(map(format_count, one['impressions_interval']))}) for "
+        f"{money(one['spend'])} {currency} ({' to '.join(map(money, one['spend_interval']))})."
+    )
+    console.print()
     *_, report = facts["written"]
     console.print(
         f"Written in {facts['seconds']:.0f} s. The report shows forecasts for any advertiser and "
@@ -240,34 +234,3 @@ def print_demo(facts: dict[str, Any]) -> None:
     console.print(f"  {layout.one_line(report)}", style="bold", soft_wrap=True)
     console.print("To serve the forecasts as a web page and as JSON:")
     console.print(f"  {layout.one_line(facts['serve'])}", style="bold", soft_wrap=True)
-
-
-def _recovery_table(segments: dict[str, Any]) -> Table:
-    table = layout.figures_table(["planted", "found in"], ["advertisers", "share"])
-    for row in segments["segments"]:
-        figures = f"{row['advertisers']:,}", f"{row['share']:.0%}"
-        table.add_row(row["planted"], row["found_as"], *figures)
-    return table
-
-
-def _error_table(wape: dict[str, Any]) -> Table:
-    table = layout.figures_table(["curve"], ["impressions", "spend", "thin"])
-    for name, errors in wape.items():
-        figures = (percent(errors[k]) for k in ("impressions", "spend", "impressions_of_thin"))
-        table.add_row(SOURCES[name], *figures, style="bold" if name == _DEFAULT else "")
-    return table
-
-
-def _print_example(console: Console, facts: dict[str, Any]) -> None:
-    """Print one forecast and the command that gives it."""
-    one, currency = facts["forecast"], facts["currency"]
-    low, high = map(format_count, one["impressions_interval"])
-    least, most = (money(amount) for amount in one["spend_interval"])
-    console.print("An example forecast:")
-    console.print(f"  {layout.one_line(one['command'])}", style="bold", soft_wrap=True)
-    console.print(
-        f"{format_count(one['supply'])} auctions, {percent(one['win_rate'])} of them won: "
-        f"{format_count(one['impressions'])} impressions ({low} to {high}) for "
-        f"{money(one['spend'])} {currency} ({least} to {most})."
-    )
-    console.print()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -18,7 +18,7 @@ from coterie.errors import InvalidParameterError
 if TYPE_CHECKING:
     from coterie.ads.decisions.model_export import ExportedTable
 
-__all__ = ["export"]
+T = TypeVar("T", int, float)
 
 
 def export(
@@ -35,7 +35,6 @@ def export(
     tables: Annotated[
         str,
         typer.Option(
-            "--tables",
             metavar="NAMES",
             help="Tables to write: advertisers, segments, curves, forecasts.",
         ),
@@ -62,7 +61,6 @@ def export(
     days: Annotated[
         str,
         typer.Option(
-            "--days",
             metavar="N,N",
             help="Numbers of days to forecast together, from --day or the end of the log on.",
         ),
@@ -87,8 +85,10 @@ def export(
     # loading a model takes longest, so everything else is read before
     if bid is not None and factors is not None:
         raise InvalidParameterError("--bid and --factors exclude each other; give one of them")
-    numbers = _whole_numbers(days)
-    multiples = FACTORS if factors is None else _factors(factors)
+    how = f"--days {days}: write numbers of days, for example 1,7,30"
+    numbers = _numbers(days, int, -math.inf, how)
+    how = f"--factors {factors}: write numbers above 0, for example 0.5,1,2"
+    multiples = FACTORS if factors is None else _numbers(factors, float, 0.0, how)
     bids = None if bid is None else bids_in(bid)
     subjects.refuse_model(output, model, "the tables")
     forecaster = subjects.load_quietly(model, quiet)
@@ -112,30 +112,19 @@ def export(
     layout.print_answer(facts, lambda _: _print_summary(str(model), exported), as_json, quiet)
 
 
-def _whole_numbers(written: str) -> list[int]:
-    """Return the numbers of days in ``1,7,30``.
+def _numbers(written: str, kind: type[T], above: float, refusal: str) -> list[T]:
+    """Return the numbers in ``1,7,30``, each above a number.
 
-    >>> _whole_numbers("1, 7")
+    >>> _numbers("1, 7", int, 0, "--days 1, 7: write numbers of days")
     [1, 7]
     """
     try:
-        return [int(part) for part in written.split(",")]
+        numbers = [kind(part) for part in written.split(",")]
     except ValueError:
-        raise InvalidParameterError(
-            f"--days {written}: write numbers of days, for example 1,7,30"
-        ) from None
-
-
-def _factors(written: str) -> list[float]:
-    try:
-        factors = [float(part) for part in written.split(",")]
-    except ValueError:
-        factors = []
-    if not factors or not all(0 < factor < math.inf for factor in factors):
-        raise InvalidParameterError(
-            f"--factors {written}: write numbers above 0, for example 0.5,1,2"
-        )
-    return factors
+        numbers = []
+    if not numbers or not all(above < number < math.inf for number in numbers):
+        raise InvalidParameterError(refusal)
+    return numbers
 
 
 def _print_summary(source: str, exported: list[ExportedTable]) -> None:

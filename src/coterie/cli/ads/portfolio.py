@@ -15,8 +15,6 @@ from coterie.runtime.wording import format_count, format_span, money, signed
 if TYPE_CHECKING:
     from coterie.ads.decisions.decision_answers import BudgetSplit
 
-__all__ = ["portfolio"]
-
 _MOST_SHOWN = 20
 
 
@@ -25,7 +23,6 @@ def portfolio(
     budget: Annotated[
         float | None,
         typer.Option(
-            "--budget",
             metavar="AMOUNT",
             help="Money for all days together; by default what these advertisers spent in the log.",
         ),
@@ -33,7 +30,6 @@ def portfolio(
     advertisers: Annotated[
         str | None,
         typer.Option(
-            "--advertisers",
             metavar="IDS",
             help="Ids as a,b,c, or @FILE with one a line; by default all of the log.",
         ),
@@ -41,14 +37,13 @@ def portfolio(
     segment: Annotated[
         str | None,
         typer.Option(
-            "--segment",
             metavar="NAME",
             help="Only the advertisers of a segment, by its name or index.",
         ),
     ] = None,
     goal: Annotated[
         Literal["impressions", "clicks", "conversions"],
-        typer.Option("--goal", help="What they should get most of, together."),
+        typer.Option(help="What they should get most of, together."),
     ] = "impressions",
     day: subjects.Day = None,
     days: subjects.Days = 7,
@@ -69,22 +64,13 @@ def portfolio(
     from coterie.ads.decisions.portfolios import split_budget
 
     names = None if advertisers is None else _names(advertisers)
-    subjects.check_output(output, model, as_json)
-    forecaster = subjects.load_quietly(model, quiet)
-    split = split_budget(
-        forecaster,
-        budget,
-        names,
-        goal=goal,
-        segment=int(segment) if segment and segment.isdecimal() else segment,
-        day=day,
-        days=days,
-        level=int(level) / 100,
-    )
-    subjects.write_and_print(
-        lambda: _print_split(split),
-        lambda: subjects.answer_facts(split, model),
-        lambda: subjects.columns_of(split.allocations),
+    part = int(segment) if segment and segment.isdecimal() else segment
+    asked = subjects.question(level, advertisers=names, segment=part, goal=goal, day=day, days=days)
+    subjects.answer(
+        model,
+        lambda forecaster: split_budget(forecaster, budget, **asked),
+        _print_split,
+        lambda split: split.allocations,
         output,
         as_json,
         quiet,

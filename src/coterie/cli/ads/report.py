@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from coterie.ads.report.contents import Report
     from coterie.ads.segments.settings import SegmentSettings
 
-__all__ = ["MadeReport", "make_report", "report"]
-
 TITLE = "Advertising segments and forecasts"
 
 
@@ -58,9 +56,7 @@ def report(
     save_model: Annotated[
         Path | None,
         typer.Option(
-            "--save-model",
-            metavar="MODEL",
-            help="Write the fitted model here, for coterie ads forecast.",
+            metavar="MODEL", help="Write the fitted model here, for coterie ads forecast."
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = TITLE,
@@ -92,7 +88,12 @@ def report(
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, progress_unless(quiet):
-        fitted = None if model is None else _loaded(model, output)
+        fitted = None
+        if model is not None:
+            from coterie.ads.fitting.forecaster import load_forecaster
+
+            subjects.refuse_model(output, model, "the report")
+            fitted = load_forecaster(model)
         log = source.read(allow_faults)
         made = make_report(log, settings, holdout_days if evaluation else 0, title, fitted)
         write_all(made.steps(output, save_model))
@@ -167,13 +168,6 @@ def make_report(
     return MadeReport(model, evaluation, payload)
 
 
-def _loaded(path: Path, output: Path) -> AdForecaster:
-    from coterie.ads.fitting.forecaster import load_forecaster
-
-    subjects.refuse_model(output, path, "the report")
-    return load_forecaster(path)
-
-
 def _settings_of(model: AdForecaster, log: reading.CountedLog) -> SegmentSettings:
     """Return the settings of a model; refuse a model of other days or advertisers than the log."""
     import numpy as np
@@ -213,10 +207,14 @@ def _steps(model: AdForecaster, evaluation: Evaluation | None) -> list[tuple[str
     """Describe how the report was made, step by step."""
     choice, agreement = model.choice_, model.agreement_
     share = (
-        "an advertiser's own auctions are not used beside them"
+        "an advertiser's own auctions are not used next to them"
         if math.isinf(choice.strength)
         else f"they count as much as {choice.strength:g} of its own auctions"
     )
+    width = "too few days to calibrate them, so errors are taken as normal"
+    if choice.days:
+        n = counted(model.calibration_.forecasts, "forecast")
+        width = f"calibrated by the errors of {n} of the last days from the days before"
     steps = {
         "Command": shlex.join(["coterie", *sys.argv[1:]]),
         "Histograms": "bids, wins, cost and prices by advertiser, day and bin of the price; the "
@@ -231,39 +229,22 @@ def _steps(model: AdForecaster, evaluation: Evaluation | None) -> list[tuple[str
         "segment and its own auctions decide",
         "Completion": "where an advertiser has bids, its own auctions correct these curves; "
         + share,
-        "Intervals": _calibration(model),
+        "Intervals": "from chance, the uncertainty of curves and price levels, and that of the "
+        f"number of auctions if it is forecast; {width}",
     }
     if choice.days:
-        steps["Choice"] = _choice(model)
+        steps["Choice"] = (
+            f"{counted(choice.n_segments, 'segment')} and "
+            f"{day_weights_in_words(choice.half_life)}, with the smallest error when each of the "
+            f"last {counted(choice.days, 'day')} was forecast from those before: "
+            f"{percent(choice.error)}, bias {signed(choice.bias)}"
+        )
     if evaluation is not None:
         steps["Evaluation"] = (
             f"{', '.join(evaluation.days)} held out; a model of the days before forecast the bids "
             "of that time, through the same tables as this page and the service"
         )
     return list(steps.items())
-
-
-def _calibration(model: AdForecaster) -> str:
-    """Describe how wide intervals are."""
-    parts = (
-        "from chance, the uncertainty of curves and price levels, and that of the number of "
-        "auctions if it is forecast"
-    )
-    if not model.choice_.days:
-        return f"{parts}; too few days to calibrate them, so errors are taken as normal"
-    n = counted(model.calibration_.forecasts, "forecast")
-    return f"{parts}; calibrated by the errors of {n} of the last days from the days before"
-
-
-def _choice(model: AdForecaster) -> str:
-    """Describe what the backtest chose and how well it did."""
-    choice = model.choice_
-    weights = day_weights_in_words(choice.half_life)
-    return (
-        f"{counted(choice.n_segments, 'segment')} and {weights}, with the smallest error when each "
-        f"of the last {counted(choice.days, 'day')} was forecast from those before: "
-        f"{percent(choice.error)}, bias {signed(choice.bias)}"
-    )
 
 
 def _print_summary(facts: dict[str, Any]) -> None:

@@ -9,8 +9,6 @@ import typer
 
 from coterie.cli.ads.inputs import subjects
 
-__all__ = ["serve"]
-
 
 def serve(
     model: subjects.Model,
@@ -18,35 +16,26 @@ def serve(
         str, typer.Option("--host", metavar="HOST", help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option("--port", min=0, max=65535, metavar="N", help="Port; 0 chooses a free one."),
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 chooses a free one.")
     ] = 8400,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
-            "--allowed-host",
-            metavar="NAME",
-            help="Additional allowed value of the Host header. Repeatable.",
+            metavar="NAME", help="Additional allowed value of the Host header. Repeatable."
         ),
     ] = None,
     trusted_proxy: Annotated[
         list[str] | None,
         typer.Option(
-            "--trusted-proxy",
-            metavar="ADDRESS",
-            help="Proxy or network whose X-Forwarded-For is trusted. Repeatable.",
+            metavar="ADDRESS", help="Proxy or network whose X-Forwarded-For is trusted. Repeatable."
         ),
     ] = None,
     workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", min=1, max=256, metavar="N", help="Processes that share the port."
-        ),
+        int, typer.Option(min=1, max=256, metavar="N", help="Processes that share the port.")
     ] = 1,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file",
             metavar="FILE",
             help="File of tokens, one a line, with an optional name before each; SIGHUP reads it "
             "again.",
@@ -61,7 +50,6 @@ def serve(
     drain_seconds: Annotated[
         float,
         typer.Option(
-            "--drain-seconds",
             min=0,
             max=3600,
             metavar="S",
@@ -69,7 +57,7 @@ def serve(
         ),
     ] = 2.0,
     log_format: Annotated[
-        Literal["text", "json"], typer.Option("--log-format", help="Format of log lines.")
+        Literal["text", "json"], typer.Option(help="Format of log lines.")
     ] = "text",
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", metavar="", help="Log only requests that failed (5xx).")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from coterie.ads.decisions.decision_answers import RankedTarget, TargetRanking
 
-__all__ = ["targets"]
-
 _MOST_ROWS = 20
 
 
@@ -36,7 +34,6 @@ def targets(
     dimension: Annotated[
         list[str] | None,
         typer.Option(
-            "--dimension",
             metavar="NAME",
             help="Dimension to rank, such as device; repeat for several; by default all.",
         ),
@@ -47,7 +44,6 @@ def targets(
         ]
         | None,
         typer.Option(
-            "--by",
             help="Numbers rank the largest first, costs the smallest; by default clicks, or "
             "impressions if the log has no clicks.",
         ),
@@ -74,24 +70,15 @@ def targets(
     """
     from coterie.ads.decisions.target_ranking import rank_targets
 
-    subjects.check_output(output, model, as_json)
-    forecaster = subjects.load_quietly(model, quiet)
-    ranking = rank_targets(
-        forecaster,
-        advertiser,
-        bid,
-        dimension=dimension or None,
-        by=by,
-        supply=supply,
-        day=day,
-        days=days,
-        text=text,
-        level=int(level) / 100,
+    asked = subjects.question(
+        level, advertiser=advertiser, supply=supply, day=day, days=days, text=text
     )
-    subjects.write_and_print(
-        lambda: _print_ranking(ranking),
-        lambda: subjects.answer_facts(ranking, model),
-        lambda: subjects.columns_of(ranking.targets),
+    values = dimension or None
+    subjects.answer(
+        model,
+        lambda forecaster: rank_targets(forecaster, bid=bid, dimension=values, by=by, **asked),
+        _print_ranking,
+        lambda ranking: ranking.targets,
         output,
         as_json,
         quiet,

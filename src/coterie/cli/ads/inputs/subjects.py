@@ -27,13 +27,10 @@ if TYPE_CHECKING:
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
 ]
-Advertiser = Annotated[
-    str | None, typer.Option("--advertiser", metavar="ID", help="Advertiser id in the log.")
-]
+Advertiser = Annotated[str | None, typer.Option(metavar="ID", help="Advertiser id in the log.")]
 Supply = Annotated[
     float | None,
     typer.Option(
-        "--supply",
         metavar="N",
         help="Number of auctions of all days together, for example 1e6; by default the number "
         "to expect.",
@@ -42,7 +39,6 @@ Supply = Annotated[
 Day = Annotated[
     str | None,
     typer.Option(
-        "--day",
         metavar="DATE",
         help="First day to forecast; prices and the number of auctions depend on the day.",
     ),
@@ -50,7 +46,6 @@ Day = Annotated[
 Days = Annotated[
     int,
     typer.Option(
-        "--days",
         min=1,
         max=366,
         metavar="N",
@@ -59,7 +54,7 @@ Days = Annotated[
 ]
 Level = Annotated[
     Literal["50", "80", "90", "95"],
-    typer.Option("--level", help="Level of the intervals, in percent."),
+    typer.Option(help="Level of the intervals, in percent."),
 ]
 Text = Annotated[
     str | None, typer.Option("--text", metavar="TEXT", help="Text of a new advertiser.")
@@ -67,7 +62,6 @@ Text = Annotated[
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        "--where",
         metavar="NAME=VALUE",
         help="Only auctions with this value, such as device=phone; repeat for several dimensions.",
     ),
@@ -120,6 +114,33 @@ def values_in(where: list[str] | None) -> dict[str, str] | None:
             "dimension once"
         )
     return values or None
+
+
+def question(level: str, **members: Any) -> dict[str, Any]:
+    """Return the arguments of a question; the option of the level is in percent."""
+    return members | {"level": int(level) / 100}
+
+
+def answer(
+    model: Path,
+    ask: Callable[[AdForecaster], Any],
+    print_summary: Callable[[Any], None],
+    rows: Callable[[Any], Sequence[Any]],
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Ask a model, write the rows of the answer if requested, and print its summary or its JSON."""
+    check_output(output, model, as_json)
+    found = ask(load_quietly(model, quiet))
+    write_and_print(
+        lambda: print_summary(found),
+        lambda: answer_facts(found, model),
+        lambda: columns_of(rows(found)),
+        output,
+        as_json,
+        quiet,
+    )
 
 
 def write_and_print(
