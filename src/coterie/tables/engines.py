@@ -443,7 +443,6 @@ def in_duckdb(table: ir.Table, local: LocalTables) -> ir.Table:
 
 
 def computes(connection: Any) -> bool:
-    """Return whether consensus and logs are computed by an engine."""
     return connection.name in {"duckdb", "pyspark"}
 
 
@@ -460,7 +459,6 @@ def fetch(expression: ir.Table) -> pa.Table:
 
 
 def spark_frame(expression: ir.Table) -> DataFrame:
-    """Return the Spark frame of an Ibis table."""
     import ibis
 
     backend: Any = expression.get_backend()
@@ -506,13 +504,11 @@ class LocalTables:
                 self._drop(kind, name)
 
     def new_name(self, kind: Literal["TABLE", "VIEW"] = "VIEW") -> str:
-        """Return an unused name and register it to be dropped."""
         name = f"coterie_{uuid.uuid4().hex}"
         self._names.append((kind, name))
         return name
 
     def view(self, frame: DataFrame) -> ir.Table:
-        """Make a Spark frame a table."""
         name = self.new_name()
         frame.createTempView(name)
         return self.connection.table(name)
