@@ -43,16 +43,6 @@ def test_example_runs_and_draws(example: Path) -> None:
         plt.close("all")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_example_asks_one_question(example: Path) -> None:
-    """The title of a page is a question, and its code is in cells."""
-    text = example.read_text(encoding="utf-8")
-    title, underline = text.split('"""', 2)[1].strip().splitlines()[:2]
-    assert title.endswith("?")
-    assert underline == "=" * len(title)
-    assert text.count("\n# %%\n") >= 2
-
-
 label_matrices = arrays(
     np.int64, st.tuples(st.integers(2, 12), st.integers(1, 5)), elements=st.integers(0, 3)
 )
