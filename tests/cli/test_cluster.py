@@ -1,5 +1,6 @@
 """Tests of ``coterie cluster``, from features to labels."""
 
+import datetime as dt
 import io
 import json
 import typing
@@ -7,6 +8,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from answers import assert_one_line
@@ -226,6 +229,21 @@ def test_unusable_cells_have_a_way_out(run, tmp_path, x, arguments, message):
     path = tmp_path / "t.csv"
     path.write_text("x;y\n" + "".join(f"{cell};{row}\n" for row, cell in enumerate(x)))
     result = run("cluster", path, "-k", 2, "--columns", "x,y", *arguments)
+    assert result.exit_code == 1 and message.format(path=path) in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([None, *[dt.date(2026, 3, 2)] * 3], "column 'x' of {path} holds DATE values"),
+        ([None, 1.0, np.inf, np.inf], "{path}, row 3, column 'x': inf is not a finite number"),
+    ],
+)
+def test_what_is_no_number_is_not_filled(run, tmp_path, x, message):
+    """Missing cells among dates, and medians of infinite numbers, do not hide the fault."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": x, "y": range(4)}), path)
+    result = run("cluster", path, "-k", 2, "--columns", "x,y", "--impute", "median")
     assert result.exit_code == 1 and message.format(path=path) in result.stderr
 
 

@@ -290,7 +290,7 @@ def test_small_samples_have_enough_tuples_for_the_clusters(source):
     [
         ({"columns": ["p0", "px"]}, TableError, "has no column 'px'; it has 'id', 'p0'"),
         ({"ids": "name"}, TableError, "no column 'name'"),
-        ({"ids": "p0", "columns": ["p0", "p1"]}, InvalidParameterError, "'p0' of .* is asked for twice"),
+        ({"ids": "p0", "columns": ["p0"]}, InvalidParameterError, "is asked for twice"),
         ({"columns": []}, TableError, "no column to use"),
         ({"max_tuples": 0}, InvalidParameterError, "max_tuples=0"),
         ({"sample_size": True}, InvalidParameterError, "sample_size=True"),

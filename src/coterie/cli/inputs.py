@@ -125,15 +125,16 @@ def read_features(
     from coterie.tables.columns import feature_matrix
 
     names = columns or [name for name in table.columns if name not in ids]
+    are_numbers = all(name in table.columns and table.columns[name].may_be_number for name in names)
     kept = None
-    if impute:
-        table, kept = _imputed(table, [name for name in names if name in table.columns], impute)
+    if impute and are_numbers:
+        table, kept = _imputed(table, names, impute)
     try:
         id_values, names, X = feature_matrix(table, ids, columns)
-    except TableError as error:
-        if set(names) <= set(table.columns):
+    except TableError:
+        if are_numbers:
             _explain(table, names)
-        raise error
+        raise
     if kept is not None:
         X, tested = X[kept], {name: values[kept] for name, values in tested.items()}
     return Features(id_values, tested, names, X, kept)
@@ -211,7 +212,7 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
     filled = dict(table.columns)
     numbers = [table.columns[name].number for name in counts]
     for name, (median,) in zip(
-        counts, table.ask(numbers, "median({0}) FILTER (NOT isnan({0}))"), strict=True
+        counts, table.ask(numbers, "median({0}) FILTER (isfinite({0}))"), strict=True
     ):
         cell, kind = column = table.columns[name]
         if median is None and counts[name] == table.n_rows:

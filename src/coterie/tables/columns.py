@@ -61,6 +61,11 @@ class Column(NamedTuple):
     kind: str
 
     @property
+    def may_be_number(self) -> bool:
+        """Whether a feature may have this type."""
+        return self.kind in _WIDTHS or self.kind.startswith("DECIMAL")
+
+    @property
     def is_missing(self) -> str:
         """The expression of whether a cell is missing."""
         if self.kind == "VARCHAR":
@@ -194,7 +199,7 @@ def feature_matrix(
     numbers = []
     for name in names:
         column = table.columns[name]
-        if column.kind not in _WIDTHS and not column.kind.startswith("DECIMAL"):
+        if not column.may_be_number:
             raise TableError(
                 f"column {name!r} of {table.path} holds {column.kind} values; features are "
                 "numbers: convert it, name it as an id, or name the columns to use"
