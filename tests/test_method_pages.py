@@ -13,7 +13,6 @@ EXTENSIONS = Path(__file__).parents[1] / "docs" / "_extensions"
 
 @pytest.fixture
 def pages(monkeypatch):
-    """Import the extension as Sphinx does."""
     pytest.importorskip("sphinx", reason="Sphinx is needed to write the documentation")
     monkeypatch.setattr(sys, "path", [str(EXTENSIONS), *sys.path])
     import method_pages
@@ -38,7 +37,6 @@ def test_every_method_has_a_page(pages, tmp_path):
 
 
 def test_a_variant_states_its_settings(pages):
-    """The page of a variant of a class has its settings."""
     page = pages.method_page(CONSENSUS_METHODS["rcc"], {})
     settings = 'relaxation="admm", refine="relaxation", partition_weights=None'
     assert f"RobustConsensus(3, {settings}).fit(P)" in page

@@ -192,9 +192,13 @@ def test_views_are_matched_by_their_ids(run, views, tmp_path):
     assert columns["shop"] == [f"s{i}" for i in range(60)]
     assert len(set(zip(columns["label"], np.repeat([0, 1, 2], 20), strict=True))) == 3
     lines = [f"{line},more,{i}" for i, line in enumerate(views[0].read_text().splitlines())]
+    shop, _, *rest = lines[1].split(",")
+    lines[1] = ",".join([shop, "", *rest])
     views[0].write_text("\n".join(lines) + "\n")  # columns that were not fitted are left out
-    assert run("predict", model, *views, "--id", "shop", "-o", again).exit_code == 0
-    assert columns_of(again)["label"] == columns["label"]
+    asked = ("predict", model, *views, "--id", "shop", "-o", again)
+    assert_one_line(run(*asked), "1 missing cell")
+    assert run(*asked, "--impute", "median").exit_code == 0
+    assert columns_of(again)["label"][1:] == columns["label"][1:]
     assert "voting runs" in run("cluster", *views[1:], *arguments[:-2]).stdout
 
 

@@ -83,8 +83,6 @@ def test_models_and_reports_are_no_streams(tmp_path):
 
 
 def test_interrupt_names_the_complete_files(tmp_path):
-    """The arguments of an interrupt are the complete files."""
-
     def interrupted(path):
         raise KeyboardInterrupt
 

@@ -79,7 +79,6 @@ FOREIGN = ("n_clusters", "n_jobs", "memory_limit", "metric=", "_ ", " X", "parti
     ],
 )
 def test_parameters_become_options(message, expected):
-    """A parameter and its value become the option; other words stay."""
     assert in_options(message) == expected
 
 

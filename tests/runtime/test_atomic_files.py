@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,6 @@ def umask():
 
 @pytest.fixture
 def target(tmp_path):
-    """A file that exists already."""
     path = tmp_path / "answer.csv"
     path.write_text("old")
     return path
@@ -49,6 +49,7 @@ def test_the_file_appears_complete(tmp_path):
             unfinished.write_text(after)
             assert (path.read_text() if path.exists() else None) == before
             assert unfinished.parent.parent == tmp_path
+            assert stat.S_IMODE(unfinished.parent.stat().st_mode) == 0o700
         assert path.read_text() == after
         assert list(tmp_path.iterdir()) == [path]
 
@@ -236,10 +237,10 @@ def test_only_abandoned_paths_are_removed(tmp_path):
         rows = tmp_path / name / "rows.parquet"
         rows.parent.mkdir()
         rows.write_text("half")
-        if "00000000" in name:
-            os.utime(rows, (0, 0))
         if "0123abcd" not in name:
-            # the folder is old; the rows in the second one are not
+            days = 8 if "00000000" in name else 6
+            os.utime(rows, (time.time() - days * 86400,) * 2)
+            # the folder is old; the rows in the second one are less than a week old
             os.utime(rows.parent, (0, 0))
     with hidden_folder(tmp_path / "out.parquet"):
         assert {name: (tmp_path / name).exists() for name in names} == names

@@ -27,7 +27,6 @@ NUMBERS = st.floats(0, 1e11)
 
 
 def value_of(text):
-    """Return the number in a text."""
     size = {"M": 1e6, "B": 1e9}.get(text[-1], 1.0)
     return float(text.rstrip("MB%").replace(",", "").replace("−", "-")) * size
 
@@ -132,8 +131,6 @@ UNSEEN = {"AssignmentRule", "DivergenceFit", "Links", "Plan"}
 
 @dataclass
 class Record:
-    """A record of any value."""
-
     value: Any
     hidden: Any = dataclasses.field(default=None, repr=False)
 

@@ -30,6 +30,7 @@ from coterie.tables.consensus import (
     AssignmentRule,
     Sweep,
     consensus_table,
+    count_or_sample,
     count_rows,
     fit_tuples,
     sweep_until_converged,
@@ -68,17 +69,14 @@ def source(tmp_path):
 
 
 def in_memory(table: pa.Table) -> RobustConsensus:
-    """Return the consensus of all rows."""
     return RobustConsensus(3, random_state=0).fit(table.drop_columns("id"))
 
 
 def written(path) -> pa.Table:
-    """Return the output in the order of its ids."""
     return pq.read_table(path).sort_by("id")
 
 
 def assert_same(out: pa.Table, expected: RobustConsensus) -> None:
-    """Compare labels and margins."""
     assert out["label"].to_pylist() == expected.labels_.tolist()
     np.testing.assert_allclose(out["margin"].to_numpy(), expected.margin_, rtol=1e-12)
 
@@ -254,6 +252,7 @@ def test_labels_that_the_sample_lacks_count_as_missing(tmp_path):
     assert found.n_unplaced == 1 and "1 row has only" in found.in_words()
     (row,) = (row for row in pq.read_table(out).to_pylist() if row["p0"] == 9)
     assert (row["label"], row["margin"]) == (-1, 0.0)
+    assert found.mean_margin == pytest.approx(pq.read_table(out)["margin"].to_numpy().mean())
 
 
 def test_a_model_of_a_table_is_kept(source, tmp_path):
@@ -283,6 +282,14 @@ def test_small_samples_have_enough_tuples_for_the_clusters(source):
         how = {"n_clusters": 3, "ids": "id", "max_tuples": 2, "sample_size": size}
         found = consensus_table(source, **how)
         assert found.n_fitted >= max(3, size / 4) and found.path != "tuples"
+
+
+def test_samples_have_the_size_that_was_asked_for():
+    """Also where a tuple has many rows, so that a share of the rows is a smaller one of tuples."""
+    p = np.random.default_rng(0).integers(0, 20_000, 200_000)
+    packed = pack_labels(ibis.memtable(pa.table({"p": p})), ["p"], "t", ibis.memtable)
+    tuples, are_all = count_or_sample(packed, 5000, 2000, 2)
+    assert not are_all and 1600 < tuples.n_tuples < 2400
 
 
 @pytest.mark.parametrize(
@@ -436,7 +443,6 @@ def rows_and_rule(seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarr
 
 
 def rule_of(tuples, tables) -> AssignmentRule:
-    """Return a rule for rows that are given by their codes."""
     return AssignmentRule((), (), (), np.arange(0), tuples, tables, 0.5)
 
 
@@ -446,7 +452,6 @@ def count(rule: AssignmentRule, codes: np.ndarray, weights=None) -> Sweep:
 
 
 def counted(rule: AssignmentRule, batches: list[np.ndarray], weights=None) -> Sweep:
-    """Return the counts of all batches: one sweep."""
     sums = sum(
         rule.count_codes(codes, np.ones(len(codes)) if weights is None else weights)
         for codes in batches
@@ -559,7 +564,6 @@ def case(tmp_path, monkeypatch):
 
 
 def test_a_sweep_counts_every_row_once(case):
-    """Rows in batches and weighted tuples count what all rows in memory count."""
     packed, _, rule, _, local = case
     names = packed.layout.key_names
     codes = rule.codes([pa.Table.from_batches(packed.batches())[k].to_numpy() for k in names])

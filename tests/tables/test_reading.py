@@ -44,7 +44,6 @@ def tables(draw, names=ANY_TEXT, min_columns=1):
 
 
 def saved(path: Path, content: str | bytes) -> Path:
-    """Write a file and return its path."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
@@ -228,7 +227,6 @@ def test_differences_of_headers_are_described():
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.csv", b"", r"t\.csv is empty"),
         ("t.csv", b"a,b\n", r"t\.csv has no rows"),
         ("t.csv", b"a,b,a\n1,2,3\n", r"t\.csv has more than one column named 'a'"),
         ("t.csv.gz", gzip.compress(b"a\n"), r"t\.csv\.gz has no rows"),
