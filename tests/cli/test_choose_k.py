@@ -120,8 +120,10 @@ def test_more_clusters_than_points_are_refused(run, tmp_path, features):
     assert_one_line(result, "10 clusters", "3 points", str(path), "--to")
 
 
-def test_few_points_lower_the_largest_k(run, tmp_path):
-    """Unless --to is given, K goes up to the number of points at most."""
+def test_the_largest_k_is_between_the_smallest_and_the_points(run, labels_csv, tmp_path):
+    """Unless --to is given, K goes up to 10."""
+    result = run("choose-k", labels_csv, "--id", "name", "--from", 12, "--json")
+    assert [row["k"] for row in json.loads(result.stdout)["table"]] == [12]
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n1,2\n3,4\n3,4\n")
     result = run("choose-k", path, "--json")

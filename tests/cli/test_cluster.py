@@ -264,6 +264,28 @@ def test_points_group_thousands_where_commas_are_decimal(run, tmp_path):
     assert answers[0] == answers[1] and len(answers[0].splitlines()) == 9
 
 
+def test_rows_that_are_left_out_shift_no_other(run, tmp_path):
+    """Ids, which keep their commas, names of uncertain points, and factors are those of the row."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(30) % 2
+    ids = [f"{i},5" for i in range(30)]
+    x = [f"{value:.3f}".replace(".", ",") for value in 9 * kind + rng.normal(size=30)]
+    x[0] = ""
+    path, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    rows = [";".join(row) for row in zip(ids, x, map(str, kind), strict=True)]
+    path.write_text("\n".join(["shop;x;kind", *rows]) + "\n")
+    how = ("--decimal-comma", "--impute", "drop", "--id", "shop", "--factors", "kind", "--json")
+    result = run(
+        "cluster", path, *how, "-k", 4, "--partitions", 6, "--ensemble", "kmeans", "-o", out
+    )
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["uncertain"]
+    assert all(point["name"] == ids[1:][point["row"]] for point in facts["uncertain"])
+    assert (facts["factors"][0]["n"], facts["factors"][0]["effect_size"] > 0.9) == (29, True)
+    assert columns_of(out)["shop"] == ids
+
+
 @pytest.mark.parametrize("impute", ["median", "drop"])
 def test_missing_cells_and_decimal_commas(run, features_csv, impute):
     """The answer is that of the completed table, in which dropped rows have the label -1."""

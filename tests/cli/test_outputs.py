@@ -47,8 +47,9 @@ def test_what_cannot_be_written_is_refused(tmp_path, outputs, message):
 
 def test_an_id_named_like_a_result_is_refused(tmp_path):
     """An id column must not have the name of a result column."""
-    with pytest.raises(InvalidParameterError, match="'confidence' has the name"):
-        Outputs(tmp_path / "a.csv").check(tmp_path / "in.csv", ["name", "confidence"])
+    for taken in ("label", "word", "confidence"):
+        with pytest.raises(InvalidParameterError, match=f"'{taken}' has the name"):
+            Outputs(tmp_path / "a.csv").check(tmp_path / "in.csv", ["name", taken])
     Outputs().check(tmp_path / "in.csv", ["name", "confidence"])
 
 

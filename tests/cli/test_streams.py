@@ -106,17 +106,6 @@ def test_a_closed_pipe_is_silent(tmp_path, arguments):
 
 
 @pytest.mark.slow
-def test_head_reads_the_first_line(labels_csv):
-    """The usual pipe with ``head`` works in a shell."""
-    command = (
-        f'{sys.executable} -c "{MAIN}" consensus - --id name -k 3 --method one-hot -q -o - '
-        f"< {labels_csv} | head -1"
-    )
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("name,label,word,confidence\n", "")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirect", "message"),
     [

@@ -76,6 +76,8 @@ def test_percent_is_close_to_the_share(share):
         (words.format_span((0.25, 0.5), words.percent), "25.0%–50.0%"),
         (words.format_span((12.6, 25000), words.format_count), "13–25,000"),
         (words.format_span((0.4, 3.7), words.format_count), "1–3"),
+        (words.format_span((9.3, 10.7), words.format_count), "10–11"),
+        (words.format_span((10.3, 14.7), words.format_count), "10–15"),
         (words.format_span((0, 0.09), words.format_count), "0"),
         (words.exact(20e9), "20B"),
         (words.number_of(1, "day"), "1 day"),
