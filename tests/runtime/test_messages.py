@@ -35,7 +35,7 @@ def notebook(monkeypatch):
 
 
 @pytest.mark.parametrize("stages", [["searching [from 12] starts"], ["reading", "rounding"]])
-def test_a_terminal_shows_stages_beside_a_spinner(monkeypatch, stages):
+def test_a_terminal_shows_stages_next_to_a_spinner(monkeypatch, stages):
     """Messages are shown literally, and the logging configuration is restored."""
     terminal = watched(monkeypatch)
     before = (PACKAGE.level, PACKAGE.propagate, list(PACKAGE.handlers))

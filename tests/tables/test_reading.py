@@ -134,7 +134,7 @@ def test_duckdb_reads_what_the_csv_module_reads(text, rows, tmp_path):
 @FEW
 @given(st.text(st.sampled_from('ab12,"\r\n .'), max_size=30), st.sampled_from([1, 7, 1 << 24]))
 def test_any_text_is_read_as_by_the_csv_module_or_refused(tmp_path, text, block):
-    """Also if it is read in many blocks."""
+    """Even if it is read in many blocks."""
     path = saved(tmp_path / "t.csv", "a,b\n" + text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("coterie.tables.reading._BLOCK_BYTES", block)

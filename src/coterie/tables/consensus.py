@@ -205,7 +205,7 @@ def consensus_table(
         with contextlib.nullcontext() if output is None else output.unfinished() as folder:
             is_ours = isinstance(engine, str) and not is_ibis_table(source)
             if folder is not None and is_ours and connection.name == "duckdb":
-                # temporary files beside the output are removed with it; DuckDB refuses to move a
+                # temporary files next to the output are removed with it; DuckDB refuses to move a
                 # folder that is in use
                 with contextlib.suppress(Exception):
                     connection.settings["temp_directory"] = str(folder / "spill")
@@ -218,7 +218,8 @@ def consensus_table(
                 fitted = fit_tuples(estimator, packed.layout, tuples)
             path: TablePath = "tuples"
             reason = f"at most max_tuples={max_tuples:,} distinct tuples"
-            swept, costs = None, []
+            swept: Sweep | None = None
+            costs: list[float] = []
             if not are_all:
                 swept, costs, path, why = sweep_table(
                     fitted, packed, tuples, local, max_sweeps, seconds

@@ -399,7 +399,7 @@ def _checked(path: Path, stream: BinaryIO | None) -> tuple[TextFile, Counter[str
         if stream is None:
             file = files.enter_context(path.open("rb"))
         else:
-            file = io.BufferedReader(stream)  # type: ignore[type-var]
+            file = io.BufferedReader(stream)  # type: ignore[arg-type]
             files.callback(file.detach)
         start = file.peek(_SAMPLE_BYTES)
         for first_bytes, kind in _FILE_FORMATS.items() if stream else ():

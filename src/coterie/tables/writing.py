@@ -1,7 +1,6 @@
 """Write tables completely or not at all: from memory to CSV, TSV, Parquet and NPY, or by an engine.
 
-An engine writes Parquet to a hidden folder beside the output, which is renamed at the end. The next
-process that writes the same output removes what a killed process left.
+An engine writes Parquet in a hidden folder next to the output, which is renamed at the end.
 """
 
 from __future__ import annotations
