@@ -140,3 +140,4 @@ def test_a_glob_leaves_out_what_a_folder_does(tmp_path):
     for source in (f"{tmp_path}/*/*.parquet", tmp_path):
         found = consensus_table(source, ids="id", n_clusters=1)
         assert (found.n_rows, found.partitions) == (1, ("p",))
+    assert consensus_table([f"{tmp_path}/*/*.parquet", tmp_path], ids="id").n_rows == 2

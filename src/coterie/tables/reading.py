@@ -171,28 +171,39 @@ def parquet_columns(
     connection: duckdb.DuckDBPyConnection, files: Iterable[Path]
 ) -> dict[str, list[tuple[str, str]]]:
     """Return for each Parquet file the names of its columns and their types."""
-    shown = "name, num_children, type, converted_type, scale, precision, logical_type"
+
+    def fields(some: Sequence[Path]) -> list[tuple[Any, ...]]:
+        shown = "name, num_children, type, converted_type, scale, precision, logical_type"
+        listed = ", ".join(map(sql_text, some))
+        query = f"SELECT file_name, {shown} FROM parquet_schema([{listed}])"
+        return connection.execute(query).fetchall()
+
+    files = list(dict.fromkeys(files))
+    try:
+        found = fields(files)
+    except duckdb.Error:
+        for file in files:  # one of them is refused by name
+            with read_errors(file):
+                fields([file])
+        raise
+    schemas = [tuple(row[1:] for row in rows) for _, rows in groupby(found, itemgetter(0))]
     described: dict[Any, list[tuple[str, str]]] = {}
-    columns = {}
-    for file in files:
-        place = sql_text(file)
+    for file, schema in zip(files, schemas, strict=True):
+        if schema in described:
+            continue
+        names, n_inside = [], 0  # the schema also has what is inside a column
+        for name, n_children, *_ in schema[1:]:
+            if n_inside:
+                n_inside -= 1
+            else:
+                names.append(name)
+            n_inside += n_children or 0
         with read_errors(file):
-            fields = connection.execute(f"SELECT {shown} FROM parquet_schema({place})").fetchall()
-            schema = tuple(fields)
-            if schema not in described:
-                names, n_inside = [], 0  # the schema also has what is inside a column
-                for name, n_children, *_ in fields[1:]:
-                    if n_inside:
-                        n_inside -= 1
-                    else:
-                        names.append(name)
-                    n_inside += n_children or 0
-                rows = f"read_parquet({place}, hive_partitioning = false)"
-                kinds = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
-                # DuckDB describes them with other names if these differ by case only
-                described[schema] = list(zip(names, (kind for _, kind, *_ in kinds), strict=True))
-        columns[str(file)] = described[schema]
-    return columns
+            rows = f"read_parquet({sql_text(file)}, hive_partitioning = false)"
+            kinds = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+        # DuckDB describes them with other names if these differ by case only
+        described[schema] = list(zip(names, (kind for _, kind, *_ in kinds), strict=True))
+    return {str(file): described[one] for file, one in zip(files, schemas, strict=True)}
 
 
 def refuse_different(
