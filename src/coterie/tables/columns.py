@@ -46,11 +46,12 @@ _WIDTHS = {
     **{"UTINYINT": 1, "USMALLINT": 2, "UINTEGER": 4, "UBIGINT": 8},
     **{"FLOAT": 4, "DOUBLE": 8, "BOOLEAN": 1, "VARCHAR": 56},
 }
-#: Expressions of a cell of text: without blanks around it; the same, and NULL if it is missing.
+#: Of a cell of text: without blanks around it, whether it is missing, and NULL if it is.
 _TRIMMED = r"regexp_replace({0}, '^[\s\pZ]+|[\s\pZ]+$', '', 'g')"
+_IS_MISSING = f"{_TRIMMED} IN ({', '.join(map(sql_text, MISSING_TEXTS))})"
 _PRESENT = (
     "CASE WHEN TRY_CAST({0} AS BIGINT)::VARCHAR = {0} THEN {0} "  # most labels; trimming is slow
-    f"WHEN {_TRIMMED} IN ({', '.join(map(sql_text, MISSING_TEXTS))}) THEN NULL ELSE {_TRIMMED} END"
+    f"WHEN {_IS_MISSING} THEN NULL ELSE {_TRIMMED} END"
 )
 
 
@@ -69,7 +70,7 @@ class Column(NamedTuple):
     def is_missing(self) -> str:
         """The expression of whether a cell is missing."""
         if self.kind == "VARCHAR":
-            return f"({self.present} IS NULL)"
+            return f"({self.sql} IS NULL OR {_IS_MISSING.format(self.sql)})"
         is_nan = f" OR isnan({self.sql})" if self.kind in ("FLOAT", "DOUBLE") else ""
         return f"({self.sql} IS NULL{is_nan})"
 
@@ -136,10 +137,10 @@ class Table:
         return list(zip(*[iter(found)] * len(aggregates), strict=True))
 
     def holds_only(self, name: str, *patterns: str) -> bool:
-        """Return whether all values of a column, written as text, match one of the patterns."""
-        cell = _PRESENT.format(f"{self.columns[name].sql}::VARCHAR")
-        matches = f"regexp_matches({cell}, '{'|'.join(patterns)}')"
-        ((found,),) = self.ask([matches], "bool_and({})")
+        """Return whether all values but missing ones, as text, match one of the patterns."""
+        cell = _TRIMMED.format(f"{self.columns[name].sql}::VARCHAR")
+        pattern = "|".join((*patterns, f"^({'|'.join(MISSING_TEXTS)})$"))
+        ((found,),) = self.ask([f"regexp_matches({cell}, '{pattern}')"], "bool_and({})")
         return found is not False
 
     def cell(self, name: str, row: int) -> Any:
