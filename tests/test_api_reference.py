@@ -42,14 +42,6 @@ def test_docstrings_list_all_parameters() -> None:
     assert faults == []
 
 
-def test_descriptions_are_no_lists() -> None:
-    """No description begins with a letter and a full stop, which would be the start of a list."""
-    for name, value in CALLABLE.items():
-        document = docscrape.NumpyDocString(inspect.getdoc(value) or "")
-        for one in (*document["Parameters"], *document["Attributes"]):
-            assert not re.match(r"[A-Za-z]\.(\s|$)", "\n".join(one.desc)), (name, one.name)
-
-
 @pytest.mark.parametrize("module", [coterie, ads], ids=lambda module: module.__name__)
 def test_reference_has_every_public_name(module: Any) -> None:
     """The pages of the reference list each public name of a module once."""
@@ -65,12 +57,10 @@ def test_reference_has_every_public_name(module: Any) -> None:
 
 
 def parameters_taken(value: Any) -> set[str]:
-    """Return the names of the parameters in a signature."""
     return set(inspect.signature(value).parameters) - {"self", "cls"}
 
 
 def parameters_listed(value: Any) -> set[str]:
-    """Return the names of the parameters in a docstring."""
     return sections(value, "Parameters") | sections(value, "Other Parameters")
 
 

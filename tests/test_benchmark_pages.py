@@ -1,41 +1,23 @@
-"""The pages of the benchmarks begin with the finding, and fold the tables."""
+"""The extension of the documentation folds the tables of the benchmarks."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = sorted(page for page in (DOCS / "benchmarks").glob("*.md") if page.stem != "index")
 
 
 @pytest.fixture
 def extension(monkeypatch):
-    """Import the extension as Sphinx does."""
     pytest.importorskip("sphinx", reason="Sphinx is needed to write the documentation")
     monkeypatch.syspath_prepend(DOCS / "_extensions")
     import folded_figures
 
     yield folded_figures
     sys.modules.pop("folded_figures")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page_begins_with_the_finding(page: Path) -> None:
-    """Question, finding and picture come before the first heading; tables are folded."""
-    text = page.read_text(encoding="utf-8")
-    start = text.split("\n## ")[0]
-    question, finding, *_ = [part for part in start.split("\n\n")[1:] if not part.startswith("```")]
-    assert question.count(".") + question.count("?") >= 1
-    assert finding.count(".") >= 2
-    (figures,) = re.findall(r"^```\{figures\} (generated/\S+)$", text, re.MULTILINE)
-    generated = (page.parent / figures).read_text(encoding="utf-8")
-    assert "{include}" not in text
-    assert ("{image}" in start) == ("![" in generated)
-    assert start.find("{image}") < text.find("{figures}")
 
 
 def test_tables_are_divided_from_texts(extension) -> None:

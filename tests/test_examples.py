@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.base import clone
 
 from coterie import mirkin_objective, planted_partitions
 from coterie.inspection.scores import adjusted_rand_index
-from coterie.labels.tuples import as_label_tuples
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
@@ -41,16 +39,6 @@ def test_example_runs_and_draws(example: Path) -> None:
         assert all(any(ax.has_data() for ax in figure.axes) for figure in figures)
     finally:
         plt.close("all")
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_example_asks_one_question(example: Path) -> None:
-    """The title of a page is a question, and its code is in cells."""
-    text = example.read_text(encoding="utf-8")
-    title, underline = text.split('"""', 2)[1].strip().splitlines()[:2]
-    assert title.endswith("?")
-    assert underline == "=" * len(title)
-    assert text.count("\n# %%\n") >= 2
 
 
 label_matrices = arrays(
@@ -82,12 +70,3 @@ def test_pivots_ignore_missing_labels() -> None:
     P = np.array([[0, -1], [0, 0], [1, 0], [1, -1]])
     labels = PivotConsensus(random_state=0).fit(P).labels_
     assert labels[0] == labels[1] != labels[2] == labels[3]
-
-
-def test_pivots_keep_the_estimator_conventions() -> None:
-    """It can be cloned, and predicts the fitted labels for the fitted rows."""
-    P, _ = planted_partitions([30, 20], 5, n_bad=1, noise=0.2, random_state=1)
-    est = clone(PivotConsensus(n_rounds=3, random_state=7)).fit(P)
-    assert est.get_params() == {"n_rounds": 3, "random_state": 7, "verbose": False}
-    assert (est.predict(P) == est.labels_).all()
-    assert est.n_tuples_ == as_label_tuples(P).n_tuples

@@ -26,14 +26,12 @@ PAGES = sorted(
 def test_sessions_print_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Python sessions of a page, run in order, print what the page shows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(page.parent)
     run_python("\n".join(fenced(page, "pycon")), {}, page)
 
 
 def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
-    """The commands of the command line page print what the page shows, except for times."""
     session = "".join(fenced(DOCS / "reference" / "command_line.md", "console"))
     commands = list(commands_in(session))
     assert commands

@@ -12,7 +12,6 @@ import coterie
 
 
 def run(code):
-    """Return the output of a fresh interpreter."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

@@ -67,18 +67,15 @@ def anchors_of(page: Path) -> frozenset[str]:
 
 @cache
 def labels() -> frozenset[str]:
-    """Return the labels of all pages."""
     return frozenset().union(*(labels_of(prose_of(page)) for page in PAGES))
 
 
 def labels_of(text: str) -> frozenset[str]:
-    """Return the labels of a page, such as ``(pipes)=``."""
     return frozenset(re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE))
 
 
 @cache
 def prose_of(page: Path) -> str:
-    """Return a page without its code."""
     text = page.read_text(encoding="utf-8")
     return re.sub(r"^(`{3,})(?!\{).*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
 
@@ -100,5 +97,4 @@ def role(name: str) -> str:
 
 
 def normal(path: Path) -> Path:
-    """Return a path without ``..``."""
     return Path(posixpath.normpath(path.as_posix()))

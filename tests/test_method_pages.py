@@ -13,7 +13,6 @@ EXTENSIONS = Path(__file__).parents[1] / "docs" / "_extensions"
 
 @pytest.fixture
 def pages(monkeypatch):
-    """Import the extension as Sphinx does."""
     pytest.importorskip("sphinx", reason="Sphinx is needed to write the documentation")
     monkeypatch.setattr(sys, "path", [str(EXTENSIONS), *sys.path])
     import method_pages
@@ -38,7 +37,6 @@ def test_every_method_has_a_page(pages, tmp_path):
 
 
 def test_a_variant_states_its_settings(pages):
-    """The page of a variant of a class has its settings."""
     page = pages.method_page(CONSENSUS_METHODS["rcc"], {})
     settings = 'relaxation="admm", refine="relaxation", partition_weights=None'
     assert f"RobustConsensus(3, {settings}).fit(P)" in page
@@ -69,14 +67,3 @@ def test_measured_figures_are_shown(pages, tmp_path):
     }
     page = pages.method_page(CONSENSUS_METHODS["l2"], figures)
     assert "## Measured" in page and "| accuracy, mixed, fixed | iris 0.89, reuters 0.89 |" in page
-
-
-def test_a_file_of_another_shape_gives_a_warning(pages, tmp_path, monkeypatch):
-    """Figures that cannot be read give a warning of the build."""
-    warned = []
-    monkeypatch.setattr(pages._log, "warning", lambda text, *parts: warned.append(text % parts))
-    assert pages.measured_figures(tmp_path / "nowhere") == {}
-    assert warned == []
-    (tmp_path / "regret.json").write_text('{"other": 1}')
-    assert pages.measured_figures(tmp_path) == {}
-    assert len(warned) == 1 and "regret.json" in warned[0]

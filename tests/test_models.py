@@ -86,8 +86,6 @@ INDEXES = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frozen:
-    """A record that an estimator holds."""
-
     counts: np.ndarray
     names: tuple[str, ...]
     added: float | None = None
@@ -110,7 +108,6 @@ class Holder(BaseEstimator):
 
 @pytest.fixture(autouse=True, scope="module")
 def storable_stand_ins():
-    """Make the classes of this file storable."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("Frozen", "Holder"):
             patch.setitem(STORABLE_TYPES, name, f"{__name__}:{name}")
@@ -119,13 +116,11 @@ def storable_stand_ins():
 
 @pytest.fixture
 def saved(tmp_path) -> Path:
-    """Save a fitted Holder."""
     save_model(Holder().fit(X), tmp_path / "m.coterie")
     return tmp_path / "m.coterie"
 
 
 def members_of(path: Path) -> dict[str, bytes]:
-    """Return the members of an archive."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -148,7 +143,6 @@ def there_and_back(value):
 
 
 def assert_same(value, other):
-    """Compare values and types recursively."""
     assert type(value) is type(other)
     if isinstance(value, np.ndarray):
         assert value.dtype == other.dtype
@@ -208,7 +202,6 @@ def test_a_consensus_is_loaded_as_saved(tmp_path):
 
 
 def fitted(name: str):
-    """Return a fitted estimator of a storable type."""
     kind, home = models._class_of(name), STORABLE_TYPES[name]
     if name == "AdForecaster":
         return small_model()
@@ -356,7 +349,6 @@ def test_a_changed_byte_is_detected(data, saved):
 @FEW
 @given(data=st.data())
 def test_a_cut_file_is_refused(data, saved):
-    """A truncated file is refused."""
     raw = saved.read_bytes()
     cut = saved.with_name("cut")
     cut.write_bytes(raw[: data.draw(st.integers(0, len(raw) - 1))])
@@ -531,7 +523,6 @@ def test_other_classes_can_be_created_for_a_listed_name():
 
 
 def array_member(header: str, content: bytes, version: bytes) -> bytes:
-    """Return the bytes of an npy file with any header."""
     padded = header.ljust(117) + "\n"
     return b"\x93NUMPY" + version + len(padded).to_bytes(2, "little") + padded.encode() + content
 

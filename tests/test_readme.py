@@ -51,12 +51,6 @@ def test_shell_example_writes_the_consensus(tmp_path: Path) -> None:
     assert labels["eli"] == labels["gil"] != labels["ida"] == labels["hue"]
 
 
-def test_pictures_are_small() -> None:
-    """The pictures load quickly."""
-    for name, limit in {"beside_packages": 150_000, "house": 150_000}.items():
-        assert (ROOT / "docs" / "images" / f"{name}.png").stat().st_size < limit
-
-
 @pytest.mark.parametrize("container", ["coterie", "coterie.ads"])
 def test_tables_of_folders_follow_the_import_contracts(container: str) -> None:
     """Each table lists the members of the import contract, lowest layer first, and each exists."""

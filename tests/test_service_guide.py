@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from coterie.ads.protocol import Limits
-from coterie.ads.service.access import ServiceSettings
 from coterie.ads.service.monitoring import Metrics
 from guide_sessions import captioned, commands_in, fenced_in_order, run_command, run_python
 from running_service import running_service
@@ -83,15 +82,3 @@ def test_page_shows_the_files_that_are_tested() -> None:
     folder = HOW_TO.parents[1] / "packaging"
     # recipes and scripts of releases are for other pages
     assert files == {file for file in folder.iterdir() if file.is_file() and file.suffix != ".py"}
-
-
-def test_page_states_the_defaults() -> None:
-    """The page names the seconds of draining that the service has by default."""
-    page = " ".join(RUNNING.read_text(encoding="utf-8").split())
-    seconds = ServiceSettings(Path()).drain_seconds
-    assert f"`--drain-seconds` ({seconds:g} by default)" in page
-
-
-def test_picture_of_the_page_is_small() -> None:
-    """The picture, which the README shows too, loads quickly."""
-    assert (HOW_TO.parent / "images" / "what_if.png").stat().st_size < 300_000

@@ -464,7 +464,6 @@ class StateReader:
         self._free_bytes = _MOST_COPIES * sum(array.nbytes for array in arrays)
 
     def decode(self, tree: Any) -> Any:
-        """Return the value of a tree."""
         if isinstance(tree, list):
             return [self.decode(item) for item in tree]
         if not isinstance(tree, dict):

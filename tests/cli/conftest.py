@@ -10,7 +10,6 @@ from coterie.cli.program import app
 
 @pytest.fixture
 def run():
-    """Return a function that runs the program on arguments."""
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 

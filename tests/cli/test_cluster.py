@@ -1,5 +1,6 @@
 """Tests of ``coterie cluster``, from features to labels."""
 
+import datetime as dt
 import io
 import json
 import typing
@@ -7,6 +8,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from answers import assert_one_line
@@ -189,9 +192,13 @@ def test_views_are_matched_by_their_ids(run, views, tmp_path):
     assert columns["shop"] == [f"s{i}" for i in range(60)]
     assert len(set(zip(columns["label"], np.repeat([0, 1, 2], 20), strict=True))) == 3
     lines = [f"{line},more,{i}" for i, line in enumerate(views[0].read_text().splitlines())]
+    shop, _, *rest = lines[1].split(",")
+    lines[1] = ",".join([shop, "", *rest])
     views[0].write_text("\n".join(lines) + "\n")  # columns that were not fitted are left out
-    assert run("predict", model, *views, "--id", "shop", "-o", again).exit_code == 0
-    assert columns_of(again)["label"] == columns["label"]
+    asked = ("predict", model, *views, "--id", "shop", "-o", again)
+    assert_one_line(run(*asked), "1 missing cell")
+    assert run(*asked, "--impute", "median").exit_code == 0
+    assert columns_of(again)["label"][1:] == columns["label"][1:]
     assert "voting runs" in run("cluster", *views[1:], *arguments[:-2]).stdout
 
 
@@ -229,6 +236,21 @@ def test_unusable_cells_have_a_way_out(run, tmp_path, x, arguments, message):
     assert result.exit_code == 1 and message.format(path=path) in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([None, *[dt.date(2026, 3, 2)] * 3], "column 'x' of {path} holds DATE values"),
+        ([None, 1.0, np.inf, np.inf], "{path}, row 3, column 'x': inf is not a finite number"),
+    ],
+)
+def test_what_is_no_number_is_not_filled(run, tmp_path, x, message):
+    """Missing cells among dates, and medians of infinite numbers, do not hide the fault."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": x, "y": range(4)}), path)
+    result = run("cluster", path, "-k", 2, "--columns", "x,y", "--impute", "median")
+    assert result.exit_code == 1 and message.format(path=path) in result.stderr
+
+
 def test_points_group_thousands_where_commas_are_decimal(run, tmp_path):
     """Numbers as in 1.234,5 and 1.234 are those of a table without points."""
     cells = ["1.200,5", "1.210", "3,5", "2,25", "1.199,75", "4", "-1.234.567,5", "-1.234.570"]
@@ -240,6 +262,28 @@ def test_points_group_thousands_where_commas_are_decimal(run, tmp_path):
         assert result.exit_code == 0, result.stderr
         answers.append(result.stdout)
     assert answers[0] == answers[1] and len(answers[0].splitlines()) == 9
+
+
+def test_rows_that_are_left_out_shift_no_other(run, tmp_path):
+    """Ids, which keep their commas, names of uncertain points, and factors are those of the row."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(30) % 2
+    ids = [f"{i},5" for i in range(30)]
+    x = [f"{value:.3f}".replace(".", ",") for value in 9 * kind + rng.normal(size=30)]
+    x[0] = ""
+    path, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    rows = [";".join(row) for row in zip(ids, x, map(str, kind), strict=True)]
+    path.write_text("\n".join(["shop;x;kind", *rows]) + "\n")
+    how = ("--decimal-comma", "--impute", "drop", "--id", "shop", "--factors", "kind", "--json")
+    result = run(
+        "cluster", path, *how, "-k", 4, "--partitions", 6, "--ensemble", "kmeans", "-o", out
+    )
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["uncertain"]
+    assert all(point["name"] == ids[1:][point["row"]] for point in facts["uncertain"])
+    assert (facts["factors"][0]["n"], facts["factors"][0]["effect_size"] > 0.9) == (29, True)
+    assert columns_of(out)["shop"] == ids
 
 
 @pytest.mark.parametrize("impute", ["median", "drop"])

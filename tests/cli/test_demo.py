@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from answers import assert_fits, unwrapped
+from coterie import load_model
 from coterie.cli import demo as demo_module
 from coterie.cli.demo import fresh_folder
 from coterie.errors import OutputError
@@ -25,7 +26,7 @@ REFUSED = "was not written by a demo, and a new demo would replace it"
 def test_the_demo_clusters_a_table(run, tmp_path):
     """The folder has table, labels, model and report; the printed commands work; it repeats."""
     folder = tmp_path / "a folder"
-    arguments = ("demo", "--shops", 200, "-o", folder)
+    arguments = ("demo", "--shops", 200, "--seed", 3, "-o", folder)
     result = run(*arguments, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     facts = json.loads(result.stdout)
@@ -33,6 +34,7 @@ def test_the_demo_clusters_a_table(run, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == sorted([*names, "demo.json"])
     assert sum(facts["planted"].values()) == facts["points"] == sum(facts["sizes"]) == 200
     assert facts["adjusted_rand"] > 0.9
+    assert load_model(folder / "shops.coterie").random_state == 3
     assert "<canvas" in (folder / "report.html").read_text(encoding="utf-8")
     program, *predict = shlex.split(facts["commands"][1])
     again = tmp_path / "again.csv"
@@ -49,7 +51,6 @@ def test_the_demo_clusters_a_table(run, tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return the folder of a finished demo."""
     made = tmp_path / "new" / "demo"
     with fresh_folder(made, *DEMO):
         write_demo(made)
@@ -64,13 +65,11 @@ def write_demo(folder, content="first"):
 
 
 def linked(path):
-    """Replace a file or folder by a link to it."""
     path.rename(path.parents[1] / "elsewhere")
     path.symlink_to(path.parents[1] / "elsewhere")
 
 
 def contents(folder, *left_out):
-    """Return the files in a folder and their contents."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -78,30 +77,21 @@ def contents(folder, *left_out):
     }
 
 
-def test_the_folder_and_those_above_are_made(folder):
-    """A record names the files that were written."""
+def test_an_earlier_demo_is_replaced_and_other_files_are_kept(folder):
+    """A record names the files that were written; they are removed before the next ones."""
     record = json.loads((folder / "demo.json").read_text())
     assert record["made_by"] == "coterie demo"
     assert set(record["files"]) == set(contents(folder, "demo.json"))
-
-
-def test_an_earlier_demo_is_replaced(folder):
-    """The files of the last demo are removed before the next one."""
-    for content in ("second", "third"):
-        with fresh_folder(folder, *DEMO):
-            assert [path.name for path in folder.iterdir()] == ["demo.json"]
-            write_demo(folder, content)
-        assert set(contents(folder, "demo.json").values()) == {content.encode()}
-
-
-def test_other_files_are_kept(folder):
-    """Other files and folders are kept."""
     (folder / "notes.txt").write_text("mine")
     (folder / "mine").mkdir()
-    with fresh_folder(folder, *DEMO):
-        write_demo(folder)
-    assert (folder / "notes.txt").read_text() == "mine"
-    assert (folder / "mine").is_dir()
+    for content in ("second", "third"):
+        with fresh_folder(folder, *DEMO):
+            assert sorted(path.name for path in folder.iterdir()) == [
+                *("demo.json", "mine", "notes.txt")
+            ]
+            write_demo(folder, content)
+        found = contents(folder, "demo.json")
+        assert found.pop("notes.txt") == b"mine" and set(found.values()) == {content.encode()}
 
 
 @pytest.mark.parametrize(
@@ -143,30 +133,18 @@ def test_a_record_cannot_point_elsewhere(tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "first"
 
 
-def test_a_failure_is_recorded_too(tmp_path):
-    """Files of a failed demo can be replaced by the next."""
+def test_a_failed_demo_can_be_repeated(tmp_path):
+    """An interrupt names the paths that were written; without any, no folder is left."""
     folder = tmp_path / "demo"
     with pytest.raises(ValueError, match="no"), fresh_folder(folder, *DEMO):
-        write_demo(folder)
-        raise ValueError("no")
-    with fresh_folder(folder, *DEMO):
-        assert [path.name for path in folder.iterdir()] == ["demo.json"]
-
-
-def test_interrupt_names_written_paths(tmp_path):
-    """The arguments of the interrupt are the written paths."""
-    with pytest.raises(KeyboardInterrupt) as interrupt, fresh_folder(tmp_path / "demo", *DEMO):
-        write_demo(tmp_path / "demo")
-        raise KeyboardInterrupt
-    expected = (tmp_path / "demo" / "market", tmp_path / "demo" / "report.html")
-    assert interrupt.value.args == expected
-
-
-def test_nothing_written_leaves_no_folder(tmp_path):
-    """If the work fails before the first file, no folder is left."""
-    with pytest.raises(ValueError, match="no"), fresh_folder(tmp_path / "demo", *DEMO):
         raise ValueError("no")
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyboardInterrupt) as interrupt, fresh_folder(folder, *DEMO):
+        write_demo(folder)
+        raise KeyboardInterrupt
+    assert interrupt.value.args == (folder / "market", folder / "report.html")
+    with fresh_folder(folder, *DEMO):
+        assert [path.name for path in folder.iterdir()] == ["demo.json"]
 
 
 def test_full_disk_is_reported_once(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 
 from answers import assert_one_line, unwrapped
 from coterie import consensus_table, load_model
+from coterie.errors import TableError
 
 
 @pytest.fixture
@@ -25,7 +26,6 @@ def labels_parquet(tmp_path, planted):
 
 
 def rows_of(path):
-    """Return names and labels, ordered by name."""
     return pq.read_table(path, columns=["name", "label"]).sort_by("name").to_pydict()
 
 
@@ -70,6 +70,33 @@ def test_summary_of_a_streamed_table(run, labels_parquet, monkeypatch):
     assert "gap" not in facts and facts["engine"]["tuples_exact"] is False
 
 
+def test_options_reach_the_engine(run, labels_parquet, monkeypatch):
+    """Each option is the argument of its name."""
+    given = {}
+
+    def record(source, **arguments):
+        given.update(arguments, source=source)
+        raise TableError("far enough")
+
+    monkeypatch.setattr("coterie.tables.consensus_table", record)
+    text = "--columns p0,p1 --id name -k 4 --method median --seed 7 --threads 3 --memory-limit 2GB"
+    options = [*text.split(), "--engine", "duckdb://?threads=2", "-o", labels_parquet.parent / "o"]
+    assert_one_line(run("consensus", labels_parquet, *options), "far enough")
+    assert given == {
+        "source": str(labels_parquet),
+        "columns": ["p0", "p1"],
+        "ids": ["name"],
+        "n_clusters": 4,
+        "method": "median",
+        "random_state": 7,
+        "threads": 3,
+        "memory_limit": "2GB",
+        "engine": "duckdb://?threads=2",
+        "out": labels_parquet.parent / "o",
+        "parse_text": True,
+    }
+
+
 def test_the_model_is_kept(run, labels_parquet, planted):
     """The saved model predicts the written labels."""
     model, out = (labels_parquet.with_name(name) for name in ("m.coterie", "out.parquet"))
@@ -95,7 +122,6 @@ def test_several_ids_are_carried_through(run, labels_parquet):
 
 
 def test_model_does_not_replace_table_or_input(run, labels_parquet):
-    """A model is not written over the table or an input file."""
     how, out = ("-k", 3, "--engine", "duckdb://"), labels_parquet.with_name("out.parquet")
     result = run("consensus", labels_parquet, *how, "-o", out, "--save-model", out)
     assert_one_line(result, "cannot write the model", "this path is the table")

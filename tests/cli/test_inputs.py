@@ -11,7 +11,7 @@ import pytest
 
 from answers import unwrapped
 from coterie import factor_tests
-from coterie.cli.inputs import find_ids, without_factors
+from coterie.cli.inputs import find_ids, run_factor_tests, without_factors
 from coterie.errors import LabelWarning, TableError
 from coterie.tables.reading import array_table, read_table
 from table_files import columns_of
@@ -24,7 +24,6 @@ def table_of(**columns):
 
 
 def noted(table, *, ids=(), columns=None, use="labels"):
-    """Return the ids of a table, and the notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = find_ids(table, ids, columns, use)
@@ -33,7 +32,6 @@ def noted(table, *, ids=(), columns=None, use="labels"):
 
 
 def words(n):
-    """Return n different texts."""
     return [f"w{i}" for i in range(n)]
 
 
@@ -90,7 +88,6 @@ def test_long_columns():
 
 
 def test_two_candidates_stay_in_use():
-    """With two candidates the program does not choose."""
     found, notes = noted(table_of(id=words(20), name=words(20), run=RUN))
     assert found == []
     assert [note.split("--id ")[1] for note in notes] == ["id", "name"]
@@ -156,7 +153,6 @@ def test_running_numbers_among_features_have_a_note():
 
 @pytest.mark.parametrize("command", ["consensus", "choose-k"])
 def test_the_program_says_which_column_is_the_id(run, labels_csv, command):
-    """Without --id the answer is that with --id, and one note says so."""
     arguments = (command, labels_csv, *(["-k", 3] if command == "consensus" else ["--to", 3]))
     without, given = run(*arguments, "--json"), run(*arguments, "--id", "name", "--json")
     assert without.exit_code == given.exit_code == 0, without.stderr
@@ -256,6 +252,16 @@ def test_unknown_factors_are_refused(run, labels_csv):
     assert "has no column 'colour' for --factors" in result.stderr
     result = run("consensus", labels_csv, "--factors", "p0", "--engine", "duckdb://")
     assert result.exit_code == 2
+
+
+def test_factor_tests_have_the_seed_and_the_categories(monkeypatch):
+    """Large tables of counts are tested by random permutations."""
+    given = {}
+    monkeypatch.setattr(
+        "coterie.inspection.factor_tests.factor_tests", lambda *_, **named: given.update(named)
+    )
+    run_factor_tests([0, 1], {"f": np.arange(2)}, 7, ["f"])
+    assert given == {"random_state": 7, "categories": ["f"]}
 
 
 def test_columns_without_factors(labels_csv):

@@ -12,13 +12,6 @@ from coterie.cli import layout
 from terminals import watched
 
 
-@given(st.text(st.characters(exclude_categories=["Cc", "Cs"])))
-@settings(deadline=None, max_examples=30)
-def test_plain_text_is_unchanged(text):
-    """Letters of any script, emoji and brackets are not changed."""
-    assert layout.one_line(text) == text
-
-
 @given(st.text(st.characters(categories=["Cc", "Cs", "L"])))
 @settings(deadline=None, max_examples=50)
 def test_control_characters_become_visible(text):

@@ -46,7 +46,6 @@ def test_json_is_the_registry(run):
 
 
 def test_missing_package_is_named(run, monkeypatch):
-    """A preferred package that is missing is named, with the command to install it."""
     assert method_facts(TIMID)["missing"] == ["no_such_pkg"]
     monkeypatch.setattr("coterie.cli.methods.CONSENSUS_METHODS", {"timid": TIMID})
     monkeypatch.setenv("COLUMNS", "40")

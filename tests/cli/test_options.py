@@ -26,7 +26,6 @@ def test_any_names_can_be_given(names):
 
 @pytest.mark.parametrize("text", ["", ",", "a,,b"])
 def test_a_missing_name_is_wrong_usage(text):
-    """An empty name is refused as wrong usage."""
     with pytest.raises(typer.BadParameter, match="write the names as a,b,c"):
         names_in(text)
 

@@ -10,7 +10,6 @@ import pytest
 from coterie import ConsensusClusterer, RobustConsensus, coassociation
 from coterie.cli.outputs import Outputs, write_all
 from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
-from table_files import columns_of
 
 
 def test_the_input_is_never_overwritten(tmp_path):
@@ -48,8 +47,9 @@ def test_what_cannot_be_written_is_refused(tmp_path, outputs, message):
 
 def test_an_id_named_like_a_result_is_refused(tmp_path):
     """An id column must not have the name of a result column."""
-    with pytest.raises(InvalidParameterError, match="'confidence' has the name"):
-        Outputs(tmp_path / "a.csv").check(tmp_path / "in.csv", ["name", "confidence"])
+    for taken in ("label", "word", "confidence"):
+        with pytest.raises(InvalidParameterError, match=f"'{taken}' has the name"):
+            Outputs(tmp_path / "a.csv").check(tmp_path / "in.csv", ["name", taken])
     Outputs().check(tmp_path / "in.csv", ["name", "confidence"])
 
 
@@ -84,8 +84,6 @@ def test_models_and_reports_are_no_streams(tmp_path):
 
 
 def test_interrupt_names_the_complete_files(tmp_path):
-    """The arguments of an interrupt are the complete files."""
-
     def interrupted(path):
         raise KeyboardInterrupt
 
@@ -149,16 +147,3 @@ def test_missing_matplotlib_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[plots\]'"):
         Outputs(picture=tmp_path / "a.png").check(tmp_path / "in.csv")
-
-
-def test_table_has_ids_labels_and_confidences(tmp_path):
-    """Id columns come first; the labels of a clusterer are those of its consensus."""
-    clusterer = ConsensusClusterer(2, n_partitions=2, random_state=0)
-    clusterer.fit([[0.0], [0.1], [5.0], [5.1], [5.2]])
-    ids = {"row": [f"r{i}" for i in range(5)]}
-    outputs = Outputs(tmp_path / "out.parquet")
-    outputs.write_consensus(clusterer, ids)
-    columns = columns_of(tmp_path / "out.parquet")
-    assert list(columns) == ["row", "label", "confidence"]
-    assert columns["row"] == ids["row"]
-    assert columns["label"] == clusterer.consensus_.labels_.tolist()

@@ -62,7 +62,6 @@ def test_flags_read_as_flags():
 
 @pytest.mark.parametrize("command", [*COMMANDS, *(f"ads {name}" for name in ADS)])
 def test_help_of_a_command_has_an_example(run, command):
-    """The help of every command has an example."""
     result = run(*command.split(), "--help")
     assert result.exit_code == 0
     assert f"Example: coterie {command} " in " ".join(result.stdout.split())
@@ -80,7 +79,6 @@ def test_help_of_a_command_has_an_example(run, command):
     ],
 )
 def test_wrong_usage_ends_with_2(run, arguments):
-    """Wrong usage ends with 2."""
     assert run(*arguments).exit_code == 2
 
 

@@ -14,30 +14,21 @@ from terminals import watched
 LIBRARY = logging.getLogger("coterie.some_module")
 
 
-def test_stages_are_shown_on_a_terminal(monkeypatch):
-    """A terminal shows log messages of the library."""
-    terminal = watched(monkeypatch)
+def test_progress_is_for_terminals(monkeypatch, capsys):
+    """A terminal shows log messages of the library, unless --quiet; a file does not."""
+    assert not is_watched(quiet=False)
     with progress_unless(quiet=False):
         LIBRARY.info("searching")
-    assert "searching" in terminal.getvalue()
-
-
-def test_nothing_is_shown_when_quiet(monkeypatch):
-    """--quiet shows no progress, and no announcement."""
+    assert capsys.readouterr() == ("", "")
     terminal = watched(monkeypatch)
     assert is_watched(quiet=False)
     with progress_unless(quiet=True):
         LIBRARY.info("searching")
         announce("compiling")
     assert terminal.getvalue() == ""
-
-
-def test_nothing_is_shown_to_a_file(capsys):
-    """Without a terminal as standard error stream there is no progress."""
-    assert not is_watched(quiet=False)
     with progress_unless(quiet=False):
         LIBRARY.info("searching")
-    assert capsys.readouterr() == ("", "")
+    assert "searching" in terminal.getvalue()
 
 
 def test_warnings_for_the_user_become_notes(capsys):
@@ -88,7 +79,6 @@ FOREIGN = ("n_clusters", "n_jobs", "memory_limit", "metric=", "_ ", " X", "parti
     ],
 )
 def test_parameters_become_options(message, expected):
-    """A parameter and its value become the option; other words stay."""
     assert in_options(message) == expected
 
 

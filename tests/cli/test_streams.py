@@ -48,19 +48,9 @@ def test_features_go_through_a_pipe(features_csv):
     assert [row.split(",")[0] for row in rows] == [f"{i:03}" for i in range(60)]
 
 
-@pytest.mark.slow
-def test_choose_k_reads_a_pipe(labels_csv):
-    """``choose-k -`` prints its summary to standard output as usual."""
-    done = piped("choose-k", "-", "--id", "name", "--to", 3, stdin=labels_csv.read_bytes())
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(b"standard input: K by several criteria")
-
-
 @pytest.mark.parametrize(
     ("stdin", "message"),
     [
-        (b"", "standard input is empty"),
-        (b"a,b\n1,2\n1\n", "standard input, line 3: 1 fields"),
         (b"a,b\n1,2\n1,0.5\n", "'b' of standard input holds 0.5 (line 3)"),
         (b"a,b\n1,caf\xe9\n", "iconv -f WINDOWS-1252 -t UTF-8\n"),
         (b"PAR1....", "standard input is in Parquet format"),
@@ -113,17 +103,6 @@ def test_a_closed_pipe_is_silent(tmp_path, arguments):
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-@pytest.mark.slow
-def test_head_reads_the_first_line(labels_csv):
-    """The usual pipe with ``head`` works in a shell."""
-    command = (
-        f'{sys.executable} -c "{MAIN}" consensus - --id name -k 3 --method one-hot -q -o - '
-        f"< {labels_csv} | head -1"
-    )
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("name,label,word,confidence\n", "")
 
 
 @pytest.mark.slow

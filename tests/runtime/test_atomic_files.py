@@ -7,13 +7,19 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from coterie.errors import OutputError
 from coterie.runtime import atomic_files
-from coterie.runtime.atomic_files import atomic_file, atomic_folder, check_writable, remove_stale
+from coterie.runtime.atomic_files import (
+    atomic_file,
+    atomic_folder,
+    check_writable,
+    hidden_folder,
+)
 
 needs_names = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="needs the names of open files"
@@ -30,7 +36,6 @@ def umask():
 
 @pytest.fixture
 def target(tmp_path):
-    """A file that exists already."""
     path = tmp_path / "answer.csv"
     path.write_text("old")
     return path
@@ -43,7 +48,8 @@ def test_the_file_appears_complete(tmp_path):
         with atomic_file(str(path)) as unfinished:
             unfinished.write_text(after)
             assert (path.read_text() if path.exists() else None) == before
-            assert unfinished.parent == tmp_path
+            assert unfinished.parent.parent == tmp_path
+            assert stat.S_IMODE(unfinished.parent.stat().st_mode) == 0o700
         assert path.read_text() == after
         assert list(tmp_path.iterdir()) == [path]
 
@@ -86,14 +92,14 @@ def test_permissions_are_those_that_open_would_give(target, umask):
 
 
 def test_links_are_followed(tmp_path, target):
-    """Writing to a link replaces its target; the temporary file is beside the target."""
+    """Writing to a link replaces its target; the hidden folder is next to the target."""
     elsewhere = tmp_path / "links"
     elsewhere.mkdir()
     link = elsewhere / "latest.csv"
     link.symlink_to(target)
     with atomic_file(link) as unfinished:
         unfinished.write_text("new")
-        assert unfinished.parent == target.parent
+        assert unfinished.parent.parent == target.parent
     assert link.is_symlink()
     assert target.read_text() == link.read_text() == "new"
 
@@ -214,7 +220,7 @@ def test_errors_of_the_disk(target, monkeypatch, error, text):
 
 
 def test_only_abandoned_paths_are_removed(tmp_path):
-    """Those of ended processes on this machine, and old ones of others, are removed."""
+    """Folders of ended processes on this machine, and old ones of others, are removed."""
     machine = atomic_files._machine()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
@@ -225,20 +231,19 @@ def test_only_abandoned_paths_are_removed(tmp_path):
         f".out.parquet-elsewhere-{dead.pid}-00000000.unfinished": False,
         f".out.parquet-elsewhere-{dead.pid}-11111111.unfinished": True,
         f".other.parquet-{machine}-{dead.pid}-0123abcd.unfinished": True,
-        f".out.parquet-{machine}-{dead.pid}-0123abcd.unfinished.d": False,
         f".out.parquet-{machine}-{dead.pid}-0123abcd.other": True,
     }
     for name in names:
         rows = tmp_path / name / "rows.parquet"
         rows.parent.mkdir()
         rows.write_text("half")
-        if "00000000" in name:
-            os.utime(rows, (0, 0))
         if "0123abcd" not in name:
-            # the folder is old; the rows in the second one are not
+            days = 8 if "00000000" in name else 6
+            os.utime(rows, (time.time() - days * 86400,) * 2)
+            # the folder is old; the rows in the second one are less than a week old
             os.utime(rows.parent, (0, 0))
-    remove_stale(tmp_path / "out.parquet")
-    assert {name: (tmp_path / name).exists() for name in names} == names
+    with hidden_folder(tmp_path / "out.parquet"):
+        assert {name: (tmp_path / name).exists() for name in names} == names
 
 
 def test_a_machine_is_known_by_more_than_its_name(monkeypatch):
@@ -255,22 +260,20 @@ def test_a_machine_is_known_by_more_than_its_name(monkeypatch):
             assert machine() != here
 
 
-@pytest.mark.parametrize("kind", ["atomic_file", "atomic_folder"])
-def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path):
+@pytest.mark.parametrize("writer", [atomic_file, atomic_folder])
+def test_the_next_writer_removes_what_a_killed_one_left(writer, tmp_path):
     """The output of a killed writer is absent; then it is whole, and nothing else is there."""
     path = tmp_path / "out.csv"
-    write = "(made / 'part' if made.is_dir() else made).write_text('half')"
     code = f"""
-import os, pathlib, signal
-from coterie.runtime.atomic_files import {kind}
-with {kind}({str(path)!r}) as made:
-    {write}
+import os, signal
+from coterie.runtime.atomic_files import {writer.__name__}
+with {writer.__name__}({str(path)!r}) as made:
+    (made / "part" if made.is_dir() else made).write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".out.csv-") and ".unfinished" in left.name
-    writer = {"atomic_file": atomic_file, "atomic_folder": atomic_folder}[kind]
     with writer(path) as made:
         (made / "part" if made.is_dir() else made).write_text("whole")
     assert list(tmp_path.iterdir()) == [path]

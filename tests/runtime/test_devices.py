@@ -71,8 +71,6 @@ def test_row_blocks_run_in_parallel():
 
 @pytest.mark.parametrize("n", [1, 4])
 def test_errors_in_row_blocks_are_raised(n):
-    """The caller gets the error of a block."""
-
     def fail_at_the_end(_start, stop):
         if stop == 400:
             raise ZeroDivisionError("row 399")

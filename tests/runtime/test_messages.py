@@ -35,7 +35,7 @@ def notebook(monkeypatch):
 
 
 @pytest.mark.parametrize("stages", [["searching [from 12] starts"], ["reading", "rounding"]])
-def test_a_terminal_shows_stages_beside_a_spinner(monkeypatch, stages):
+def test_a_terminal_shows_stages_next_to_a_spinner(monkeypatch, stages):
     """Messages are shown literally, and the logging configuration is restored."""
     terminal = watched(monkeypatch)
     before = (PACKAGE.level, PACKAGE.propagate, list(PACKAGE.handlers))
@@ -80,8 +80,6 @@ def test_handlers_of_the_user_do_not_repeat_stages(capsys, monkeypatch):
 
 
 def test_verbose_estimators_show_the_stages_of_a_method(capsys):
-    """The decorator reads ``verbose`` of the estimator, and returns what the method returns."""
-
     @dataclass
     class Estimator:
         verbose: bool
@@ -164,7 +162,6 @@ def test_only_the_warning_about_duplicate_points_is_ignored():
 
 
 def test_only_the_warning_about_unfinished_tasks_is_ignored():
-    """Other warnings about tasks pass."""
     with ignore_unfinished_tasks_warning():
         warnings.warn("3 tasks have been successfully executed", UserWarning, stacklevel=1)
         warnings.warn("3 tasks which were still being processed", UserWarning, stacklevel=1)

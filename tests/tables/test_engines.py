@@ -264,7 +264,6 @@ def test_nothing_is_downloaded_without_being_asked():
 
 
 def by_sql(connection):
-    """Return a function that reads a file by a query."""
     return lambda path: connection.con.sql(f"FROM read_csv('{path}')").fetchall()
 
 

@@ -24,7 +24,6 @@ consensus_table = partial(consensus_table, random_state=0)
 
 @pytest.fixture
 def account(server, monkeypatch):
-    """The server, with the credentials of its owner in the environment."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     return server

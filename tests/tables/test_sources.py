@@ -62,13 +62,11 @@ def rows_of(*paths) -> list[dict]:
 
 
 def text(path, content: str):
-    """Write a text file."""
     path.write_text(content)
     return path
 
 
 def test_names_that_are_patterns_name_one_file(tmp_path):
-    """Glob characters in the name of an existing file are not a pattern."""
     path = text(tmp_path / "a[1].csv", "id;p\n1;a\n2;b\n")
     text(tmp_path / "a1.csv", "id;p\n9;z\n")
     assert rows_of(path) == [{"id": "1", "p": "a"}, {"id": "2", "p": "b"}]
@@ -135,8 +133,11 @@ def test_parquet_files_of_one_table_are_alike(tmp_path, second, message):
 
 
 def test_a_glob_leaves_out_what_a_folder_does(tmp_path):
-    """Names that begin with a dot or an underscore are skipped."""
+    """Names that begin with a dot or an underscore are skipped; names of folders are no columns."""
+    (tmp_path / "day=1").mkdir()
     for name in ("a", "_b", ".c"):
-        pq.write_table(pa.table({"id": [1], "p": [0]}), tmp_path / f"{name}.parquet")
-    found = consensus_table(f"{tmp_path}/*.parquet", ids="id", n_clusters=1)
-    assert found.n_rows == 1
+        pq.write_table(pa.table({"id": [1], "p": [0]}), tmp_path / "day=1" / f"{name}.parquet")
+    for source in (f"{tmp_path}/*/*.parquet", tmp_path):
+        found = consensus_table(source, ids="id", n_clusters=1)
+        assert (found.n_rows, found.partitions) == (1, ("p",))
+    assert consensus_table([f"{tmp_path}/*/*.parquet", tmp_path], ids="id").n_rows == 2

@@ -253,7 +253,6 @@ GROUPED = {"max_tuples": 39, "sample_size": 100}
 
 @pytest.fixture
 def source(tmp_path):
-    """Write a table to its own folder."""
     P, _ = planted_partitions([300, 200, 100], 8, 2, 0.15, random_state=0)
     (tmp_path / "in").mkdir()
     columns = {"id": list(range(600))} | {f"p{v}": P[:, v] for v in range(8)}

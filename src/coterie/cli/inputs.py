@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 import shlex
 import sys
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from coterie.arrays import Bools, Floats
     from coterie.inspection.factor_tests import FactorTests
     from coterie.labels.encode import LabelMatrix
-    from coterie.tables.columns import Column, Table
+    from coterie.tables.columns import Table
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +59,6 @@ class Features:
 
 
 def read_input(path: Path) -> Table:
-    """Read a table from a file, or CSV or TSV text from standard input."""
     _log.info("reading %s", input_name(path))
     from coterie.tables.reading import parse_table, read_table
 
@@ -127,15 +125,16 @@ def read_features(
     from coterie.tables.columns import feature_matrix
 
     names = columns or [name for name in table.columns if name not in ids]
+    are_numbers = all(name in table.columns and table.columns[name].may_be_number for name in names)
     kept = None
-    if impute:
-        table, kept = _imputed(table, [name for name in names if name in table.columns], impute)
+    if impute and are_numbers:
+        table, kept = _imputed(table, names, impute)
     try:
         id_values, names, X = feature_matrix(table, ids, columns)
-    except TableError as error:
-        if set(names) <= set(table.columns):
+    except TableError:
+        if are_numbers:
             _explain(table, names)
-        raise error
+        raise
     if kept is not None:
         X, tested = X[kept], {name: values[kept] for name, values in tested.items()}
     return Features(id_values, tested, names, X, kept)
@@ -198,47 +197,39 @@ def warn_of_units(X: Floats, names: Sequence[str]) -> None:
         )
 
 
-def _is_missing(column: Column) -> str:
-    """Return the expression of whether a cell is missing."""
-    from coterie.tables.columns import MISSING_TEXTS
-
-    cell, kind = column
-    if kind == "VARCHAR":
-        texts = ", ".join(f"'{text}'" for text in MISSING_TEXTS)
-        return f"({cell} IS NULL OR trim({cell}) IN ({texts}))"
-    is_nan = f" OR isnan({cell})" if kind in ("FLOAT", "DOUBLE") else ""
-    return f"({cell} IS NULL{is_nan})"
-
-
 def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools | None]:
     """Return a table whose missing cells have the median of their column, and the rows to keep."""
     from coterie.tables.columns import Column
 
-    missing = {name: _is_missing(table.columns[name]) for name in names}
-    counts = dict(zip(names, table.ask(missing.values(), "count_if({})"), strict=True))
-    missing = {name: missing[name] for name, (count,) in counts.items() if count}
-    if not missing:
+    missing = [table.columns[name].is_missing for name in names]
+    counts = {
+        name: count
+        for name, (count,) in zip(names, table.ask(missing, "count_if({})"), strict=True)
+        if count
+    }
+    if not counts:
         return table, None
     filled = dict(table.columns)
-    cells = [f"TRY_CAST({table.columns[name].sql} AS DOUBLE)" for name in missing]
-    pairs = zip(missing.values(), cells, strict=True)
-    present = [f"CASE WHEN NOT {is_missing} THEN {cell} END" for is_missing, cell in pairs]
-    for name, (median,) in zip(missing, table.ask(present, "median({})"), strict=True):
-        if median is None and counts[name][0] == table.n_rows:
+    numbers = [table.columns[name].number for name in counts]
+    for name, (median,) in zip(
+        counts, table.ask(numbers, "median({0}) FILTER (isfinite({0}))"), strict=True
+    ):
+        cell, kind = column = table.columns[name]
+        if median is None and counts[name] == table.n_rows:
             raise TableError(
                 f"column {name!r} of {table.path} is empty: leave it out with --columns"
             )
         if median is None:
             _explain(table, [name])  # a column of text
-        cell, kind = table.columns[name]
-        value = f"'{median!r}'" if kind == "VARCHAR" else repr(median)
-        sql = f"CASE WHEN {missing[name]} THEN {value} ELSE {cell} END"
+        value = f"'{median!r}'" if kind == "VARCHAR" else f"'{median!r}'::DOUBLE"
+        sql = f"CASE WHEN {column.is_missing} THEN {value} ELSE {cell} END"
         filled[name] = Column(sql, "VARCHAR" if kind == "VARCHAR" else "DOUBLE")
-    any_missing = Column(" OR ".join(missing.values()), "BOOLEAN")
-    (rows,) = table.fetch([any_missing])
-    n_missing, n_rows = sum(count for (count,) in counts.values()), int(rows.sum())
+    any_missing = " OR ".join(table.columns[name].is_missing for name in counts)
+    (rows,) = table.fetch([Column(any_missing, "BOOLEAN")])
+    n_rows = int(rows.sum())
     if how == "median":
-        note = f"filled {counted(n_missing, 'missing cell')} with the median of the column"
+        n_missing = counted(sum(counts.values()), "missing cell")
+        note = f"filled {n_missing} with the median of the column"
     elif n_rows == table.n_rows:
         raise TableError(f"every row of {table.path} has a missing cell: use --impute median")
     else:
@@ -249,19 +240,16 @@ def _imputed(table: Table, names: Sequence[str], how: str) -> tuple[Table, Bools
 
 def _explain(table: Table, names: Sequence[str]) -> None:
     """Raise an error with the way out, if the features are text or have missing cells."""
-    from coterie.tables.columns import NUMBER_PATTERN, Column
+    from coterie.tables.columns import Column
 
-    missing = [_is_missing(table.columns[name]) for name in names]
-    counts = [count for (count,) in table.ask(missing, "count_if({})")]
-    for name, is_missing, count in zip(names, missing, counts, strict=True):
-        cell, kind = table.columns[name]
-        if kind != "VARCHAR" or count == table.n_rows:
+    columns = [table.columns[name] for name in names]
+    counts = [n for (n,) in table.ask([one.is_missing for one in columns], "count_if({})")]
+    for name, column, count in zip(names, columns, counts, strict=True):
+        if column.kind != "VARCHAR" or count == table.n_rows:
             continue
-        is_number = f"regexp_matches(trim({cell}), '{NUMBER_PATTERN}')"
+        is_text = f"NOT {column.is_missing} AND {column.number} IS NULL"
         ((texts, example),) = table.ask(
-            [f"CASE WHEN NOT {is_missing} AND NOT {is_number} THEN {cell} END"],
-            "count({})",
-            "any_value({})",
+            [f"CASE WHEN {is_text} THEN {column.sql} END"], "count({})", "any_value({})"
         )
         if re.match(_DECIMAL_COMMA, example or ""):
             raise TableError(
@@ -276,7 +264,7 @@ def _explain(table: Table, names: Sequence[str]) -> None:
     if any(counts):
         empty = [name for name, count in zip(names, counts, strict=True) if count]
         listed = ", ".join(map(repr, empty[:3])) + ", …" * (len(empty) > 3)
-        (is_empty,) = table.fetch([Column(_is_missing(table.columns[empty[0]]), "BOOLEAN")])
+        (is_empty,) = table.fetch([Column(table.columns[empty[0]].is_missing, "BOOLEAN")])
         raise TableError(
             f"{table.path} has {counted(sum(counts), 'missing cell')} in "
             f"{counted(len(empty), 'column')} ({listed}), the first in "
@@ -302,21 +290,18 @@ def find_ids(
     that the user lists are never taken as ids, but the only other one that looks like an id is.
     """
     from coterie.labels.encode import FEWEST_ROWS, fewest_values_of_ids
-    from coterie.tables.columns import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
+    from coterie.tables.columns import INTEGER_PATTERN, NUMBER_PATTERN
 
     n = table.n_rows
 
-    def holds_only(name: str, *patterns: str) -> bool:
-        return table.holds_only(name, "|".join((*patterns, f"^({'|'.join(MISSING_TEXTS)})$")))
-
     def is_text(name: str) -> bool:
         """Return whether a column is text: labels such as 007 are, features such as 007 are not."""
-        return not holds_only(name, INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN)
+        return not table.holds_only(name, INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN)
 
     def may_be_id(name: str) -> bool:
         """Return whether different values are an id rather than labels or a feature."""
-        is_number = holds_only(name, NUMBER_PATTERN, _DECIMAL_COMMA)
-        if is_number and not holds_only(name, r"^[+-]?[0-9]+$"):
+        is_number = table.holds_only(name, NUMBER_PATTERN, _DECIMAL_COMMA)
+        if is_number and not table.holds_only(name, r"^[+-]?[0-9]+$"):
             return False  # a measurement: numbers, some with a fraction or an exponent
         if _is_named_like_id(name):
             return True
@@ -325,7 +310,7 @@ def find_ids(
         if n < FEWEST_ROWS or use == "labels":
             return n >= FEWEST_ROWS
         # Features often have a different number in every row, but rarely without a gap.
-        if not holds_only(name, r"^-?[0-9]{1,18}$"):
+        if not table.holds_only(name, r"^-?[0-9]{1,18}$"):
             return False
         number = f"TRY_CAST({table.columns[name].sql} AS BIGINT)"
         ((least, most),) = table.ask([number], "min({})", "max({})")
@@ -397,7 +382,11 @@ def factors_in(factors: str | None, categories: str | None) -> tuple[list[str], 
 
 
 def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[str, Any]]:
-    """Return a table without the columns of factors, and these columns by name."""
+    """Return a table without the columns of factors, and these columns, as numbers if they are."""
+    import numpy as np
+
+    from coterie.tables.columns import NUMBER_PATTERN, Column, filled
+
     for name in factors:
         if name not in table.columns:
             known = ", ".join(map(repr, table.columns))
@@ -405,27 +394,28 @@ def without_factors(table: Table, factors: Sequence[str]) -> tuple[Table, dict[s
     rest = {name: column for name, column in table.columns.items() if name not in factors}
     if not rest:
         raise TableError(f"{table.path} has only factors; leave columns to cluster")
-    return replace(table, columns=rest), table.values(factors)
+    read_as = {name: table.columns[name] for name in factors}
+    for name, column in read_as.items():
+        is_text = column.kind == "VARCHAR"
+        if column.kind.startswith("DECIMAL") or (
+            is_text and table.holds_only(name, NUMBER_PATTERN)
+        ):
+            read_as[name] = Column(column.number, "DOUBLE")
+        elif is_text:
+            read_as[name] = Column(column.present, "VARCHAR")
+    values = replace(table, columns=read_as).values(factors)
+    for name, found in values.items():
+        if np.ma.isMaskedArray(found):
+            values[name] = filled(found.astype(float), np.nan)
+    return replace(table, columns=rest), values
 
 
 def run_factor_tests(
     labels: Any, factors: Mapping[str, Any], seed: int, categories: Sequence[str] | None = None
 ) -> FactorTests | None:
-    """Return the tests of columns that may hold numbers as text; None without factors."""
+    """Return the tests of columns; None without factors."""
     if not factors:
         return None
-    import numpy as np
-
     from coterie.inspection.factor_tests import factor_tests
-    from coterie.tables.columns import MISSING_TEXTS, NUMBER_PATTERN
 
-    values = dict(factors)
-    for name, column in factors.items():
-        if column.dtype == object:
-            texts = [None if v is None or v.strip() in MISSING_TEXTS else v.strip() for v in column]
-            values[name] = np.array(texts, dtype=object)
-            if all(text is None or re.match(NUMBER_PATTERN, text) for text in texts):
-                values[name] = np.array([math.nan if t is None else float(t) for t in texts])
-        elif np.ma.isMaskedArray(column):
-            values[name] = np.ma.filled(column.astype(float), math.nan)
-    return factor_tests(labels, values, categories=categories, random_state=seed)
+    return factor_tests(labels, factors, categories=categories, random_state=seed)

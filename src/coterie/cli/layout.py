@@ -72,7 +72,6 @@ def stdout_console() -> Console:
 
 
 def print_heading(console: Console, name: object, rest: str, style: str = "bold") -> None:
-    """Print a name in bold, followed by what it is."""
     _print_unbroken(console, (one_line(name), style), rest)
 
 
@@ -119,7 +118,6 @@ def print_files(console: Console, paths: Iterable[object]) -> None:
 
 
 def print_written(console: Console, written: Mapping[str, str]) -> None:
-    """Print which outputs were written."""
     if written:
         _print_unbroken(console, "Wrote " + ", ".join(map(one_line, written.values())))
     else:
@@ -153,12 +151,10 @@ def facts_grid(facts: Mapping[str, str | None]) -> Table:
 
 
 def counted(number: float, name: str) -> str:
-    """Return a number with the name of what is counted."""
     return f"{number:,.0f} {name}{'' if number == 1 else 's'}"
 
 
 def sentence(reason: str) -> str:
-    """Return a reason as a sentence on one line."""
     return f"{capitalised(one_line(reason))}."
 
 

@@ -26,12 +26,10 @@ _DOTS_PER_INCH = 160
 
 
 def is_stream(path: Path | str | None) -> bool:
-    """Return whether a path is ``-``, for standard input or standard output."""
     return str(path) == "-"
 
 
 def input_name(path: Path | str) -> str:
-    """Return the name of an input for people."""
     return "standard input" if is_stream(path) else str(path)
 
 
@@ -51,7 +49,6 @@ def refuse_json(as_json: bool, table: Path | None, option: str = "-o -") -> None
 
 
 def check_table(path: Path) -> None:
-    """Refuse a path that no table can be written to."""
     from coterie.tables.writing import check_table_output
 
     if not is_stream(path):

@@ -59,7 +59,6 @@ class Program(typer.core.TyperGroup):
     """
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the requested command."""
         try:
             return super().invoke(ctx)
         except CoterieError as error:
@@ -104,7 +103,6 @@ class Command(typer.core.TyperCommand):
         return [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error about a parameter names the option of this name instead."""
         try:
             return super().invoke(ctx)
         except InvalidParameterError as error:
@@ -122,7 +120,6 @@ class LearningCommand(Command):
     """A command that computes with scikit-learn, and imports no more of it than it needs."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
         import_scikit_learn()
         return super().invoke(ctx)
 
@@ -131,7 +128,6 @@ class AdvertisingCommand(Command):
     """A command that needs the packages of an extra."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
         require_extra("ads", "advertising needs", "pyarrow", "ibis", "msgspec")
         return super().invoke(ctx)
 

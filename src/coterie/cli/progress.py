@@ -43,7 +43,7 @@ def is_watched(quiet: bool) -> bool:
 
 @contextlib.contextmanager
 def progress_unless(quiet: bool) -> Iterator[None]:
-    """Show the library's log messages beside a spinner, if progress is visible."""
+    """Show the library's log messages next to a spinner, if progress is visible."""
     with contextlib.ExitStack() as displays:
         if quiet:
             displays.enter_context(messages.silenced())

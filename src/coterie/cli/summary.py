@@ -41,7 +41,6 @@ class Run:
     cost: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as values for JSON."""
         more: dict[str, Any] = {}
         if self.factors is not None:
             more["factors"] = [
@@ -76,7 +75,6 @@ def print_run(run: Run, as_json: bool, quiet: bool, stdout_is_taken: bool = Fals
 
 
 def print_summary(run: Run) -> None:
-    """Print a run for people on the standard output stream."""
     from coterie.consensus.results import heading, summary_lines
 
     console, facts = layout.stdout_console(), run.facts

@@ -1,6 +1,6 @@
-"""Atomic writes: write to a hidden file or folder next to the output, then rename it.
+"""Atomic writes: write in a hidden folder next to the output, then rename.
 
-The name of a hidden path holds an id of the machine and of the process. The next process that
+The name of a hidden folder holds an id of the machine and of the process. The next process that
 writes the same output removes what a killed process left: immediately if that process is known to
 have ended, otherwise after a week.
 """
@@ -22,65 +22,80 @@ from pathlib import Path
 
 from coterie.errors import OutputError
 
-#: Only a part of the output's name is in that of a hidden path: names have a maximum length.
+#: Only a part of the output's name is in that of the hidden folder: names have a maximum length.
 _LONGEST_NAME = 40
 _WEEK = 7 * 24 * 3600.0
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path in the folder of ``path``; rename it on success, else remove it."""
+    """Yield a hidden path; rename it to ``path`` on success, else remove it."""
     check_writable(path)
     target = _follow_link(Path(path))
-    with output_errors(target):
-        remove_stale(target)
-        unfinished = unfinished_path(target, target.suffix)
-        try:
-            unfinished.touch(0o600, exist_ok=False)
-            yield unfinished
-            # the permissions that ``open`` would give: those of the old file, or the default
-            umask = os.umask(0)
-            os.umask(umask)
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask
-            unfinished.chmod(mode)
-            rename_durably(unfinished, target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+    with output_errors(target), hidden_folder(target) as folder:
+        unfinished = folder / f"whole{target.suffix}"
+        unfinished.touch()
+        if target.exists():
+            unfinished.chmod(target.stat().st_mode & 0o777)
+        yield unfinished
+        rename_durably(unfinished, target)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a hidden folder; rename it to ``path``, new or empty, on success, else remove it."""
-    folder, hidden = Path(path), None
+    folder = Path(path)
     with output_errors(folder):
-        try:
-            # links are followed
-            target = Path(os.path.realpath(folder))
-            parent, is_folder = target.parent, target.is_dir()
-            has_content = is_folder and any(target.iterdir())
-            in_use = is_folder and (target.is_mount() or target == Path.cwd())
-            _refuse(
-                folder,
-                (not parent.exists(), f"the folder {parent} does not exist; make it"),
-                (not parent.is_dir(), f"{parent} is not a folder"),
-                (target.exists() and not is_folder, "it is a file; give a new folder"),
-                (has_content, "the folder is not empty; give a new one, or empty it"),
-                (in_use, "the folder is mounted or the current one; give a new folder in it"),
-                (not os.access(parent, os.W_OK | os.X_OK), f"the folder {parent} is read-only"),
-            )
-            remove_stale(target)
-            hidden = unfinished_path(target)
-            hidden.mkdir(0o700)
-            # a folder inside it, because the hidden one denies access to other users
+        # links are followed
+        target = Path(os.path.realpath(folder))
+        parent, is_folder = target.parent, target.is_dir()
+        has_content = is_folder and any(target.iterdir())
+        in_use = is_folder and (target.is_mount() or target == Path.cwd())
+        _refuse(
+            folder,
+            (not parent.exists(), f"the folder {parent} does not exist; make it"),
+            (not parent.is_dir(), f"{parent} is not a folder"),
+            (target.exists() and not is_folder, "it is a file; give a new folder"),
+            (has_content, "the folder is not empty; give a new one, or empty it"),
+            (in_use, "the folder is mounted or the current one; give a new folder in it"),
+            (not os.access(parent, os.W_OK | os.X_OK), f"the folder {parent} is read-only"),
+        )
+        with hidden_folder(target) as hidden:
             unfinished = hidden / "whole"
             unfinished.mkdir()
             if target.exists():
                 unfinished.chmod(target.stat().st_mode)
             yield unfinished
             rename_durably(unfinished, target)
-        finally:
-            if hidden is not None:
-                shutil.rmtree(hidden, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def hidden_folder(target: Path, mode: int = 0o700) -> Iterator[Path]:
+    """Yield a new hidden folder next to an output, and remove it at the end.
+
+    What ended processes left next to the output is removed first.
+    """
+    prefix = f".{target.name[:_LONGEST_NAME]}-"
+    named = re.compile(re.escape(prefix) + r"(\w+)-(\d+)-[0-9a-f]{8}\.unfinished")
+    for name in os.listdir(target.parent):  # noqa: PTH208 — the folder may have many files
+        left, match = target.parent / name, named.fullmatch(name)
+        if not match:
+            continue
+        with contextlib.suppress(OSError):  # another process is changing it
+            if match[1] == _machine():
+                is_in_use = _is_alive(int(match[2]))
+            else:
+                latest = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
+                is_in_use = time.time() - latest <= _WEEK
+            if not is_in_use:
+                shutil.rmtree(left, ignore_errors=True)
+    mark = f"{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    folder = target.parent / f"{prefix}{mark}.unfinished"
+    folder.mkdir(mode)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -125,37 +140,6 @@ def rename_durably(unfinished: Path, target: Path) -> None:
     _synchronise(target.parent)
 
 
-def unfinished_path(path: Path, suffix: str = "") -> Path:
-    """Return a new hidden path next to an output."""
-    mark = f"{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    return path.parent / f"{_prefix(path)}{mark}.unfinished{suffix}"
-
-
-def remove_stale(path: Path) -> None:
-    """Remove what ended processes left next to an output."""
-    named = re.compile(re.escape(_prefix(path)) + r"(\w+)-(\d+)-[0-9a-f]{8}\.unfinished(\.\w+)?")
-    for name in os.listdir(path.parent):  # noqa: PTH208 — the folder may have many files
-        left, match = path.parent / name, named.fullmatch(name)
-        if not match:
-            continue
-        with contextlib.suppress(OSError):  # another process is changing it
-            if match[1] == _machine():
-                is_in_use = _is_alive(int(match[2]))
-            else:
-                latest = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
-                is_in_use = time.time() - latest <= _WEEK
-            if is_in_use:
-                continue
-            if left.is_dir() and not left.is_symlink():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink()
-
-
-def _prefix(path: Path) -> str:
-    return f".{path.name[:_LONGEST_NAME]}-"
-
-
 @functools.cache
 def _machine() -> str:
     """Return an id that two processes share only if each can see whether the other is alive.
@@ -181,7 +165,6 @@ def _is_alive(process: int) -> bool:
 
 
 def _refuse(target: Path, *obstacles: tuple[bool, str]) -> None:
-    """Raise an OutputError with the first reason that applies."""
     for applies, reason in obstacles:
         if applies:
             raise OutputError(f"cannot write {target}: {reason}")

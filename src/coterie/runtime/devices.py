@@ -23,7 +23,6 @@ _ONE_THREAD_UP_TO = 5_000
 
 
 def check_device(device: str) -> None:
-    """Raise an error unless the device is "auto", "cpu" or "cuda"."""
     if device not in ("auto", "cpu", "cuda"):
         raise InvalidParameterError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'")
 
@@ -112,7 +111,6 @@ def available_memory() -> int:
 
 
 def readable_bytes(n: float) -> str:
-    """Return a number of bytes as text with a decimal unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if n < 999.95:  # 999.96 would be shown as 1000.0
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"

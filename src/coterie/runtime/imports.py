@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -20,21 +19,14 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    Its public names are those in statements ``from module import name as name`` under
-    ``if TYPE_CHECKING:``. They are read from the source, so that a package lists each name once.
+    Its public names are those in indented statements ``from module import name as name``, which
+    type checkers export. They are read from the source, so that a package lists each name once.
     ``extra`` installs the packages of other projects that the names need.
     """
     module = sys.modules[package]
     source = module.__spec__.loader.get_source(package)  # type: ignore[union-attr]
-    modules = {
-        alias.name: str(statement.module)
-        for block in ast.parse(source).body
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for statement in block.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-        if alias.asname == alias.name  # type checkers export only this form
-    }
+    exported = re.findall(r"(?m)^ +from (\S+) import \(?\s*(\w+) as \2\b", source)
+    modules = {name: home for home, name in exported}
 
     def get_attribute(name: str) -> Any:
         if name in modules:
@@ -71,7 +63,6 @@ def require_extra(extra: str, what: str, *packages: str, instead: str = "") -> N
 
 
 def import_pandas() -> Any:
-    """Return the module pandas, or say how to install it."""
     require_extra(
         "", "data frames need", "pandas", instead="or use the attributes of the estimator"
     )
@@ -81,8 +72,6 @@ def import_pandas() -> Any:
 
 
 def missing_packages(packages: Sequence[str]) -> list[str]:
-    """Return the packages that are not installed."""
-
     def is_installed(name: str) -> bool:
         try:
             return find_spec(name) is not None

@@ -40,7 +40,6 @@ _silences: list[bool] = []
 
 
 def is_terminal() -> bool:
-    """Return whether the standard error stream is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -117,7 +116,6 @@ def announce(message: str) -> bool:
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Write no announcements to the terminal."""
     _silences.append(True)
     try:
         yield
@@ -182,7 +180,6 @@ class _Stages(logging.Handler):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the stream to another display."""
         self.stop()
         self._is_paused = True
         try:

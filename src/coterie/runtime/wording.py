@@ -62,7 +62,6 @@ def currency_symbol(currency: str) -> str:
 
 
 def money(amount: float, symbol: str = "") -> str:
-    """Return an amount of money with a symbol in front."""
     if 0 < amount < 0.0001:
         return f"<{symbol}0.0001"
     if amount >= 1000:
@@ -71,7 +70,6 @@ def money(amount: float, symbol: str = "") -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a fraction as a percentage."""
     if share is None:
         return UNKNOWN
     size = 100 * abs(share)
@@ -81,12 +79,10 @@ def percent(share: float | None) -> str:
 
 
 def signed(share: float | None) -> str:
-    """Return a fraction as a percentage with its sign."""
     return f"+{percent(share)}" if share is not None and share >= 0.0001 else percent(share)
 
 
 def format_cell(value: Any) -> str:
-    """Return the text of a table cell."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):
@@ -95,7 +91,6 @@ def format_cell(value: Any) -> str:
 
 
 def day(iso: str) -> str:
-    """Return an ISO date in words."""
     then = date.fromisoformat(iso)
     return f"{then.day} {then:%B %Y}"
 
@@ -111,7 +106,6 @@ def period(first: str, last: str) -> str:
 
 
 def moment(iso: str) -> str:
-    """Return an ISO date and time in words."""
     then = datetime.fromisoformat(iso)
     return f"{then.day} {then:%B %Y, %H:%M}{f' {then.tzname()}' if then.tzinfo else ''}"
 
@@ -122,7 +116,6 @@ def in_words(items: Sequence[str]) -> str:
 
 
 def capitalised(text: str) -> str:
-    """Return a text that begins with a capital letter; the rest is unchanged."""
     return f"{text[:1].upper()}{text[1:]}"
 
 

@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats
-from coterie.errors import LabelWarning, TableError
+from coterie.errors import InvalidParameterError, LabelWarning, TableError
 from coterie.runtime.devices import available_memory, readable_bytes
 from coterie.runtime.wording import short_repr
 
@@ -32,7 +32,6 @@ def sql_text(text: object) -> str:
 
 
 def sql_name(name: str) -> str:
-    """Return a name as an identifier of SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -47,11 +46,12 @@ _WIDTHS = {
     **{"UTINYINT": 1, "USMALLINT": 2, "UINTEGER": 4, "UBIGINT": 8},
     **{"FLOAT": 4, "DOUBLE": 8, "BOOLEAN": 1, "VARCHAR": 56},
 }
-#: Expressions of a cell of text: without blanks around it; the same, and NULL if it is missing.
+#: Of a cell of text: without blanks around it, whether it is missing, and NULL if it is.
 _TRIMMED = r"regexp_replace({0}, '^[\s\pZ]+|[\s\pZ]+$', '', 'g')"
+_IS_MISSING = f"{_TRIMMED} IN ({', '.join(map(sql_text, MISSING_TEXTS))})"
 _PRESENT = (
     "CASE WHEN TRY_CAST({0} AS BIGINT)::VARCHAR = {0} THEN {0} "  # most labels; trimming is slow
-    f"WHEN {_TRIMMED} IN ({', '.join(map(sql_text, MISSING_TEXTS))}) THEN NULL ELSE {_TRIMMED} END"
+    f"WHEN {_IS_MISSING} THEN NULL ELSE {_TRIMMED} END"
 )
 
 
@@ -60,6 +60,36 @@ class Column(NamedTuple):
 
     sql: str
     kind: str
+
+    @property
+    def may_be_number(self) -> bool:
+        """Whether a feature may have this type."""
+        return self.kind in _WIDTHS or self.kind.startswith("DECIMAL")
+
+    @property
+    def is_missing(self) -> str:
+        """The expression of whether a cell is missing."""
+        if self.kind == "VARCHAR":
+            return f"({self.sql} IS NULL OR {_IS_MISSING.format(self.sql)})"
+        is_nan = f" OR isnan({self.sql})" if self.kind in ("FLOAT", "DOUBLE") else ""
+        return f"({self.sql} IS NULL{is_nan})"
+
+    @property
+    def present(self) -> str:
+        """The expression of text without blanks around it, or NULL if it means a missing value."""
+        return _PRESENT.format(self.sql)
+
+    @property
+    def number(self) -> str:
+        """The expression of the number in a cell, or NULL."""
+        if self.kind != "VARCHAR":
+            return f"CAST({self.sql} AS DOUBLE)"
+        pattern = sql_text(NUMBER_PATTERN)
+        matched = (
+            f"WHEN regexp_matches({cell}, {pattern}) THEN TRY_CAST({cell} AS DOUBLE)"
+            for cell in (self.sql, _TRIMMED.format(self.sql))
+        )
+        return f"CASE {' '.join(matched)} END"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +136,14 @@ class Table:
         (found,) = self._run(asked, rows, "fetchall") if asked else ((),)
         return list(zip(*[iter(found)] * len(aggregates), strict=True))
 
-    def holds_only(self, name: str, pattern: str) -> bool:
-        """Return whether all values of a column, written as text, match a regular expression."""
+    def holds_only(self, name: str, *patterns: str) -> bool:
+        """Return whether all values but missing ones, as text, match one of the patterns."""
         cell = _TRIMMED.format(f"{self.columns[name].sql}::VARCHAR")
+        pattern = "|".join((*patterns, f"^({'|'.join(MISSING_TEXTS)})$"))
         ((found,),) = self.ask([f"regexp_matches({cell}, '{pattern}')"], "bool_and({})")
         return found is not False
 
     def cell(self, name: str, row: int) -> Any:
-        """Return one value."""
         rows = f"{self.rows} LIMIT 1 OFFSET {row}"
         return self._run([self.columns[name].sql], rows, "fetchall")[0][0]
 
@@ -135,7 +165,7 @@ def label_columns(
     By default all columns but ``ids`` are partitions. A column with a −1 that does not mean missing
     gives a LabelWarning.
     """
-    names = _choose(table, ids, columns)
+    names = chosen_columns(table.path, table.columns, ids, columns)
     chosen = {name: table.columns[name] for name in names}
     for name, column in chosen.items():
         if column.kind not in _WIDTHS:
@@ -166,23 +196,16 @@ def feature_matrix(
 
     ``ids`` and ``columns`` are as for :func:`label_columns`; no cell may be missing or infinite.
     """
-    names = _choose(table, ids, columns)
+    names = chosen_columns(table.path, table.columns, ids, columns)
     numbers = []
     for name in names:
-        cell, kind = table.columns[name]
-        if kind == "VARCHAR":
-            is_number = f"regexp_matches({{}}, {sql_text(NUMBER_PATTERN)})"
-            trimmed = _TRIMMED.format(cell)
-            cell = (
-                f"CASE WHEN {is_number.format(cell)} THEN TRY_CAST({cell} AS DOUBLE) "
-                f"WHEN {is_number.format(trimmed)} THEN TRY_CAST({trimmed} AS DOUBLE) END"
-            )
-        elif kind not in _WIDTHS and not kind.startswith("DECIMAL"):
+        column = table.columns[name]
+        if not column.may_be_number:
             raise TableError(
-                f"column {name!r} of {table.path} holds {kind} values; features are numbers: "
-                "convert it, name it as an id, or name the columns to use"
+                f"column {name!r} of {table.path} holds {column.kind} values; features are "
+                "numbers: convert it, name it as an id, or name the columns to use"
             )
-        numbers.append(Column(cell, "DOUBLE"))
+        numbers.append(Column(column.number, "DOUBLE"))
     carried, features = _fetched(table, ids, numbers)
     X = np.column_stack([filled(column, np.nan) for column in features])
     for name, is_finite in zip(names, np.isfinite(X).T, strict=True):
@@ -198,24 +221,28 @@ def feature_matrix(
     return carried, names, X
 
 
-def _choose(table: Table, ids: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+def chosen_columns(
+    source: object, known: Iterable[str], ids: Sequence[str], columns: Sequence[str] | None
+) -> list[str]:
     """Return the names of the chosen columns; refuse unknown and repeated names."""
-    default = (name for name in table.columns if name not in ids)
-    names = list(default if columns is None else columns)
+    known = list(known)
+    names = [name for name in known if name not in ids] if columns is None else list(columns)
     for name in [*ids, *names]:
-        if name not in table.columns:
-            known = ", ".join(map(repr, table.columns))
-            raise TableError(f"{table.path} has no column {name!r}; it has {known}")
+        if name not in known:
+            raise TableError(
+                f"{source} has no column {name!r}; it has {', '.join(map(repr, known))}"
+            )
     repeated = first_repeated([*ids, *names])
     if repeated is not None:
-        raise TableError(f"column {repeated!r} of {table.path} is asked for twice; name it once")
+        raise InvalidParameterError(
+            f"column {repeated!r} of {source} is asked for twice; name it once"
+        )
     if not names:
-        raise TableError(f"{table.path} has no column to use; it needs one besides the ids")
+        raise TableError(f"{source} has no column to use; it needs one besides the ids")
     return names
 
 
 def first_repeated(names: Sequence[str]) -> str | None:
-    """Return the first name that occurs more than once."""
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 

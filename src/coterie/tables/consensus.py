@@ -47,6 +47,7 @@ from coterie.labels.tuples import LabelTuples
 from coterie.runtime.atomic_files import output_errors
 from coterie.runtime.devices import readable_bytes
 from coterie.runtime.wording import short_repr
+from coterie.tables.columns import chosen_columns
 from coterie.tables.engines import LocalTables, computes, connect, engine_errors, spark_frame
 from coterie.tables.keys import (
     COUNT_COLUMN,
@@ -72,7 +73,6 @@ import pyarrow as pa  # isort: skip
 import pyarrow.parquet as pq  # isort: skip
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
     from ibis.backends import BaseBackend
 
 _log = logging.getLogger(__name__)
@@ -191,7 +191,8 @@ def consensus_table(
             output = plan_output(out, connection.name, local_files(source))
         with _stage(seconds, "profile", "looking at the columns"):
             found = open_source(source, local)
-            table, partitions = found.table, _partitions(found.table, found.name, columns, carried)
+            table = found.table
+            partitions = chosen_columns(found.name, table.columns, carried, columns)
             if found.parquet:
                 refuse_durations(found.parquet, partitions)
             if found.is_text if parse_text is None else parse_text:
@@ -204,7 +205,7 @@ def consensus_table(
         with contextlib.nullcontext() if output is None else output.unfinished() as folder:
             is_ours = isinstance(engine, str) and not is_ibis_table(source)
             if folder is not None and is_ours and connection.name == "duckdb":
-                # temporary files beside the output are removed with it; DuckDB refuses to move a
+                # temporary files next to the output are removed with it; DuckDB refuses to move a
                 # folder that is in use
                 with contextlib.suppress(Exception):
                     connection.settings["temp_directory"] = str(folder / "spill")
@@ -217,9 +218,12 @@ def consensus_table(
                 fitted = fit_tuples(estimator, packed.layout, tuples)
             path: TablePath = "tuples"
             reason = f"at most max_tuples={max_tuples:,} distinct tuples"
-            swept = None
+            swept: Sweep | None = None
+            costs: list[float] = []
             if not are_all:
-                swept, path, why = _sweep_table(fitted, packed, tuples, local, max_sweeps, seconds)
+                swept, costs, path, why = sweep_table(
+                    fitted, packed, tuples, local, max_sweeps, seconds
+                )
                 reason = f"more than max_tuples={max_tuples:,} distinct tuples, {why}"
             if output is not None and folder is not None:
                 with _stage(seconds, "write", "writing %d rows", packed.n_rows):
@@ -233,8 +237,8 @@ def consensus_table(
         sizes: AnyArray = np.bincount(fitted.labels_, weights=tuples.counts)
         mean_margin = float(np.average(fitted.margin_, weights=tuples.counts))
     else:
-        sizes = swept.counted.tables.size
-        mean_margin = swept.counted.margin / packed.n_rows
+        sizes = swept.tables.size
+        mean_margin = swept.margin / packed.n_rows
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return TableConsensus(
         estimator=fitted,
@@ -252,7 +256,7 @@ def consensus_table(
         mean_margin=mean_margin,
         objective=float(fitted.objective_),
         partition_agreement=fitted.partition_agreement_,
-        sweeps=() if swept is None else tuple(swept.costs),
+        sweeps=tuple(costs),
         seconds=seconds,
         peak_memory=peak if sys.platform == "darwin" else peak * 1024,
         out=None if output is None else output.path,
@@ -387,7 +391,6 @@ class TableConsensus:
 
 @contextlib.contextmanager
 def _stage(seconds: dict[str, float], name: str, message: str, *values: Any) -> Iterator[None]:
-    """Log a message and measure the time of a stage."""
     _log.info(message, *values)
     started = time.perf_counter()
     yield
@@ -420,23 +423,6 @@ def _connected(
         # a Spark session may be shared with other code, so it is not stopped
         if connection.name != "pyspark":
             connection.disconnect()
-
-
-def _partitions(
-    table: ir.Table, name: str, columns: Sequence[str] | None, carried: Sequence[str]
-) -> list[str]:
-    """Return the names of the partitions; refuse unknown and repeated names."""
-    known = list(table.columns)
-    partitions = [one for one in known if one not in carried] if columns is None else [*columns]
-    wanted = [*carried, *partitions]
-    for one in wanted:
-        if one not in known:
-            raise TableError(f"{name} has no column {one!r}; it has {', '.join(map(repr, known))}")
-        if wanted.count(one) > 1:
-            raise InvalidParameterError(f"column {one!r} is asked for twice; name it once")
-    if not partitions:
-        raise TableError(f"{name} has no label column; it needs one besides the ids")
-    return partitions
 
 
 def _estimator(
@@ -481,7 +467,6 @@ def count_or_sample(
 
 
 def fit_tuples(estimator: Any, layout: KeyLayout, tuples: TupleCounts) -> Any:
-    """Fit an estimator to the weighted tuples of a table."""
     matrix = layout.as_label_matrix(tuples.keys)
     for name, categories in zip(matrix.names, matrix.categories, strict=True):
         if not len(categories):
@@ -586,25 +571,26 @@ class AssignmentRule:
 
 
 @dataclass(frozen=True, eq=False)
-class SweepCounts:
-    """The tables of rows in their clusters, the number of rows, and the sum of their margins."""
+class Sweep:
+    """All rows in the clusters that a rule assigns: tables, number of rows, sum of margins."""
 
+    rule: AssignmentRule
     tables: ClusterTables
     n_rows: int
     margin: float
 
     @classmethod
-    def of(cls, rule: AssignmentRule, sums: Floats) -> SweepCounts:
+    def of(cls, rule: AssignmentRule, sums: Floats) -> Sweep:
         """Return the counts in the sums of a rule."""
         m, K = rule.tables.table.shape
         table, size = sums[: m * K].reshape(m, K), sums[m * K : -2]
         present = np.add.reduceat(table, rule.tables.offsets[:-1], axis=0)
         tables = replace(rule.tables, table=table, present=present, size=size)
-        return cls(tables, round(sums[-2]), float(sums[-1]))
+        return cls(rule, tables, round(sums[-2]), float(sums[-1]))
 
 
-def count_rows(table: PackedTable, rule: AssignmentRule) -> SweepCounts:
-    """Count all rows in the clusters that a rule assigns: one sweep."""
+def count_rows(table: PackedTable, rule: AssignmentRule) -> Sweep:
+    """Count all rows in the clusters that a rule assigns."""
     if table.is_on_spark:
         with engine_errors("Spark cannot count the rows"):
             frame = spark_frame(table.read())
@@ -614,30 +600,24 @@ def count_rows(table: PackedTable, rule: AssignmentRule) -> SweepCounts:
         sums[found[0].to_numpy()] = found[1].to_numpy()
     else:
         sums = rule.count(table.batches())
-    counted = SweepCounts.of(rule, sums)
+    counted = Sweep.of(rule, sums)
     table.check_row_count(counted.n_rows)
     return counted
 
 
-@dataclass(frozen=True, eq=False)
-class SweepResult:
-    """The best rule found, the counts of all rows under it, and J_τ after each sweep."""
-
-    rule: AssignmentRule
-    counted: SweepCounts
-    costs: list[float]
-
-
-def _sweep_table(
-    fitted: Any,
+def sweep_table(
+    estimator: Any,
     table: PackedTable,
     sample: TupleCounts,
     local: LocalTables,
     max_sweeps: int,
     seconds: dict[str, float],
-) -> tuple[SweepResult, TablePath, str]:
-    """Sweep over all distinct tuples, if they are few enough to be kept, or over all rows."""
-    rule = AssignmentRule.of(fitted, table.layout)
+) -> tuple[Sweep, list[float], TablePath, str]:
+    """Sweep over all distinct tuples, if they are few enough to be kept, or over all rows.
+
+    The clusters, by falling size, are stored in the fitted estimator. Return the best sweep, J_τ
+    after each, and the path with its reason.
+    """
     path: TablePath = "streamed"
     rows, why = table, "more than a quarter as many as rows"
     with contextlib.ExitStack() as stack:
@@ -650,18 +630,12 @@ def _sweep_table(
                 _log.info("%s; sweeping over rows instead", error)
                 why = "the engine keeps no temporary table of them"
         with _stage(seconds, "sweeps", "sweeping over %d rows", table.n_rows):
-            return sweep(fitted, rule, rows, sample, max_sweeps), path, why
-
-
-def sweep(
-    estimator: Any, rule: AssignmentRule, table: PackedTable, sample: TupleCounts, max_sweeps: int
-) -> SweepResult:
-    """Sweep over all rows, and store their clusters, by falling size, in the fitted estimator."""
-    result = sweep_until_converged(partial(count_rows, table), rule, max_sweeps)
-    size = result.counted.tables.size
+            rule = AssignmentRule.of(estimator, table.layout)
+            best, costs = sweep_until_converged(partial(count_rows, rows), rule, max_sweeps)
+    size = best.tables.size
     order = np.argsort(-size, kind="stable")[: int((size > 0).sum())]
-    rule = replace(result.rule, tables=_columns(result.rule.tables, order))
-    counted = replace(result.counted, tables=_columns(result.counted.tables, order))
+    rule = replace(best.rule, tables=_columns(best.rule.tables, order))
+    best = replace(best, rule=rule, tables=_columns(best.tables, order))
 
     # the estimator predicts what is written
     codes = rule.codes(sample.keys)
@@ -670,41 +644,40 @@ def sweep(
     estimator.labels_ = labels.astype(np.int32)
     estimator._tuple_labels = rule.assign(estimator._tuples.codes)[0]
     estimator._tables = rule.tables
-    estimator.n_clusters_ = len(counted.tables.size)
-    estimator.objective_ = counted.tables.objective()
-    agreement = counted.tables.agreement()
-    estimator.partition_agreement_ = estimator._tuples.in_given_order(agreement)
+    estimator.n_clusters_ = len(order)
+    estimator.objective_ = best.tables.objective()
+    estimator.partition_agreement_ = estimator._tuples.in_given_order(best.tables.agreement())
     if hasattr(estimator, "lower_bound_"):
         # the bound of the sample is not a bound for all rows
         estimator.lower_bound_ = estimator.gap_ = float("nan")
-    return SweepResult(rule, counted, result.costs)
+    return best, costs, path, why
 
 
 def sweep_until_converged(
-    count: Callable[[AssignmentRule], SweepCounts],
+    count: Callable[[AssignmentRule], Sweep],
     rule: AssignmentRule,
     max_sweeps: int = 3,
     tol: float = 1e-4,
-) -> SweepResult:
+) -> tuple[Sweep, list[float]]:
     """Sweep while J_τ falls by more than a share ``tol``, at most ``max_sweeps`` times.
 
-    ``count`` is one sweep: it counts all rows in the clusters that a rule assigns. J_τ of the
-    result is at most that of the clustering by ``rule``.
+    ``count`` is one sweep. Return the one with the smallest J_τ, which is at most that of the
+    clustering by ``rule``, and J_τ after each.
     """
     costs: list[float] = []
-    best: tuple[AssignmentRule, SweepCounts] | None = None
+    best = None
     for number in range(max_sweeps):
         _log.info("sweep %d over all rows", number + 1)
         counted = count(rule)
         costs.append(threshold_cost(counted.tables, rule.threshold))
         least = min(costs[:-1], default=np.inf)
         if costs[-1] < least:
-            best = rule, counted
+            best = counted
         if best is None or costs[-1] >= least * (1 - tol):
             break
         rule = replace(rule, tables=counted.tables)
     assert best is not None
-    return SweepResult(*best, costs)
+    return best, costs
 
 
 def threshold_cost(counted: ClusterTables, threshold: float) -> float:
@@ -729,7 +702,6 @@ def _columns(tables: ClusterTables, order: AnyArray) -> ClusterTables:
 def write_labels(
     table: PackedTable, rule: AssignmentRule, output: TableOutput, folder: Path
 ) -> None:
-    """Write carried columns, label and margin of all rows."""
     place, n_written = output.rows_in(folder), 0
     if table.is_on_spark:
         from pyspark.sql.types import DoubleType, IntegerType, StructType

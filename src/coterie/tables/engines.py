@@ -110,15 +110,16 @@ def connect(
     user, at, _ = place.rpartition("@")
     in_query = any(SECRET_NAME.search(part.partition("=")[0]) for part in re.split("[&;]", query))
     if (at and ":" in user) or in_query:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: a URL must not hold a password, token or key; put credentials "
-            "into the environment, where the engine reads them"
+        raise _url_error(
+            url,
+            "a URL must not hold a password, token or key; put credentials into the environment, "
+            "where the engine reads them",
         )
     try:
         settings = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError as error:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: write settings after the question mark as name=value&name=value"
+        raise _url_error(
+            url, "write settings after the question mark as name=value&name=value"
         ) from error
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise InvalidParameterError(f"threads={threads!r}: it must be at least 1")
@@ -131,12 +132,9 @@ def connect(
         unknown = {*settings} - {*known}
         hint = f"{engine} takes {', '.join(known) or 'none'}"
     else:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
-        )
+        raise _url_error(url, f"no engine of that name; these work: {_ENGINES}")
     if unknown:
-        names = ", ".join(sorted(unknown))
-        raise InvalidParameterError(f"url={masked(url)!r}: unknown setting {names}; {hint}")
+        raise _url_error(url, f"unknown setting {', '.join(sorted(unknown))}; {hint}")
     if scheme == "pyspark":
         if memory_limit is not None:
             raise InvalidParameterError(
@@ -150,6 +148,10 @@ def connect(
     if scheme == "sqlite":
         return _sqlite(unquote(place), for_duckdb)
     return _duckdb(unquote(place), {**settings, **for_duckdb})
+
+
+def _url_error(url: str, why: str) -> InvalidParameterError:
+    return InvalidParameterError(f"url={masked(url)!r}: {why}")
 
 
 def _duckdb(place: str, settings: Mapping[str, str]) -> Any:
@@ -254,9 +256,7 @@ def _master(url: str, place: str, threads: int | None) -> str:
         return place
     if re.fullmatch(r"[\w.-]+:\d+(,[\w.-]+:\d+)*", place):
         return f"spark://{place}"
-    raise InvalidParameterError(
-        f"url={masked(url)!r}: this is not a Spark master; these work: {_ENGINES}"
-    )
+    raise _url_error(url, f"this is not a Spark master; these work: {_ENGINES}")
 
 
 def _active_session() -> SparkSession | None:
@@ -307,9 +307,10 @@ def _postgres(
 ) -> BaseBackend:
     parts = re.fullmatch(r"(?:[^@]*@)?(?:\[[^]]*\]|[^:/]*)(?::\d+)?(?:/[^/]*)?", place)
     if parts is None:
-        raise InvalidParameterError(
-            f"url={masked(url)!r}: write it as postgres://host:5432/database; a table is named "
-            "apart, and its schema by ?schema=NAME"
+        raise _url_error(
+            url,
+            "write it as postgres://host:5432/database; a table is named apart, and its schema by "
+            "?schema=NAME",
         )
     require_extra("", "PostgreSQL needs", "adbc_driver_postgresql", "ibis")
     import adbc_driver_postgresql.dbapi
@@ -331,9 +332,7 @@ def _postgres(
             (schema,),
         )
         if not cursor.fetchall()[0][0]:
-            raise InvalidParameterError(
-                f"url={masked(url)!r}: there is no such schema, or the account may not use it"
-            )
+            raise _url_error(url, "there is no such schema, or the account may not use it")
         cursor.execute(
             "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) "
             "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
@@ -443,7 +442,6 @@ def in_duckdb(table: ir.Table, local: LocalTables) -> ir.Table:
 
 
 def computes(connection: Any) -> bool:
-    """Return whether consensus and logs are computed by an engine."""
     return connection.name in {"duckdb", "pyspark"}
 
 
@@ -460,7 +458,6 @@ def fetch(expression: ir.Table) -> pa.Table:
 
 
 def spark_frame(expression: ir.Table) -> DataFrame:
-    """Return the Spark frame of an Ibis table."""
     import ibis
 
     backend: Any = expression.get_backend()
@@ -506,13 +503,11 @@ class LocalTables:
                 self._drop(kind, name)
 
     def new_name(self, kind: Literal["TABLE", "VIEW"] = "VIEW") -> str:
-        """Return an unused name and register it to be dropped."""
         name = f"coterie_{uuid.uuid4().hex}"
         self._names.append((kind, name))
         return name
 
     def view(self, frame: DataFrame) -> ir.Table:
-        """Make a Spark frame a table."""
         name = self.new_name()
         frame.createTempView(name)
         return self.connection.table(name)

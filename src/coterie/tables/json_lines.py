@@ -36,7 +36,6 @@ Keys = tuple[str | int, ...]
 
 
 def is_json(name: str) -> bool:
-    """Return whether the name is that of JSON lines."""
     return name.lower().endswith(JSON_ENDINGS)
 
 

@@ -73,8 +73,6 @@ _FEWEST_ROWS = 1 << 12
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """A column of labels in the engine."""
-
     name: str
     values: ir.Column  # int64, uint64 or text; NULL means missing, and −1 in an int64 column
     bounds: tuple[int, int] | None  # smallest and largest integer label; None for text
@@ -230,7 +228,6 @@ class KeyLayout:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """Names of the key columns."""
         return tuple(f"coterie_key_{g}" for g in range(len(self.groups)))
 
     @property
@@ -385,7 +382,6 @@ class TupleCounts:
 
     @property
     def n_tuples(self) -> int:
-        """Number of tuples in this object, u."""
         return len(self.counts)
 
     @property

@@ -19,13 +19,12 @@ import gzip
 import io
 import os
 import shlex
-import shutil
 import tempfile
 import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -172,25 +171,24 @@ def parquet_columns(
     connection: duckdb.DuckDBPyConnection, files: Iterable[Path]
 ) -> dict[str, list[tuple[str, str]]]:
     """Return for each Parquet file the names of its columns and their types."""
-    places = {str(file): sql_text(file) for file in files}
-    file_of = {place: file for file, place in places.items()}
 
-    def fields(listed: str) -> list[tuple[Any, ...]]:
-        shown = "file_name, name, num_children, type, converted_type, scale, precision"
-        query = f"SELECT {shown}, logical_type FROM parquet_schema([{listed}])"
+    def fields(some: Sequence[Path]) -> list[tuple[Any, ...]]:
+        shown = "name, num_children, type, converted_type, scale, precision, logical_type"
+        listed = ", ".join(map(sql_text, some))
+        query = f"SELECT file_name, {shown} FROM parquet_schema([{listed}])"
         return connection.execute(query).fetchall()
 
+    files = list(dict.fromkeys(files))
     try:
-        found = fields(", ".join(file_of))
+        found = fields(files)
     except duckdb.Error:
-        found = []
-        for place, file in file_of.items():  # one of them is refused by name
-            with read_errors(Path(file)):
-                found += fields(place)
-    schemas = [tuple(one[1:] for one in group) for _, group in groupby(found, itemgetter(0))]
-    schema_of = dict(zip(file_of, schemas, strict=True))
+        for file in files:  # one of them is refused by name
+            with read_errors(file):
+                fields([file])
+        raise
+    schemas = [tuple(row[1:] for row in rows) for _, rows in groupby(found, itemgetter(0))]
     described: dict[Any, list[tuple[str, str]]] = {}
-    for place, schema in schema_of.items():
+    for file, schema in zip(files, schemas, strict=True):
         if schema in described:
             continue
         names, n_inside = [], 0  # the schema also has what is inside a column
@@ -200,12 +198,12 @@ def parquet_columns(
             else:
                 names.append(name)
             n_inside += n_children or 0
-        with read_errors(Path(file_of[place])):
-            rows = f"read_parquet({place}, hive_partitioning = false)"
+        with read_errors(file):
+            rows = f"read_parquet({sql_text(file)}, hive_partitioning = false)"
             kinds = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
         # DuckDB describes them with other names if these differ by case only
         described[schema] = list(zip(names, (kind for _, kind, *_ in kinds), strict=True))
-    return {file: described[schema_of[place]] for file, place in places.items()}
+    return {str(file): described[one] for file, one in zip(files, schemas, strict=True)}
 
 
 def refuse_different(
@@ -310,8 +308,8 @@ class TextFile:
 
     path: Path  # its name in messages
     content: Path
-    delimiter: str = ","
-    copies: tuple[TemporaryCopy, ...] = ()  # that are needed as long as this object
+    delimiter: str
+    copies: list[TemporaryCopy]  # that are needed as long as this object
 
     def records(self) -> Iterator[_Record]:
         """Yield the records, header first, with as many fields; refuse others by their line.
@@ -358,32 +356,29 @@ class TextFile:
 
 def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
     """Read a text file, or a stream with ``path`` as its name in messages."""
-    connection, text = memory_connection(), TextFile(path, path)
+    connection = memory_connection()
     connection.execute(f"SET threads = {n_threads()}")
-    if stream is not None or not path.is_file():
-        copy = TemporaryCopy()
-        with contextlib.nullcontext(stream) if stream else path.open("rb") as source:
-            shutil.copyfileobj(source, copy.file)
-        copy.file.flush()
-        text = TextFile(path, copy.path, copies=(copy,))
-    text, marks = _checked(text, is_stream=stream is not None)
+    text, marks = _checked(path, stream)
     header = next(text.records(), None)
     if header is None:
         raise TableError(f"{path} is empty; a table needs a header and at least one row")
     with text.content.open("rb") as lines:
         head = b"".join(islice(lines, header.last_line))
     has_one_line_end = marks["\r"] == marks["\r\n"] and marks["\r"] in (0, marks["\n"])
-    plain, quote, skip, delimiter = None, "", header.last_line, text.delimiter
+    content, quote, skip, delimiter = text.content, "", header.last_line, text.delimiter
     if not has_one_line_end or marks['"'] > head.count(b'"'):
-        plain, quote, skip, delimiter = TemporaryCopy(), '"', 0, ","
-        encoded = codecs.getwriter("utf-8")(plain.file)
-        writer = csv.writer(encoded, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        plain = TemporaryCopy()
+        writer = csv.writer(
+            codecs.getwriter("utf-8")(plain.file), quoting=csv.QUOTE_ALL, lineterminator="\n"
+        )
         writer.writerows(record.fields for record in islice(text.records(), 1, None))
         plain.file.flush()
+        text.copies.append(plain)
+        content, quote, skip, delimiter = plain.path, '"', 0, ","
     types = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(len(header.fields)))
     line_end = "\\r\\n" if marks["\r"] and not quote else "\\n"
     rows = (
-        f"read_csv({sql_text(plain.path if plain else text.content)}, "
+        f"read_csv({sql_text(content)}, "
         f"columns = {{{types}}}, auto_detect = false, header = false, skip = {skip}, "
         f"delim = '{delimiter}', quote = '{quote}', escape = '{quote}', new_line = '{line_end}', "
         "comment = '', nullstr = '', null_padding = false, "
@@ -400,46 +395,47 @@ def _read_text(path: Path, stream: BinaryIO | None = None) -> Table:
         for _ in text.records():  # one of them is refused by its line
             pass
         raise TableError(f"{path} cannot be read: {' '.join(fault.split())}")
-    if plain is not None:
-        text = replace(text, copies=(*text.copies, plain))
     return _table(connection, path, header.fields, rows, n_rows, text.line_of_row)
 
 
-def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
-    """Return the text, decompressed, and how often delimiters, quotes and line ends occur in it.
+def _checked(path: Path, stream: BinaryIO | None) -> tuple[TextFile, Counter[str]]:
+    """Return the text, and how often delimiters, quotes and line ends occur in it.
 
-    Text that is not UTF-8 is refused, and so is more compressed text than the memory can hold.
+    A stream, a pipe and compressed text are copied to a file. Text that is not UTF-8 is refused,
+    and so is more compressed text than the memory can hold.
     """
-    path, free, size, unpacked = text.path, available_memory(), 0, None
-    if is_tab_separated(path.name):
-        text = replace(text, delimiter="\t")
-    marks: Counter[str] = Counter()
-    with text.content.open("rb") as file:
+    free, size, marks = available_memory(), 0, Counter[str]()
+    delimiter = "\t" if is_tab_separated(path.name) else ""
+    with contextlib.ExitStack() as files:
+        if stream is None:
+            file = files.enter_context(path.open("rb"))
+        else:
+            file = io.BufferedReader(stream)  # type: ignore[arg-type]
+            files.callback(file.detach)
         start = file.peek(_SAMPLE_BYTES)
-        for first_bytes, kind in _FILE_FORMATS.items() if is_stream else ():
+        for first_bytes, kind in _FILE_FORMATS.items() if stream else ():
             if start.startswith(first_bytes):
                 raise TableError(
                     f"{path} is in {kind} format, but must be CSV or TSV text; save it as a file "
                     "and give the name of the file"
                 )
-        source: Any = file
-        if path.name.lower().endswith(".gz") or start.startswith(_GZIP):
-            source, unpacked = gzip.GzipFile(fileobj=file), TemporaryCopy()
+        is_packed = path.name.lower().endswith(".gz") or start.startswith(_GZIP)
+        source: Any = gzip.GzipFile(fileobj=file) if is_packed else file
+        copies = [TemporaryCopy()] if stream or is_packed or not path.is_file() else []
         try:
             # blocks end at the end of a line
             for block in iter(lambda: source.read(_BLOCK_BYTES) + source.readline(), b""):
                 block.decode()
-                if not (size or is_tab_separated(path.name)):
+                if not delimiter:
                     # the sample may end in the middle of a character
                     sample = block[:_SAMPLE_BYTES].decode("utf-8-sig", errors="replace")
                     delimiter = guess_delimiter(sample, is_cut=len(block) > _SAMPLE_BYTES)
-                    text = replace(text, delimiter=delimiter)
-                for mark in ('"', "\r", "\n", "\r\n", text.delimiter):
+                for mark in ('"', "\r", "\n", "\r\n", delimiter):
                     marks[mark] += block.count(mark.encode())
                 size += len(block)
-                if unpacked is not None:
-                    unpacked.file.write(block)
-                if unpacked is not None and size > free // 4:
+                for copy in copies:
+                    copy.file.write(block)
+                if is_packed and size > free // 4:
                     raise TableError(
                         f"{path} holds more than {readable_bytes(size)} of text, too much for the "
                         f"{readable_bytes(free)} of memory that are free; convert it to Parquet, "
@@ -447,7 +443,7 @@ def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
                     )
         except UnicodeDecodeError as error:
             line = marks["\n"] + len((block[: error.start] + b".").splitlines())
-            name = "" if is_stream else f" {shlex.quote(path.name)}"
+            name = "" if stream else f" {shlex.quote(path.name)}"
             raise TableError(
                 f"{path}, line {line}: byte 0x{block[error.start]:02x} is not UTF-8; save the file "
                 f"as UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8{name}"
@@ -456,10 +452,10 @@ def _checked(text: TextFile, is_stream: bool) -> tuple[TextFile, Counter[str]]:
             raise TableError(
                 f"{path} is not a complete gzip file ({error}); create or fetch it again"
             ) from error
-    if unpacked is not None:
-        unpacked.file.flush()
-        text = replace(text, content=unpacked.path, copies=(unpacked,))
-    return text, marks
+    for copy in copies:
+        copy.file.flush()
+    content = copies[0].path if copies else path
+    return TextFile(path, content, delimiter or ",", copies), marks
 
 
 def is_tab_separated(name: str) -> bool:

@@ -45,8 +45,6 @@ _LONGEST_HEADER = 1 << 20
 
 
 class LabelSource(NamedTuple):
-    """A table in its engine."""
-
     table: ir.Table
     name: str  # for messages
     is_text: bool = False  # read from delimited text, so that every column is text
@@ -105,7 +103,6 @@ def refuse_durations(parquet: str, partitions: Sequence[str]) -> None:
 
 
 def is_ibis_table(source: Any) -> bool:
-    """Return whether a source is an Ibis table."""
     return hasattr(source, "get_backend")
 
 
@@ -232,8 +229,6 @@ class TextLayout:
 
 
 class RejectedLine(NamedTuple):
-    """A line of a text file that is not a row."""
-
     path: str
     number: int
     fault: str
@@ -246,12 +241,10 @@ def is_remote(path: str) -> bool:
 
 
 def is_text(name: str) -> bool:
-    """Return whether the name is that of delimited text."""
     return name.lower().endswith(TEXT_ENDINGS)
 
 
 def first_bytes(path: str, n: int) -> bytes:
-    """Return the first n bytes of a file, or all if it is shorter."""
     try:
         with Path(path).open("rb") as file:
             return file.read(n)
@@ -289,7 +282,6 @@ def header_line(path: str, skip: int = 0) -> str:
 
 
 def header_fields(header: str, delimiter: str) -> list[str]:
-    """Return the names in a header line."""
     try:
         return next(csv.reader([header], delimiter=delimiter))
     except csv.Error as error:
@@ -309,7 +301,6 @@ def path_for_spark(path: str) -> str:
 
 
 def escaped_for_hadoop(path: str) -> str:
-    """Escape the glob characters of Hadoop in a path."""
     return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)
 
 
@@ -386,7 +377,6 @@ def rejected_lines(rejects: str, connection: Any) -> list[RejectedLine]:
 
 
 def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSession) -> DataFrame:
-    """Read text files as a Spark frame with text columns."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     if layout.skip:

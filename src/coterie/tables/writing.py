@@ -1,7 +1,6 @@
 """Write tables completely or not at all: from memory to CSV, TSV, Parquet and NPY, or by an engine.
 
-An engine writes Parquet to a hidden folder beside the output, which is renamed at the end. The next
-process that writes the same output removes what a killed process left.
+An engine writes Parquet in a hidden folder next to the output, which is renamed at the end.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import contextlib
 import gzip
 import os
 import re
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,10 +23,9 @@ from coterie.errors import InvalidParameterError, OutputError
 from coterie.runtime.atomic_files import (
     atomic_file,
     check_writable,
+    hidden_folder,
     output_errors,
-    remove_stale,
     rename_durably,
-    unfinished_path,
 )
 from coterie.tables.columns import filled, first_repeated, sql_name, sql_text
 from coterie.tables.reading import file_kind, is_tab_separated, memory_connection
@@ -65,7 +62,6 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
 
 
 def csv_text(columns: Mapping[str, Any]) -> bytes:
-    """Return columns as the content of a CSV file."""
     with _write_errors("the table"):
         return b"".join(_encoded_text(_as_arrays(columns), ","))
 
@@ -206,21 +202,16 @@ class TableOutput:
 
         On any failure, including an interrupt, the folder is removed and the output unchanged.
         """
-        remove_stale(self.path)
-        folder = unfinished_path(self.path)
-        try:
-            with output_errors(self.path):
-                folder.mkdir()
+        with contextlib.ExitStack() as stack:
+            with output_errors(self.path):  # executors of Spark may belong to another user
+                folder = stack.enter_context(hidden_folder(self.path, mode=0o777))
             yield folder
             rows = self.rows_in(folder)
             with output_errors(self.path):
                 if rows.exists():
                     rename_durably(rows, self.path)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def rows_in(self, folder: Path) -> Path:
-        """Return the place of the rows before they are complete."""
         return folder / ("rows" if self.is_folder else "rows.parquet")
 
     def new_file(self, folder: Path) -> Path:
@@ -232,7 +223,6 @@ class TableOutput:
         return place
 
     def write(self, rows: ir.Table, folder: Path) -> None:
-        """Let the engine write a table."""
         from coterie.tables.engines import engine_errors
 
         connection: Any = rows.get_backend()
@@ -245,7 +235,6 @@ class TableOutput:
                 connection.con.execute(f"COPY ({query}) TO {target} (FORMAT parquet)")
 
     def size(self) -> int:
-        """Return the number of bytes of the output."""
         if not self.is_folder:
             return self.path.stat().st_size
         return sum(part.stat().st_size for part in self.path.rglob("*") if part.is_file())
