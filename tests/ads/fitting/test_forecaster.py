@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from dataclasses import replace
 
@@ -16,10 +17,12 @@ from sklearn.exceptions import NotFittedError
 import coterie
 from benchmarks.true_curves import day_shifts, true_win_rates
 from bid_tables import HOSTILE
+from coterie.ads.curves.day_levels import fit_levels
 from coterie.ads.curves.landscapes import curve_at, evidence_of
 from coterie.ads.curves.supply import fit_supply
-from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster
-from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
+from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
+from coterie.ads.forecasts.calibration import calibrate
+from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, load_market
 from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.forecasts.profiles import Profiles
@@ -35,6 +38,7 @@ from coterie.inspection.scores import adjusted_rand_index
 from fitted_models import small_model
 from markets import (
     EASY,
+    FIRST_DAY,
     MICROS,
     ODD_WITH_SEGMENTS,
     ODD_WITHOUT_SEGMENTS,
@@ -706,3 +710,40 @@ def test_far_above_the_log_intervals_stay_as_at_its_highest_bid():
     highest = float(model.edges_[-1]) / 1e6
     at, above = model.forecast("adv-00020", [highest * 1.001, 1e6], days=7)
     assert above.spend_interval == pytest.approx(at.spend_interval, rel=1e-3)
+
+
+def warnings_of(bias=0.0, bias_error=0.01, levels=(0.0,) * 9, errors=()):
+    """The warnings of a model whose backtest had this bias and these standardised errors."""
+    measured = fit_levels(FIRST_DAY + np.arange(len(levels)), levels, np.full(len(levels), 1e-5))
+    choice = Choice(8, 100.0, np.inf, 0.2, bias, bias_error, 2)
+    return model_warnings(measured, choice, calibrate(errors))
+
+
+@pytest.mark.parametrize(
+    ("bias", "error", "said"),
+    [
+        (0.2, 0.01, "20% above"),
+        (-0.2, 0.01, "20% below"),
+        (0.2, 0.08, None),
+        (-0.14, 0.001, None),
+        (float("nan"), float("nan"), None),
+    ],
+)
+def test_a_large_bias_gives_a_warning(bias, error, said):
+    """If it is above 15% and above three standard errors; not if there was no backtest."""
+    found = warnings_of(bias, error)
+    assert found == [] if said is None else said in found[0].replace(".0%", "%")
+
+
+def test_a_drift_explains_a_bias():
+    """One sentence, of the drift."""
+    [sentence] = warnings_of(0.3, levels=np.repeat([0.0, 0.4], 7))
+    assert sentence.startswith("prices rose by 49")
+
+
+def test_intervals_that_had_to_be_widened_give_a_warning():
+    """With the factor."""
+    wide = 3 * np.random.default_rng(0).standard_normal(3000)
+    [sentence] = warnings_of(errors=[(np.geomspace(1, 1e4, 3000), wide)] * 8)
+    factor = float(re.search(r"a factor of ([\d.]+) to", sentence)[1])
+    assert 2 < factor < 5

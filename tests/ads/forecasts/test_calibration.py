@@ -14,7 +14,6 @@ from coterie.ads.forecasts.calibration import (
     TARGETS,
     Calibration,
     calibrate,
-    normal_calibration,
 )
 
 NORMAL = np.array([ndtri((1 + level) / 2) for level in LEVELS])
@@ -34,7 +33,7 @@ def at_size(calibration, size):
 
 def test_without_errors_factors_are_normal():
     """At all levels, modes, targets, sides and sizes."""
-    for found in (normal_calibration(), calibrate([]), calibrated(np.zeros(0))):
+    for found in (calibrate([]), calibrated(np.zeros(0))):
         expected = np.broadcast_to(NORMAL[:, None, None, None, None], found.factors.shape)
         np.testing.assert_allclose(found.factors, expected)
         assert found.forecasts == 0 and not found.is_suspicious

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from coterie.ads.forecasts.calibration import LEVELS, normal_calibration
+from coterie.ads.forecasts.calibration import LEVELS, calibrate
 from coterie.ads.histograms.price_grid import price_grid
 
 MICROS = 1e6
@@ -185,7 +185,7 @@ def test_the_level_part_is_a_derivative(pays):
 )
 def test_one_is_many_to_the_last_bit(pays, bid, count, shift, level, supply, given, share):
     """A plan of one bid has the same figures alone."""
-    drawn, factors = Market(pays), normal_calibration().interval_factors(share)
+    drawn, factors = Market(pays), calibrate([]).interval_factors(share)
     together = drawn.figures(
         bid,
         count,
@@ -299,7 +299,7 @@ def test_intervals_contain_the_mean_and_each_other(items, pays, level, supply, g
     """A higher level contains the lower ones; none is negative or, with given supply, above it."""
     drawn = Market(pays, seed)
     bids, counts, shifts = np.array(items).T
-    calibration = normal_calibration()
+    calibration = calibrate([])
     found = np.array(
         [
             drawn.figures(
@@ -346,7 +346,7 @@ def test_ends_of_small_counts_are_quantiles_of_a_negative_binomial(mean, dispers
 
 def test_the_ends_of_a_small_forecast_are_these_quantiles():
     """Of a forecast whose standard deviation has a common part, at every level."""
-    drawn, calibration = Market(PRICE), normal_calibration()
+    drawn, calibration = Market(PRICE), calibrate([])
     w, sd, *_ = drawn.item(1.2, 0.0)
     n = 8 / w
     for share in LEVELS:
@@ -362,7 +362,7 @@ def test_the_ends_of_a_small_forecast_are_these_quantiles():
 @pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
 def test_nothing_to_win_is_nothing_won(pays, given):
     """Without auctions everything is 0 but for the rates; without a chance to win, rates too."""
-    drawn, factors = Market(pays), normal_calibration().interval_factors(0.9)
+    drawn, factors = Market(pays), calibrate([]).interval_factors(0.9)
     how = {"level": 0.2, "supply": 0.3, "given": given, "factors": factors}
     found, some = drawn.figures(1.2, 0, **how), drawn.figures(1.2, 5, **how)
     np.testing.assert_allclose(found[:2], some[:2])

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.forecasts.placement import Placer, rate_and_sd
+from coterie.ads.forecasts.forecast_tables import rate_and_sd
+from coterie.ads.forecasts.placement import Placer
 from coterie.errors import InvalidParameterError
 from fitted_models import HOSTILE_IDS, small_model, textless_model
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.pooling import overall_rate
-from coterie.ads.fitting.source_choice import training_on
+from coterie.ads.fitting.backtest import training_on
 from coterie.ads.segments.memberships import hard_memberships, learn_memberships
 from coterie.ads.segments.sources import (
     SOURCES,

@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.decisions.steps import Steps, blocks
-from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.fitted_market import FittedMarket, PreparedForecast
 from coterie.ads.forecasts.forecast_figures import FIELDS
-from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 
 Floats = NDArray[np.float64]
 _SEED = 20_260_302

@@ -20,8 +20,8 @@ from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS, Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket
+from coterie.ads.forecasts.forecast_tables import PAYS
 from coterie.ads.forecasts.kernels import SIZES
-from coterie.ads.forecasts.plans import PAYS
 from coterie.ads.histograms.stored_days import StoredDays
 from coterie.ads.segments.segment_profiles import SegmentProfile
 from coterie.ads.segments.text_vectors import TextVectors

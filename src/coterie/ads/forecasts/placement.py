@@ -17,7 +17,6 @@ from coterie.errors import InvalidParameterError
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
 
-__all__ = ["Placement", "Placer", "quoted", "rate_and_sd"]
 
 Floats = NDArray[np.float64]
 
@@ -183,26 +182,6 @@ class Placer:
             nearest = _first_largest(exact, _NEIGHBOURS)
             nearest = nearest[exact[nearest] > _ALIKE]
             yield self._like_some(rows[nearest], exact[nearest]) if len(nearest) else None
-
-
-def rate_and_sd(
-    weights: Floats, rates: Floats | None, worth: Floats | None
-) -> tuple[float | None, float]:
-    """Return the rate of an advertiser, or of several weighted, and its standard deviation.
-
-    A rate worth M impressions has the variance p(1 − p)/(M + 1); that between the advertisers
-    a new one is likened to is added.
-
-    >>> rate_and_sd(np.array([0.0, 1.0]), np.array([0.1, 0.5]), np.array([9.0, 24.0]))
-    (0.5, 0.1)
-    """
-    if rates is None or worth is None:
-        return None, 0.0
-    some = np.flatnonzero(weights)
-    weights, rates, worth = weights[some], rates[some], worth[some]
-    mean = float(weights @ rates)
-    variance = weights @ (rates * (1 - rates) / (worth + 1)) + weights @ (rates - mean) ** 2
-    return mean, float(np.sqrt(variance))
 
 
 def quoted(name: str) -> str:
