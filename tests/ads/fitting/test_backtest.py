@@ -13,6 +13,7 @@ from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.pooling import pooled_curves
 from coterie.ads.curves.supply import fit_supply, shrunk_shares
+from coterie.ads.fitting import backtest as backtesting
 from coterie.ads.fitting.backtest import (
     HALF_LIVES,
     STRENGTHS,
@@ -35,6 +36,7 @@ from coterie.ads.forecasts.forecast_tables import (
     plans_of,
 )
 from coterie.ads.segments.memberships import hard_memberships
+from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import description_vectors
 from coterie.consensus import L2Consensus
@@ -290,27 +292,55 @@ def test_without_trials_the_usual_settings_are_taken():
     np.testing.assert_array_equal(calibration.factors, calibrate([]).factors)
 
 
-@pytest.mark.parametrize("days", [range(4), range(13)])
-def test_half_lives_need_twice_as_many_days(days):
-    """Shorter logs weigh all days alike."""
-    made = market(replace(EASY, advertisers=40, days=len(days)))
-    choice, _ = backtest(made, list(days))
-    possible = [half for half in HALF_LIVES if half == np.inf or 2 * half <= len(days)]
-    assert choice.half_life in possible
-
-
-def test_markets_that_change_for_good_have_a_half_life():
-    """Advertisers whose prices moved each its own way are forecast by their last days."""
-    made = market(replace(EASY, advertisers=60, days=12, bids_per_day=60, newcomers=0.0))
-    rows = {**made.rows, "price": made.rows["price"].copy(), "bid": made.rows["bid"].copy()}
-    # in the last half of the days half of the advertisers win at double the price
-    late = (rows["day"] >= 6) & (rows["advertiser"] % 2 == 0)
+@pytest.mark.parametrize(("days", "has_one"), [(5, False), (12, True)])
+def test_markets_that_change_for_good_have_a_half_life(days, has_one):
+    """Prices that moved, each its own way, are forecast by their last days; six are needed."""
+    made = market(replace(EASY, advertisers=60, days=days, bids_per_day=60, newcomers=0.0))
+    rows = dict(made.rows)
+    # from the middle on half of the advertisers win at nearly double the price
+    late = (rows["day"] >= days // 2) & (rows["advertiser"] % 2 == 0)
     minimum = np.where(late, 1.8 * rows["minimum"], rows["minimum"]).astype(np.int64)
     rows |= {"minimum": minimum, "won": rows["bid"] >= minimum, "price": minimum}
     log = log_of(**rows, edges=made.histograms.edges, names=[f"adv-{i:05d}" for i in range(60)])
     offered = replace(QUICK, origins=2)
-    choice, _ = backtest(replace(made, histograms=log), list(range(12)), offered)
-    assert np.isfinite(choice.half_life)
+    choice, _ = backtest(replace(made, histograms=log), list(range(days)), offered)
+    assert np.isfinite(choice.half_life) == has_one
+    assert choice.half_life in [half for half in HALF_LIVES if 2 * half <= days or half == np.inf]
+
+
+def test_the_usual_strength_is_kept_if_it_is_hardly_worse(usual, monkeypatch):
+    """Of strengths that forecast alike, whichever has the smallest error."""
+    trials, *_ = usual
+    monkeypatch.setattr(backtesting, "STRENGTHS", (97.0, 100.0, 103.0))
+    assert backtest_market(market(EASY).histograms, trials, QUICK)[0].strength == 100.0
+
+
+def test_settings_reach_views_and_candidates(monkeypatch):
+    """Each by its name, whatever it is."""
+    asked = {}
+    for name in ("make_views", "candidates"):
+
+        def spy(*_, name=name, **given):
+            asked[name] = given
+            return {}
+
+        monkeypatch.setattr(backtesting, name, spy)
+    chosen = SegmentSettings(
+        n_segments=2,
+        alphas=(0.2,),
+        max_observations=77,
+        tolerance=0.1,
+        n_neighbors=5,
+        wins_over="bids",
+        consensus=L2Consensus(random_state=0),
+        random_state=3,
+    )
+    all_candidates(training_on(market(EASY).histograms, [0], None, chosen), chosen, ("own",))
+    assert asked["make_views"].pop("ks") == [2] and asked["candidates"].pop("sources") == ("own",)
+    names = {"alphas", "max_observations", "tolerance", "n_neighbors", "wins_over", "random_state"}
+    assert asked["make_views"] == {name: getattr(chosen, name) for name in names}
+    names = {"consensus", "max_observations", "random_state"}
+    assert asked["candidates"] == {name: getattr(chosen, name) for name in names}
 
 
 def test_a_bias_is_that_of_all_forecasts_together(usual):

@@ -75,6 +75,14 @@ def test_few_errors_hardly_change_normal_factors():
     assert (few[:2] < 1.3 * NORMAL[:2, None]).all() and (many >= 3.9).all()
 
 
+def test_a_few_small_counts_that_went_wrong_do_not_widen_all():
+    """Of small counts, the largest 2% of errors are left out."""
+    errors = QUANTILES.copy()
+    errors[::100] = 40.0
+    found = calibrated(errors, 3.0).factors[:, 0, TARGETS.index("impressions"), :, 0]
+    np.testing.assert_allclose(found, np.stack([NORMAL] * 2, axis=1), rtol=0.1)
+
+
 def test_forecasts_of_another_size_have_no_part():
     """Wide errors of small forecasts leave those of large ones as they are, and the reverse."""
     means = np.repeat([1.0, 3000.0], 5000)

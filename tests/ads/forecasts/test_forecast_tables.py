@@ -111,14 +111,6 @@ def test_plans_of_some_advertisers_are_theirs_alone(drawn, wanted):
     assert len(found.supplies) == len(kept) and found.day_shares.shape == (len(kept), len(days))
 
 
-def test_no_bids_are_no_plans():
-    """Of days without bids of the advertisers, and of no days."""
-    log = log_with([(0, 0, 5), (1, 1, 5)])
-    found = plans_of(log, []).of_rows(np.ones(2, bool))
-    assert len(found.rows) == 0 and found.starts.tolist() == [0] and len(found.supplies) == 0
-    assert plans_of(log, [1]).rows.tolist() == [1]
-
-
 @pytest.mark.parametrize("days", [[0], [1, 3], [0, 1, 2, 3]])
 def test_outcomes_are_sums_over_the_rows_of_the_log(days):
     """Wins, clicks and conversions are numbers; spend is in units of currency."""

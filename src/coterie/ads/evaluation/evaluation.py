@@ -107,9 +107,10 @@ def measure(
     """
     error, total = np.abs(forecast - truth), float(truth.sum())
     positive, either = truth > 0, (truth + forecast) > 0
+    wape = float(error.sum()) / total if total > 0 else None
     return Measures(
-        wape=float(error.sum()) / total if total > 0 else None,
-        wape_standard_error=_ratio_error(error, truth),
+        wape=wape,
+        wape_standard_error=_standard_error(error - truth * (wape or 0.0), total),
         mape=_mean(error[positive] / truth[positive]),
         mape_advertisers=int(positive.sum()),
         smape=_mean(2 * error[either] / (forecast + truth)[either]),
@@ -140,11 +141,10 @@ def paired_difference(first: Floats, second: Floats, truth: Floats) -> Differenc
     >>> paired_difference(np.array([9.0, 4.0]), np.array([8.0, 4.0]), np.array([10.0, 4.0]))
     Difference(difference=-0.0714..., standard_error=0.0714...)
     """
-    delta = np.abs(first - truth) - np.abs(second - truth)
-    total = float(truth.sum())
-    if total <= 0 or len(delta) < 2:
+    delta, total = np.abs(first - truth) - np.abs(second - truth), float(truth.sum())
+    error = _standard_error(delta, total)
+    if error is None:
         return Difference(float("nan"), float("nan"))
-    error = float(np.sqrt(len(delta) * delta.var(ddof=1))) / total
     return Difference(float(delta.sum()) / total, error)
 
 
@@ -153,13 +153,11 @@ def strata_of(observations: Floats) -> Mapping[str, Bools]:
     return {name: (observations >= low) & (observations < high) for name, low, high in STRATA}
 
 
-def _ratio_error(error: Floats, truth: Floats) -> float | None:
-    """Return √(A · var(|f − y| − WAPE · y)) / Σ y, the standard error of Σ|f − y| / Σ y."""
-    total = float(truth.sum())
-    if total <= 0 or len(truth) < 2:
+def _standard_error(parts: Floats, total: float) -> float | None:
+    """Return √(A · var parts) / Σ y, the standard error of a ratio of sums to a total of y."""
+    if total <= 0 or len(parts) < 2:
         return None
-    left = error - truth * (error.sum() / total)
-    return float(np.sqrt(len(left) * left.var(ddof=1))) / total
+    return float(np.sqrt(len(parts) * parts.var(ddof=1))) / total
 
 
 def _mean(values: Floats) -> float | None:
@@ -181,7 +179,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Forecasts of the held-out days beside what happened."""
+    """Forecasts of the held-out days, and what happened."""
 
     days: list[str]  # the days held out
     advertisers: NDArray[np.str_]
@@ -235,6 +233,15 @@ class Evaluation:
         Errors are of the advertisers that all sources forecast, so that they can be compared.
         ``placed`` has those of the model for the others that it knows, None if there are none.
         """
+        # those that bid in the held-out days, by their bids in training; some are new
+        shown = (self.bids > 0) & (self.compared | (self.observations <= 0))
+        strata = {name: rows & shown for name, rows in strata_of(self.observations).items()}
+        differences = {
+            (name, target): self.difference(DEFAULT, name, target)
+            for name in self.forecasts
+            for target in _SHOWN
+            if name != DEFAULT
+        }
         return {
             "holdout": self.days,
             "default": DEFAULT,
@@ -244,14 +251,29 @@ class Evaluation:
             "placed": self._placed(),
             "strata": [
                 {"name": name, "advertisers": int(rows.sum()), "sources": self._sources(rows)}
-                for name, rows in self._strata().items()
+                for name, rows in strata.items()
             ],
-            "intervals": [row for one in self.intervals for row in self._coverages(one)],
+            "intervals": [
+                {
+                    "target": target,
+                    "supply": interval.supply,
+                    "level": interval.level,
+                    "stratum": name,
+                    "coverage": self.coverage(interval, target, rows),
+                }
+                for interval in self.intervals
+                for target in TARGETS
+                for name, rows in {"all": None, **strata}.items()
+            ],
             "differences": [
-                self._difference(name, target)
-                for name in self.forecasts
-                for target in _SHOWN
-                if name != DEFAULT
+                {
+                    "a": DEFAULT,
+                    "b": name,
+                    "target": target,
+                    "difference": _number(wape.difference),
+                    "standard_error": _number(wape.standard_error),
+                }
+                for (name, target), wape in differences.items()
             ],
             "chosen": _chosen(self.model.choice_, self.choices),
             "warnings": list(self.model.warnings_),
@@ -261,11 +283,6 @@ class Evaluation:
     def _common(self) -> Bools:
         """Advertisers that all sources forecast and that bid in the held-out days, (A,)."""
         return (self.observations > 0) & (self.bids > 0) & self.compared
-
-    def _strata(self) -> dict[str, Bools]:
-        """Divide those that bid in the held-out days by their bids in training; some are new."""
-        shown = (self.bids > 0) & (self.compared | (self.observations <= 0))
-        return {name: rows & shown for name, rows in strata_of(self.observations).items()}
 
     def _placed(self) -> dict[str, Any] | None:
         rows = (self.observations > 0) & (self.bids > 0) & ~self.compared
@@ -278,30 +295,6 @@ class Evaluation:
         return {
             name: {target: self.measures(name, target, rows).as_dict() for target in _SHOWN}
             for name in self.forecasts
-        }
-
-    def _coverages(self, interval: Interval) -> list[dict[str, Any]]:
-        """Return the coverage of one interval, of all and by stratum, for every target."""
-        return [
-            {
-                "target": target,
-                "supply": interval.supply,
-                "level": interval.level,
-                "stratum": name,
-                "coverage": self.coverage(interval, target, rows),
-            }
-            for target in TARGETS
-            for name, rows in ({"all": None} | self._strata()).items()
-        ]
-
-    def _difference(self, name: str, target: str) -> dict[str, Any]:
-        wape = self.difference(DEFAULT, name, target)
-        return {
-            "a": DEFAULT,
-            "b": name,
-            "target": target,
-            "difference": _number(wape.difference),
-            "standard_error": _number(wape.standard_error),
         }
 
 

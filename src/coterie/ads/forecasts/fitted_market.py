@@ -156,7 +156,7 @@ class FittedMarket:
         Parameters
         ----------
         rows : array-like of int, optional
-            Ints of the advertisers; by default all.
+            Indices of the advertisers; by default all.
         """
         index = np.arange(len(self.advertisers_)) if rows is None else np.atleast_1d(rows)
         trials = self.trials_by_bin_[index].toarray().astype(np.float64)
@@ -240,10 +240,9 @@ class FittedMarket:
         if bid is None:
             raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
-        prepared = self.prepare_forecast(
+        forecasts = self.prepare_forecast(
             advertiser, supply=supply, day=day, days=days, text=text, level=level, where=where
-        )
-        forecasts = prepared.forecasts(bids)
+        ).forecasts(bids)
         return forecasts if np.ndim(bid) else forecasts[0]
 
     def prepare_forecast(
@@ -261,14 +260,8 @@ class FittedMarket:
 
         Parameters
         ----------
-        advertiser : str, optional
-        supply : float, optional
-        day : str, optional
-        days : int
-        text : str, optional
-        level : {0.5, 0.8, 0.9, 0.95}
-        where : mapping of str to str, optional
-            All as in :meth:`forecast`.
+        advertiser, supply, day, days, text, level, where
+            As in :meth:`forecast`.
         """
         self.refuse_unfitted()
         tables = tables_of(self)

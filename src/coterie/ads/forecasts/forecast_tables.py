@@ -633,7 +633,7 @@ def _rate_variance(rates: Floats, worth: Floats) -> Floats:
 def tables_of(model: FittedMarket) -> ForecastTables:
     """Return the tables of a model; they are cached until it changes or is deleted.
 
-    The cache is beside the model, not in it: tables get into no file and no copy.
+    The cache is next to the model, not in it: tables get into no file and no copy.
     """
     attributes = dict(vars(model))
     with _CACHE_LOCK:
