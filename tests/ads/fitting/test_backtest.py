@@ -315,6 +315,19 @@ def test_the_usual_strength_is_kept_if_it_is_hardly_worse(usual, monkeypatch):
     assert backtest_market(market(EASY).histograms, trials, QUICK)[0].strength == 100.0
 
 
+def test_each_target_and_kind_of_supply_is_calibrated_by_its_own_errors(usual, monkeypatch):
+    """Clicks and conversions by their own size; a forecast supply changes size and error."""
+    trials, *_ = usual
+    found = []
+    monkeypatch.setattr(backtesting, "calibrate", found.extend)
+    backtest_market(market(EASY).histograms, trials, QUICK)
+    impressions, spend, clicks, conversions = (sizes.sum() for sizes, _ in found[:4])
+    assert impressions == spend > 2 * clicks > 4 * conversions > 0
+    for of_given, of_forecast in zip(found[:4], found[4:], strict=True):
+        for one, other in zip(of_given, of_forecast, strict=True):
+            assert not np.isin(one, other).any()
+
+
 def test_settings_reach_views_and_candidates(monkeypatch):
     """Each by its name, whatever it is."""
     asked = {}

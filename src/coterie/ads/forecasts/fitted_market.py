@@ -373,9 +373,10 @@ class PreparedForecast:
         """Return the figures at B bids, (B, 14), in the order of ``forecast_figures.FIELDS``."""
         asked = self.asked(np.atleast_1d(np.asarray(bids, dtype=np.float64)))
         factors = self.tables.interval_factors(self.level)
-        if self.target is not None:
-            return self.target.figures(asked, factors)
-        return asked.figures(factors)
+        if self.target is None:
+            return asked.figures(factors)
+        parts = [DimensionForecasts(asked, effects) for effects in self.target.effects]
+        return chosen_figures(asked, factors, parts, self.target.places)
 
     def asked(self, bids: Floats) -> AskedPlans:
         """Return questions about all auctions, not only those of the target, at B bids."""
@@ -491,11 +492,6 @@ class Target:
         """What forecasts of this target are based on, as the end of a sentence."""
         chosen = " and ".join(f"{name} {value}" for name, value in self.where.items())
         return f"; {chosen}: {percent(self.share)} of its auctions"
-
-    def figures(self, asked: AskedPlans, factors: IntervalFactors) -> Floats:
-        """Return the figures at B bids, (B, 14), by plans of all auctions."""
-        parts = [DimensionForecasts(asked, one) for one in self.effects]
-        return chosen_figures(asked, factors, parts, self.places)
 
 
 def chosen_figures(
