@@ -19,6 +19,7 @@ from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads.curves.day_levels import fit_levels
 from coterie.ads.curves.landscapes import curve_at, evidence_of
 from coterie.ads.curves.supply import fit_supply, shrunk_shares
+from coterie.ads.fitting import forecaster as forecasting
 from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
 from coterie.ads.forecasts.calibration import calibrate
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, load_market
@@ -159,6 +160,30 @@ def test_forecasts_are_linear_in_supply_and_rise_with_the_bid(row, bid, supply, 
     assert more.win_rate == pytest.approx(one.win_rate)
     assert more.cost == pytest.approx(one.cost)
     assert sound(model.forecast(name, [bid, factor * bid], supply=supply), given=True)
+
+
+def test_settings_and_choices_reach_the_fit(monkeypatch):
+    """What the backtest chose, and settings by their names; nobody without bids is in a group."""
+    seen = {}
+    for name in ("fit_market", "complete_all_curves", "robust_memberships", "TextView"):
+        real = getattr(forecasting, name)
+
+        def spy(*given, name=name, real=real, **named):
+            seen[name] = given, named
+            return real(*given, **named)
+
+        monkeypatch.setattr(forecasting, name, spy)
+    choice = Choice(3, 30.0, 7.0, 0.1, 0.0, 0.01, 1)
+    monkeypatch.setattr(forecasting, "backtest_market", lambda *_: (choice, calibrate([])))
+    made = market(EASY)
+    log = replace(made.histograms, advertisers=np.append(made.histograms.advertisers, "silent"))
+    model = forecaster(max_observations=77.0, random_state=5).fit(log, made.descriptions)
+    assert seen["fit_market"][0][2][-1] == -1 < model.labels_[-1]
+    assert seen["fit_market"][1] == {"half_life": 7.0}
+    assert seen["complete_all_curves"][0][3] == 30.0
+    assert seen["robust_memberships"][0][3] == 77.0
+    assert seen["TextView"][1] == {"random_state": 5}
+    assert model.choice_ is choice and len(model.segments_) == 3
 
 
 def test_rates_are_of_the_clicks_and_conversions_of_each():
@@ -612,20 +637,6 @@ def test_scikit_learn_conventions():
     bad = AdForecaster(alphas=(2.0,))
     with pytest.raises(InvalidParameterError, match="alphas"):
         bad.fit(market(EASY).histograms)
-
-
-def test_curves_of_one_advertiser():
-    """W with its interval and eCPM, the own curve and that of its segments, on the grid."""
-    model = fitted()
-    curve = model.curve("adv-00007")
-    np.testing.assert_allclose(curve.bid, model.edges_ / MICROS)
-    assert (np.diff(curve.win) >= -1e-9).all() and (np.diff(curve.own) >= -1e-12).all()
-    assert (curve.low <= curve.win).all() and (curve.win <= curve.high).all()
-    assert (curve.cost <= curve.bid * (1 + 1e-9)).all()
-    np.testing.assert_allclose(curve.segment, model.shares_[7] @ model.segment_win_)
-    new = model.curve("unknown")
-    assert not new.own.any()
-    np.testing.assert_allclose(new.segment, model.segment_win_[-1])
 
 
 def test_spend_of_a_new_advertiser_is_as_uncertain_as_its_impressions():

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from sklearn.base import clone
 
-import coterie
 from coterie.ads.curves.day_levels import fit_levels, weekday_of
 from coterie.ads.curves.landscapes import Evidence, curve_at, evidence_of, own_curves, spend_curves
 from coterie.ads.curves.supply import Supply
@@ -293,26 +292,6 @@ def test_curves_alone_forecast_what_they_say(kind):
         np.testing.assert_allclose(spend, 7 * paid[:, g] / 1e9, rtol=1e-5, atol=1e-9)
 
 
-def test_own_curves_of_one_bid_forecast_their_own_past():
-    """An advertiser that bids one amount wins and pays what it won and paid."""
-    rng = np.random.default_rng(0)
-    n = 300
-    minimum = rng.integers(1e6, 3e6, n)
-    log = log_of(
-        advertiser=np.arange(n) % 3,
-        bid=2_000_000,
-        won=minimum <= 2_000_000,
-        price=minimum,
-        edges=np.append(price_grid(1e6, 1.95e6), 2_000_000),
-    )
-    evidence = evidence_of(log)
-    impressions, spend = forecast_by_curves(own_curves(evidence), evidence, plans_of(log, [0]))
-    happened = outcome_of(log, [0])
-    np.testing.assert_allclose(impressions, happened.impressions, rtol=1e-5)
-    np.testing.assert_allclose(spend, happened.spend, rtol=0.01)
-    assert spend.sum() == pytest.approx(happened.spend.sum(), rel=1e-5)
-
-
 def test_advertisers_without_a_plan_are_forecast_nothing():
     """The others have their figures."""
     log = log_of(bid=[5, 6, 7], won=True, price=3, advertiser=[0, 1, 2], day=[0, 1, 0], edges=[10])
@@ -461,6 +440,28 @@ def test_new_advertisers_have_the_curves_of_their_segments(model):
     assert found[8] == pytest.approx(rate * found[2])
     [sure] = tables.at_placed(tables.placer.in_segment(0), np.array([bid]), n, table)
     assert sure[0] == pytest.approx(win[0], rel=1e-5)
+    # their deviations and their differences add up, by the law of total variance
+    g = 40
+    at_edge = np.array([model.edges_[g] / 1e6 * np.exp(table.shifts[0])])
+    asked = tables.asked(place, at_edge, n, table, True)
+    tenth = 0.1 * ONE_SD[0], 0.0, 1.0
+    [found] = asked._replace(uncertainty=np.array([[0.0, 0.0, 1.0]])).figures(tenth)
+    win, spread = model.segment_win_[:, g], model.segment_spread_[:, g]
+    variance = shares @ (spread**2 + win**2) - (shares @ win) ** 2
+    assert (found[2] - found[3]) / n == pytest.approx(0.1 * np.sqrt(variance), rel=1e-3)
+
+
+def test_the_doubt_of_a_mean_price_is_that_of_spend_without_that_of_impressions(model):
+    """If the curve is a deviation higher; in first price whoever wins pays the bid all the same."""
+    tables = tables_of(model)
+    for bid in (0.6, 2.0, 6.0):
+        place = tables.placer.placed(str(model.advertisers_[3]))
+        asked = tables.asked(place, np.array([bid]), 100.0, tables.days(), True)
+        impressions, of_impressions, spend, of_spend = asked.sums()[0, ::2]
+        higher = (spend + of_spend) / (impressions + of_impressions)
+        expected = abs(np.log(higher / (spend / impressions)))
+        assert asked.price_sd == pytest.approx(expected, abs=1e-12)
+        assert model.auction_ == "second" or asked.price_sd < 1e-12
 
 
 def test_curves_are_those_of_so_many_auctions_that_chance_plays_no_part(model):
@@ -478,6 +479,11 @@ def test_curves_are_those_of_so_many_auctions_that_chance_plays_no_part(model):
     at_edges = tables.curves_at(place, model.edges_ / 1e6)
     for name in ("win", "low", "high", "cost"):
         np.testing.assert_array_equal(getattr(curve, name), at_edges[name])
+    np.testing.assert_allclose(curve.segment, model.shares_[3] @ model.segment_win_)
+    np.testing.assert_allclose(curve.own, own_curves(model.evidence(3))[0])
+    new = model.curve("unknown")
+    assert not new.own.any()
+    np.testing.assert_allclose(new.segment, model.segment_win_[-1])
 
 
 @pytest.mark.parametrize("row", [60, -1, 10**9])
@@ -599,16 +605,6 @@ def test_a_model_that_changes_gets_new_tables():
     tables = tables_of(model)
     model.win_ = 0.5 * model.win_
     assert tables_of(model) is not tables
-
-
-def test_files_of_models_that_were_asked_are_the_same(tmp_path):
-    """Byte for byte what they are before any question."""
-    files = [tmp_path / "before.coterie", tmp_path / "after.coterie"]
-    model = copy(small_model())
-    coterie.save_model(model, files[0])
-    model.forecast(str(model.advertisers_[0]), [1.0, 2.0], day="2026-03-10", days=3)
-    coterie.save_model(model, files[1])
-    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_arrays_of_a_model_may_be_read_only_and_in_any_order():

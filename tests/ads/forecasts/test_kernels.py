@@ -242,34 +242,6 @@ def test_plans_do_not_affect_each_other():
         np.testing.assert_array_equal(found[q], alone)
 
 
-@settings(max_examples=30)
-@given(st.sampled_from([PRICE, OWN_BID, BID]), st.floats(0.01, 9), st.floats(0, 1e5), st.booleans())
-def test_a_plan_may_be_divided(pays, bid, count, given):
-    """Two items of half the auctions have the same figures as one, intervals too."""
-    drawn = Market(pays)
-    how = {"level": 0.1, "supply": 0.1, "given": given}
-    whole = drawn.figures(bid, count, **how)
-    halves = drawn.figures([bid, bid], count / 2, **how)
-    np.testing.assert_allclose(halves, whole, rtol=1e-9, atol=1e-9)
-
-
-@settings(max_examples=40)
-@given(st.sampled_from([PRICE, OWN_BID, BID]), st.floats(0.01, 9), st.floats(-1, 1))
-def test_a_dearer_day_is_a_lower_bid(pays, bid, shift):
-    """At a level s a bid wins what it wins at b·e^{−s} at level 0; prices are e^s as high."""
-    drawn = Market(pays)
-    dear, plain = drawn.figures(bid, 100, shift), drawn.figures(bid * np.exp(-shift), 100)
-    assert dear[2] == pytest.approx(plain[2], rel=1e-6, abs=1e-9)
-    assert dear[5] == pytest.approx(np.exp(shift) * plain[5], rel=1e-6, abs=1e-9)
-
-
-def test_the_winner_of_a_first_price_auction_pays_its_bid():
-    """The eCPM is the bid, also below the first and above the last edge."""
-    drawn = Market(OWN_BID)
-    for bid in (0.01, 0.7, 3.999, 50.0):
-        assert drawn.figures(bid, 100)[1] == pytest.approx(bid)
-
-
 @settings(max_examples=40)
 @given(
     st.sampled_from([PRICE, BID]),
