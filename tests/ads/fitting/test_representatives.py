@@ -126,19 +126,29 @@ def test_batches_of_advertisers(size):
 
 
 def test_memory_is_looked_at_before_the_work(monkeypatch, caplog):
-    """A model that does not fit is refused before anything is fitted; a large one is told."""
+    """A model that does not fit is refused before anything is fitted; smaller batches need less."""
     log = market().histograms
-    needed = refuse_too_many(log, 1000)
-    assert refuse_too_many(log, 30) < needed < 100e6
-    monkeypatch.setattr(representatives, "available_memory", lambda: needed - 1)
+    memory = np.geomspace(1e5, 1e8, 100).astype(int)
+
+    def refusals(most):
+        found = 0
+        for free in memory.tolist():
+            monkeypatch.setattr(representatives, "available_memory", lambda free=free: free)
+            try:
+                refuse_too_many(log, most)
+            except InvalidParameterError:
+                found += 1
+        return found
+
+    with caplog.at_level(logging.INFO, logger="coterie"):
+        assert 0 < refusals(30) < refusals(1000) < len(memory)
+    assert "A model of 90 advertisers needs about" in caplog.text
+    monkeypatch.setattr(representatives, "available_memory", lambda: 100_000)
     message = r"a model of 90 advertisers needs about .* but .* are free; .*max_representatives"
     model = AdForecaster(max_representatives=1000)
     with pytest.raises(InvalidParameterError, match=message):
         model.fit(log)
     assert not hasattr(model, "text_view_")
-    with caplog.at_level(logging.INFO, logger="coterie"):
-        refuse_too_many(log, 30)
-    assert "A model of 90 advertisers needs about" in caplog.text
 
 
 FEW = replace(QUICK, max_representatives=40)

@@ -39,11 +39,8 @@ _SUMS = ("count", "bid", "wins", "cost", "clicks", "conversions")
 _LOG = logging.getLogger("coterie")
 
 
-def refuse_too_many(histograms: BidHistograms, most: int) -> int:
-    """Raise an error if the memory that is free is not enough for a model and one batch.
-
-    Return about how many bytes they need besides the histograms.
-    """
+def refuse_too_many(histograms: BidHistograms, most: int) -> None:
+    """Raise an error if the memory that is free is not enough for a model and one batch."""
     A, _, G = histograms.shape
     n_cells = len(histograms.bids.bin) + len(histograms.prices.bin)
     needed = A * (2 * 4 * G + _BYTES_OF_ONE) + _BYTES_OF_CELL * n_cells
@@ -58,7 +55,6 @@ def refuse_too_many(histograms: BidHistograms, most: int) -> int:
     if most < A:
         memory = readable_bytes(needed)
         _LOG.info("A model of %s advertisers needs about %s of memory", f"{A:,}", memory)
-    return needed
 
 
 def choose_representatives(histograms: BidHistograms, most: int, random_state: int) -> Ints:
