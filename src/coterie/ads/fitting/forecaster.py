@@ -257,7 +257,6 @@ class AdForecaster(FittedMarket, BaseEstimator):
         sample, _, settings, trials, training = prepared
         rows, evidence, views = self.representatives_, training.evidence, training.informative_views
         choice, calibration = backtest_market(sample, trials, settings)
-        self.choice_, self.calibration_ = choice, calibration
 
         # segments: the consensus of the views of the representatives, in which all are placed
         labels, weights = np.full(len(rows), -1, dtype=np.int64), None
@@ -279,20 +278,13 @@ class AdForecaster(FittedMarket, BaseEstimator):
         agreement = compare_views(views, self.labels_[rows], weights)
         self.agreement_ = spread_agreement(agreement, rows, len(texts))
 
-        # what the log says of each
-        count, bid, self.wins_, self.cost_, clicks, conversions = known.sums.values()
+        # what the log says of each, as it is kept
         self.advertisers_, self.days_ = histograms.advertisers, histograms.days
         self.auction_, self.currency_ = histograms.auction, histograms.currency
         self.form_, self.pays_ = evidence.form, pays_of(evidence)
         self.edges_, self.price_ = evidence.edges, evidence.price
         self.observations_ = known.observations
         self.successes_, self.trials_by_bin_ = known.successes, known.trials_by_bin
-        self.supply_, self.rows_ = known.supply, float(count.sum())
-        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
-        self.click_rate_, self.click_worth_ = event_rates(clicks, self.wins_, self.shares_)
-        self.conversion_rate_, self.conversion_worth_ = event_rates(
-            conversions, self.wins_, self.shares_
-        )
 
         # curves: a dictionary with the segments as its groups, completed by everyone's auctions
         _LOG.info("Fitting the market curves")
@@ -301,11 +293,12 @@ class AdForecaster(FittedMarket, BaseEstimator):
         fit = fit_market(sample, days, groups, n_segments, half_life=choice.half_life)
         of_sample = replace(memberships, shares=self.shares_[rows])
         by_segment = segment_curves(evidence, of_sample)
+        self.price_levels_ = fit.levels
         self.win_, self.spread_, distances = complete_all_curves(
             histograms, batches, fit, choice.strength, memberships, evidence.price, by_segment
         )
-        self.price_levels_ = fit.levels
         self.segment_win_, self.segment_spread_ = fit.segment_curves()
+        self.choice_, self.calibration_ = choice, calibration
 
         # who is unlike the others, and what the segments are called
         self.outliers_, distance = outlying_members(distances)
@@ -318,6 +311,14 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.segments_ = describe_segments(
             curves, self.edges_, self.labels_, self.observations_, words
         )
+
+        # supply and rates
+        count, bid, wins, cost, clicks, conversions = known.sums.values()
+        self.supply_ = known.supply
+        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
+        self.wins_, self.cost_, self.rows_ = wins, cost, float(count.sum())
+        self.click_rate_, self.click_worth_ = event_rates(clicks, wins, self.shares_)
+        self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)
 
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
         self.stored_days_ = pack_days(histograms, named)
