@@ -29,8 +29,7 @@ from coterie.ads import (
     read_histograms,
     simulate_logs,
 )
-from coterie.ads.evaluation.error_measures import STRATA, strata_of
-from coterie.ads.evaluation.evaluation import DEFAULT, Evaluation
+from coterie.ads.evaluation.evaluation import DEFAULT, STRATA, Evaluation, strata_of
 from coterie.ads.logs.simulation.simulated_traits import Traits, draw_traits
 from coterie.errors import CoterieWarning
 

@@ -38,10 +38,15 @@ from benchmarks.results import (
 )
 from coterie.ads import AdForecaster, MarketSettings, open_logs, read_histograms, simulate_logs
 from coterie.ads.curves.landscapes import PER_UNIT, own_curves
-from coterie.ads.evaluation.error_measures import measure
+from coterie.ads.evaluation.evaluation import measure
 from coterie.ads.fitting.forecaster import load_forecaster
-from coterie.ads.forecasts.forecast_tables import tables_of
-from coterie.ads.forecasts.plans import Plans, forecast_by_curves, outcome_of, plans_of
+from coterie.ads.forecasts.forecast_tables import (
+    Plans,
+    forecast_by_curves,
+    outcome_of,
+    plans_of,
+    tables_of,
+)
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index

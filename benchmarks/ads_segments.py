@@ -19,10 +19,10 @@ from benchmarks.harness import Context
 from benchmarks.results import Marks, Result, Table, dot_plot, figure_text
 from coterie.ads import MarketSettings
 from coterie.ads.curves.landscapes import Evidence, evidence_of
-from coterie.ads.evaluation.error_measures import measure, strata_of
+from coterie.ads.evaluation.evaluation import measure, strata_of
+from coterie.ads.fitting.backtest import training_on
 from coterie.ads.fitting.market_fit import fit_market
-from coterie.ads.fitting.source_choice import training_on
-from coterie.ads.forecasts.plans import forecast_by_curves, outcome_of, plans_of
+from coterie.ads.forecasts.forecast_tables import forecast_by_curves, outcome_of, plans_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import (
     consensus_function,

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from benchmarks.ads_real.order_forecasts import SOURCES, Candidate, History, Pair, forecasts, ratio
 from benchmarks.harness import Context
 from benchmarks.results import Marks, Table, best_cells, dot_plot, figure_text, lane_heights
-from coterie.ads.evaluation.error_measures import measure as measures_of
+from coterie.ads.evaluation.evaluation import measure as measures_of
 from coterie.ads.histograms.ipinyou import PublicData, files_of, read_columns
 from coterie.ads.segments.similarity import ks_graph
 from coterie.ads.segments.views import normalised_cuts, text_clusters

@@ -10,8 +10,8 @@ from scipy.special import ndtr
 
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.evaluation.baselines import boosted_forecast, lognormal_forecast
-from coterie.ads.evaluation.error_measures import measure
-from coterie.ads.forecasts.plans import Plans, forecast_by_curves, outcome_of, plans_of
+from coterie.ads.evaluation.evaluation import measure
+from coterie.ads.forecasts.forecast_tables import Plans, forecast_by_curves, outcome_of, plans_of
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.runtime.devices import on_one_thread
 from markets import EASY, log_of, market

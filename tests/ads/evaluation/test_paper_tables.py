@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from coterie.ads.evaluation.paper_tables import FEATURE_TYPES, error_table, paper_tables
-from coterie.ads.segments.memberships import SOURCES
 from coterie.ads.segments.segment_profiles import compare_views
 from coterie.ads.segments.views import View
 
@@ -122,11 +121,6 @@ def test_errors_by_feature_type(tables, place, target, printed):
             pooled = found.measures(f"{source}+pooled", target)
             assert (errors["MAPE, pooled"], errors["WAPE, pooled"]) == (pooled.mape, pooled.wape)
     assert f"over the 1,234 advertisers with {target} above 0" in table["note"]
-
-
-def test_every_source_has_a_title():
-    """No source of curves is left out of the tables."""
-    assert set(SOURCES) <= set(FEATURE_TYPES)
 
 
 def test_tables_of_some_sources_alone():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from dataclasses import replace
 
@@ -15,11 +16,13 @@ from sklearn.exceptions import NotFittedError
 
 import coterie
 from benchmarks.true_curves import day_shifts, true_win_rates
-from bid_tables import HOSTILE
+from coterie.ads.curves.day_levels import fit_levels
 from coterie.ads.curves.landscapes import curve_at, evidence_of
-from coterie.ads.curves.supply import fit_supply
-from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster
-from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
+from coterie.ads.curves.supply import fit_supply, shrunk_shares
+from coterie.ads.fitting import forecaster as forecasting
+from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
+from coterie.ads.forecasts.calibration import calibrate
+from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, load_market
 from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.forecasts.profiles import Profiles
@@ -35,6 +38,7 @@ from coterie.inspection.scores import adjusted_rand_index
 from fitted_models import small_model
 from markets import (
     EASY,
+    FIRST_DAY,
     MICROS,
     ODD_WITH_SEGMENTS,
     ODD_WITHOUT_SEGMENTS,
@@ -158,22 +162,44 @@ def test_forecasts_are_linear_in_supply_and_rise_with_the_bid(row, bid, supply, 
     assert sound(model.forecast(name, [bid, factor * bid], supply=supply), given=True)
 
 
-def test_clicks_and_conversions_follow_impressions():
-    """By rates between the advertiser's own and its segment's; none where the log has none."""
-    model, made = fitted(), market(EASY)
-    one = model.forecast("adv-00003", 2.0, supply=1e6)
-    assert one.clicks == pytest.approx(one.impressions * model.click_rate_[3])
-    assert one.conversions == pytest.approx(one.impressions * model.conversion_rate_[3])
-    for target in ("clicks", "conversions"):
-        low, high = getattr(one, f"{target}_interval")
-        assert low <= getattr(one, target) <= high
-    clicks = made.histograms.dense().clicks.sum() / made.histograms.dense().wins.sum()
-    assert model.click_rate_.min() > 0.1 * clicks and model.click_rate_.max() < 10 * clicks
-    rows = {**made.rows, "click": 0, "conversion": 0}
-    without = log_of(**rows, edges=made.histograms.edges, names=NAMES)
-    silent = forecaster().fit(without).forecast("adv-00003", 2.0)
-    assert silent.clicks is silent.clicks_interval is silent.conversions is None
-    assert silent.conversions_interval is None
+def test_settings_and_choices_reach_the_fit(monkeypatch):
+    """What the backtest chose, and settings by their names; nobody without bids is in a group."""
+    seen = {}
+    for name in ("fit_market", "complete_all_curves", "robust_memberships", "TextView"):
+        real = getattr(forecasting, name)
+
+        def spy(*given, name=name, real=real, **named):
+            seen[name] = given, named
+            return real(*given, **named)
+
+        monkeypatch.setattr(forecasting, name, spy)
+    choice = Choice(3, 30.0, 7.0, 0.1, 0.0, 0.01, 1)
+    monkeypatch.setattr(forecasting, "backtest_market", lambda *_: (choice, calibrate([])))
+    made = market(EASY)
+    log = replace(made.histograms, advertisers=np.append(made.histograms.advertisers, "silent"))
+    model = forecaster(max_observations=77.0, random_state=5).fit(log, made.descriptions)
+    assert seen["fit_market"][0][2][-1] == -1 < model.labels_[-1]
+    assert seen["fit_market"][1] == {"half_life": 7.0}
+    assert seen["complete_all_curves"][0][3] == 30.0
+    assert seen["robust_memberships"][0][3] == 77.0
+    assert seen["TextView"][1] == {"random_state": 5}
+    assert model.choice_ is choice and len(model.segments_) == 3
+
+
+def test_rates_are_of_the_clicks_and_conversions_of_each():
+    """Shrunk to those of its segments, each event by itself; bids and spend are its own."""
+    model, log = fitted(), market(EASY).histograms
+    count, bid, wins, cost, clicks, conversions = (
+        log.daily(name).sum(axis=1)
+        for name in ("count", "bid", "wins", "cost", "clicks", "conversions")
+    )
+    np.testing.assert_array_equal(model.click_rate_, shrunk_shares(clicks, wins, model.shares_)[0])
+    rates, worth = shrunk_shares(conversions, wins, model.shares_)
+    np.testing.assert_array_equal(model.conversion_rate_, rates)
+    np.testing.assert_array_equal(model.conversion_worth_, worth)
+    np.testing.assert_allclose(model.bid_, bid / count)
+    np.testing.assert_allclose((model.wins_.sum(), model.cost_.sum()), (wins.sum(), cost.sum()))
+    assert model.rows_ == count.sum()
 
 
 def test_click_intervals_know_how_little_is_known_of_a_rate():
@@ -259,20 +285,6 @@ def test_days_further_ahead_are_less_certain():
     assert widths[0] < widths[1] < widths[2]
 
 
-def test_grounds_are_given():
-    """Own bids, segment and share; and that a bid is above all that were seen."""
-    model = fitted()
-    one = model.forecast("adv-00000", 2.0, supply=1)
-    n, share = model.observations_[0], model.confidence_[0]
-    assert one.segment == model.segments_[model.labels_[0]].name
-    for fact in (f"{n:,.0f} bids", repr(one.segment), f"share {share:.0%}"):
-        assert fact in one.why
-    highest = model.edges_[-1] / MICROS
-    above, at = model.forecast("adv-00000", [2 * highest, highest], supply=1)
-    assert above.why.startswith(at.why) and f"{highest:g}" in above.why.removeprefix(at.why)
-    assert above.impressions == pytest.approx(at.impressions, rel=0.01)
-
-
 def test_new_advertisers_are_placed_by_their_texts():
     """Beside those with similar ones, whose segment they get."""
     model, made = fitted(), market(EASY)
@@ -295,19 +307,6 @@ def test_new_advertisers_are_placed_by_their_texts():
         for name in ("unknown", str(known))
     )
     assert width > other
-
-
-@pytest.mark.parametrize("text", [None, "  ", "xyzzy 🦄"])
-def test_new_advertisers_without_a_known_text_get_the_curve_of_all(text):
-    """And the grounds say so."""
-    model = fitted()
-    one = model.forecast("unknown", 2.0, supply=1000, text=text)
-    assert (one.curve, one.segment) == ("global", "")
-    assert "'unknown'" in one.why and "all advertisers" in one.why
-    at = 2 * MICROS * np.exp(-model.price_levels_.typical()[0])
-    overall = curve_at(model.segment_win_[-1:], model.edges_, [at])[0, 0]
-    assert one.win_rate == pytest.approx(overall, rel=1e-5)
-    assert sound(model.forecast("unknown", BIDS, supply=1000, text=text), given=True)
 
 
 def test_a_new_advertiser_needs_a_supply():
@@ -383,14 +382,10 @@ def test_days_are_added_to_a_model_from_a_file(tmp_path):
     assert texts["adv-00000"] == made.descriptions.get("adv-00000", "")
     loaded.update(log.for_days([3]), made.descriptions)
     assert_same_model(loaded, fitted())
-
-
-def test_texts_of_added_days_replace_those_of_the_model():
-    """An advertiser may change its text; others keep theirs."""
-    made = market(EASY)
-    log = some_of(made.histograms, range(12))
-    model = forecaster().fit(log.for_days([0]), made.descriptions)
-    model.update(log.for_days([1]), {"adv-00000": "🦊 foxes"})
+    # an advertiser may change its text; others keep theirs
+    few = some_of(log, range(12))
+    model = forecaster().fit(few.for_days([0]), made.descriptions)
+    model.update(few.for_days([1]), {"adv-00000": "🦊 foxes"})
     _, texts = unpack_days(model.stored_days_)
     assert texts["adv-00000"] == "🦊 foxes"
     assert texts["adv-00001"] == made.descriptions["adv-00001"]
@@ -608,38 +603,6 @@ def test_any_small_log_is_forecast(auctions, kind, texts):
     assert sound(new, given=True)
 
 
-def test_hostile_names_and_texts():
-    """Names that are code, texts that are not words: kept, found again and forecast."""
-    names = sorted({*HOSTILE, "a" * 900, "ноль", "\u202eright to left"})
-    rng = np.random.default_rng(0)
-    n = 60 * len(names)
-    bid = rng.integers(1, 5 * MICROS, n)
-    log = log_of(
-        advertiser=rng.permutation(np.arange(n) % len(names)),
-        day=np.arange(n) % 3,
-        bid=bid,
-        won=rng.random(n) < 0.5,
-        price=bid // 2,
-        edges=np.arange(1, 11) * MICROS // 2,
-        names=names,
-    )
-    texts = [
-        "🦊🦊 foxes",
-        "<b>bold</b>",
-        "'; DROP TABLE x; --",
-        "\x00\x01",
-        "日本語のテキスト",
-        "🏖️",
-    ]
-    descriptions = {name: texts[i % len(texts)] for i, name in enumerate(names)}
-    model = forecaster(n_segments=2).fit(log, descriptions)
-    assert model.advertisers_.tolist() == names
-    for name in names:
-        found = model.forecast(name, BIDS)
-        assert found[0].advertiser == name and found[0].curve == "pooled" and sound(found)
-    assert sound(model.forecast("<i>new</i>", BIDS, supply=10, text="🦊"), given=True)
-
-
 def test_numbers_as_names_are_found():
     """Where the log has numbers for advertisers, they are text in the model."""
     log = log_of(bid=[5, 6], won=True, price=3, advertiser=[0, 1], edges=[10], names=["7", "8"])
@@ -668,7 +631,7 @@ def test_scikit_learn_conventions():
     """Parameters as given, clones unfitted, settings checked at fit and not before."""
     model = forecaster(n_segments=5)
     assert clone(model).get_params() == model.get_params()
-    assert model.get_params().keys() == vars(SegmentSettings()).keys()
+    assert AdForecaster().get_params() == vars(SegmentSettings())
     with pytest.raises(NotFittedError):
         model.forecast("a", 1.0)
     with pytest.raises(NotFittedError):
@@ -676,20 +639,6 @@ def test_scikit_learn_conventions():
     bad = AdForecaster(alphas=(2.0,))
     with pytest.raises(InvalidParameterError, match="alphas"):
         bad.fit(market(EASY).histograms)
-
-
-def test_curves_of_one_advertiser():
-    """W with its interval and eCPM, the own curve and that of its segments, on the grid."""
-    model = fitted()
-    curve = model.curve("adv-00007")
-    np.testing.assert_allclose(curve.bid, model.edges_ / MICROS)
-    assert (np.diff(curve.win) >= -1e-9).all() and (np.diff(curve.own) >= -1e-12).all()
-    assert (curve.low <= curve.win).all() and (curve.win <= curve.high).all()
-    assert (curve.cost <= curve.bid * (1 + 1e-9)).all()
-    np.testing.assert_allclose(curve.segment, model.shares_[7] @ model.segment_win_)
-    new = model.curve("unknown")
-    assert not new.own.any()
-    np.testing.assert_allclose(new.segment, model.segment_win_[-1])
 
 
 def test_spend_of_a_new_advertiser_is_as_uncertain_as_its_impressions():
@@ -708,3 +657,40 @@ def test_far_above_the_log_intervals_stay_as_at_its_highest_bid():
     highest = float(model.edges_[-1]) / 1e6
     at, above = model.forecast("adv-00020", [highest * 1.001, 1e6], days=7)
     assert above.spend_interval == pytest.approx(at.spend_interval, rel=1e-3)
+
+
+def warnings_of(bias=0.0, bias_error=0.01, levels=(0.0,) * 9, errors=()):
+    """The warnings of a model whose backtest had this bias and these standardised errors."""
+    measured = fit_levels(FIRST_DAY + np.arange(len(levels)), levels, np.full(len(levels), 1e-5))
+    choice = Choice(8, 100.0, np.inf, 0.2, bias, bias_error, 2)
+    return model_warnings(measured, choice, calibrate(errors))
+
+
+@pytest.mark.parametrize(
+    ("bias", "error", "said"),
+    [
+        (0.2, 0.01, "20% above"),
+        (-0.2, 0.01, "20% below"),
+        (0.2, 0.08, None),
+        (-0.14, 0.001, None),
+        (float("nan"), float("nan"), None),
+    ],
+)
+def test_a_large_bias_gives_a_warning(bias, error, said):
+    """If it is above 15% and above three standard errors; not if there was no backtest."""
+    found = warnings_of(bias, error)
+    assert found == [] if said is None else said in found[0].replace(".0%", "%")
+
+
+def test_a_drift_explains_a_bias():
+    """One sentence, of the drift."""
+    [sentence] = warnings_of(0.3, levels=np.repeat([0.0, 0.4], 7))
+    assert sentence.startswith("prices rose by 49")
+
+
+def test_intervals_that_had_to_be_widened_give_a_warning():
+    """With the factor."""
+    wide = 3 * np.random.default_rng(0).standard_normal(3000)
+    [sentence] = warnings_of(errors=[(np.geomspace(1, 1e4, 3000), wide)] * 8)
+    factor = float(re.search(r"a factor of ([\d.]+) to", sentence)[1])
+    assert 2 < factor < 5

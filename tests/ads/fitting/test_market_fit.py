@@ -1,4 +1,4 @@
-"""Market fit: curves of all advertisers at a common price level."""
+"""Market fit: curves of all advertisers at a common price level, and drifts of this level."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads.curves.auction_counts import count_auctions
-from coterie.ads.curves.day_levels import day_weights
-from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.curves.day_levels import day_weights, fit_levels, weekday_of
+from coterie.ads.fitting.market_fit import fit_market, price_drift
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
-from markets import EASY, market
+from markets import EASY, FIRST_DAY, market
 
 KINDS = {
     "second price": {},
@@ -108,7 +108,9 @@ def test_a_long_log_takes_old_days_at_the_oldest_level_known():
     made = market(replace(EASY, advertisers=20, days=90, bids_per_day=3))
     found = fit_market(made.histograms, list(range(90)), np.full(len(made.segments), -1), 0)
     assert len(found.levels.values) == 84
-    assert found.counts.total.sum() == pytest.approx(made.histograms.bids.count.sum())
+    levels = np.append(np.repeat(found.levels.values[0], 6), found.levels.values)
+    expected = count_auctions(made.histograms, weights=np.ones(90), shifts=levels)
+    np.testing.assert_array_equal(found.counts.total, expected.total)
 
 
 def test_markets_without_segments():
@@ -118,3 +120,47 @@ def test_markets_without_segments():
     found = fit_market(made.histograms, [0, 1], none, 0)
     win, spread = found.segment_curves()
     assert win.shape == spread.shape == (1, len(found.counts.edges))
+
+
+WEEK = np.array([0.0, 0.01, 0.02, 0.01, 0.0, -0.05, -0.06])
+
+
+def levels_of(values):
+    """Measured levels of consecutive days."""
+    return fit_levels(FIRST_DAY + np.arange(len(values)), values, np.full(len(values), 1e-5))
+
+
+def steady(n):
+    """Levels that only weekdays and a little noise move."""
+    rng = np.random.default_rng(n)
+    return WEEK[weekday_of(FIRST_DAY + np.arange(n))] + 0.01 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize(("change", "at"), [(0.26, 3), (-0.35, 7), (0.8, 11)])
+def test_a_lasting_change_is_found_with_its_day_and_size(change, at):
+    """Of two weeks, over the weekdays; the sentence tells both."""
+    found = price_drift(levels_of(steady(14) + np.where(np.arange(14) < at, 0, change)))
+    assert found.since == str(FIRST_DAY + np.timedelta64(at, "D"))
+    assert np.log1p(found.change) == pytest.approx(change, abs=0.06)
+    assert f"{'rose' if change > 0 else 'fell'} by" in found.sentence
+    assert found.since in found.sentence
+
+
+@pytest.mark.parametrize("n", [1, 4, 7, 28])
+def test_weekdays_and_noise_are_no_change(n):
+    """However many days there are."""
+    assert price_drift(levels_of(steady(n))) is None
+
+
+@pytest.mark.parametrize("at", [5, 13])
+def test_a_single_day_is_no_lasting_change(at):
+    """Not in the middle, nor at the end, where it may yet last."""
+    values = steady(14)
+    values[at] += 0.5
+    assert price_drift(levels_of(values)) is None
+
+
+def test_small_changes_are_not_worth_a_warning():
+    """Below a tenth."""
+    assert price_drift(levels_of(np.repeat([0.0, 0.08], 7))) is None
+    assert price_drift(levels_of(np.repeat([0.0, 0.12], 7))) is not None

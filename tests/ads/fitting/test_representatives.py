@@ -1,26 +1,38 @@
-"""Representatives are a random sample of advertisers, and batches have everybody once."""
+"""Representatives are a random sample of advertisers; all others are placed by what they say."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.ads.curves.landscapes import evidence_of
+from coterie.ads.curves.supply import fit_supply_rule
+from coterie.ads.evaluation.evaluation import evaluate
 from coterie.ads.fitting import representatives
 from coterie.ads.fitting.forecaster import AdForecaster
+from coterie.ads.fitting.market_fit import fit_market
 from coterie.ads.fitting.representatives import (
     batches_of,
     choose_representatives,
+    complete_all_curves,
     histograms_of,
-    memory_needed,
+    place_all,
     refuse_too_many,
+    text_votes,
 )
+from coterie.ads.forecasts.model_checks import check_model
+from coterie.ads.segments.memberships import learn_memberships
+from coterie.ads.segments.segment_profiles import segment_curves
 from coterie.errors import InvalidParameterError
-from markets import log_of, market
+from coterie.inspection.scores import adjusted_rand_index
+from coterie.models import load_model, save_model
+from markets import EASY, QUICK, log_of, market, sound
 
 
 def campaigns(*sizes):
@@ -114,16 +126,161 @@ def test_batches_of_advertisers(size):
 
 
 def test_memory_is_looked_at_before_the_work(monkeypatch, caplog):
-    """A model that does not fit is refused before anything is fitted; a large one is told."""
+    """A model that does not fit is refused before anything is fitted; smaller batches need less."""
     log = market().histograms
-    needed = memory_needed(log, 1000)
-    assert memory_needed(log, 30) < needed < 100e6
-    monkeypatch.setattr(representatives, "available_memory", lambda: needed - 1)
+    memory = np.geomspace(1e5, 1e8, 100).astype(int)
+
+    def refusals(most):
+        found = 0
+        for free in memory.tolist():
+            monkeypatch.setattr(representatives, "available_memory", lambda free=free: free)
+            try:
+                refuse_too_many(log, most)
+            except InvalidParameterError:
+                found += 1
+        return found
+
+    with caplog.at_level(logging.INFO, logger="coterie"):
+        assert 0 < refusals(30) < refusals(1000) < len(memory)
+    assert "A model of 90 advertisers needs about" in caplog.text
+    monkeypatch.setattr(representatives, "available_memory", lambda: 100_000)
     message = r"a model of 90 advertisers needs about .* but .* are free; .*max_representatives"
     model = AdForecaster(max_representatives=1000)
     with pytest.raises(InvalidParameterError, match=message):
         model.fit(log)
     assert not hasattr(model, "text_view_")
-    with caplog.at_level(logging.INFO, logger="coterie"):
-        refuse_too_many(log, 30)
-    assert "A model of 90 advertisers needs about" in caplog.text
+
+
+FEW = replace(QUICK, max_representatives=40)
+MARKETS = {
+    "second": EASY,
+    "first": replace(EASY, auction="first"),
+    "two weeks": replace(EASY, advertisers=40, days=15, bids_per_day=10),
+}
+
+
+@cache
+def sampled(auction="second"):
+    """A model of 90 advertisers that was fitted to 40."""
+    made = market(replace(EASY, auction=auction))
+    return AdForecaster(**vars(FEW)).fit(made.histograms, made.descriptions)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"), [("second", 1), ("second", 1000), ("first", 7), ("two weeks", 7)]
+)
+def test_batches_change_nothing(kind, size):
+    """One batch after the other gives what all advertisers at once give, up to rounding."""
+    made = market(MARKETS[kind])
+    log, days = made.histograms, list(range(len(made.histograms.days)))
+    evidence = evidence_of(log)
+    votes = made.segments[:, None]
+    learned = learn_memberships(evidence, made.segments, [votes])
+    supply = fit_supply_rule(log.daily("count"), log.days)
+    batches = batches_of(log, size)
+    rule = learned.rule
+    known = place_all(log, batches, evidence.price, rule, [lambda rows: votes[rows]], supply)
+    np.testing.assert_allclose(known.shares, learned.shares, atol=1e-9)
+    np.testing.assert_array_equal(known.observations, evidence.observations)
+    np.testing.assert_allclose(known.successes.toarray(), evidence.successes, rtol=1e-6)
+    np.testing.assert_array_equal(known.sums["wins"], log.daily("wins").sum(axis=1))
+    whole = supply.supply(log.daily("count"))
+    for name in ("level", "error", "variation", "weekday"):
+        np.testing.assert_allclose(getattr(known.supply, name), getattr(whole, name), rtol=1e-9)
+    groups = np.where(evidence.observations > 0, learned.labels, -1)
+    fit = fit_market(log, days, groups, 3)
+    curves = segment_curves(evidence, learned)
+    found = complete_all_curves(log, batches, fit, 100.0, learned, evidence.price, curves)
+    for one, other in zip(found[:2], fit.curves(100.0), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_batches_of_campaigns_are_put_in_order():
+    """Also where the campaigns of an advertiser are not beside each other."""
+    made = market(replace(EASY, advertisers=30))
+    # campaigns of "a", each beside one of an advertiser "a/…"
+    n = len(made.segments)
+    names = sorted(f"a/{i // 2:02d}{'/x' * (i % 2)}" for i in range(n))
+    log = replace(made.histograms, advertisers=np.array(names), unit="campaign")
+    evidence = evidence_of(log)
+    learned = learn_memberships(evidence, made.segments)
+    supply = fit_supply_rule(log.daily("count"), log.days)
+    batches = batches_of(log, 9)
+    assert len(batches) > 1 and (np.diff(np.concatenate(batches)) < 0).any()
+    known = place_all(log, batches, evidence.price, learned.rule, [], supply)
+    np.testing.assert_allclose(known.shares, learned.shares, atol=1e-9)
+    np.testing.assert_allclose(known.successes.toarray(), evidence.successes, rtol=1e-6)
+    level = supply.supply(log.daily("count")).level
+    np.testing.assert_allclose(known.supply.level, level, rtol=1e-9)
+    groups = learned.labels
+    fit = fit_market(log, [0, 1, 2, 3], groups, 3)
+    curves = segment_curves(evidence, learned)
+    win, _, _ = complete_all_curves(log, batches, fit, 100.0, learned, evidence.price, curves)
+    np.testing.assert_allclose(win, fit.curves(100.0)[0], atol=1e-6)
+
+
+def test_text_votes():
+    """A representative votes as it did, others with the nearest centre, none without a text."""
+    vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8], [0, 0], [0.96, 0.28]])
+    votes = text_votes(vectors, np.array([0, 2, 4]), np.array([[0, 1], [1, 0], [-1, -1]]))
+    found = votes(np.arange(6))
+    assert found.tolist() == [[0, 1], [0, 1], [1, 0], [1, 0], [-1, -1], [0, 1]]
+    assert votes(np.array([3, 5])).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("auction", ["second", "first"])
+def test_a_sampled_model_is_complete(auction, tmp_path):
+    """It knows every advertiser, can be saved, and forecasts."""
+    model, made = sampled(auction), market(replace(EASY, auction=auction))
+    assert len(model.representatives_) == 40
+    check_model(model)
+    assert sum(segment.size for segment in model.segments_) == 90
+    others = np.setdiff1d(np.arange(90), model.representatives_)
+    assert (model.agreement_.placed[others] == -1).all()
+    assert (model.agreement_.placed[model.representatives_] >= 0).any()
+    save_model(model, tmp_path / "m.coterie")
+    loaded = load_model(tmp_path / "m.coterie")
+    np.testing.assert_array_equal(loaded.representatives_, model.representatives_)
+    for row in others[:5]:
+        name = str(made.histograms.advertisers[row])
+        assert sound(model.forecast(name, [0.5, 1.0, 2.0, 4.0]))
+        assert loaded.forecast(name, 2.0) == model.forecast(name, 2.0)
+
+
+@pytest.mark.parametrize("auction", ["second", "first"])
+def test_others_are_placed_as_well_as_representatives(auction):
+    """Segments that are far apart are found again for those that were not looked at."""
+    model, made = sampled(auction), market(replace(EASY, auction=auction))
+    others = np.setdiff1d(np.arange(90), model.representatives_)
+    for rows in (model.representatives_, others):
+        assert adjusted_rand_index(model.labels_[rows], made.segments[rows]) > 0.8
+
+
+def test_sources_are_compared_on_representatives():
+    """The model forecasts everybody, other sources the representatives."""
+    made = market(EASY)
+    found = evaluate(made.histograms, made.descriptions, settings=FEW, sources=("own", "lognormal"))
+    assert found.compared.sum() == 40 < (found.observations > 0).sum()
+    assert found.forecasts["own"].impressions[~found.compared].sum() == 0
+    active = found.compared & (found.bids > 0)
+    assert (found.forecasts["own"].impressions[active] > 0).mean() > 0.8
+    known = (found.observations > 0) & (found.bids > 0)
+    assert (found.forecasts["dictionary"].impressions[known] > 0).all()
+    own = found.measures("own", "impressions").wape
+    assert found.measures("dictionary", "impressions").wape < own < 1
+    assert len(found.segments) == 40
+    facts = found.as_dict()
+    assert facts["sources"]["own"]["impressions"]["wape"] == own
+    # errors are of the same advertisers, so that they differ by what is told as the difference
+    errors = [facts["sources"][name]["impressions"]["wape"] for name in ("dictionary", "own")]
+    (told,) = (
+        row["difference"]
+        for row in facts["differences"]
+        if (row["b"], row["target"]) == ("own", "impressions")
+    )
+    assert errors[0] - errors[1] == pytest.approx(told)
+    assert facts["advertisers"] == (known & found.compared).sum()
+    assert facts["placed"]["advertisers"] == (known & ~found.compared).sum()
+    assert 0 < facts["placed"]["impressions"]["wape"] < 1
+    new = facts["strata"][0]["advertisers"]
+    assert sum(one["advertisers"] for one in facts["strata"]) == facts["advertisers"] + new

@@ -14,7 +14,6 @@ from coterie.ads.forecasts.calibration import (
     TARGETS,
     Calibration,
     calibrate,
-    normal_calibration,
 )
 
 NORMAL = np.array([ndtri((1 + level) / 2) for level in LEVELS])
@@ -34,7 +33,7 @@ def at_size(calibration, size):
 
 def test_without_errors_factors_are_normal():
     """At all levels, modes, targets, sides and sizes."""
-    for found in (normal_calibration(), calibrate([]), calibrated(np.zeros(0))):
+    for found in (calibrate([]), calibrated(np.zeros(0))):
         expected = np.broadcast_to(NORMAL[:, None, None, None, None], found.factors.shape)
         np.testing.assert_allclose(found.factors, expected)
         assert found.forecasts == 0 and not found.is_suspicious
@@ -74,6 +73,14 @@ def test_few_errors_hardly_change_normal_factors():
     few = at_size(calibrated(np.array([4.0, -5.0]), 30.0), 1.5)
     many = at_size(calibrated(np.tile([4.0, -5.0], 500), 30.0), 1.5)
     assert (few[:2] < 1.3 * NORMAL[:2, None]).all() and (many >= 3.9).all()
+
+
+def test_a_few_small_counts_that_went_wrong_do_not_widen_all():
+    """Of small counts, the largest 2% of errors are left out."""
+    errors = QUANTILES.copy()
+    errors[::100] = 40.0
+    found = calibrated(errors, 3.0).factors[:, 0, TARGETS.index("impressions"), :, 0]
+    np.testing.assert_allclose(found, np.stack([NORMAL] * 2, axis=1), rtol=0.1)
 
 
 def test_forecasts_of_another_size_have_no_part():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from coterie.ads.forecasts.calibration import LEVELS, normal_calibration
+from coterie.ads.forecasts.calibration import LEVELS, calibrate
 from coterie.ads.histograms.price_grid import price_grid
 
 MICROS = 1e6
@@ -185,7 +185,7 @@ def test_the_level_part_is_a_derivative(pays):
 )
 def test_one_is_many_to_the_last_bit(pays, bid, count, shift, level, supply, given, share):
     """A plan of one bid has the same figures alone."""
-    drawn, factors = Market(pays), normal_calibration().interval_factors(share)
+    drawn, factors = Market(pays), calibrate([]).interval_factors(share)
     together = drawn.figures(
         bid,
         count,
@@ -242,34 +242,6 @@ def test_plans_do_not_affect_each_other():
         np.testing.assert_array_equal(found[q], alone)
 
 
-@settings(max_examples=30)
-@given(st.sampled_from([PRICE, OWN_BID, BID]), st.floats(0.01, 9), st.floats(0, 1e5), st.booleans())
-def test_a_plan_may_be_divided(pays, bid, count, given):
-    """Two items of half the auctions have the same figures as one, intervals too."""
-    drawn = Market(pays)
-    how = {"level": 0.1, "supply": 0.1, "given": given}
-    whole = drawn.figures(bid, count, **how)
-    halves = drawn.figures([bid, bid], count / 2, **how)
-    np.testing.assert_allclose(halves, whole, rtol=1e-9, atol=1e-9)
-
-
-@settings(max_examples=40)
-@given(st.sampled_from([PRICE, OWN_BID, BID]), st.floats(0.01, 9), st.floats(-1, 1))
-def test_a_dearer_day_is_a_lower_bid(pays, bid, shift):
-    """At a level s a bid wins what it wins at b·e^{−s} at level 0; prices are e^s as high."""
-    drawn = Market(pays)
-    dear, plain = drawn.figures(bid, 100, shift), drawn.figures(bid * np.exp(-shift), 100)
-    assert dear[2] == pytest.approx(plain[2], rel=1e-6, abs=1e-9)
-    assert dear[5] == pytest.approx(np.exp(shift) * plain[5], rel=1e-6, abs=1e-9)
-
-
-def test_the_winner_of_a_first_price_auction_pays_its_bid():
-    """The eCPM is the bid, also below the first and above the last edge."""
-    drawn = Market(OWN_BID)
-    for bid in (0.01, 0.7, 3.999, 50.0):
-        assert drawn.figures(bid, 100)[1] == pytest.approx(bid)
-
-
 @settings(max_examples=40)
 @given(
     st.sampled_from([PRICE, BID]),
@@ -299,7 +271,7 @@ def test_intervals_contain_the_mean_and_each_other(items, pays, level, supply, g
     """A higher level contains the lower ones; none is negative or, with given supply, above it."""
     drawn = Market(pays, seed)
     bids, counts, shifts = np.array(items).T
-    calibration = normal_calibration()
+    calibration = calibrate([])
     found = np.array(
         [
             drawn.figures(
@@ -346,7 +318,7 @@ def test_ends_of_small_counts_are_quantiles_of_a_negative_binomial(mean, dispers
 
 def test_the_ends_of_a_small_forecast_are_these_quantiles():
     """Of a forecast whose standard deviation has a common part, at every level."""
-    drawn, calibration = Market(PRICE), normal_calibration()
+    drawn, calibration = Market(PRICE), calibrate([])
     w, sd, *_ = drawn.item(1.2, 0.0)
     n = 8 / w
     for share in LEVELS:
@@ -362,7 +334,7 @@ def test_the_ends_of_a_small_forecast_are_these_quantiles():
 @pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
 def test_nothing_to_win_is_nothing_won(pays, given):
     """Without auctions everything is 0 but for the rates; without a chance to win, rates too."""
-    drawn, factors = Market(pays), normal_calibration().interval_factors(0.9)
+    drawn, factors = Market(pays), calibrate([]).interval_factors(0.9)
     how = {"level": 0.2, "supply": 0.3, "given": given, "factors": factors}
     found, some = drawn.figures(1.2, 0, **how), drawn.figures(1.2, 5, **how)
     np.testing.assert_allclose(found[:2], some[:2])

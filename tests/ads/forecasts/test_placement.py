@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.forecasts.placement import Placer, rate_and_sd
+from coterie.ads.forecasts.forecast_tables import rate_and_sd
+from coterie.ads.forecasts.placement import Placer
 from coterie.errors import InvalidParameterError
 from fitted_models import HOSTILE_IDS, small_model, textless_model
 
@@ -71,6 +74,15 @@ def test_a_text_places_a_new_advertiser_beside_its_like(placer):
     assert (
         f"beside {len(beside)} advertisers with similar ones (likeness {least:.2f} to {most:.2f})"
     ) in place.why
+
+
+def test_advertisers_without_bids_are_nobodys_like(placer):
+    """However similar their texts: nothing is known of their curves."""
+    model = copy(small_model())
+    nearest = placer.placed(None, TEXT).weights.argmax()
+    model.observations_ = np.where(np.arange(60) == nearest, 0.0, model.observations_)
+    found = Placer(model).placed(None, TEXT)
+    assert found.weights[nearest] == 0 and found.curve == "text"
 
 
 def test_texts_are_placed_together_as_alone(placer):

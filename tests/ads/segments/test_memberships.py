@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.curves.shrinkage import SEGMENT_STRENGTH, overall_rate, segment_rates
-from coterie.ads.fitting.source_choice import training_on
+from coterie.ads.fitting.backtest import training_on
 from coterie.ads.segments.memberships import (
     FEWEST_BIDS,
     FEWEST_MEMBERS,

@@ -13,6 +13,7 @@ from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.report.evaluation_tables import best_other
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.cli.ads.evaluate import print_evaluation, verdicts
+from coterie.errors import InvalidParameterError
 
 SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
 PAPER = {name + pooled for name in SOURCES for pooled in ("", "+pooled")}
@@ -150,6 +151,23 @@ def test_verdicts_compare_the_default_with_others(evaluated):
             wape = errors[name][target]["wape"]
             points = f"{100 * (default['wape'] - wape):+.1f}".replace("-", "−")
             assert f"{wape:.1%} with {words} (difference {points} ± " in sentence
+
+
+def test_options_reach_the_evaluation(run, write_log, monkeypatch):
+    """Days to hold out, numbers of segments, consensus and seed; and the texts of the log."""
+    asked = {}
+
+    def spy(histograms, texts, **given):
+        asked.update(given, texts=texts)
+        raise InvalidParameterError("enough")
+
+    monkeypatch.setattr("coterie.ads.evaluation.evaluation.evaluate", spy)
+    options = ("--holdout-days", 2, "-k", "2,5", "--consensus", "l2", "--seed", 3)
+    assert_one_line(run("ads", "evaluate", write_log(), *options), "enough")
+    settings = asked["settings"]
+    assert asked["holdout_days"] == 2 and asked["texts"]["shop-1"] == "flights hotel number 1"
+    assert (settings.n_segments, settings.random_state) == ([2, 5], 3)
+    assert type(settings.consensus).__name__ == "L2Consensus"
 
 
 def test_more_days_than_there_are_cannot_be_held_out(run, market, tmp_path):

@@ -12,12 +12,14 @@ from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+from coterie.cli.ads.inputs.reading import LogInput
 from coterie.cli.ads.segment import (
     choice_facts,
     model_facts,
     print_segments,
     segment_columns,
 )
+from coterie.errors import InvalidParameterError
 from coterie.models import load_model
 from table_files import columns_of
 
@@ -130,6 +132,34 @@ def test_options_reach_the_estimator(run, write_log, tmp_path):
     assert saved.n_segments == [2]
     assert type(saved.consensus).__name__ == "L2Consensus"
     assert saved.random_state == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["segment", "-o", "m.coterie", "--by", "campaign"], ("campaign", {"device": "kind"})),
+        (["evaluate", "--by", "campaign"], ("campaign", {})),
+        (["update"], ("advertiser", {})),
+    ],
+)
+def test_options_of_the_log_reach_its_reader(
+    run, segmented, tmp_path, monkeypatch, command, expected
+):
+    """Faults are allowed only if they are; units and dimensions are those asked for."""
+    monkeypatch.chdir(tmp_path)
+    read = []
+
+    def spy(source, allow_faults=False):
+        read.append((source.by, dict(source.dimensions), source.usual_auction, allow_faults))
+        raise InvalidParameterError("enough")
+
+    monkeypatch.setattr(LogInput, "read", spy)
+    model = [segmented["model_file"]] if command == ["update"] else []
+    device = ["--dimension", "device=kind"] if expected[1] else []
+    for more, allowed in (([], False), (["--allow-faults"], True)):
+        name, *options = command
+        assert_one_line(run("ads", name, *model, "log.csv", *options, *device, *more), "enough")
+        assert read.pop() == (*expected, "second" if model else None, allowed)
 
 
 def test_hostile_ids_are_unchanged(run, write_log, tmp_path):

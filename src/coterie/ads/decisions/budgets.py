@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, interval_of
 from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
-from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.fitted_market import FittedMarket, PreparedForecast
 from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bid
-from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 from coterie.arrays import Floats
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import money

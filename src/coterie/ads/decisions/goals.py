@@ -14,9 +14,8 @@ import numpy as np
 from coterie.ads.curves.landscapes import marginal_costs
 from coterie.ads.decisions.decision_answers import GOALS, Goal, GoalBid
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
-from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.fitted_market import FittedMarket, PreparedForecast
 from coterie.ads.forecasts.forecast_figures import COLUMNS
-from coterie.ads.forecasts.prepared_forecast import PreparedForecast
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import format_count, money
 

@@ -1,7 +1,7 @@
 """Target ranking: which devices, countries or other values to aim at, for one advertiser and bid.
 
 The figures of a value are those of a forecast with it
-(:mod:`coterie.ads.forecasts.prepared_forecast`). Costs per action and the probability to be the
+(:mod:`coterie.ads.forecasts.fitted_market`). Costs per action and the probability to be the
 best come from draws of the posterior of the effects: shares, shifts of prices, factors of rates.
 """
 
@@ -20,13 +20,13 @@ from coterie.ads.decisions.decision_answers import (
     interval_of,
 )
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
-from coterie.ads.forecasts.fitted_market import FittedMarket
-from coterie.ads.forecasts.forecast_figures import COLUMNS, NO_BID, checked_bids
-from coterie.ads.forecasts.prepared_forecast import (
+from coterie.ads.forecasts.fitted_market import (
     DimensionForecasts,
+    FittedMarket,
     PreparedForecast,
     chosen_figures,
 )
+from coterie.ads.forecasts.forecast_figures import COLUMNS, NO_BID, checked_bids
 from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
 from coterie.ads.targets.target_effects import EffectsOfOne
 from coterie.arrays import Bools, Floats

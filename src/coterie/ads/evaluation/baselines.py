@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from coterie.ads.curves.auction_counts import count_auctions, log_edges
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.market_dictionary import log_likelihood
-from coterie.ads.forecasts.plans import Plans, forecast_by_curves
+from coterie.ads.forecasts.forecast_tables import Plans, forecast_by_curves
 from coterie.ads.histograms.bid_histograms import BidHistograms
 
 __all__ = ["BASELINES", "boosted_forecast", "lognormal_forecast"]

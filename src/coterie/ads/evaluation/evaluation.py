@@ -9,8 +9,8 @@ training days.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,49 +19,151 @@ from numpy.typing import NDArray
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.shrinkage import pooled_curves
 from coterie.ads.evaluation.baselines import BASELINES, boosted_forecast, lognormal_forecast
-from coterie.ads.evaluation.error_measures import (
-    Difference,
-    Measures,
-    measure,
-    paired_difference,
-    share_inside,
-    strata_of,
-)
-from coterie.ads.evaluation.held_out_plans import HeldOutPlans
-from coterie.ads.fitting.forecaster import AdForecaster, Prepared
-from coterie.ads.fitting.source_choice import (
+from coterie.ads.fitting.backtest import (
     SourceChoice,
     Training,
-    all_candidates,
     choose_sources,
     middle_settings,
 )
+from coterie.ads.fitting.forecaster import AdForecaster, Prepared
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
-from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
+from coterie.ads.forecasts.forecast_tables import (
+    ForecastTables,
+    Outcome,
+    Plans,
+    forecast_by_curves,
+    outcome_of,
+    plans_of,
+    tables_of,
+)
 from coterie.ads.forecasts.kernels import FIGURES
-from coterie.ads.forecasts.plans import Outcome, Plans, forecast_by_curves, outcome_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
-from coterie.ads.segments.memberships import SOURCES
+from coterie.ads.segments.memberships import SOURCES, candidates
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.text_view import texts_of
+from coterie.arrays import Bools, Floats, Ints
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.wording import short_repr
 
-__all__ = ["DEFAULT", "Evaluation", "Interval", "evaluate", "split_days"]
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
 _LOG = logging.getLogger("coterie")
 #: The source that a saved model serves.
 DEFAULT = "dictionary"
+#: Bids in the training days: name, from, to (exclusive).
+STRATA: tuple[tuple[str, float, float], ...] = (
+    ("new", 0, 1),
+    ("1–9 bids", 1, 10),
+    ("10–199 bids", 10, 200),
+    ("200–1,999 bids", 200, 2000),
+    ("2,000 bids and more", 2000, np.inf),
+)
 #: The targets of the tables; conversions are too rare for an error to say much.
 _SHOWN = ("impressions", "spend", "clicks")
 _PLACED_TOGETHER = 256
+
+
+# ---- Errors
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Errors of a forecast f of y over some advertisers; a measure that is not defined is None."""
+
+    wape: float | None  # Σ|f − y| / Σ y, the headline: every impression counts alike
+    wape_standard_error: float | None  # over advertisers: that of a ratio of two sums
+    mape: float | None  # mean of |f − y| / y over the advertisers with y > 0, the paper's
+    mape_advertisers: int  # how many those are
+    smape: float | None  # mean of 2|f − y| / (f + y) over those where either is above 0
+    bias: float | None  # Σ(f − y) / Σ y
+    # share of advertisers with y inside the interval of level 90%, with given supply
+    coverage: float | None
+    advertisers: int
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Return the measures as plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """WAPE of one source less that of another, on the same advertisers."""
+
+    difference: float
+    standard_error: float
+
+
+def measure(
+    forecast: Floats, truth: Floats, low: Floats | None = None, high: Floats | None = None
+) -> Measures:
+    """Compare a forecast with what happened, advertiser by advertiser; all are (A,) arrays.
+
+    >>> found = measure(np.array([8.0, 5.0]), np.array([10.0, 0.0]))
+    >>> found.wape, found.mape, found.mape_advertisers, round(found.smape, 3), found.bias
+    (0.7, 0.2, 1, 1.111, 0.3)
+    """
+    error, total = np.abs(forecast - truth), float(truth.sum())
+    positive, either = truth > 0, (truth + forecast) > 0
+    wape = float(error.sum()) / total if total > 0 else None
+    return Measures(
+        wape=wape,
+        wape_standard_error=_standard_error(error - truth * (wape or 0.0), total),
+        mape=_mean(error[positive] / truth[positive]),
+        mape_advertisers=int(positive.sum()),
+        smape=_mean(2 * error[either] / (forecast + truth)[either]),
+        bias=float((forecast - truth).sum()) / total if total > 0 else None,
+        coverage=None if low is None or high is None else share_inside(truth, low, high),
+        advertisers=len(truth),
+    )
+
+
+def share_inside(truth: Floats, low: Floats, high: Floats) -> float | None:
+    """Return the share of values inside their intervals; None without values or intervals.
+
+    >>> share_inside(np.array([1.0, 5.0]), np.zeros(2), np.full(2, 3.0))
+    0.5
+    """
+    # the ends are NaN if the log has no such events
+    if not len(truth) or np.isnan(low).any():
+        return None
+    return float(((truth >= low) & (truth <= high)).mean())
+
+
+def paired_difference(first: Floats, second: Floats, truth: Floats) -> Difference:
+    """Return WAPE of ``first`` minus WAPE of ``second``, and its standard error over advertisers.
+
+    With δ = |f₁ − y| − |f₂ − y| for each of the A advertisers the difference is Σδ / Σy and its
+    standard error √(A · var δ) / Σy.
+
+    >>> paired_difference(np.array([9.0, 4.0]), np.array([8.0, 4.0]), np.array([10.0, 4.0]))
+    Difference(difference=-0.0714..., standard_error=0.0714...)
+    """
+    delta, total = np.abs(first - truth) - np.abs(second - truth), float(truth.sum())
+    error = _standard_error(delta, total)
+    if error is None:
+        return Difference(float("nan"), float("nan"))
+    return Difference(float(delta.sum()) / total, error)
+
+
+def strata_of(observations: Floats) -> Mapping[str, Bools]:
+    """Return the advertisers in each stratum of :data:`STRATA`, by bids in the training days."""
+    return {name: (observations >= low) & (observations < high) for name, low, high in STRATA}
+
+
+def _standard_error(parts: Floats, total: float) -> float | None:
+    """Return √(A · var parts) / Σ y, the standard error of a ratio of sums to a total of y."""
+    if total <= 0 or len(parts) < 2:
+        return None
+    return float(np.sqrt(len(parts) * parts.var(ddof=1))) / total
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+# ---- The result
 
 
 @dataclass(frozen=True)
@@ -76,14 +178,14 @@ class Interval:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Forecasts of the held-out days beside what happened."""
+    """Forecasts of the held-out days, and what happened."""
 
     days: list[str]  # the days held out
     advertisers: NDArray[np.str_]
     # (A,), bids in the training days; 0 for one that first bid in the held-out ones
     observations: Floats
     bids: Floats  # (A,), in the held-out days; without any there is nothing to forecast
-    compared: Mask  # (A,), those that all sources forecast: the representatives of the model
+    compared: Bools  # (A,), those that all sources forecast: the representatives of the model
     truth: Outcome
     # keys as in "dictionary", "robust" and "robust+pooled"; the default forecasts all advertisers
     forecasts: dict[str, Outcome]
@@ -95,11 +197,11 @@ class Evaluation:
     __repr__ = short_repr
 
     @property
-    def segments(self) -> NDArray[np.int64]:
+    def segments(self) -> Ints:
         """The segment of each advertiser that the views of the training days place."""
         return self.model.labels_[self.model.representatives_]
 
-    def measures(self, name: str, target: str, rows: Mask | None = None) -> Measures:
+    def measures(self, name: str, target: str, rows: Bools | None = None) -> Measures:
         """Return the errors of one source, by default over the advertisers that all forecast."""
         chosen = self._common if rows is None else rows
         if name != DEFAULT:
@@ -112,7 +214,7 @@ class Evaluation:
         interval = next(one for one in self.intervals if (one.level, one.supply) == (0.9, "given"))
         return measure(value, truth, interval.low[target][chosen], interval.high[target][chosen])
 
-    def coverage(self, interval: Interval, target: str, rows: Mask | None = None) -> float | None:
+    def coverage(self, interval: Interval, target: str, rows: Bools | None = None) -> float | None:
         """Return the share of advertisers with the actual value inside; by default as above."""
         chosen = self._common if rows is None else rows
         truth = getattr(self.truth, target)[chosen]
@@ -130,6 +232,15 @@ class Evaluation:
         Errors are of the advertisers that all sources forecast, so that they can be compared.
         ``placed`` has those of the model for the others that it knows, None if there are none.
         """
+        # those that bid in the held-out days, by their bids in training; some are new
+        shown = (self.bids > 0) & (self.compared | (self.observations <= 0))
+        strata = {name: rows & shown for name, rows in strata_of(self.observations).items()}
+        differences = {
+            (name, target): self.difference(DEFAULT, name, target)
+            for name in self.forecasts
+            for target in _SHOWN
+            if name != DEFAULT
+        }
         return {
             "holdout": self.days,
             "default": DEFAULT,
@@ -139,28 +250,38 @@ class Evaluation:
             "placed": self._placed(),
             "strata": [
                 {"name": name, "advertisers": int(rows.sum()), "sources": self._sources(rows)}
-                for name, rows in self._strata().items()
+                for name, rows in strata.items()
             ],
-            "intervals": [row for one in self.intervals for row in self._coverages(one)],
+            "intervals": [
+                {
+                    "target": target,
+                    "supply": interval.supply,
+                    "level": interval.level,
+                    "stratum": name,
+                    "coverage": self.coverage(interval, target, rows),
+                }
+                for interval in self.intervals
+                for target in TARGETS
+                for name, rows in {"all": None, **strata}.items()
+            ],
             "differences": [
-                self._difference(name, target)
-                for name in self.forecasts
-                for target in _SHOWN
-                if name != DEFAULT
+                {
+                    "a": DEFAULT,
+                    "b": name,
+                    "target": target,
+                    "difference": _number(wape.difference),
+                    "standard_error": _number(wape.standard_error),
+                }
+                for (name, target), wape in differences.items()
             ],
             "chosen": _chosen(self.model.choice_, self.choices),
             "warnings": list(self.model.warnings_),
         }
 
     @property
-    def _common(self) -> Mask:
+    def _common(self) -> Bools:
         """Advertisers that all sources forecast and that bid in the held-out days, (A,)."""
         return (self.observations > 0) & (self.bids > 0) & self.compared
-
-    def _strata(self) -> dict[str, Mask]:
-        """Divide those that bid in the held-out days by their bids in training; some are new."""
-        shown = (self.bids > 0) & (self.compared | (self.observations <= 0))
-        return {name: rows & shown for name, rows in strata_of(self.observations).items()}
 
     def _placed(self) -> dict[str, Any] | None:
         rows = (self.observations > 0) & (self.bids > 0) & ~self.compared
@@ -169,35 +290,14 @@ class Evaluation:
         errors = {target: self.measures(DEFAULT, target, rows).as_dict() for target in _SHOWN}
         return {"advertisers": int(rows.sum()), **errors}
 
-    def _sources(self, rows: Mask | None) -> dict[str, Any]:
+    def _sources(self, rows: Bools | None) -> dict[str, Any]:
         return {
             name: {target: self.measures(name, target, rows).as_dict() for target in _SHOWN}
             for name in self.forecasts
         }
 
-    def _coverages(self, interval: Interval) -> list[dict[str, Any]]:
-        """Return the coverage of one interval, of all and by stratum, for every target."""
-        return [
-            {
-                "target": target,
-                "supply": interval.supply,
-                "level": interval.level,
-                "stratum": name,
-                "coverage": self.coverage(interval, target, rows),
-            }
-            for target in TARGETS
-            for name, rows in ({"all": None} | self._strata()).items()
-        ]
 
-    def _difference(self, name: str, target: str) -> dict[str, Any]:
-        wape = self.difference(DEFAULT, name, target)
-        return {
-            "a": DEFAULT,
-            "b": name,
-            "target": target,
-            "difference": _number(wape.difference),
-            "standard_error": _number(wape.standard_error),
-        }
+# ---- Forecasts of the held-out days
 
 
 @on_one_thread()  # many small steps: handing them to other threads costs more than it gains
@@ -275,12 +375,67 @@ def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int],
     return list(range(n_days - holdout_days)), list(range(n_days - holdout_days, n_days))
 
 
+class HeldOutPlans:
+    """The bids of the held-out days, of all advertisers and of those that are known.
+
+    The model knows those of the training days, and other sources the representatives among them.
+    """
+
+    def __init__(
+        self,
+        histograms: BidHistograms,
+        before: BidHistograms,
+        held: list[int],
+        texts: Mapping[str, str | None],
+        representatives: Ints,
+    ) -> None:
+        self.plans = plans_of(histograms, held)
+        self.n = len(histograms.advertisers)
+        row = np.searchsorted(before.advertisers, histograms.advertisers)
+        row = np.minimum(row, len(before.advertisers) - 1)
+        self.is_known = before.advertisers[row] == histograms.advertisers
+        place = np.full(len(before.advertisers), -1, dtype=np.int64)
+        place[representatives] = np.arange(len(representatives))
+        self._row, self._place = row, place[row]
+        self.is_compared = self.is_known & (self._place >= 0)
+        self.known_plans = self._numbered(self.is_known, row)
+        self.compared_plans = self._numbered(self.is_compared, self._place)
+        self.new_plans = self.plans.of_rows(~self.is_known)
+        self._new_texts = [
+            texts.get(str(histograms.advertisers[row])) or "" for row in self.new_plans.rows
+        ]
+
+    def new_blocks(self, size: int) -> Iterator[tuple[Plans, list[str]]]:
+        """Yield the plans of new advertisers and their texts, at most ``size`` at a time."""
+        rows = self.new_plans.rows
+        for first in range(0, len(rows), size):
+            chosen = np.zeros(self.n, dtype=bool)
+            chosen[rows[first : first + size]] = True
+            yield self.new_plans.of_rows(chosen), self._new_texts[first : first + size]
+
+    def spread(self, pair: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+        """Return figures of representatives for all advertisers; 0 for the others."""
+        of_all = [np.where(self.is_compared, part[self._place], 0.0) for part in pair]
+        return of_all[0], of_all[1]
+
+    def of_known(self, values: Floats) -> Floats:
+        """Return values of the advertisers of the model for all of them; 0 for the others."""
+        return np.where(self.is_known, values[self._row], 0.0)
+
+    def _numbered(self, some: Bools, number: Ints) -> Plans:
+        """Return the plans of some advertisers, with other numbers of these."""
+        plans = self.plans.of_rows(some)
+        return replace(plans, rows=number[plans.rows])
+
+
 def _by_sources(
     prepared: Prepared, sources: Sequence[str], plans: Plans
 ) -> tuple[dict[str, SourceChoice], dict[str, tuple[Floats, Floats]]]:
     """Return choices and forecasts of the sources of the paper, alone and pooled."""
     _, _, settings, trials, training = prepared
-    offered = all_candidates(training, settings, sources) if sources else []
+    offered = (
+        list(candidates(training.views, training.evidence, settings, sources)) if sources else []
+    )
     choices = (
         choose_sources(trials, settings, sources) if trials else middle_settings(offered, settings)
     )

@@ -1,4 +1,4 @@
-"""The paper's four advertising tables in its own form: its figures beside what was measured here.
+"""The paper's four advertising tables in its own form: its figures next to ours.
 
 The printed figures come from a private log and cannot be measured again. Rows for the sources that
 the paper lacks, and columns for pooling and WAPE, are added.

@@ -1,36 +1,54 @@
-"""Backtest of the market model: settings and intervals by forecasts of earlier days.
+"""Backtest: settings, choices and intervals by forecasts of earlier days.
 
 The origin rolls over the last days of the log: each is forecast from the days before it, with
-segments, price levels, dictionary and supply found from these days alone. The number of segments,
-the strength of the dictionary and the half-life of the days are those with the smallest error, the
-mean of the WAPEs, Σ|forecast − actual| / Σ actual, of impressions and spend. The errors that remain
-calibrate the intervals.
+segments, price levels, dictionary and supply found from these days alone.
+
+Of each source of the paper (own, global, text, win, cost, l2, robust), alone and with each
+advertiser's own auctions pooled in (:mod:`coterie.ads.curves.shrinkage`), the level of the test,
+the number of segments and the strength of pooling are chosen. Of the market model it is the number
+of segments, the strength of the dictionary and the half-life of the days. The settings are those
+with the smallest error, the mean of the WAPEs, Σ|forecast − actual| / Σ actual, of impressions and
+spend. The errors that remain calibrate the intervals.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from coterie.ads.curves.shrinkage import shrunk_shares
+from coterie.ads.curves.landscapes import Evidence, evidence_of
+from coterie.ads.curves.shrinkage import pooled_curves, shrunk_shares
 from coterie.ads.curves.supply import Supply, fit_supply
 from coterie.ads.fitting.market_fit import MarketFit, fit_market
-from coterie.ads.fitting.source_choice import SourceTrial, choose_sources
-from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate, normal_calibration
+from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
-from coterie.ads.forecasts.forecast_tables import MarketTables, known_events
-from coterie.ads.forecasts.plans import outcome_of, pays_of
+from coterie.ads.forecasts.forecast_tables import (
+    MarketTables,
+    Outcome,
+    Plans,
+    forecast_by_curves,
+    known_events,
+    outcome_of,
+    pays_of,
+    plans_of,
+)
 from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.segments.memberships import Memberships, hard_memberships
+from coterie.ads.segments.memberships import (
+    SOURCES,
+    Candidate,
+    Memberships,
+    candidates,
+    hard_memberships,
+)
 from coterie.ads.segments.settings import SegmentSettings
-
-__all__ = ["HALF_LIVES", "STRENGTHS", "backtest_market", "event_rates"]
-
-Floats = NDArray[np.float64]
+from coterie.ads.segments.views import View, make_views
+from coterie.arrays import Floats
 
 #: Strengths of the dictionary's curves, in auctions, to choose from.
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, np.inf)
@@ -43,6 +61,177 @@ _TINY_FACTOR = 1e-6
 _TINY_FACTORS = np.full((2, 4, 2, 3), _TINY_FACTOR), 0.0, 1.0
 
 _LOG = logging.getLogger("coterie")
+_Key = tuple[str, tuple[tuple[str, Any], ...], float]
+
+
+@dataclass(frozen=True)
+class Training:
+    """Evidence and views of some days."""
+
+    evidence: Evidence
+    views: dict[str, View]
+
+    @property
+    def informative_views(self) -> dict[str, View]:
+        """The views that place at least one advertiser."""
+        return {name: view for name, view in self.views.items() if np.any(view.partitions >= 0)}
+
+
+@dataclass(frozen=True)
+class SourceTrial:
+    """One origin: candidates fitted before it, and what happened on it."""
+
+    before: list[int]  # the days to train on
+    evidence: Evidence
+    candidates: list[Candidate]
+    plans: Plans
+    truth: Outcome
+
+
+@dataclass(frozen=True)
+class SourceChoice:
+    """How one source is used, and how well it did on the days it was chosen by."""
+
+    source: str  # one of coterie.ads.segments.memberships.SOURCES
+    settings: tuple[tuple[str, Any], ...]  # the candidate's
+    strength: float  # of pooling: infinity is the segment's curve alone, 0 the advertiser's
+    error: float  # in the backtest; NaN where there was nothing to choose by
+    days: int  # number of days that were forecast
+
+
+# ---- Trials
+
+
+def feasible_settings(
+    histograms: BidHistograms, days: Sequence[int], settings: SegmentSettings
+) -> SegmentSettings:
+    """Return the settings with numbers of segments that every span of days to train on allows.
+
+    The first span of the backtest has the fewest advertisers. If each span limited the numbers by
+    itself, a number chosen on one span might not exist on another.
+    """
+    first = min(_origins(days, settings.origins), default=np.inf)
+    before = [day for day in days if day < first]
+    present = histograms.daily("count")[:, before].sum(axis=1) > 0
+    return replace(settings, n_segments=settings.possible_numbers(int(present.sum())))
+
+
+def training_on(
+    histograms: BidHistograms,
+    days: Sequence[int],
+    vectors: Floats | None,
+    settings: SegmentSettings,
+) -> Training:
+    """Collect the evidence of some days and make every view of it."""
+    evidence = evidence_of(histograms, days)
+    return Training(evidence, make_views(histograms.dense(days), evidence, vectors, settings))
+
+
+def trials_on(
+    histograms: BidHistograms,
+    days: Sequence[int],
+    vectors: Floats | None,
+    settings: SegmentSettings,
+    sources: Sequence[str] = SOURCES,
+) -> list[SourceTrial]:
+    """Fit the candidates of every origin; ``days`` are indices into ``histograms.days``.
+
+    ``settings`` are those of :func:`feasible_settings`.
+    """
+    trials = []
+    for origin in _origins(days, settings.origins):
+        _LOG.info("Forecasting %s from the days before it", histograms.days[origin])
+        before = [day for day in days if day < origin]
+        training = training_on(histograms, before, vectors, settings)
+        known = training.evidence.observations > 0
+        trials.append(
+            SourceTrial(
+                before,
+                training.evidence,
+                list(candidates(training.views, training.evidence, settings, sources)),
+                plans_of(histograms, [origin]).of_rows(known),
+                outcome_of(histograms, [origin]),
+            )
+        )
+    return trials
+
+
+def _origins(days: Sequence[int], most: int) -> list[int]:
+    return list(days)[1:][-most:] if most else []
+
+
+# ---- Sources of curves
+
+
+def choose_sources(
+    trials: Sequence[SourceTrial], settings: SegmentSettings, sources: Sequence[str] = SOURCES
+) -> dict[str, SourceChoice]:
+    """Return the settings of some sources, with and without pooling, that forecast best.
+
+    Keys are as in "robust" and "robust+pooled".
+    """
+    errors: dict[_Key, list[Floats]] = defaultdict(list)
+    for trial in trials:
+        offered = [one for one in trial.candidates if one.source in sources]
+        for key, error in _errors_by_setting(trial, offered, settings.strengths):
+            errors[key].append(error)
+    wapes = {}
+    for key, of_trials in errors.items():
+        total = np.sum(of_trials, axis=0)
+        wapes[key] = float(np.mean(total[:, 0] / np.maximum(total[:, 1], 1e-12)))
+    chosen: dict[str, SourceChoice] = {}
+    for source in dict.fromkeys(key[0] for key in wapes):
+        for name, is_pooled in ((source, False), (f"{source}+pooled", True)):
+            rivals = [
+                key
+                for key in wapes
+                if key[0] == source and (key[2] != _bare_strength(source)) == is_pooled
+            ]
+            best = min(rivals, key=lambda key: (wapes[key], str(key)))
+            chosen[name] = SourceChoice(*best, wapes[best], len(trials))
+    return chosen
+
+
+def middle_settings(
+    offered: Sequence[Candidate], settings: SegmentSettings
+) -> dict[str, SourceChoice]:
+    """Return the middle of every list of settings, if there are too few days to choose by."""
+    by_source: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate in offered:
+        by_source[candidate.source].append(candidate)
+    strengths = sorted(settings.strengths)
+    middle = strengths[len(strengths) // 2]
+    return {
+        name: SourceChoice(source, some[len(some) // 2].settings, strength, float("nan"), 0)
+        for source, some in by_source.items()
+        for name, strength in ((source, _bare_strength(source)), (f"{source}+pooled", middle))
+    }
+
+
+def _bare_strength(source: str) -> float:
+    """Return the strength of pooling that gives the curve of a source alone."""
+    return 0.0 if source == "own" else np.inf
+
+
+def _errors_by_setting(
+    trial: SourceTrial, offered: Sequence[Candidate], strengths: Sequence[float]
+) -> Iterator[tuple[_Key, Floats]]:
+    """Yield Σ|error| and Σ truth of impressions and spend, (2, 2), by candidate and strength."""
+    rows = trial.plans.rows
+    truths = [getattr(trial.truth, target)[rows] for target in ("impressions", "spend")]
+    for candidate in offered:
+        prior = candidate.memberships.prior
+        for strength in (_bare_strength(candidate.source), *strengths):
+            win = pooled_curves(trial.evidence, prior, strength)
+            forecasts = forecast_by_curves(win, trial.evidence, trial.plans)
+            error = [
+                (np.abs(forecast[rows] - truth).sum(), truth.sum())
+                for forecast, truth in zip(forecasts, truths, strict=True)
+            ]
+            yield (*candidate.key, strength), np.array(error)
+
+
+# ---- The market model
 
 
 def backtest_market(
@@ -57,7 +246,7 @@ def backtest_market(
         numbers = settings.possible_numbers(len(histograms.advertisers))
         middle, unknown = numbers[len(numbers) // 2], float("nan")
         usual = Choice(middle, _USUAL_STRENGTH, np.inf, unknown, unknown, unknown, 0)
-        return usual, normal_calibration()
+        return usual, calibrate([])
     _LOG.info("Choosing the strength of the market curves")
     robust = choose_sources(trials, settings, ("robust",)).get("robust+pooled")
     n_segments = int(dict(robust.settings)["k"]) if robust else 0
@@ -113,8 +302,7 @@ class _Origin:
 
 def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) -> _Origin:
     memberships = _memberships(trial, n_segments)
-    shares, n = memberships.shares, len(histograms.advertisers)
-    before = outcome_of(histograms, trial.before)
+    shares, before = memberships.shares, outcome_of(histograms, trial.before)
     rates = [
         event_rates(events, before.impressions, shares)
         for events in (before.clicks, before.conversions)
@@ -123,7 +311,7 @@ def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) 
         trial,
         fit_market(histograms, trial.before, memberships.labels, shares.shape[1] - 1),
         fit_supply(histograms, trial.before),
-        known_events(n, *rates),
+        known_events(len(shares), *rates),
     )
 
 
@@ -169,12 +357,12 @@ def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
     """Calibrate by the standardised errors of all origins."""
     samples = []
     for given in (True, False):
-        figures = [origin.figures(strength, given=given) for origin in origins]
+        figures = np.concatenate([origin.figures(strength, given=given) for origin in origins])
         for place, target in enumerate(TARGETS):
             column = COLUMNS[target]
-            mean = np.concatenate([part[:, column] for part in figures])
-            high = np.concatenate([part[:, column + 2] for part in figures])
-            size = np.concatenate([part[:, 2 if place < 2 else column] for part in figures])
+            mean, high = figures[:, column], figures[:, column + 2]
+            # clicks and conversions have sizes of their own
+            size = figures[:, COLUMNS["impressions"] if place < 2 else column]
             truth = np.concatenate([origin.truth(target) for origin in origins])
             # intervals were requested with tiny factors, so that no limit cuts them
             deviation = (high - mean) / _TINY_FACTOR

@@ -9,42 +9,38 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from coterie.ads.curves.landscapes import Evidence
+from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.supply import fit_supply_rule
-from coterie.ads.fitting.all_advertisers import (
-    KnownAdvertisers,
-    complete_all_curves,
-    place_all,
-    text_votes,
-)
-from coterie.ads.fitting.backtest import backtest_market, event_rates
-from coterie.ads.fitting.market_fit import fit_market
-from coterie.ads.fitting.model_warnings import model_warnings
-from coterie.ads.fitting.representatives import (
-    batches_of,
-    choose_representatives,
-    histograms_of,
-    refuse_too_many,
-)
-from coterie.ads.fitting.source_choice import (
+from coterie.ads.fitting.backtest import (
     SourceTrial,
     Training,
+    backtest_market,
+    event_rates,
     feasible_settings,
     training_on,
     trials_on,
 )
+from coterie.ads.fitting.market_fit import fit_market, price_drift
+from coterie.ads.fitting.representatives import (
+    batches_of,
+    choose_representatives,
+    complete_all_curves,
+    histograms_of,
+    place_all,
+    refuse_too_many,
+    text_votes,
+)
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
-from coterie.ads.forecasts.plans import pays_of
+from coterie.ads.forecasts.forecast_tables import pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
 from coterie.ads.histograms.target_counts import TargetCounts, merge_targets, unpack_targets
 from coterie.ads.segments.memberships import (
-    Memberships,
     consensus_function,
     consensus_labels,
     robust_memberships,
@@ -61,15 +57,16 @@ from coterie.ads.segments.segment_profiles import (
 )
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.text_view import TextView, texts_of, unit_rows
-from coterie.ads.targets.target_effects import Market, TargetEffects, fit_targets
+from coterie.ads.targets.target_effects import Market, fit_targets
+from coterie.arrays import Floats, Ints
 from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError
 from coterie.models import load_model
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.messages import warn_user
+from coterie.runtime.wording import percent
 
-__all__ = ["AdForecaster", "load_forecaster"]
-
-Floats = NDArray[np.float64]
+#: A relative bias of the backtest above this is large.
+_LARGE_BIAS = 0.15
 
 _LOG = logging.getLogger("coterie")
 
@@ -131,7 +128,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         What should be known before the forecasts are trusted.
     """
 
-    representatives_: NDArray[np.int64]
+    representatives_: Ints
 
     def __init__(
         self,
@@ -186,7 +183,11 @@ class AdForecaster(FittedMarket, BaseEstimator):
         texts = texts_of(histograms.advertisers, descriptions)
         prepared = self._prepare(histograms, texts, ("robust",), embeddings)
         self._fit(histograms, texts, prepared)
-        self.targets_ = None if targets is None else self._fitted_targets(targets)
+        self.targets_ = None
+        if targets is not None:
+            rates = self.click_rate_, self.conversion_rate_
+            market = Market(self.edges_, self.win_, self.shares_, *rates)
+            self.targets_ = fit_targets(targets.of_advertisers(self.advertisers_), market)
         return self
 
     def update(
@@ -236,13 +237,18 @@ class AdForecaster(FittedMarket, BaseEstimator):
     ) -> Prepared:
         """Choose the representatives, and make their views and the trials of some sources."""
         settings = SegmentSettings(**self.get_params(deep=False))
-        refuse_too_many(histograms, self.max_representatives)
-        rows = choose_representatives(histograms, self.max_representatives, self.random_state)
-        self.representatives_, self.text_view_ = rows, None
-        if embeddings is None and any(texts[row] for row in rows.tolist()):
+        most = self.max_representatives
+        refuse_too_many(histograms, most)
+        rows = choose_representatives(histograms, most, self.random_state)
+        self.representatives_, self.text_view_, self.vectors_ = rows, None, None
+        if embeddings is not None:
+            self.vectors_ = unit_rows(embeddings, len(texts))
+        elif any(texts[row] for row in rows.tolist()):
             view = TextView(random_state=self.random_state)
             self.text_view_ = view.fit([texts[row] for row in rows.tolist()])
-        self.vectors_ = self._vectors(texts, embeddings)
+            transform = self.text_view_.make_transform()
+            blocks = (texts[at : at + most] for at in range(0, len(texts), most))
+            self.vectors_ = np.concatenate([transform(block) for block in blocks])
         sample = histograms_of(histograms, rows)
         vectors = None if self.vectors_ is None else self.vectors_[rows]
         days = list(range(len(histograms.days)))
@@ -253,60 +259,77 @@ class AdForecaster(FittedMarket, BaseEstimator):
 
     def _fit(self, histograms: BidHistograms, texts: list[str], prepared: Prepared) -> None:
         """Fit everything else; ``histograms`` and ``texts`` are of all advertisers."""
-        rows, evidence = self.representatives_, prepared.training.evidence
-        choice, calibration = backtest_market(prepared.sample, prepared.trials, prepared.settings)
-        views, weights = prepared.training.informative_views, None
-        labels = np.full(len(rows), -1, dtype=np.int64)
+        sample, _, settings, trials, training = prepared
+        rows, evidence, views = self.representatives_, training.evidence, training.informative_views
+        choice, calibration = backtest_market(sample, trials, settings)
+
+        # segments: the consensus of the views of the representatives, in which all are placed
+        labels, weights = np.full(len(rows), -1, dtype=np.int64), None
         if views and choice.n_segments:
             _LOG.info("Finding the segments the views agree on")
             function = consensus_function(self.consensus, choice.n_segments, self.random_state)
             labels, weights = consensus_labels(views, function)
         learned = robust_memberships(views, evidence, labels, self.max_observations)
+        assert learned.rule is not None  # as of all memberships that were learned
+        votes = []
+        if "text" in views and self.vectors_ is not None:
+            votes = [text_votes(self.vectors_, rows, views["text"].partitions)]
+        supply = fit_supply_rule(sample.daily("count"), histograms.days)
         batches = batches_of(histograms, self.max_representatives)
-        known = self._placed(histograms, batches, prepared, learned)
+        known = place_all(histograms, batches, evidence.price, learned.rule, votes, supply)
         memberships = replace(learned, shares=known.shares, rule=None)
         memberships = sizable_segments(memberships, known.observations)
         self.shares_, self.labels_ = memberships.shares, memberships.labels
-        self.agreement_ = spread_agreement(
-            compare_views(views, self.labels_[rows], weights), rows, len(texts)
+        agreement = compare_views(views, self.labels_[rows], weights)
+        self.agreement_ = spread_agreement(agreement, rows, len(texts))
+
+        # what the log says of each, as it is kept
+        self.advertisers_, self.days_ = histograms.advertisers, histograms.days
+        self.auction_, self.currency_ = histograms.auction, histograms.currency
+        self.form_, self.pays_ = evidence.form, pays_of(evidence)
+        self.edges_, self.price_ = evidence.edges, evidence.price
+        self.observations_ = known.observations
+        self.successes_, self.trials_by_bin_ = known.successes, known.trials_by_bin
+
+        # curves: a dictionary with the segments as its groups, completed by everyone's auctions
+        _LOG.info("Fitting the market curves")
+        groups = np.where(evidence.observations > 0, self.labels_[rows], -1)
+        days, n_segments = list(range(len(histograms.days))), self.shares_.shape[1] - 1
+        fit = fit_market(sample, days, groups, n_segments, half_life=choice.half_life)
+        of_sample = replace(memberships, shares=self.shares_[rows])
+        by_segment = segment_curves(evidence, of_sample)
+        self.price_levels_ = fit.levels
+        self.win_, self.spread_, distances = complete_all_curves(
+            histograms, batches, fit, choice.strength, memberships, evidence.price, by_segment
         )
-        self._keep_evidence(histograms, evidence, known)
-        self._keep_curves(histograms, batches, prepared, memberships, choice, calibration)
-        self._keep_segments([texts[row] for row in rows.tolist()])
-        self._keep_rates(known)
+        self.segment_win_, self.segment_spread_ = fit.segment_curves()
+        self.choice_, self.calibration_ = choice, calibration
+
+        # who is unlike the others, and what the segments are called
+        self.outliers_, distance = outlying_members(distances)
+        self.doubtful_ = doubtful_members(memberships, self.observations_)
+        self.confidence_ = self.shares_[:, :-1].max(axis=1, initial=0.0)
+        # half the distance of all curves leaves no confidence
+        self.confidence_[self.outliers_] *= np.maximum(1.0 - 2.0 * distance, 0.0)
+        curves, of_rows = self.segment_win_[:-1], [texts[row] for row in rows.tolist()]
+        words = segment_words(of_rows, self.labels_[rows], len(curves))
+        self.segments_ = describe_segments(
+            curves, self.edges_, self.labels_, self.observations_, words
+        )
+
+        # supply and rates
+        count, bid, wins, cost, clicks, conversions = known.sums.values()
+        self.supply_ = known.supply
+        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
+        self.wins_, self.cost_, self.rows_ = wins, cost, float(count.sum())
+        self.click_rate_, self.click_worth_ = event_rates(clicks, wins, self.shares_)
+        self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)
+
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
         self.stored_days_ = pack_days(histograms, named)
         self.warnings_ = model_warnings(self.price_levels_, choice, calibration)
         for sentence in self.warnings_:
             warn_user(sentence, CoterieWarning)
-
-    def _placed(
-        self,
-        histograms: BidHistograms,
-        batches: list[NDArray[np.int64]],
-        prepared: Prepared,
-        learned: Memberships,
-    ) -> KnownAdvertisers:
-        """Return what is known of all advertisers, by rules of the representatives."""
-        if learned.rule is None:
-            raise AssertionError("memberships that were learned have a rule")
-        text = prepared.training.informative_views.get("text")
-        votes = []
-        if text is not None and self.vectors_ is not None:
-            votes = [text_votes(self.vectors_, self.representatives_, text.partitions)]
-        return place_all(
-            histograms,
-            batches,
-            prepared.training.evidence.price,
-            learned.rule,
-            lambda rows: [vote(rows) for vote in votes],
-            fit_supply_rule(prepared.sample.daily("count"), histograms.days),
-        )
-
-    def _fitted_targets(self, counts: TargetCounts) -> TargetEffects:
-        rates = self.click_rate_, self.conversion_rate_
-        market = Market(self.edges_, self.win_, self.shares_, *rates)
-        return fit_targets(counts.of_advertisers(self.advertisers_), market)
 
     def _merged_targets(self, added: TargetCounts | None) -> TargetCounts | None:
         """Return the counts of the model and of new days; both must have dimensions, or none."""
@@ -321,71 +344,26 @@ class AdForecaster(FittedMarket, BaseEstimator):
             )
         return merge_targets(unpack_targets(self.targets_.counts, self.advertisers_), added)
 
-    def _vectors(self, texts: list[str], embeddings: ArrayLike | None) -> Floats | None:
-        if embeddings is not None:
-            return unit_rows(embeddings, len(texts))
-        if self.text_view_ is None:
-            return None
-        transform, size = self.text_view_.make_transform(), self.max_representatives
-        blocks = (texts[at : at + size] for at in range(0, len(texts), size))
-        return np.concatenate([transform(block) for block in blocks])
 
-    def _keep_segments(self, texts: list[str]) -> None:
-        """Describe the segments; texts are of the representatives."""
-        curves = self.segment_win_[:-1]
-        words = segment_words(texts, self.labels_[self.representatives_], len(curves))
-        self.segments_ = describe_segments(
-            curves, self.edges_, self.labels_, self.observations_, words
+def model_warnings(levels: DayLevels, choice: Choice, calibration: Calibration) -> list[str]:
+    """Return what a user should know before trusting a model, as sentences without a full stop."""
+    found = []
+    drift = price_drift(levels)
+    if drift is not None:
+        found.append(drift.sentence)
+    elif abs(choice.bias) > max(_LARGE_BIAS, 3 * choice.bias_error):
+        # a drift explains a bias of the last days
+        direction = "above" if choice.bias > 0 else "below"
+        found.append(
+            f"forecasts of the last days were {percent(abs(choice.bias))} {direction} the actual "
+            "values; check that the log has all bids, and its auction type"
         )
-
-    def _keep_evidence(
-        self, histograms: BidHistograms, evidence: Evidence, known: KnownAdvertisers
-    ) -> None:
-        self.advertisers_ = histograms.advertisers
-        self.days_ = histograms.days
-        self.auction_, self.currency_ = histograms.auction, histograms.currency
-        self.form_, self.pays_ = evidence.form, pays_of(evidence)
-        self.edges_, self.price_ = evidence.edges, evidence.price
-        self.observations_ = known.observations
-        self.successes_, self.trials_by_bin_ = known.successes, known.trials_by_bin
-
-    def _keep_curves(
-        self,
-        histograms: BidHistograms,
-        batches: list[NDArray[np.int64]],
-        prepared: Prepared,
-        memberships: Memberships,
-        choice: Choice,
-        calibration: Calibration,
-    ) -> None:
-        _LOG.info("Fitting the market curves")
-        rows, evidence = self.representatives_, prepared.training.evidence
-        groups = np.where(evidence.observations > 0, self.labels_[rows], -1)
-        n_segments = memberships.shares.shape[1] - 1
-        days, half_life = list(range(len(histograms.days))), choice.half_life
-        fit = fit_market(prepared.sample, days, groups, n_segments, half_life=half_life)
-        of_sample = replace(memberships, shares=memberships.shares[rows])
-        by_segment = segment_curves(evidence, of_sample)
-        win, spread, distances = complete_all_curves(
-            histograms, batches, fit, choice.strength, memberships, evidence.price, by_segment
+    if calibration.is_suspicious:
+        found.append(
+            f"intervals had to be widened by a factor of {calibration.inflation:.1f} to contain "
+            "the last days; the log varies more from day to day than its auctions explain"
         )
-        self.price_levels_ = fit.levels
-        self.win_, self.spread_ = win, spread
-        self.segment_win_, self.segment_spread_ = fit.segment_curves()
-        self.choice_, self.calibration_ = choice, calibration
-        self.outliers_, distance = outlying_members(distances)
-        self.doubtful_ = doubtful_members(memberships, self.observations_)
-        self.confidence_ = memberships.shares[:, :-1].max(axis=1, initial=0.0)
-        # half the distance of all curves leaves no confidence
-        self.confidence_[self.outliers_] *= np.maximum(1.0 - 2.0 * distance, 0.0)
-
-    def _keep_rates(self, known: KnownAdvertisers) -> None:
-        count, bid, wins, cost, clicks, conversions = known.sums.values()
-        self.supply_ = known.supply
-        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
-        self.wins_, self.cost_, self.rows_ = wins, cost, float(count.sum())
-        self.click_rate_, self.click_worth_ = event_rates(clicks, wins, self.shares_)
-        self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)
+    return found
 
 
 def load_forecaster(path: str | os.PathLike[str]) -> AdForecaster:

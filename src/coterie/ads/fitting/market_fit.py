@@ -2,13 +2,14 @@
 
 The steps: the price level of each day, the auctions of all days at level 0, the dictionary of
 curves with the segments as its groups, and the curve of each advertiser completed by its own
-auctions.
+auctions. A lasting change of the level is a drift of prices.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,13 @@ from coterie.ads.curves.day_levels import DayLevels, day_weights, price_levels
 from coterie.ads.curves.market_dictionary import MarketDictionary, fit_dictionary
 from coterie.ads.curves.shrinkage import complete_curves
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.arrays import Floats, Ints
+from coterie.runtime.wording import percent
 
-__all__ = ["MarketFit", "fit_market"]
-
-Floats = NDArray[np.float64]
 Curves = NDArray[np.float32]
-Labels = NDArray[np.int64]
+
+#: Prices drift if their log level changes by more than this and this many standard errors.
+_LEAST_CHANGE, _LEAST_ERRORS = 0.1, 4.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class MarketFit:
     histograms: BidHistograms
     days: list[int]
     levels: DayLevels  # of prices
-    segments: Labels  # (A,), −1 for none
+    segments: Ints  # (A,), −1 for none
     dictionary: MarketDictionary
     counts: AuctionCounts  # at level 0, days weighted by age
     half_life: float
@@ -43,7 +45,7 @@ class MarketFit:
         counts = _counts(self.histograms, self.days, self.levels, half_life)
         return replace(self, counts=counts, half_life=half_life)
 
-    def of_others(self, histograms: BidHistograms, segments: Labels) -> MarketFit:
+    def of_others(self, histograms: BidHistograms, segments: Ints) -> MarketFit:
         """Return what the same dictionary says of other advertisers, on the same days."""
         counts = _counts(histograms, self.days, self.levels, self.half_life)
         return replace(self, histograms=histograms, segments=segments, counts=counts)
@@ -70,7 +72,7 @@ class MarketFit:
 def fit_market(
     histograms: BidHistograms,
     days: list[int],
-    segments: Labels,
+    segments: Ints,
     n_segments: int,
     *,
     half_life: float = np.inf,
@@ -83,6 +85,48 @@ def fit_market(
     counts = _counts(histograms, days, levels, half_life)
     dictionary = fit_dictionary(counts, segments, n_segments)
     return MarketFit(histograms, days, levels, segments, dictionary, counts, half_life)
+
+
+class PriceDrift(NamedTuple):
+    """A lasting change of all prices."""
+
+    since: str  # the first day of the new level
+    change: float  # as a share of the old level
+
+    @property
+    def sentence(self) -> str:
+        """What happened, and what it means."""
+        direction = "rose" if self.change > 0 else "fell"
+        return (
+            f"prices {direction} by {percent(abs(self.change))} from {self.since} on; forecasts "
+            "follow the new level, and days before it count at that level"
+        )
+
+
+def price_drift(levels: DayLevels) -> PriceDrift | None:
+    """Return the largest lasting change of the price level, if there is a clear one.
+
+    The days are divided where the difference of the mean levels before and after is largest in
+    units of its standard error. Weekdays alone do not make a change of 10%.
+
+    Examples
+    --------
+    >>> from coterie.ads.curves.day_levels import fit_levels
+    >>> days = np.datetime64("2026-03-02") + np.arange(14)
+    >>> change = price_drift(fit_levels(days, np.where(np.arange(14) < 10, 0, 0.26), [1e-5] * 14))
+    >>> change.since, round(change.change, 2)
+    ('2026-03-12', 0.3)
+    """
+    values, best, largest = levels.values, None, _LEAST_ERRORS
+    for day in range(2, len(values) - 1):
+        before, after = values[:day], values[day:]
+        difference = float(after.mean() - before.mean())
+        spread = np.concatenate([before - before.mean(), after - after.mean()])
+        error = np.sqrt((spread**2).mean() * (1 / len(before) + 1 / len(after)) + 1e-8)
+        if abs(difference) > _LEAST_CHANGE and abs(difference) / error > largest:
+            largest = abs(difference) / error
+            best = PriceDrift(str(levels.days[day]), float(np.expm1(difference)))
+    return best
 
 
 def _counts(

@@ -56,11 +56,6 @@ class Calibration:
         return self.inflation > _SUSPICIOUS
 
 
-def normal_calibration() -> Calibration:
-    """Return the factors of normal errors, if there was no backtest."""
-    return calibrate([])
-
-
 def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
     """Return the factors for standardised errors.
 

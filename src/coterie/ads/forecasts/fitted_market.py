@@ -1,7 +1,24 @@
 """A fitted market: curves, segments and supply of its advertisers, and the forecasts they give.
 
-It needs nothing that fitting needs. A model file gives forecasts without scikit-learn, which takes
-longer to import than a large model to load.
+A question about one advertiser on some days becomes a prepared forecast, which has the figures at
+any bid. It needs nothing that fitting needs: a model file gives forecasts without scikit-learn,
+which takes longer to import than a large model to load.
+
+The auctions may be only those with some values of dimensions, a target. With π_v the share of a
+value v of one dimension, δ_v its shift of the log price level and λ_v its factor of a rate,
+auctions with v are π_v of all and are won with probability
+
+    W_v(b) = W(b·e^{−δ_v − c(b)}).
+
+The offset c(b) is the one at which the values of a dimension together win what is won without
+dimensions:
+
+    Σ_v π_v W_v(b) = W(b)
+
+W_v is a win curve like W: it never falls with the bid, and the prices paid with v are distributed
+by it. So impressions and spend of the values add up to those without dimensions. Rates are scaled
+so that events add up, too. Several dimensions are taken as independent: their shares and factors
+are multiplied, their shifts are added.
 """
 
 from __future__ import annotations
@@ -9,7 +26,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
+from functools import cached_property
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,35 +39,41 @@ from numpy.typing import ArrayLike, NDArray
 from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.landscapes import Evidence, marginal_costs, own_curves
 from coterie.ads.curves.supply import Supply
-from coterie.ads.forecasts.calibration import Calibration
+from coterie.ads.forecasts.calibration import Calibration, IntervalFactors
 from coterie.ads.forecasts.forecast_figures import (
+    COLUMNS,
     NO_BID,
     SUPPLY_OR_DAY,
+    Forecast,
     checked_bids,
     checked_day,
     checked_supply,
     describe_days,
 )
-from coterie.ads.forecasts.forecast_tables import PeriodLevels, tables_of
+from coterie.ads.forecasts.forecast_tables import (
+    AskedPlans,
+    ForecastTables,
+    PeriodLevels,
+    contiguous,
+    tables_of,
+)
 from coterie.ads.forecasts.placement import Placement, quoted
-from coterie.ads.forecasts.prepared_forecast import PreparedForecast, Target
 from coterie.ads.histograms.stored_days import StoredDays
 from coterie.ads.targets.target_effects import EffectsOfOne, TargetEffects
+from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError, ModelFileError
 from coterie.models import load_model
+from coterie.runtime.wording import percent
 
 if TYPE_CHECKING:
     from coterie.ads.segments.segment_profiles import SegmentProfile, ViewAgreement
     from coterie.ads.segments.text_vectors import TextVectors
 
-__all__ = ["AdvertiserCurve", "Choice", "FittedMarket", "load_market", "refuse_former"]
-
-Floats = NDArray[np.float64]
 Curves = NDArray[np.float32]
-Indices = NDArray[np.int64]
 
 _MICROS = 1_000_000
 _MOST_COMPARED = 20_000
+_HALVINGS = 44
 
 
 @dataclass(frozen=True)
@@ -86,7 +112,7 @@ class FittedMarket:
     currency_: str
     form_: str
     pays_: str
-    edges_: Indices
+    edges_: Ints
     price_: Floats
     observations_: Floats
     successes_: sp.csr_array
@@ -96,11 +122,11 @@ class FittedMarket:
     segment_win_: Floats
     segment_spread_: Floats
     shares_: Floats
-    labels_: Indices
+    labels_: Ints
     confidence_: Floats
     segments_: list[SegmentProfile]
-    outliers_: Indices
-    doubtful_: Indices
+    outliers_: Ints
+    doubtful_: Ints
     agreement_: ViewAgreement
     choice_: Choice
     calibration_: Calibration
@@ -120,7 +146,7 @@ class FittedMarket:
     stored_days_: StoredDays | None
     # which files of earlier versions lack
     targets_: TargetEffects | None = None
-    representatives_: Indices | None = None
+    representatives_: Ints | None = None
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers.
@@ -212,10 +238,9 @@ class FittedMarket:
         if bid is None:
             raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
-        prepared = self.prepare_forecast(
+        forecasts = self.prepare_forecast(
             advertiser, supply=supply, day=day, days=days, text=text, level=level, where=where
-        )
-        forecasts = prepared.forecasts(bids)
+        ).forecasts(bids)
         return forecasts if np.ndim(bid) else forecasts[0]
 
     def prepare_forecast(
@@ -233,14 +258,8 @@ class FittedMarket:
 
         Parameters
         ----------
-        advertiser : str, optional
-        supply : float, optional
-        day : str, optional
-        days : int
-        text : str, optional
-        level : {0.5, 0.8, 0.9, 0.95}
-        where : mapping of str to str, optional
-            All as in :meth:`forecast`.
+        advertiser, supply, day, days, text, level, where
+            As in :meth:`forecast`.
         """
         self.refuse_unfitted()
         tables = tables_of(self)
@@ -250,17 +269,32 @@ class FittedMarket:
         first = checked_day(day, days)
         table = tables.days(first, int(days))
         given = supply is not None
-        target = self._target(placement, where) if where else None
         why = placement.why + describe_days(self.price_levels_, first, int(days), not given)
+        target = None
+        if where:
+            chosen = self.chosen_values(where)
+            effects, columns = self.target_effects(placement), self._known_targets().columns
+            target = Target(
+                {name: str(value) for name, value in where.items()},
+                [effects.of(columns(name)) for name in chosen],
+                list(chosen.values()),
+            )
+            why += target.description
+        if given:
+            auctions = checked_supply(supply)
+        elif placement.row is not None:
+            auctions = tables.supply(placement.row, table)
+        else:
+            raise InvalidParameterError(self._not_in_log(placement.name))
         return PreparedForecast(
             tables,
             placement,
-            self._auctions(placement, supply, table) * (target.share if target else 1.0),
+            auctions * (target.share if target else 1.0),
             table,
             first,
             given,
             level,
-            why + (target.description if target else ""),
+            why,
             self.currency_,
             target,
         )
@@ -295,9 +329,6 @@ class FittedMarket:
         """
         return self._known_targets().chosen(where)
 
-    def _target(self, placement: Placement, where: Mapping[str, str]) -> Target:
-        return Target.of(self._known_targets(), self.target_effects(placement), where)
-
     def _known_targets(self) -> TargetEffects:
         if self.targets_ is None:
             raise InvalidParameterError(
@@ -306,22 +337,196 @@ class FittedMarket:
             )
         return self.targets_
 
-    def _suggested_names(self) -> list[str]:
+    def _not_in_log(self, name: str) -> str:
+        who = quoted(name) if name else "a new advertiser"
         # comparing more names takes too long for an error
-        return self.advertisers_.tolist() if len(self.advertisers_) <= _MOST_COMPARED else []
+        few = self.advertisers_.tolist() if len(self.advertisers_) <= _MOST_COMPARED else []
+        similar = get_close_matches(name, few, 1)
+        hint = f" (similar: {quoted(similar[0])})" if similar else ""
+        return (
+            f"{who} is not in the log{hint}; check the id, or give supply, its number of auctions"
+        )
 
-    def _auctions(self, placement: Placement, supply: float | None, days: PeriodLevels) -> float:
-        if supply is not None:
-            return checked_supply(supply)
-        if placement.row is None:
-            who = quoted(placement.name) if placement.name else "a new advertiser"
-            similar = get_close_matches(placement.name or "", self._suggested_names(), 1)
-            hint = f" (similar: {quoted(similar[0])})" if similar else ""
-            raise InvalidParameterError(
-                f"{who} is not in the log{hint}; check the id, or give supply, its number of "
-                "auctions"
+
+@dataclass(frozen=True)
+class PreparedForecast:
+    """The advertiser of a question, its number of auctions and its days.
+
+    Every question about one advertiser is answered by these figures: at a bid, the bid for a goal,
+    a budget.
+    """
+
+    tables: ForecastTables
+    placement: Placement
+    supply: float  # auctions of all days together; of a target, those in it
+    days: PeriodLevels
+    first: date | None  # the first day; None for an average day, or the days after the log
+    given: bool  # whether the supply was given, rather than expected
+    level: float  # of the intervals
+    grounds: str  # what the figures are based on
+    currency: str
+    target: Target | None = None  # the values of dimensions asked about; None for all auctions
+
+    def figures(self, bids: ArrayLike) -> Floats:
+        """Return the figures at B bids, (B, 14), in the order of ``forecast_figures.FIELDS``."""
+        asked = self.asked(np.atleast_1d(np.asarray(bids, dtype=np.float64)))
+        factors = self.tables.interval_factors(self.level)
+        if self.target is None:
+            return asked.figures(factors)
+        parts = [DimensionForecasts(asked, effects) for effects in self.target.effects]
+        return chosen_figures(asked, factors, parts, self.target.places)
+
+    def asked(self, bids: Floats) -> AskedPlans:
+        """Return questions about all auctions, not only those of the target, at B bids."""
+        supply = self.supply / (1.0 if self.target is None else self.target.share)
+        return self.tables.asked(self.placement, bids, supply, self.days, self.given)
+
+    def forecasts(self, bids: ArrayLike) -> list[Forecast]:
+        """Return the forecast at each of some bids."""
+        bids, found = np.atleast_1d(np.asarray(bids, dtype=np.float64)), []
+        for bid, figures in zip(bids.tolist(), self.figures(bids).tolist(), strict=True):
+            targets: dict[str, Any] = {}
+            for name, column in COLUMNS.items():
+                mean, low, high = figures[column : column + 3]
+                is_known = not isnan(mean)  # NaN is what the log does not have
+                targets[name] = mean if is_known else None
+                targets[f"{name}_interval"] = (low, high) if is_known else None
+            found.append(
+                Forecast(
+                    advertiser=self.placement.name,
+                    bid=bid,
+                    supply=self.supply,
+                    win_rate=figures[0],
+                    cost=figures[1],
+                    level=self.level,
+                    segment=self.placement.segment,
+                    curve=self.placement.curve,
+                    why=self.grounds + self.tables.remark(bid),
+                    currency=self.currency,
+                    **targets,
+                )
             )
-        return tables_of(self).supply(placement.row, days)
+        return found
+
+
+@dataclass(frozen=True)
+class DimensionForecasts:
+    """The V values of one dimension for one advertiser at B bids, so that they add up."""
+
+    asked: AskedPlans
+    effects: EffectsOfOne  # of these values
+
+    @cached_property
+    def moves(self) -> Floats:
+        """Shift of the log price level by value at each edge, δ_v + c, (V, G).
+
+        c is found by bisection: the win rate falls with it.
+        """
+        edges, share, shift = self.asked.market[0], self.effects.share[0], self.effects.shift[0]
+        goal = share.sum() * self.asked.win_at(edges)
+        # at the lower end all values have lower prices than without dimensions, at the upper none
+        low, high = (np.full(len(edges), -end) for end in (shift.max(), shift.min()))
+        scaled = edges * np.exp(-shift)[:, None]
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            too_many = share @ self.asked.win_at(scaled * np.exp(-middle)) > goal
+            low, high = np.where(too_many, middle, low), np.where(too_many, high, middle)
+        return np.asarray(shift[:, None] + (low + high) / 2)
+
+    @cached_property
+    def curves(self) -> tuple[Any, Any]:
+        """Win curves of the values and their deviations, (V, G)."""
+        return self.asked.moved_curves(self.moves)
+
+    @cached_property
+    def impressions(self) -> Floats:
+        """Means of impressions by value, (B, V)."""
+        rows, _, bids, counts, shifts = self.asked.plans
+        amounts, edges = bids * 1e6 * np.exp(-shifts), np.append(0.0, self.asked.market[0])
+        won = [counts * np.interp(amounts, edges, np.append(0.0, win)) for win in self.curves[0]]
+        of_bids = np.column_stack([one.reshape(len(rows), -1).sum(axis=1) for one in won])
+        return np.asarray(of_bids * self.effects.share[0])
+
+    def sums(self, counts: Floats, shifts: Floats) -> Floats:
+        """Return means of impressions and spend of other auctions at the first bid, (2, N, V).
+
+        ``counts`` and ``shifts`` are (N, V, H).
+        """
+        asked, (N, V, H) = self.asked, counts.shape
+        bids = np.tile(asked.plans[2][:H], N * V)
+        starts = np.arange(N * V + 1, dtype=np.int64) * H
+        rows = np.tile(np.arange(V), N)
+        plans = (rows, starts, bids, contiguous(counts.ravel()), contiguous(shifts.ravel()))
+        found = asked._replace(plans=plans, curves=self.curves).sums()
+        return np.asarray(found[:, [0, 4]].T.reshape(2, N, V))
+
+    def rate_factors(self, event: int) -> Floats:
+        """Return factors of the rate of clicks (0) or conversions (1) by value, (B, V)."""
+        factor = (self.effects.click, self.effects.conversion)[event][0]
+        impressions = self.impressions
+        total = impressions.sum(axis=1, keepdims=True)
+        shares = np.tile(self.effects.share[0], (len(impressions), 1))
+        weight = np.divide(impressions, total, out=shares, where=total > 0)
+        return np.asarray(factor / (weight @ factor)[:, None])
+
+
+@dataclass(frozen=True)
+class Target:
+    """A choice of one value in each of some dimensions, for one advertiser."""
+
+    where: dict[str, str]
+    effects: list[EffectsOfOne]  # of all values of each dimension
+    places: list[int]  # of the chosen value among them
+
+    @property
+    def share(self) -> float:
+        """Share of the auctions, those of several dimensions multiplied."""
+        return float(
+            np.prod([one.share[0, v] for one, v in zip(self.effects, self.places, strict=True)])
+        )
+
+    @property
+    def description(self) -> str:
+        """What forecasts of this target are based on, as the end of a sentence."""
+        chosen = " and ".join(f"{name} {value}" for name, value in self.where.items())
+        return f"; {chosen}: {percent(self.share)} of its auctions"
+
+
+def chosen_figures(
+    asked: AskedPlans, factors: IntervalFactors, parts: list[DimensionForecasts], places: list[int]
+) -> Floats:
+    """Return the figures of one value of each dimension, (B, 14).
+
+    Errors of shares and shifts widen the intervals.
+    """
+    rows, starts, bids, counts, shifts = asked.plans
+    B = len(rows)
+    of_values = list(zip(parts, places, strict=True))
+    chosen = [part.effects.of(np.array([v])) for part, v in of_values]
+    share = float(np.prod([one.share[0, 0] for one in chosen]))
+    move = sum(part.moves[v] for part, v in of_values)
+    uncertainty = asked.uncertainty.copy()
+    given = uncertainty[:, 2] > 0
+    supply = np.add.reduceat(counts, starts[:-1])
+    # of a given number of auctions, how many are in the target is itself a matter of chance
+    chance = np.where(given, (1 - share) / np.maximum(supply * share, 1e-9), 0.0)
+    chance[supply <= 0] = 0.0
+    of_level = sum(one.shift[1, 0] ** 2 for one in chosen)
+    of_share = sum(one.share[1, 0] ** 2 for one in chosen)
+    uncertainty[:, 0] = np.sqrt(uncertainty[:, 0] ** 2 + of_level)
+    uncertainty[:, 1] = np.sqrt(uncertainty[:, 1] ** 2 + of_share + chance)
+    uncertainty[:, 2] = np.where(given, share, 0.0)
+    events = np.empty((B, 4))
+    for event, name in enumerate(("click", "conversion")):
+        rate, sd = asked.rates[2 * event : 2 * event + 2]
+        factor = np.prod([part.rate_factors(event)[:, v] for part, v in of_values], axis=0)
+        relative = sum(getattr(one, name)[1, 0] ** 2 for one in chosen)
+        own = np.minimum(rate * factor, 1.0)
+        events[:, 2 * event] = own
+        events[:, 2 * event + 1] = np.sqrt((sd * factor) ** 2 + own**2 * relative)
+    plans = (np.arange(B, dtype=np.int64), starts, bids, counts * share, shifts)
+    curves = asked.moved_curves(np.tile(move, (B, 1)))
+    return AskedPlans(plans, uncertainty, asked.market, curves, events, asked.pays).figures(factors)
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:

@@ -123,7 +123,7 @@ def number_between(start: float, stop: float, step: float, most: int) -> int:
     >>> number_between(1.0, 2.0, 0.5, 10), number_between(1.0, 1e9, 1e-9, 10)
     (3, 0)
     """
-    # the last one counts also if it is missed by a rounding error
+    # the last one counts even if a rounding error misses it
     steps = (stop - start) / step + 1e-9
     return int(steps) + 1 if steps < most else 0
 

@@ -1,14 +1,16 @@
-"""Forecast tables: what forecasts need of a model, laid out so that many are answered fast.
+"""Forecast tables: plans of bids in, figures of forecasts out, many at once or one quickly.
 
-Every forecast of the product goes through these tables: those of Python, of the program and of the
-service, those of the report, and those that an evaluation compares with what happened.
+A plan is some bids of one advertiser, each for some auctions on a day. Every forecast of the
+product goes through these tables: those of Python, of the program and of the service, those of the
+report, and those that a backtest or an evaluation compares with what happened. The kernels have
+the formulas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,21 +19,121 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from coterie.ads.curves.day_levels import DayLevels, weekday_of
+from coterie.ads.curves.landscapes import PER_UNIT, Evidence
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import LEVELS, IntervalFactors
 from coterie.ads.forecasts.kernels import figures_of_one, figures_of_plans, sums_of_plans
-from coterie.ads.forecasts.placement import Placement, Placer, rate_and_sd
-from coterie.ads.forecasts.plans import PAYS, Plans, contiguous
-from coterie.arrays import Bools, Floats, Ints
+from coterie.ads.forecasts.placement import Placement, Placer
+from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
 
+#: What a winner pays, as the kernels know it: a price by bin of the price, the bid, or a price by
+#: bin of the bid.
+PAYS = {"price": 0, "own bid": 1, "bid": 2}
 _MICROS = 1_000_000
 _MANY_AUCTIONS = 1e12
 _MOST_PERIODS = 4096
 _TOO_FEW_DAYS = "; too few days for a backtest: intervals assume that errors are normal"
+
+
+# ---- Plans
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Plans of Q advertisers; plan q has the items ``starts[q]`` to ``starts[q + 1]`` − 1."""
+
+    rows: Ints  # (Q,), advertisers
+    starts: Ints  # (Q + 1,)
+    bids: Floats  # (N,), in currency units per thousand impressions
+    counts: Floats  # (N,), auctions
+    days: Ints  # (N,), indices into dates
+    dates: AnyArray  # (H,), datetime64[D]
+
+    def of_rows(self, advertisers: Bools) -> Plans:
+        """Return the plans of some advertisers, given by a mask of all."""
+        chosen = advertisers[self.rows]
+        numbers = np.diff(self.starts)
+        items = np.repeat(chosen, numbers)
+        return Plans(
+            self.rows[chosen],
+            np.concatenate([[0], np.cumsum(numbers[chosen])]),
+            self.bids[items],
+            self.counts[items],
+            self.days[items],
+            self.dates,
+        )
+
+    @property
+    def supplies(self) -> Floats:
+        """Auctions of each plan, (Q,)."""
+        return np.add.reduceat(np.append(self.counts, 0.0), self.starts[:-1])
+
+    @property
+    def day_shares(self) -> Floats:
+        """Share of each day in the auctions of each plan, (Q, H)."""
+        plan = np.repeat(np.arange(len(self.rows)), np.diff(self.starts))
+        n_days = len(self.dates)
+        by_day = np.bincount(plan * n_days + self.days, self.counts, len(self.rows) * n_days)
+        by_day = by_day.reshape(-1, n_days)
+        return by_day / np.maximum(by_day.sum(axis=1, keepdims=True), 1e-300)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Sums by advertiser, (A,) each; spend in currency units."""
+
+    impressions: Floats
+    spend: Floats
+    clicks: Floats
+    conversions: Floats
+
+
+def plans_of(histograms: BidHistograms, days: list[int]) -> Plans:
+    """Return the bids made on some days as plans, one for each advertiser that bid.
+
+    A cell of the histograms is one item, at its mean bid.
+    """
+    cells = histograms.bids
+    of_days = np.flatnonzero(np.isin(cells.day, days) & (cells.count > 0))
+    rows, starts = np.unique(cells.advertiser[of_days], return_index=True)
+    number = cells.count[of_days].astype(np.float64)
+    return Plans(
+        rows.astype(np.int64),
+        np.append(starts, len(of_days)).astype(np.int64),
+        cells.bid[of_days] / number / 1e6,
+        number,
+        np.searchsorted(days, cells.day[of_days]).astype(np.int64),
+        histograms.days[days],
+    )
+
+
+def outcome_of(histograms: BidHistograms, days: list[int]) -> Outcome:
+    """Return what was won, paid, clicked and converted on some days."""
+    wins, cost, clicks, conversions = (
+        histograms.daily(name)[:, days].sum(axis=1)
+        for name in ("wins", "cost", "clicks", "conversions")
+    )
+    return Outcome(wins, cost / PER_UNIT, clicks, conversions)
+
+
+def pays_of(evidence: Evidence) -> str:
+    """Return what a winner pays: a key of :data:`PAYS`."""
+    if evidence.pays == "price":
+        return "price"
+    return "own bid" if bool(np.all(evidence.price == evidence.edges)) else "bid"
+
+
+def contiguous(array: Any, kind: Any = np.float64) -> AnyArray:
+    """Return an array as the kernels take it, copied only if it must be."""
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+# ---- Figures of plans
 
 
 class PeriodLevels(NamedTuple):
@@ -46,49 +148,42 @@ class PeriodLevels(NamedTuple):
 
 
 class AskedPlans(NamedTuple):
-    """Plans of one advertiser at B bids on H days each, as the kernels take them."""
+    """Q plans as the kernels take them; where it says so, they are one advertiser's at B bids."""
 
-    plans: Any  # rows (B,), all the same; starts (B + 1,); bids, counts and shifts (B · H,)
-    uncertainty: Floats  # (B, 3)
+    plans: Any  # rows (Q,); starts (Q + 1,); bids, counts and shifts of all items
+    uncertainty: Floats  # (Q, 3)
     market: Any
     curves: Any
     events: Floats  # (R, 4)
     pays: int
 
     def figures(self, factors: IntervalFactors) -> Floats:
-        """Return the figures at each bid, (B, 14)."""
+        """Return the figures of each plan, (Q, 14)."""
         figures: Floats = figures_of_plans(*self, factors)
         return figures
 
+    def sums(self) -> Floats:
+        """Return the sums behind the figures of each plan, (Q, 8)."""
+        sums: Floats = sums_of_plans(self.plans, False, self.market, self.curves, self.pays)
+        return sums
+
     @property
     def rates(self) -> Floats:
-        """Rate of clicks and its deviation, then of conversions, (4,)."""
+        """Rate of clicks and its deviation, then of conversions, of one advertiser, (4,)."""
         return np.asarray(self.events[self.plans[0][0]])
-
-    @property
-    def amounts(self) -> Floats:
-        """Bids at the price level of an average day, in micros, (B, H)."""
-        rows, _, bids, _, shifts = self.plans
-        return np.asarray((bids * 1e6 * np.exp(-shifts)).reshape(len(rows), -1))
-
-    @property
-    def counts(self) -> Floats:
-        """Numbers of auctions, (B, H)."""
-        return np.asarray(self.plans[3].reshape(len(self.plans[0]), -1))
 
     @property
     def price_sd(self) -> float:
         """Relative deviation of the mean price at the first bid that the deviation of W causes."""
         rows, starts, *items = self.plans
         first = (rows[:1], starts[:2], *(part[: starts[1]] for part in items))
-        found = sums_of_plans(first, False, self.market, self.curves, self.pays)[0]
-        impressions, of_impressions, spend, of_spend = found[[0, 2, 4, 6]]
+        impressions, of_impressions, spend, of_spend = self._replace(plans=first).sums()[0, ::2]
         if impressions <= 0 or spend <= 0:
             return 0.0
         return float(abs(np.log1p(of_spend / spend) - np.log1p(of_impressions / impressions)))
 
     def win_at(self, amounts: Floats, *, sd: bool = False) -> Floats:
-        """Return W, or its deviation, at amounts in micros, as the kernels interpolate."""
+        """Return W of one advertiser, or its deviation, at amounts in micros."""
         curve = self.curves[int(sd)][self.plans[0][0]]
         return np.interp(amounts, np.append(0.0, self.market[0]), np.append(0.0, curve))
 
@@ -100,25 +195,30 @@ class AskedPlans(NamedTuple):
         return contiguous(win, np.float32), contiguous(self.win_at(amounts, sd=True), np.float32)
 
 
+def forecast_by_curves(win: Floats, evidence: Evidence, plans: Plans) -> tuple[Floats, Floats]:
+    """Return mean impressions and spend of plans, (A,) each, by given curves (A, G) alone."""
+    edges = evidence.edges.astype(np.float64)
+    asked = AskedPlans(
+        (plans.rows, plans.starts, plans.bids, plans.counts, np.zeros(len(plans.bids))),
+        np.tile([0.0, 0.0, 1.0], (len(plans.rows), 1)),
+        (edges, np.log(edges), contiguous(evidence.price)),
+        (contiguous(win, np.float32), np.zeros(win.shape, dtype=np.float32)),
+        np.full((len(win), 4), np.nan),
+        PAYS[pays_of(evidence)],
+    )
+    impressions, spend = np.zeros((2, len(win)))
+    figures = asked.figures((np.ones((2, 4, 2, 3)), 0.0, 1.0))
+    impressions[plans.rows], spend[plans.rows] = figures[:, [2, 5]].T
+    return impressions, spend
+
+
 class MarketTables:
     """Figures of plans of A advertisers.
 
     Nothing changes after construction, and the loops let go of the interpreter's lock: any
-    number of threads may ask.
-
-    Parameters
-    ----------
-    edges, price : (G,) arrays
-        In micros.
-    pays : {"price", "own bid", "bid"}
-        What a winner pays: a price known by its own bin, the bid, or a price by bin of the bid.
-    win, spread : (A, G) arrays
-        W and its standard deviation.
-    events : (A, 4) array
-        See :mod:`~coterie.ads.forecasts.kernels`.
-    levels : DayLevels
-        Of prices.
-    supply : Supply
+    number of threads may ask. ``edges`` and ``price`` (G,) are in micros, ``win`` and ``spread``
+    (A, G) are W and its deviation, ``levels`` are of prices; for ``pays`` see :data:`PAYS`, for
+    ``events`` (A, 4) the kernels.
     """
 
     def __init__(
@@ -152,9 +252,14 @@ class MarketTables:
         if first is None and number == 1:
             shift, variance = self._levels.typical()
             factor, spread = self._supply.factors.typical()
-            each = np.array([shift]), np.array([np.exp(factor)])
-            unknown = np.empty(0, dtype=np.int64)
-            levels = PeriodLevels(*each, float(_root(variance)), float(_root(spread)), 1.0, unknown)
+            levels = PeriodLevels(
+                np.array([shift]),
+                np.array([np.exp(factor)]),
+                float(_root(variance)),
+                float(_root(spread)),
+                1.0,
+                np.empty(0, dtype=np.int64),
+            )
         else:
             start = self._levels.days[-1] + 1 if first is None else np.datetime64(first, "D")
             levels = self._together(start + np.arange(number, dtype="timedelta64[D]"))
@@ -202,13 +307,10 @@ class MarketTables:
             counts = counts * np.repeat(scale, np.diff(plans.starts))
             uncertainty[:, 1], uncertainty[:, 2] = self.supply_sd(plans.rows, days), 0.0
         items = (plans.rows, plans.starts, plans.bids, counts, shifts[plans.days])
-        return self._figures(items, uncertainty, factors)
+        return self._asked(items, uncertainty).figures(factors)
 
-    def _figures(self, items: Any, uncertainty: Floats, factors: IntervalFactors) -> Floats:
-        figures: Floats = figures_of_plans(
-            items, uncertainty, self.market, self.curves, self.events, self.pays, factors
-        )
-        return figures
+    def _asked(self, items: Any, uncertainty: Floats) -> AskedPlans:
+        return AskedPlans(items, uncertainty, self.market, self.curves, self.events, self.pays)
 
     def _own_factors(self, rows: Any, days: PeriodLevels) -> Floats:
         """Return the factors of the days times each advertiser's own of their weekdays."""
@@ -239,19 +341,18 @@ class MarketTables:
         )
 
 
-class ForecastTables(MarketTables):
-    """The figures of forecasts of a fitted model, of many at once or of one.
+# ---- Figures of questions
 
-    Nothing changes after construction, and the loops let go of the interpreter's lock: any
-    number of threads may ask. ``row_of`` has the row of each advertiser.
-    """
+
+class ForecastTables(MarketTables):
+    """The figures of forecasts of a fitted model; ``row_of`` has the row of each advertiser."""
 
     def __init__(self, model: FittedMarket) -> None:
         names: list[str] = model.advertisers_.tolist()
-        self._rates = (
+        self._rates = [
             (model.click_rate_, model.click_worth_),
             (model.conversion_rate_, model.conversion_worth_),
-        )
+        ]
         super().__init__(
             model.edges_,
             model.price_,
@@ -298,27 +399,17 @@ class ForecastTables(MarketTables):
         given: Bools,
         level: float = 0.9,
     ) -> Floats:
-        """Return the figures of Q questions, (Q, 14), in the order of :data:`FIELDS`.
+        """Return the figures of Q questions, (Q, 14), in the order of ``forecast_figures.FIELDS``.
 
-        Parameters
-        ----------
-        rows : (Q,) int64 array
-            From ``row_of``.
-        bids : (Q,) float64 array
-            Above 0, in units of currency per thousand impressions (CPM).
-        supplies : (Q,) float64 array
-            Auctions, of all days of a question together.
-        days : sequence of Q PeriodLevels
-        given : (Q,) bool array
-            Whether the supply is given, rather than expected.
-        level : float
-            Of the intervals, one of :data:`~coterie.ads.forecasts.calibration.LEVELS`.
+        ``supplies`` are the auctions of all days of a question together, ``given`` says whether
+        they are given, rather than expected.
         """
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         if rows.size:
             self._refuse_unknown_rows(int(rows.min()), int(rows.max()))
-        items, uncertainty = self._items(rows, bids, supplies, days, given)
-        return self._figures(items, uncertainty, self.interval_factors(level))
+        return self._of_rows(rows, bids, supplies, days, given).figures(
+            self.interval_factors(level)
+        )
 
     def one(
         self,
@@ -369,15 +460,18 @@ class ForecastTables(MarketTables):
         self, placement: Placement, bids: Floats, supply: float, days: PeriodLevels, given: bool
     ) -> AskedPlans:
         """Return questions about an advertiser at B bids, as the kernels take them."""
-        n, known = len(bids), placement.row is not None
-        items, uncertainty = self._items(
-            np.full(n, placement.row or 0, dtype=np.int64),
-            np.ascontiguousarray(bids, dtype=np.float64),
-            np.full(n, supply, dtype=np.float64),
-            [days] * n,
-            np.full(n, given or not known),
-            known=known,
+        B, H, row = len(bids), len(days.shifts), placement.row
+        # nothing is known of the supply of an advertiser that is not in the log
+        given = given or row is None
+        supply_sd = 0.0 if given else float(self.supply_sd(row, days))
+        items = (
+            np.full(B, row or 0, dtype=np.int64),
+            np.arange(B + 1) * H,
+            np.repeat(np.asarray(bids, dtype=np.float64), H),
+            np.tile(supply * self.day_shares(placement, days), B),
+            np.tile(days.shifts, B),
         )
+        uncertainty = np.tile([days.level_sd, supply_sd, float(given)], (B, 1))
         curves, events = self._of_placed(placement)
         return AskedPlans(items, uncertainty, self.market, curves, events, self.pays)
 
@@ -395,11 +489,8 @@ class ForecastTables(MarketTables):
 
         See :func:`~coterie.ads.forecasts.kernels.sums_of_plans`.
         """
-        n = len(rows)
-        expected, supplies = np.zeros(n, dtype=bool), self.auctions(rows, days)
-        items, _ = self._items(rows, bids, supplies, [days] * n, expected)
-        sums: Floats = sums_of_plans(items, False, self.market, self.curves, self.pays)
-        return sums
+        n, supplies = len(rows), self.auctions(rows, days)
+        return self._of_rows(rows, bids, supplies, [days] * n, np.zeros(n, dtype=bool)).sums()
 
     def day_shares(self, placement: Placement, days: PeriodLevels) -> Floats:
         """Return the share of each day in the supply of an advertiser, (H,)."""
@@ -457,17 +548,10 @@ class ForecastTables(MarketTables):
             offered = ", ".join(f"{one:g}" for one in LEVELS)
             raise InvalidParameterError(f"level={level!r}: it must be one of {offered}") from None
 
-    def _items(
-        self,
-        rows: Ints,
-        bids: Floats,
-        supplies: Floats,
-        days: Sequence[PeriodLevels],
-        given: Bools,
-        *,
-        known: bool = True,
-    ) -> tuple[Any, Floats]:
-        """Return the items of questions at one bid each, divided between their days."""
+    def _of_rows(
+        self, rows: Ints, bids: Floats, supplies: Floats, days: Sequence[PeriodLevels], given: Bools
+    ) -> AskedPlans:
+        """Return questions about advertisers of the log at one bid each, divided by days."""
         numbers = np.array([len(levels.shifts) for levels in days], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(numbers)])
         uncertainty = np.zeros((len(rows), 3))
@@ -477,17 +561,14 @@ class ForecastTables(MarketTables):
         for levels in {id(levels): levels for levels in days}.values():
             chosen = np.array([one is levels for one in days])
             items = np.repeat(chosen, numbers)
-            if known:
-                shares[items] = self._day_shares(rows[chosen], levels).ravel()
-            else:
-                shares[items] = np.tile(levels.factors / levels.factors.sum(), chosen.sum())
+            shares[items] = self._day_shares(rows[chosen], levels).ravel()
             shifts[items] = np.tile(levels.shifts, chosen.sum())
             uncertainty[chosen, 0] = levels.level_sd
             expected = chosen & ~given
             uncertainty[expected, 1] = self.supply_sd(rows[expected], levels)
         counts = np.repeat(np.asarray(supplies, dtype=np.float64), numbers) * shares
         each_bid = np.repeat(np.asarray(bids, dtype=np.float64), numbers)
-        return (rows, starts, each_bid, counts, shifts), uncertainty
+        return self._asked((rows, starts, each_bid, counts, shifts), uncertainty)
 
     def _of_placed(self, placement: Placement) -> tuple[tuple[Any, Any], Floats]:
         """Return curves and events in which an advertiser has its row; if it has none, the first.
@@ -515,21 +596,44 @@ class ForecastTables(MarketTables):
 def known_events(n: int, *kinds: tuple[Floats | None, Floats | None]) -> Floats:
     """Return the rate of each kind of event and its deviation, (n, 4); NaN if the log has none.
 
-    A kind is its rates and their worth: a rate p worth M impressions has the variance
-    p(1 − p)/(M + 1).
+    A kind is its rates and their worth.
     """
     events = np.full((n, 2 * len(kinds)), np.nan)
     for kind, (rates, worth) in enumerate(kinds):
         if rates is not None and worth is not None:
             events[:, 2 * kind] = rates
-            events[:, 2 * kind + 1] = np.sqrt(rates * (1 - rates) / (worth + 1))
+            events[:, 2 * kind + 1] = np.sqrt(_rate_variance(rates, worth))
     return events
+
+
+def rate_and_sd(
+    weights: Floats, rates: Floats | None, worth: Floats | None
+) -> tuple[float | None, float]:
+    """Return the rate of an advertiser, or of several weighted, and its standard deviation.
+
+    The variance between the advertisers that a new one is likened to is added to their own.
+
+    >>> rate_and_sd(np.array([0.0, 1.0]), np.array([0.1, 0.5]), np.array([9.0, 24.0]))
+    (0.5, 0.1)
+    """
+    if rates is None or worth is None:
+        return None, 0.0
+    some = np.flatnonzero(weights)
+    weights, rates, worth = weights[some], rates[some], worth[some]
+    mean = float(weights @ rates)
+    variance = weights @ _rate_variance(rates, worth) + weights @ (rates - mean) ** 2
+    return mean, float(np.sqrt(variance))
+
+
+def _rate_variance(rates: Floats, worth: Floats) -> Floats:
+    """Return the variance of rates that are worth so many impressions."""
+    return rates * (1 - rates) / (worth + 1)
 
 
 def tables_of(model: FittedMarket) -> ForecastTables:
     """Return the tables of a model; they are cached until it changes or is deleted.
 
-    The cache is beside the model, not in it: tables get into no file and no copy.
+    The cache is next to the model, not in it: tables get into no file and no copy.
     """
     attributes = dict(vars(model))
     with _CACHE_LOCK:

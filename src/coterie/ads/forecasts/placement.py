@@ -10,16 +10,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
 
-__all__ = ["Placement", "Placer", "quoted", "rate_and_sd"]
-
-Floats = NDArray[np.float64]
 
 _NEIGHBOURS = 15
 _ALIKE = 0.1
@@ -46,13 +43,12 @@ class Placement:
 class Placer:
     """Places an advertiser among the advertisers and segments of a model.
 
-    An advertiser of the log is found by its id. Another is placed beside those with the most
+    An advertiser of the log is found by its id. Another is placed next to those with the most
     similar texts, or else with all advertisers.
     """
 
     def __init__(self, model: FittedMarket) -> None:
-        self._advertisers = model.advertisers_
-        self._observations = model.observations_
+        self._advertisers, self._observations = model.advertisers_, model.observations_
         self._labels, self._confidence = model.labels_, model.confidence_
         self._shares = model.shares_
         self._names = [segment.name for segment in model.segments_]
@@ -144,7 +140,7 @@ class Placer:
         why = f"{_called('')}, {reason}: the curve of all advertisers"
         return Placement("", None, shares, weights, "", "global", why)
 
-    def _like_some(self, rows: NDArray[np.int64], cosines: Floats) -> Placement:
+    def _like_some(self, rows: Ints, cosines: Floats) -> Placement:
         """Return a placement between some advertisers, at least one, weighted by likeness."""
         parts = cosines / cosines.sum()
         shares = parts @ self._shares[rows]
@@ -152,13 +148,11 @@ class Placer:
         weights = np.zeros(len(self._advertisers))
         weights[rows] = parts
         n, least, most = len(rows), f"{cosines.min():.2f}", f"{cosines.max():.2f}"
-        beside = (
-            "1 advertiser with a similar one" if n == 1 else f"{n} advertisers with similar ones"
+        others = (
+            f"{n} advertisers with similar ones" if n > 1 else "1 advertiser with a similar one"
         )
-        why = (
-            f"{_called('')}: placed by its text, beside {beside} "
-            f"(likeness {least if least == most else f'{least} to {most}'})"
-        )
+        likeness = least if least == most else f"{least} to {most}"
+        why = f"{_called('')}: placed by its text, beside {others} (likeness {likeness})"
         if segment:
             why += f", {'most of them' if n > 1 else 'mostly'} in the segment {quoted(segment)}"
         return Placement("", None, shares, weights, segment, "text", why)
@@ -180,29 +174,10 @@ class Placer:
             # how many texts are compared at once changes last digits, so these are made anew
             rows = _largest(cosine, _NEIGHBOURS, at_least=_ALIKE)
             exact = np.add.reduce(vectors[rows] * text, axis=1)
-            nearest = _first_largest(exact, _NEIGHBOURS)
+            # of equal ones those that come first
+            nearest = np.sort(np.argsort(-exact, kind="stable")[:_NEIGHBOURS])
             nearest = nearest[exact[nearest] > _ALIKE]
             yield self._like_some(rows[nearest], exact[nearest]) if len(nearest) else None
-
-
-def rate_and_sd(
-    weights: Floats, rates: Floats | None, worth: Floats | None
-) -> tuple[float | None, float]:
-    """Return the rate of an advertiser, or of several weighted, and its standard deviation.
-
-    A rate worth M impressions has the variance p(1 − p)/(M + 1); that between the advertisers
-    a new one is likened to is added.
-
-    >>> rate_and_sd(np.array([0.0, 1.0]), np.array([0.1, 0.5]), np.array([9.0, 24.0]))
-    (0.5, 0.1)
-    """
-    if rates is None or worth is None:
-        return None, 0.0
-    some = np.flatnonzero(weights)
-    weights, rates, worth = weights[some], rates[some], worth[some]
-    mean = float(weights @ rates)
-    variance = weights @ (rates * (1 - rates) / (worth + 1)) + weights @ (rates - mean) ** 2
-    return mean, float(np.sqrt(variance))
 
 
 def quoted(name: str) -> str:
@@ -219,18 +194,12 @@ def _called(name: str) -> str:
     return f"{quoted(name)} is not in the log" if name else "no advertiser was named"
 
 
-def _largest(values: Floats, n: int, at_least: float) -> NDArray[np.int64]:
+def _largest(values: Floats, n: int, at_least: float) -> Ints:
     """Return indices of the n largest, first of equals, and of n that rounding may have demoted."""
     rows = np.flatnonzero(values > at_least - _ROUNDING)
     if len(rows) <= n:
         return rows
     likely = values[rows]
-    least = np.partition(likely, len(likely) - n)[len(likely) - n]
-    above = np.flatnonzero(likely > least + _ROUNDING)
-    beside = np.flatnonzero(np.abs(likely - least) <= _ROUNDING)[:n]
-    return np.sort(rows[np.concatenate([above, beside])])
-
-
-def _first_largest(values: Floats, n: int) -> NDArray[np.int64]:
-    """Return the indices of the n largest, ascending; of equal ones those that come first."""
-    return np.sort(np.argsort(-values, kind="stable")[:n])
+    least = np.partition(likely, -n)[-n]
+    is_near = np.abs(likely - least) <= _ROUNDING
+    return rows[(likely > least + _ROUNDING) | (is_near & (np.cumsum(is_near) <= n))]

@@ -89,7 +89,9 @@ class Profiles:
         """Return everything that is known of one advertiser."""
         model = self._model
         return {
-            **self._place(row),
+            **self._named_segment(row),
+            "confidence": float(np.clip(model.confidence_[row], 0, 1)),
+            "observations": float(model.observations_[row]),
             "shares": self._shares(row),
             "bid": float(model.bid_[row]) / _MICROS,
             "wins": float(model.wins_[row]),
@@ -120,13 +122,6 @@ class Profiles:
         """
         rows, likeness = most_alike(row, n, self._shares32, self._wins, self._texts, self._has_text)
         return list(zip(rows.tolist(), likeness.tolist(), strict=True))
-
-    def _place(self, row: int) -> dict[str, Any]:
-        return {
-            **self._named_segment(row),
-            "confidence": float(np.clip(self._model.confidence_[row], 0, 1)),
-            "observations": float(self._model.observations_[row]),
-        }
 
     def _named_segment(self, row: int) -> dict[str, Any]:
         segment = int(self._model.labels_[row])
@@ -184,7 +179,7 @@ class Profiles:
         }
 
     def _bid_shares(self, row: int) -> dict[str, Any] | None:
-        """Return the c.d.f.s of wins and cost by bid, beside those of the segment."""
+        """Return the c.d.f.s of wins and cost by bid, and those of the segment."""
         shares = self._shares_of_bids
         own = None if shares is None else shares.of_advertiser(row)
         if shares is None or own is None:

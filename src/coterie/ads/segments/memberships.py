@@ -16,7 +16,7 @@ the shares is an additional segment with the curve of all advertisers.
 
 The paper compares *sources* of curves: the advertiser itself, all advertisers, the segments of one
 view, or those of a consensus. A *candidate* is one source with its settings, for example the
-segments of the win view at α = .05 and K = 12; :mod:`coterie.ads.fitting.source_choice` chooses
+segments of the win view at α = .05 and K = 12; :mod:`coterie.ads.fitting.backtest` chooses
 among them by forecast errors.
 """
 

@@ -16,7 +16,7 @@ from coterie.runtime.wording import money, percent
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coterie.ads.fitting.model_warnings import PriceDrift
+    from coterie.ads.fitting.market_fit import PriceDrift
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck, LogOverview
 
@@ -71,7 +71,7 @@ def _drift(opened: BidLogs, log_check: LogCheck) -> PriceDrift | None:
     if not log_check.ok or log_check.overview.days < _FEWEST_DAYS:
         return None
     from coterie.ads.curves.day_levels import price_levels
-    from coterie.ads.fitting.model_warnings import price_drift
+    from coterie.ads.fitting.market_fit import price_drift
     from coterie.ads.histograms.counting import read_histograms
 
     histograms = read_histograms(opened)

@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.ads.report.evaluation_tables import (
+    OWN,
+    best_other,
+    coverage_by_level,
+    coverage_by_stratum,
+    errors_by_stratum,
+    figure_in,
+    shown_targets,
+)
 from coterie.cli import layout, options
 from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
@@ -16,8 +25,6 @@ from coterie.runtime.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-__all__ = ["HoldoutDays", "evaluate", "print_evaluation", "verdicts"]
 
 _COMPARED = ("impressions", "spend")
 
@@ -105,11 +112,18 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
         console.print(sentence)
     names = _forecast_sources(facts)
     layout.print_indented(console, _error_table(facts, names))
+    placed = ""
+    if facts.get("placed"):
+        placed = (
+            f" The default places {counted(facts['placed']['advertisers'], 'further advertiser')} "
+            "that it was not fitted to and that other sources do not forecast; its WAPE of "
+            f"impressions for them is {_percent(facts['placed']['impressions']['wape'])}."
+        )
     console.print(
         "* the default: what a saved model serves. WAPE: sum of absolute errors / sum of actual "
         "values; the lowest of all sources is bold. MAPE: mean of absolute error / actual value. "
         "Bias: sum of errors / sum of actual values. New advertisers are not included."
-        f"{_of_placed(facts)}"
+        f"{placed}"
     )
     console.print()
     console.print("WAPE of impressions, by the number of bids before", style="bold")
@@ -134,22 +148,8 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
     layout.print_files(console, [] if output is None else [output])
 
 
-def _of_placed(facts: dict[str, Any]) -> str:
-    """Return a sentence on advertisers that the model knows and other sources do not forecast."""
-    placed = facts.get("placed")
-    if not placed:
-        return ""
-    return (
-        f" The default places {counted(placed['advertisers'], 'further advertiser')} that it was "
-        "not fitted to and that other sources do not forecast; its WAPE of impressions for them "
-        f"is {_percent(placed['impressions']['wape'])}."
-    )
-
-
 def verdicts(facts: dict[str, Any]) -> list[str]:
     """Compare the default with own curves and the best other source, a sentence per target."""
-    from coterie.ads.report.evaluation_tables import OWN, best_other
-
     if not facts.get("sources"):
         return []
     sentences = []
@@ -185,7 +185,6 @@ def _compared(facts: dict[str, Any], target: str, name: str, words: str) -> str:
 def _forecast_sources(facts: dict[str, Any]) -> list[str]:
     """Return the default, the simple sources, and those of the paper that are the best others."""
     from coterie.ads.evaluation.baselines import BASELINES
-    from coterie.ads.report.evaluation_tables import OWN, best_other
 
     best = (best_other(facts, target) for target in _COMPARED)
     shown = dict.fromkeys((facts["default"], OWN, "global", *BASELINES, *best))
@@ -194,13 +193,25 @@ def _forecast_sources(facts: dict[str, Any]) -> list[str]:
 
 def _error_table(facts: dict[str, Any], names: list[str]) -> Table:
     """Return a table with a row per source and three measures per target."""
-    from coterie.ads.report.evaluation_tables import shown_targets
+    from rich.table import Table
+    from rich.text import Text
 
     rows = layout.figures_table(["source"], [])
     for name in names:
         rows.add_row(_marked(name, facts))
-    measures = {target: _measures(facts, target, names) for target in shown_targets(facts)}
-    return _side_by_side({"": rows, **measures})
+    parts = {"": rows}
+    for target in shown_targets(facts):
+        parts[target] = table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        table.header_style = "dim"
+        for heading in ("WAPE", "MAPE", "bias"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        wapes = [source[target]["wape"] for source in facts["sources"].values()]
+        lowest = min((wape for wape in wapes if wape is not None), default=None)
+        for row in (facts["sources"][name][target] for name in names):
+            is_lowest = lowest is not None and row["wape"] == lowest
+            wape = Text(_percent(row["wape"]), "bold" if is_lowest else "")
+            table.add_row(wape, _percent(row["mape"]), _signed(row["bias"]))
+    return _side_by_side(parts)
 
 
 def _side_by_side(parts: dict[str, Table]) -> Table:
@@ -215,30 +226,12 @@ def _side_by_side(parts: dict[str, Table]) -> Table:
     return table
 
 
-def _measures(facts: dict[str, Any], target: str, names: list[str]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for heading in ("WAPE", "MAPE", "bias"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    wapes = [source[target]["wape"] for source in facts["sources"].values()]
-    lowest = min((wape for wape in wapes if wape is not None), default=None)
-    for row in (facts["sources"][name][target] for name in names):
-        is_lowest = lowest is not None and row["wape"] == lowest
-        wape = Text(_percent(row["wape"]), "bold" if is_lowest else "")
-        table.add_row(wape, _percent(row["mape"]), _signed(row["bias"]))
-    return table
-
-
 def _marked(name: str, facts: dict[str, Any]) -> str:
     return f"{name} *" if name == facts["default"] else name
 
 
 def _coverage_table(facts: dict[str, Any]) -> Table:
     """Return the coverage of each target at each level, for both kinds of supply."""
-    from coterie.ads.report.evaluation_tables import coverage_by_level
-
     coverage = coverage_by_level(facts)
     names = layout.figures_table(["interval of"], [])
     levels = [f"{level:.0%}" for level in coverage["levels"]]
@@ -253,8 +246,6 @@ def _coverage_table(facts: dict[str, Any]) -> Table:
 
 def _coverage_by_stratum(facts: dict[str, Any]) -> Table:
     """Return the coverage of impressions and spend at 90%, by number of bids before."""
-    from coterie.ads.report.evaluation_tables import coverage_by_stratum
-
     names = layout.figures_table(["bids before"], ["advertisers"])
     modes = ("given", "forecast")
     parts = {target: layout.figures_table([], modes) for target in _COMPARED}
@@ -266,8 +257,6 @@ def _coverage_by_stratum(facts: dict[str, Any]) -> Table:
 
 
 def _stratum_table(facts: dict[str, Any], names: list[str]) -> Table:
-    from coterie.ads.report.evaluation_tables import errors_by_stratum
-
     strata = errors_by_stratum(facts)
     table = layout.figures_table(["source"], [stratum["name"] for stratum in strata])
     for name in names:
@@ -281,8 +270,6 @@ def _stratum_table(facts: dict[str, Any], names: list[str]) -> Table:
 
 def _paper_table(contents: dict[str, Any]) -> Table:
     """Return a table of the paper, with errors and shares of pairs in percent."""
-    from coterie.ads.report.evaluation_tables import figure_in
-
     columns, rows = contents["columns"], contents["rows"]
     is_text = [any(isinstance(row[place], str) for row in rows) for place in range(len(columns))]
     # The text columns come first, and all others are figures.

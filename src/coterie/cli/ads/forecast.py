@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,15 +16,12 @@ from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import format_count, format_span, money, percent
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from coterie.ads.decisions.decision_answers import GoalBid
     from coterie.ads.fitting.forecaster import AdForecaster
     from coterie.ads.forecasts.forecast_figures import Forecast
-
-__all__ = ["bids_in", "forecast", "print_forecasts"]
 
 _MOST_BIDS = 10_000
 #: Where a comma separates decimals, 2,50 is one bid; elsewhere it is two.
@@ -131,14 +129,25 @@ def bids_in(text: str) -> list[float]:
         raise InvalidParameterError(
             f"--bid {text}: write {first}.{last} for one bid, or --bid {first} --bid {last} for two"
         )
+    is_range = ":" in text
     try:
-        numbers = [float(part) for part in text.split(":" if ":" in text else ",")]
+        numbers = [float(part) for part in text.split(":" if is_range else ",")]
     except ValueError:
         numbers = []
-    bids = _range(numbers) if ":" in text else numbers
-    if not bids or not all(0 < bid < math.inf for bid in bids):
+    good = bool(numbers) and all(0 < number < math.inf for number in numbers)
+    if not good or (is_range and (len(numbers) != 3 or numbers[0] > numbers[1])):
         raise InvalidParameterError(
             f"--bid {text}: write a number above 0, several as 2,2.5,3, or a range as 1:5:0.5"
+        )
+    if not is_range:
+        return numbers
+    from coterie.ads.forecasts.forecast_figures import bids_between
+
+    start, stop, step = numbers
+    bids = bids_between(start, stop, step, _MOST_BIDS)
+    if not bids:
+        raise InvalidParameterError(
+            f"--bid {start:g}:{stop:g}:{step:g}: a range may have at most {_MOST_BIDS:,} bids"
         )
     return bids
 
@@ -211,23 +220,6 @@ def _answer(
     return msgspec.to_builtins(answer)
 
 
-def _range(numbers: list[float]) -> list[float]:
-    """Return the bids of a range given as from, to and step; empty if it is not a range."""
-    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
-        return []
-    start, stop, step = numbers
-    if step <= 0 or not 0 < start <= stop:
-        return []
-    from coterie.ads.forecasts.forecast_figures import bids_between
-
-    bids = bids_between(start, stop, step, _MOST_BIDS)
-    if not bids:
-        raise InvalidParameterError(
-            f"--bid {start:g}:{stop:g}:{step:g}: a range may have at most {_MOST_BIDS:,} bids"
-        )
-    return bids
-
-
 def _columns(forecasts: list[Forecast]) -> dict[str, Any]:
     columns = subjects.columns_of(forecasts)
     del columns["model_version"]  # the model is a file here, without a version
@@ -236,11 +228,30 @@ def _columns(forecasts: list[Forecast]) -> dict[str, Any]:
 
 def _figures(console: Console, forecasts: list[Forecast], unit: str) -> Table:
     """Return a table with a row per bid if it fits in the terminal, otherwise a block per bid."""
+    # the dash between the ends of an interval may end a line
     for dash in ("–", "–\n") if len(forecasts) > 1 else ():
         table = _table(forecasts, unit, dash)
         if layout.fits(console, table):
             return table
     return _blocks(forecasts, unit)
+
+
+def _cells(one: Forecast, unit: str) -> Iterator[tuple[str, str, str]]:
+    """Yield heading, mean and interval of what a forecast has; no clicks if the log has none."""
+    yield "win rate", percent(one.win_rate), ""
+    for name, mean, interval in (
+        ("impressions", one.impressions, one.impressions_interval),
+        ("spend", one.spend, one.spend_interval),
+        ("clicks", one.clicks, one.clicks_interval),
+        ("conversions", one.conversions, one.conversions_interval),
+    ):
+        if mean is None or interval is None:
+            continue
+        if name == "spend":
+            yield f"spend{unit}", money(mean), format_span(interval, money)
+            yield f"eCPM{unit}", money(one.cost), ""
+        else:
+            yield name, format_count(mean), format_span(interval, format_count)
 
 
 def _blocks(forecasts: list[Forecast], unit: str) -> Table:
@@ -256,61 +267,23 @@ def _blocks(forecasts: list[Forecast], unit: str) -> Table:
             grid.add_row()
         if len(forecasts) > 1:
             grid.add_row(f"bid{unit}", _bid(one.bid))
-        grid.add_row("win rate", percent(one.win_rate))
-        grid.add_row(
-            "impressions",
-            format_count(one.impressions),
-            format_span(one.impressions_interval, format_count),
-        )
-        grid.add_row(f"spend{unit}", money(one.spend), format_span(one.spend_interval, money))
-        grid.add_row(f"eCPM{unit}", money(one.cost))
-        for name, mean, interval in _events(one):
-            grid.add_row(name, format_count(mean), format_span(interval, format_count))
+        for cells in _cells(one, unit):
+            grid.add_row(*cells)
     return grid
 
 
 def _table(forecasts: list[Forecast], unit: str, dash: str) -> Table:
-    """Return a table with a row per bid; intervals are below the means to save width.
-
-    The ``dash`` between the ends of an interval may end a line.
-    """
+    """Return a table with a row per bid; intervals are below the means to save width."""
     from rich.text import Text
 
-    def with_span(mean: str, ends: str) -> Text:
-        return Text.assemble(mean, "\n", (ends.replace("–", dash), "dim"))
-
-    events = [name for name, *_ in _events(forecasts[0])]
-    headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}", *events]
-    table = layout.figures_table([], headings)
+    table = layout.figures_table([], ["bid", *(name for name, *_ in _cells(forecasts[0], unit))])
     for one in forecasts:
-        cells: list[RenderableType] = [
-            _bid(one.bid),
-            percent(one.win_rate),
-            with_span(
-                format_count(one.impressions), format_span(one.impressions_interval, format_count)
-            ),
-            with_span(money(one.spend), format_span(one.spend_interval, money)),
-            money(one.cost),
+        cells = [
+            Text.assemble(mean, "\n", (ends.replace("–", dash), "dim")) if ends else mean
+            for _, mean, ends in _cells(one, unit)
         ]
-        rare = [
-            with_span(format_count(mean), format_span(ends, format_count))
-            for _, mean, ends in _events(one)
-        ]
-        table.add_row(*cells, *rare)
+        table.add_row(_bid(one.bid), *cells)
     return table
-
-
-def _events(one: Forecast) -> list[tuple[str, float, tuple[float, float]]]:
-    """Return name, mean and interval of clicks and conversions, as far as the log has them."""
-    events = {
-        "clicks": (one.clicks, one.clicks_interval),
-        "conversions": (one.conversions, one.conversions_interval),
-    }
-    return [
-        (name, mean, ends)
-        for name, (mean, ends) in events.items()
-        if mean is not None and ends is not None
-    ]
 
 
 def _grounds(forecasts: list[Forecast]) -> list[str]:

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import Choice
     from coterie.ads.segments.settings import SegmentSettings
 
-__all__ = [
-    "choice_facts",
-    "day_weights_in_words",
-    "fit_model",
-    "model_facts",
-    "print_segments",
-    "segment",
-    "segment_columns",
-]
-
 
 @with_log_options
 def segment(
@@ -130,12 +120,17 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
     """Return the facts about a fitted model, ready for JSON."""
     from dataclasses import asdict
 
+    dimensions = {}
+    if (targets := model.targets_) is not None:
+        dimensions = {
+            name: targets.values[targets.columns(name)].tolist() for name in targets.dimensions
+        }
     return {
         "advertisers": len(model.advertisers_),
         "days": [str(day) for day in model.days_],
         "auction": model.auction_,
         "currency": model.currency_,
-        "dimensions": _dimension_facts(model),
+        "dimensions": dimensions,
         "segments": [
             {**asdict(profile), "median_price": profile.median_price / 1e6}
             for profile in model.segments_
@@ -153,14 +148,6 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
             "pairs": model.agreement_.pairs,
         },
     }
-
-
-def _dimension_facts(model: AdForecaster) -> dict[str, list[str]]:
-    """Return the values of each dimension."""
-    targets = model.targets_
-    if targets is None:
-        return {}
-    return {name: targets.values[targets.columns(name)].tolist() for name in targets.dimensions}
 
 
 def choice_facts(choice: Choice) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,12 +15,6 @@ from coterie.cli.layout import counted
 from coterie.cli.outputs import write_all
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.runtime.wording import exact
-
-if TYPE_CHECKING:
-    from coterie.ads.fitting.forecaster import AdForecaster
-    from coterie.ads.histograms.bid_histograms import BidHistograms
-
-__all__ = ["update"]
 
 
 @with_log_options
@@ -56,6 +50,8 @@ def update(
 
     Example: coterie ads update market.coterie logs/2026-03-09.parquet
     """
+    import numpy as np
+
     from coterie.ads.fitting.forecaster import load_forecaster
     from coterie.models import save_model
 
@@ -68,27 +64,22 @@ def update(
         unit = forecaster.stored_days_.unit if forecaster.stored_days_ else "advertiser"
         dimensions = forecaster.targets_.dimensions if forecaster.targets_ else []
         log = source.like_model(forecaster.auction_, unit, dimensions).read(allow_faults)
-        added = _added(forecaster, log.histograms)
-        forecaster.update(log.histograms, log.texts, targets=log.targets)
+        new = log.histograms
+        added = {
+            "source": log.logs.source,
+            "days": [str(day) for day in new.days],
+            "new_advertisers": len(np.setdiff1d(new.advertisers, forecaster.advertisers_)),
+            "bids": float(new.bids.count.sum()),
+        }
+        forecaster.update(new, log.texts, targets=log.targets)
         write_all({target: lambda path: save_model(forecaster, path)})
     facts = model_facts(forecaster) | {
         "source": str(target),
-        "added": {"source": log.logs.source} | added,
+        "added": added,
         "notes": notes,
         "written": [str(target)],
     }
     layout.print_answer(facts, _print_summary, as_json, quiet)
-
-
-def _added(model: AdForecaster, new: BidHistograms) -> dict[str, Any]:
-    """Return what the new log adds to a model."""
-    import numpy as np
-
-    return {
-        "days": [str(day) for day in new.days],
-        "new_advertisers": len(np.setdiff1d(new.advertisers, model.advertisers_)),
-        "bids": float(new.bids.count.sum()),
-    }
 
 
 def _print_summary(facts: dict[str, Any]) -> None:

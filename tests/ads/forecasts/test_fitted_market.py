@@ -13,8 +13,9 @@ from coterie import load_model, save_model
 from coterie.ads.decisions.budgets import plan_budget
 from coterie.ads.decisions.goals import bid_for
 from coterie.ads.fitting.forecaster import AdForecaster
-from coterie.ads.forecasts.fitted_market import load_market
+from coterie.ads.forecasts.fitted_market import DimensionForecasts, chosen_figures, load_market
 from coterie.ads.forecasts.model_checks import check_model
+from coterie.ads.targets.target_effects import EffectsOfOne
 from coterie.errors import InvalidParameterError, ModelFileError
 from fitted_models import small_model
 from markets import QUICK
@@ -107,11 +108,61 @@ def test_intervals_are_relatively_wider_than_the_plain_one():
     assert widths[1] > widths[0]
 
 
-def test_all_won_auctions_of_a_target_may_exceed_their_mean():
-    """With a given supply, the upper end is bounded by all auctions, not by the mean of a share."""
+def sure_effects(model, row):
+    """Effects of the devices on an advertiser, without doubt."""
+    own = model.targets_.of_row(row).of(model.targets_.columns("device"))
+    return EffectsOfOne(*(np.stack([part[0], np.zeros_like(part[0])]) for part in own))
+
+
+def figures_of_device(asked, effects):
+    """Means and one standard deviation of the first device at the first bid."""
+    one_sd = np.ones((2, 4, 2, 3)), 0.0, 1.0
+    return chosen_figures(asked, one_sd, [DimensionForecasts(asked, effects)], [0])[0]
+
+
+@pytest.mark.parametrize(("effect", "columns"), [("share", (2, 5, 8)), ("click", (8,))])
+def test_a_doubt_about_an_effect_adds_to_the_variance(effect, columns):
+    """A relative one to the relative variance of what it multiplies, and of nothing else."""
     model = targets_model()
-    part = model.forecast("adv-00003", 1e4, supply=100.0, where={"device": "tv"})
-    assert part.impressions_interval[1] > part.supply * part.win_rate
+    asked = model.prepare_forecast("adv-00003", supply=1e8).asked(np.array([2.0]))
+    sure = sure_effects(model, 3)
+    mean = getattr(sure, effect)[0]
+    unsure = sure._replace(**{effect: np.stack([mean, np.full(len(mean), 0.2)])})
+    before, after = (figures_of_device(asked, effects) for effects in (sure, unsure))
+    for column in (2, 5, 8):
+        variances = [
+            ((one[column + 2] - one[column]) / one[column]) ** 2 for one in (before, after)
+        ]
+        added = 0.04 if column in columns else 0.0
+        assert variances[1] - variances[0] == pytest.approx(added, rel=1e-6, abs=1e-9)
+
+
+def test_a_doubt_about_a_shift_is_one_about_the_level_of_prices():
+    """Both are deviations of a log level, and add as independent ones do."""
+    model = targets_model()
+    asked = model.prepare_forecast("adv-00003", supply=1e8).asked(np.array([2.0]))
+    sure = sure_effects(model, 3)
+    unsure = sure._replace(shift=np.stack([sure.shift[0], np.full_like(sure.shift[0], 0.2)]))
+    less_known = asked.uncertainty.copy()
+    less_known[:, 0] = np.hypot(less_known[:, 0], 0.2)
+    expected = figures_of_device(asked._replace(uncertainty=less_known), sure)
+    np.testing.assert_allclose(figures_of_device(asked, unsure), expected)
+
+
+def test_how_many_of_some_auctions_are_in_a_target_is_chance():
+    """Where all are won, their number is binomial; a rate is never above 1."""
+    model = targets_model()
+    asked = model.prepare_forecast("adv-00003", supply=100.0).asked(np.array([1e4]))
+    sure = sure_effects(model, 3)
+    found, share = figures_of_device(asked, sure), sure.share[0, 0]
+    variance = (found[4] - found[2]) ** 2
+    assert 0.95 < variance / (100 * share * (1 - share)) < 1.3
+    many = sure._replace(
+        click=np.stack([sure.click[0] * [1e3, *[1.0] * (len(sure.click[0]) - 1)]] * 2)
+    )
+    events = asked.events.copy()
+    events[:, 0] = 0.9
+    assert figures_of_device(asked._replace(events=events), many)[8] == pytest.approx(found[2])
 
 
 def test_a_new_advertiser_gets_the_effects_of_its_segments():
