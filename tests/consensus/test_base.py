@@ -81,6 +81,15 @@ def renamed(y, n_partitions):
     return np.column_stack([name[y] for name in names])
 
 
+def test_defaults_are_the_same_everywhere(key):
+    """K is chosen and nothing is seeded; all partitions count alike where no camps are found."""
+    defaults = CONSENSUS_METHODS[key].estimator_class()().get_params()
+    assert defaults["n_clusters"] is None and defaults["verbose"] is False
+    assert defaults.get("random_state") is None
+    is_robust = CONSENSUS_METHODS[key].class_name == "RobustConsensus"
+    assert defaults.get("partition_weights") == ("agreement" if is_robust else None)
+
+
 @pytest.mark.filterwarnings("ignore:all . partitions are the same")
 @pytest.mark.parametrize(
     ("sizes", "n_partitions"), [((5, 15, 30), 1), ((1, 2, 9), 3), ((12, 12, 12, 12), 7)], ids=str
@@ -178,8 +187,7 @@ def test_weight_zero_is_absence(key):
     est = weighted(key, np.repeat([1.0, 0.0], [8, 2]), np.hstack([labels, noise]))
     absent = weighted(key, None, labels)
     assert ct.clustering_accuracy(est.labels_, absent.labels_) > 0.97
-    if key != "correlation":  # it separates tuples that differ only in weightless partitions
-        assert weighted(key, [0, 1], [[0, 0], [1, 0], [2, 0]]).n_clusters_ == 1
+    assert weighted(key, [0, 1], [[0, 0], [1, 0], [2, 0]]).n_clusters_ == 1
 
 
 @pytest.mark.filterwarnings("ignore:all . partitions are the same")

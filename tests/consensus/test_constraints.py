@@ -137,6 +137,18 @@ def test_rows_of_weight_zero_keep_their_places(P):
         est.add_partitions(P)  # which would lose the constraints
 
 
+@pytest.mark.parametrize("heavy", [8, 9])
+def test_votes_count_by_the_weights_of_rows(P, heavy):
+    """Of two rows that must be together the lighter one moves; it has its number in the input."""
+    weight = np.ones(60)
+    weight[0], weight[heavy] = 0, 30
+    est = ct.RobustConsensus(3, random_state=0)
+    labels = est.fit(P, sample_weight=weight).labels_
+    assert labels[8] != labels[9]
+    est.fit(P, sample_weight=weight, must_link=[(8, 9)])
+    assert est.constraints_["moved"].tolist() == [17 - heavy]
+
+
 def test_soft_partitions_and_long_chains_hold_too():
     """Membership matrices work as labels do; a chain holds even if the search is not exhaustive."""
     rng = np.random.default_rng(0)

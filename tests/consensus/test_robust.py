@@ -417,8 +417,8 @@ def test_many_base_clusters_leave_the_cubic_methods_out(planted, monkeypatch):
 @pytest.mark.parametrize(
     ("sizes", "n_partitions", "method", "reason"),
     [
-        ([50, 45, 40], 8, "search", "find them"),
-        ([150, 20, 10], 8, "local linkage", "of different size"),
+        ([100, 60, 40], 8, "search", "find them"),
+        ([110, 60, 30], 8, "local linkage", "of different size (evenness 0.88)"),
         # random partitions: clusters of similar size that other partitions do not confirm
         (None, 8, "local linkage", "halves of the partitions find other clusters"),
         # halves of fewer than four partitions are not compared
@@ -433,6 +433,25 @@ def test_sizes_and_stability_choose_between_search_and_linkage(sizes, n_partitio
     est = ct.RobustConsensus(3, refine="sizes", partition_weights=None, random_state=0).fit(P)
     assert est.selected_["method"] == method and reason in est.selected_["reason"]
     assert y is None or ct.clustering_accuracy(y, est.labels_) > 0.97
+
+
+@pytest.mark.parametrize(("agreement", "method"), [(0.71, "search"), (0.69, "local linkage")])
+def test_searches_of_halves_must_agree_by_seven_tenths(agreement, method, monkeypatch):
+    """Below, linkage decides, although the clusters are of similar size."""
+    monkeypatch.setattr(robust, "weighted_rand_index", lambda *_: agreement)
+    P, _ = ct.planted_partitions([30] * 3, 8, 0, 0.1, random_state=0)
+    est = ct.RobustConsensus(3, refine="sizes", partition_weights=None, random_state=0).fit(P)
+    assert est.selected_["method"] == method
+
+
+def test_halves_are_searched_with_the_weights_of_their_partitions():
+    """Partitions of little weight that agree on other clusters do not make the search unstable."""
+    rng, y = np.random.default_rng(0), np.repeat([0, 1, 2], 40)
+    other = rng.permutation(y)
+    P = np.column_stack([np.where(rng.random(120) < 0.1, 0, x) for x in [y] * 6 + [other] * 6])
+    weights = np.repeat([1.0, 1e-6], 6)
+    est = ct.RobustConsensus(3, refine="sizes", partition_weights=weights, random_state=0).fit(P)
+    assert est.selected_["method"] == "search" and ct.clustering_accuracy(y, est.labels_) == 1
 
 
 @pytest.fixture(scope="module")

@@ -82,13 +82,17 @@ def coassociation(P: Any, partition_weights: Any = None) -> Floats:
     tuples = as_label_tuples(P)
     alpha = check_partition_weights(partition_weights, tuples.n_partitions)
     alpha = alpha[tuples.partition_order]
-    M = tuple_coassociation(tuples, alpha).dense()
-    diagonal = M.diagonal().copy()
-    # if no weighted partition labels a tuple, M is 0 between two different points of it
-    unlabelled = ~tuples.has_weighted_label(alpha)
+    M = labelled_coassociation(tuples, alpha)[np.ix_(tuples.inverse, tuples.inverse)]
+    np.fill_diagonal(M, self_coassociation(tuples, alpha)[tuples.inverse])
+    return M
+
+
+def labelled_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Floats:
+    """Return M over tuples, dense (u, u), with zeros for tuples without a weighted label."""
+    M = tuple_coassociation(tuples, partition_weights).dense()
+    # the diagonal is 1, but two different points of such a tuple are together in no partition
+    unlabelled = ~tuples.has_weighted_label(partition_weights)
     M[unlabelled, unlabelled] = 0.0
-    M = M[np.ix_(tuples.inverse, tuples.inverse)]
-    np.fill_diagonal(M, diagonal[tuples.inverse])
     return M
 
 

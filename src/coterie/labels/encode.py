@@ -108,33 +108,14 @@ class LabelMatrix:
 def as_label_matrix(
     P: Any, *, allow_unlabelled_rows: bool = False, names: Sequence[str] | None = None
 ) -> LabelMatrix:
-    """Read and check a label matrix.
+    """Read and check a label matrix; ``names`` (V,) are those of the columns of an array.
 
-    Parameters
-    ----------
-    P : array, list of rows, pandas or polars DataFrame, or arrow table, (n, V)
-        Column v is a partition of the n points. A list of V arrays or Series (n,), or a mapping
-        of names to V vectors (n,), gives the columns. Labels are integers ≥ 0, whole floats,
-        texts, booleans or categories, of one kind in a column. The values −1, NaN, None, masked
-        cells and empty texts are missing labels.
-    allow_unlabelled_rows : bool
-        Accept rows without any label.
-    names : sequence of V str, optional
-        Names of the columns of an array.
+    P (n, V) is an array, a list of rows, or a table of pandas, polars or arrow. A list of V arrays
+    or Series (n,), or a mapping of names to V vectors (n,), gives the columns. Labels are integers
+    ≥ 0, whole floats, texts, booleans or categories, of one kind in a column. The values −1, NaN,
+    None, masked cells and empty texts are missing labels. A column without any label is left out,
+    with a warning.
 
-    Raises
-    ------
-    InvalidLabelsError
-        If a cell cannot be a label, or if a row has no label; the message names the row and the
-        column.
-
-    Warns
-    -----
-    LabelWarning
-        If a column has no label; it is left out.
-
-    Examples
-    --------
     >>> as_label_matrix([["a", 7], ["b", 7], ["a", -1]]).codes.tolist()
     [[0, 0], [1, 0], [0, -1]]
     >>> as_label_matrix([["a", 7], [3, 7], ["a", -1]])
