@@ -81,15 +81,6 @@ def renamed(y, n_partitions):
     return np.column_stack([name[y] for name in names])
 
 
-def test_defaults_are_the_same_everywhere(key):
-    """K is chosen and nothing is seeded; all partitions count alike where no camps are found."""
-    defaults = CONSENSUS_METHODS[key].estimator_class()().get_params()
-    assert defaults["n_clusters"] is None and defaults["verbose"] is False
-    assert defaults.get("random_state") is None
-    is_robust = CONSENSUS_METHODS[key].class_name == "RobustConsensus"
-    assert defaults.get("partition_weights") == ("agreement" if is_robust else None)
-
-
 @pytest.mark.filterwarnings("ignore:all . partitions are the same")
 @pytest.mark.parametrize(
     ("sizes", "n_partitions"), [((5, 15, 30), 1), ((1, 2, 9), 3), ((12, 12, 12, 12), 7)], ids=str

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, silhouette_samples
 
 import coterie as ct
 from coterie.consensus import robust
@@ -276,7 +276,7 @@ def test_crossed_factors_are_found_from_all_votes():
 
 
 def test_coarse_partitions_do_not_hide_fine_ones():
-    """Three fine partitions decide about eight clusters beside seventeen coarse ones."""
+    """Three fine partitions decide about eight clusters next to seventeen coarse ones."""
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(8), 50)
     fine = [np.where(rng.random(400) < 0.1, rng.integers(0, 8, 400), y) for _ in range(3)]
@@ -351,6 +351,16 @@ def test_answers_are_those_of_the_methods(planted, monkeypatch):
     for name, labels in seen.items():
         alone = methods[name].fit(P).labels_
         assert adjusted_rand_score(alone, sample.votes.tuples.expand(labels)) > 0.97, name
+
+
+def test_separation_is_the_mean_silhouette_plus_that_of_the_worst_cluster(planted):
+    """Silhouettes are those of scikit-learn for the distance 1 − M of the points."""
+    sample = sample_of(planted[0])
+    labels = truth_of(sample, planted[1])
+    points = sample.votes.tuples.expand(labels)
+    each = silhouette_samples(1 - ct.coassociation(planted[0]), points, metric="precomputed")
+    worst = min(each[points == k].mean() for k in range(4))
+    assert sample.separation(labels) == pytest.approx(each.mean() + worst)
 
 
 def test_the_answer_in_the_middle_wins(planted):

@@ -381,7 +381,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
     def _weights_in_use(self) -> Any:
         """Return the given partition weights without those of partitions that are left out."""
-        weights, given = self.partition_weights, getattr(self, "_vocabulary", None)
+        weights: Any = self.partition_weights
+        given: Any = getattr(self, "_vocabulary", None)
         left_out = getattr(given, "empty", ())  # tuples without a fit have none
         if left_out and np.shape(weights) == (len(given.names) + len(left_out),):
             return np.delete(weights, left_out)

@@ -61,7 +61,6 @@ from coterie.search.median_search import (
     Start,
     calibrated_majority,
     learn_partition_weights,
-    max_partition_starts,
     median_search,
     partition_starts,
 )
@@ -462,9 +461,7 @@ class Votes:
         ``threshold`` None calibrates the threshold of the search.
         """
         starts = [Start(name, labels) for name, labels in (answers or {}).items()]
-        starts += partition_starts(
-            self.tuples, self.contingencies, self.weights, K, max_partition_starts(self.tuples)
-        )
+        starts += partition_starts(self.tuples, self.contingencies, self.weights, K)
         _log.info("searching from %d starts", len(starts))
         found = median_search(self.tuples, self.weights, K, starts, threshold)
         self._tables[found.labels.tobytes()] = found.tables
@@ -507,8 +504,8 @@ class Votes:
             weights = check_partition_weights(partition_weights, tuples.n_partitions)
             weights = weights[tuples.partition_order]
         elif partition_weights == "learned":
-            equal, at_most = np.ones(tuples.n_partitions), max_partition_starts(tuples)
-            starts = partition_starts(tuples, contingencies, equal, n_clusters, at_most)
+            equal = np.ones(tuples.n_partitions)
+            starts = partition_starts(tuples, contingencies, equal, n_clusters)
             weights = learn_partition_weights(tuples, n_clusters, starts)[0]
         else:
             warn_of_dissent(dissent.reordered(np.argsort(tuples.partition_order)))

@@ -125,18 +125,6 @@ def self_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Floats
     return np.divide(together, pairs, out=np.ones_like(pairs), where=pairs > 0)
 
 
-def coassociation_bytes(n_tuples: int, counted: bool = True) -> int:
-    """Return the size in bytes of M over u tuples.
-
-    ``counted`` means that weights are equal and no label is missing. Then an entry has one byte,
-    which is enough for 255 partitions.
-
-    >>> coassociation_bytes(40_000), coassociation_bytes(40_000, counted=False)
-    (1600000000, 6400000000)
-    """
-    return n_tuples * n_tuples * (1 if counted else float_dtype(n_tuples).itemsize)
-
-
 def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Floats) -> float:
     """Return Σ_ij min(share together, share apart), a lower bound of J(G) for every clustering G.
 

@@ -197,7 +197,7 @@ class LabelTuples:
         """Return columns and memberships (n', S) of new points."""
         return slots_of(soft.shares[:, np.argsort(self.recode)])
 
-    def subset(self, chosen: AnyArray, weights: Floats | None = None) -> LabelTuples:
+    def subset(self, chosen: AnyArray | slice, weights: Floats | None = None) -> LabelTuples:
         """Return the chosen tuples (mask or indices) without points; ``weights`` are new ones."""
         return replace(
             self,

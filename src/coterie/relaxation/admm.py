@@ -42,7 +42,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats
-from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes, float_dtype
+from coterie.counts.coassociation import TupleCoassociation, float_dtype
 from coterie.relaxation.kernels import gap_sums, step_tile
 from coterie.relaxation.spectral import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.runtime.devices import map_in_threads, n_threads, on_one_thread, readable_bytes
@@ -156,10 +156,10 @@ def robust_factor(
 def required_bytes(n_tuples: int, counted: bool = True) -> int:
     """Return the memory in bytes that the relaxation of u tuples needs: half of B, and M.
 
-    M is stored as counts (``counted``) if weights are equal and no label is missing.
+    M is stored as counts of one byte (``counted``) if weights are equal and no label is missing.
     """
-    state = _n_stored(n_tuples) * float_dtype(n_tuples).itemsize
-    return state + coassociation_bytes(n_tuples, counted)
+    itemsize = float_dtype(n_tuples).itemsize
+    return _n_stored(n_tuples) * itemsize + n_tuples**2 * (1 if counted else itemsize)
 
 
 class Solver(Protocol):
