@@ -250,17 +250,6 @@ def test_most_labels_may_be_missing():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("V", "n"), [(50, 200), (60, 2000)])
-def test_many_weak_partitions_are_right_together(V, n):
-    """With 70% of the labels redrawn all partitions vote, and the result is that of ℓ2."""
-    P, y = ct.planted_partitions([n // 4] * 4, V, 0, 0.7, random_state=0)
-    est = ct.RobustConsensus(4, random_state=0).fit(P)
-    assert est.partition_weights_.min() == 1
-    l2 = ct.L2Consensus(4, random_state=0).fit(P)
-    assert ct.clustering_accuracy(y, est.labels_) > ct.clustering_accuracy(y, l2.labels_) - 0.01
-
-
-@pytest.mark.slow
 def test_crossed_factors_are_found_from_all_votes():
     """Two crossed factors are two camps; their product needs the votes of both."""
     rng = np.random.default_rng(0)

@@ -578,10 +578,6 @@ def cluster_probabilities(shares: Floats, labels: AnyArray) -> Floats:
     """Return the probabilities of clusters from shares of votes (n, K), see ``predict_proba``.
 
     The largest probability of a row is that of its label; the label −1 is none.
-
-    >>> cluster_probabilities(np.array([[0.6, 0.2], [0.0, 0.0]]), np.array([0, -1]))
-    array([[0.7375, 0.2625],
-           [0.5   , 0.5   ]])
     """
     K = shares.shape[1]
     total = shares.sum(axis=1, keepdims=True)

@@ -263,7 +263,8 @@ class RobustConsensus(ConsensusFunction):
             K = check_n_clusters(self.n_clusters, tuples)
         contingencies = all_contingencies(tuples)
         votes = Votes.from_tuples(tuples, self._weights_in_use(), K, contingencies)
-        free, threshold = None, None if self.threshold == "calibrated" else float(self.threshold)
+        threshold = None if self.threshold == "calibrated" else float(self.threshold)
+        free = None
         if self.n_clusters == "free":
             free = votes.search(None, threshold=threshold)
             K = free.tables.n_clusters

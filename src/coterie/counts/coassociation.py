@@ -114,11 +114,7 @@ def tuple_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Tuple
 
 
 def self_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Floats:
-    """Return the diagonal of M over tuples, (u,): 1 for labels and for unlabelled tuples.
-
-    >>> self_coassociation(as_label_tuples([np.array([[0.5, 0.5], [1.0, 0.0]])]), np.ones(1)).min()
-    np.float64(0.5)
-    """
+    """Return the diagonal of M over tuples, (u,): 1 for labels and for unlabelled tuples."""
     if tuples.memberships is None:
         return np.ones(tuples.n_tuples)
     together, pairs = tuples.squares @ partition_weights, tuples.mass**2 @ partition_weights
@@ -129,9 +125,6 @@ def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Floats) -> floa
     """Return Σ_ij min(share together, share apart), a lower bound of J(G) for every clustering G.
 
     It takes O(u²·V) time and stores no matrix. For soft partitions the sum is over i ≠ j, as in J.
-
-    >>> pairwise_lower_bound(as_label_tuples([[0, 0], [0, 1], [1, 1]]), np.ones(2))
-    2.0
     """
     u, weights = tuples.n_tuples, tuples.weights
     codes, alpha, soft = _kernel_arrays(tuples, partition_weights / partition_weights.sum())

@@ -213,11 +213,7 @@ def warn_of_ids(
 
 
 def fewest_values_of_ids(n_rows: int) -> float:
-    """Return how many different values a column that names the rows has at least.
-
-    >>> fewest_values_of_ids(19), fewest_values_of_ids(1000)
-    (19, 900.0)
-    """
+    """Return how many different values a column that names the rows has at least."""
     return n_rows if n_rows < FEWEST_ROWS else _SHARE_OF_AN_ID * n_rows
 
 
@@ -227,21 +223,13 @@ def numbered(n_partitions: int) -> tuple[str, ...]:
 
 
 def renumber_by_appearance(labels: AnyArray) -> Ints:
-    """Renumber clusters as 0, 1, … in the order in which they first appear.
-
-    >>> renumber_by_appearance(np.array([7, 2, 7, 0]))
-    array([0, 1, 0, 2])
-    """
+    """Renumber clusters as 0, 1, … in the order in which they first appear."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
 
 def renumber_by_size(labels: AnyArray, weights: Floats | None = None) -> Ints:
-    """Renumber clusters by decreasing size; equal sizes are in order of appearance.
-
-    >>> renumber_by_size(np.array([5, 3, 3, 9]))
-    array([1, 0, 0, 2])
-    """
+    """Renumber clusters by decreasing size; equal sizes are in order of appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     size = np.bincount(inverse, weights=weights)
     return np.argsort(np.lexsort((first, -size)))[inverse]

@@ -279,10 +279,6 @@ def compress_labels(matrix: LabelMatrix, row_weights: Floats | None = None) -> L
     """Compress a label matrix to its distinct tuples, in time and memory linear in n·V.
 
     ``row_weights`` (n,) > 0 are one by default; a weight w has the effect of w equal rows.
-
-    >>> tuples = compress_labels(as_label_matrix([[0, 5], [1, 5], [0, 5], [0, 6]]))
-    >>> tuples.n_tuples, sorted(tuples.weights.tolist())
-    (3, [1.0, 1.0, 2.0])
     """
     first, inverse, weights = group_rows(matrix.codes, row_weights)
     tuples = tuples_of_groups(matrix.codes[first], matrix.n_labels, inverse, weights)

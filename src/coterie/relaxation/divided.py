@@ -174,16 +174,6 @@ def divided_factor(
     ``start`` (u, K) is the ℓ2 factor. ``part_size``, at least 4 K, is the largest number of tuples
     in a part, and of points in the sample (at most 4,000). ``random_state`` seeds the distribution
     of similar tuples over parts.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> from coterie.ensembles.generate import planted_partitions
-    >>> from coterie.relaxation.spectral import least_squares_factor
-    >>> P, _ = planted_partitions([60, 40], 8, n_bad=0, noise=0.5, random_state=0)
-    >>> tuples, equal = as_label_tuples(P), np.ones(8)
-    >>> start = least_squares_factor(tuples, equal, 2)
-    >>> found = divided_factor(tuples, equal, start, part_size=40, random_state=0)
-    >>> found.n_parts, found.factor.shape == start.shape, found.converged
-    (2, True, True)
     """
     u, weights = tuples.n_tuples, tuples.weights
     if u <= part_size:
