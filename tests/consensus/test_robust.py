@@ -402,6 +402,7 @@ def test_many_tuples_are_sampled():
     P, y = ct.planted_partitions([300, 200, 100], 12, 0, 0.3, random_state=1)
     sample = sample_of(P, most=100)
     assert sample.votes.tuples.n_tuples > sample.tuples.n_tuples == 100
+    assert sample.tuples.weights.sum() == pytest.approx(600)
     found = choose_answer(sample, 3, {}, np.random.RandomState(0))
     assert ct.clustering_accuracy(y, sample.votes.tuples.expand(found.labels)) > 0.97
 

@@ -150,6 +150,25 @@ def test_a_free_number_of_clusters_may_be_that_of_the_points(n):
     assert result.tables.n_clusters == n
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_end_of_all_starts_is_returned(seed):
+    """It is the best of the searches from each start alone, whatever their order."""
+    P = np.random.default_rng(seed).integers(0, 5, (30, 6))
+    tuples = as_label_tuples(P)
+    starts = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 4)
+
+    def least(*starts):
+        found = median_search(tuples, np.ones(6), 4, starts, threshold=0.5)
+        return found.tables.objective(), found.start
+
+    ends = [least(start) for start in starts]
+    assert min(ends)[0] < max(ends)[0] - 1
+    for some in (starts, starts[::-1]):
+        objective, start = least(*some)
+        assert objective == pytest.approx(min(ends)[0])
+        assert objective == pytest.approx(dict(map(reversed, ends))[start])
+
+
 def test_finer_partitions_are_merged_down_to_k():
     """A partition that splits every cluster in two becomes a start of K clusters."""
     y = np.repeat([0, 1, 2], 20)
