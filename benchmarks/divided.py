@@ -187,7 +187,10 @@ def _round(votes: Votes, factor: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return labels of the tuples, rounded as in RobustConsensus."""
     weights = votes.tuples.weights
     by_kmeans = round_by_kmeans(factor, weights, factor.shape[1], _SEED)
-    return min([round_by_pivoted_qr(factor, weights), by_kmeans], key=votes.objective)
+    return min(
+        [round_by_pivoted_qr(factor, weights), by_kmeans],
+        key=lambda labels: votes.tables(labels).objective(),
+    )
 
 
 def _planted(

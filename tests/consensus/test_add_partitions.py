@@ -119,18 +119,6 @@ def test_new_partitions_may_miss_points(spoiled):
     assert_same_tuples(est._tuples, compress_labels(as_label_matrix(holes)))
 
 
-def test_weighted_rows_equal_repeated_rows():
-    """Weights of rows have the effect of repeated rows."""
-    P, _ = ct.planted_partitions([30, 20], 8, 0, 0.2, random_state=0)
-    times = np.random.default_rng(0).integers(1, 4, 50)
-    weighted = ct.RobustConsensus(2, random_state=0).fit(P[:, :5], sample_weight=times)
-    repeated = ct.RobustConsensus(2, random_state=0).fit(np.repeat(P[:, :5], times, axis=0))
-    weighted.add_partitions(P[:, 5:])
-    repeated.add_partitions(np.repeat(P[:, 5:], times, axis=0))
-    np.testing.assert_array_equal(np.repeat(weighted.labels_, times), repeated.labels_)
-    assert weighted.objective_ == pytest.approx(repeated.objective_)
-
-
 def test_rows_of_weight_zero_are_refused():
     """Labels of rows of weight 0 are not kept, so no partitions can be added."""
     P, _ = ct.planted_partitions([30, 20], 8, 0, 0.2, random_state=0)

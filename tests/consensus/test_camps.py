@@ -184,6 +184,13 @@ def test_score_of_groups_is_that_of_random_permutations():
     assert score == pytest.approx(expected, rel=0.1)
 
 
+def test_a_group_of_one_partition_scores_as_the_partition():
+    """Both are the excess of common pairs over its deviation, if the bounds do not apply."""
+    counts = counts_of(np.random.default_rng(0).integers(0, [3, 8], (60, 2)))
+    score = GroupMoments.of(counts).score(np.array([0]), np.array([1]))
+    assert score == pytest.approx(chance_scores(counts)[1][0, 1], rel=1e-9)
+
+
 def test_scores_of_soft_partitions_are_those_of_random_permutations():
     """Agreement is in standard deviations over random permutations of the rows."""
     rng = np.random.default_rng(3)
@@ -305,6 +312,24 @@ def test_a_weak_member_of_a_camp_is_named():
     assert dissent.in_words() == "all 9 partitions agree beyond chance; 1 only weakly (d)"
     est = ct.RobustConsensus(4, random_state=0).fit(P)
     assert [row.name for row in ct.partition_report(est) if row.weak] == ["3"]
+
+
+@pytest.mark.parametrize(
+    ("share", "labelled", "is_weak"), [(0.20, 20, True), (0.22, 20, False), (0.20, 19, False)]
+)
+def test_weak_is_less_than_a_quarter_of_what_is_usual(share, labelled, is_weak):
+    """The others reach 4/5 of the bound with each other; with v a share of this: 0.8 s in all.
+
+    Their median is 0.64 + 0.16 s, of which 0.8 s is a quarter for s = 0.21. Partitions that have
+    fewer than 20 points in common are not judged.
+    """
+    excess = np.full((6, 6), 0.8)
+    excess[0] = excess[:, 0] = 0.8 * share
+    products = excess + 1.0  # so that the bound, 2, is 1 above what is expected
+    np.fill_diagonal(products, 2.0)
+    pairs = np.full((6, 6), float(labelled**2))
+    moments = GroupMoments(pairs, np.full((6, 6), 2.0), products, excess, np.zeros((6, 6)))
+    assert moments.weak(np.arange(6)).tolist() == [is_weak] + [False] * 5
 
 
 @pytest.mark.parametrize("kind", ["equally noisy", "other numbers of clusters", "few labels"])

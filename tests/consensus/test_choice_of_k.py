@@ -54,11 +54,22 @@ def test_partitions_with_about_k_clusters_follow_the_product(seed):
     """K maximises √gap · margin · agreement²; the stability is not computed."""
     P, _ = ct.planted_partitions([50, 40, 30, 20], 9, 0, 0.35, random_state=seed)
     choice = choose_n_clusters(votes_of(P), np.arange(2, 8), 0)
+    values = np.linalg.eigvalsh(ct.coassociation(P))[::-1]
+    np.testing.assert_allclose(choice.eigengap, values[choice.ks - 1] - values[choice.ks])
     gap, agreement = choice.relative_eigengap, np.maximum(choice.agreement, 0)
+    np.testing.assert_allclose(gap, choice.eigengap / (values[choice.ks - 1] + 1))
     score = np.sqrt(gap) * choice.margin * agreement**2
     assert choice.best_k == choice.ks[np.argmax(score)]
     assert np.isnan(choice.stability).all() and "stability" not in choice.by_criterion
     assert "relative eigengap" in choice.reason
+
+
+def test_eigengaps_are_relative_to_a_share_of_the_points():
+    """To the eigenvalue is added 1, or n/500 if this is more."""
+    P, _ = ct.planted_partitions([500, 400, 300], 9, 0, 0.3, random_state=0)
+    found = measure_each_k(votes_of(P), KS, 0)
+    floor = found["eigengap"] / found["relative_eigengap"] - found["eigenvalues"][KS - 1]
+    np.testing.assert_allclose(floor, 1200 / 500)
 
 
 def test_fine_partitions_follow_the_stability():
@@ -229,14 +240,6 @@ def choice(**changes):
         "stability": np.full(3, np.nan),
     }
     return KChoice(**values | changes)
-
-
-def test_the_repr_is_one_line():
-    """It has the recommended K, the K compared, the reason, and whether the evidence is weak."""
-    assert repr(choice()) == "KChoice(best_k=3 of 2 to 4: the gap <b>&</b> the rest)"
-    assert "3 of 2 to 4, weak evidence:" in repr(choice(is_weak=True))
-    one = {"ks": np.array([3])}
-    assert repr(choice(**one)).startswith("KChoice(best_k=3 of 3: ")
 
 
 def test_the_frame_has_a_row_for_each_k():

@@ -137,6 +137,29 @@ def test_rows_of_weight_zero_keep_their_places(P):
         est.add_partitions(P)  # which would lose the constraints
 
 
+def test_moved_rows_have_their_numbers_in_the_input(P):
+    """Of two rows that must be together the lighter one moves, also after a row of weight 0."""
+    weight = np.ones(60)
+    weight[0], weight[8] = 0, 30
+    est = ct.RobustConsensus(3, random_state=0).fit(P, sample_weight=weight, must_link=[(8, 9)])
+    assert est.constraints_["moved"].tolist() == [9]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_row_of_weight_w_is_w_rows_that_must_be_together(P, seed):
+    """Votes count by the weights of the rows."""
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 6, 60)
+    must, cannot = rng.permutation(60)[:24].reshape(2, 6, 2)
+    weighted = ct.L2Consensus(3, random_state=0)
+    weighted.fit(P, sample_weight=weights, must_link=must, cannot_link=cannot)
+    copies, first = np.repeat(np.arange(60), weights), np.cumsum(weights) - weights
+    together = [*first[must], *zip(first[copies], range(len(copies)), strict=True)]
+    repeated = ct.L2Consensus(3, random_state=0)
+    repeated.fit(P[copies], must_link=together, cannot_link=first[cannot])
+    np.testing.assert_array_equal(weighted.labels_[copies], repeated.labels_)
+
+
 def test_soft_partitions_and_long_chains_hold_too():
     """Membership matrices work as labels do; a chain holds even if the search is not exhaustive."""
     rng = np.random.default_rng(0)

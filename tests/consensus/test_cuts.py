@@ -357,6 +357,7 @@ def test_the_best_of_several_cuts_is_taken(monkeypatch, results, taken, runs):
 
     def part_graph(n_parts, graph, vweights, eweights, options, recursive):
         asked.append((not options["no2hop"], recursive))
+        assert options["ufactor"] == 111  # a part of 3 may have one vertex more
         weight, n_filled = results[asked[-1]]
         return weight, np.minimum(np.arange(9) // len(asked), n_filled - 1)  # sizes tell the call
 

@@ -20,7 +20,7 @@ from coterie.consensus.linkage import (
     cut_into,
     locally_weighted_similarity,
     propagated_similarity,
-    sizable_clusters,
+    sizable_cut,
     weighted_linkage,
 )
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
@@ -104,6 +104,11 @@ def block_similarity(sizes, inside=0.9, outside=0.1, seed=0):
     S = np.clip(S + (noise + noise.T) / 2, 0.0, 1.0)
     np.fill_diagonal(S, 1.0)
     return S, blocks
+
+
+def sizable_clusters(S, weights, n_clusters):
+    """Return the clusters of the tree of average linkage on 1 − S."""
+    return sizable_cut(weighted_linkage(1.0 - S, weights), S, weights, n_clusters)
 
 
 def test_stray_points_form_no_clusters():

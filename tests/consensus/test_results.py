@@ -28,6 +28,7 @@ from coterie.consensus.results import (
     VoteFacts,
     consensus_facts,
     fitted_rows,
+    least_certain,
 )
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.report.consensus_page import consensus_contents, render_report
@@ -555,6 +556,13 @@ def test_equally_certain_points_are_not_named():
     assert "unlabelled  1 point without a label" in text and "uncertain" not in text
     known = unlabelled.confidence_[:4].mean()
     assert consensus_facts(unlabelled).mean_confidence == pytest.approx(known)
+
+
+@pytest.mark.parametrize(("below", "n_named"), [(0.0, 0), (0.5, 0), (0.75, 3)])
+def test_equally_certain_points_are_named_below_a_limit(est, below, n_named):
+    """A report lists points below its limit, even if no point is more certain."""
+    equal = SimpleNamespace(consensus_=est, labels_=est.labels_, confidence_=np.full(100, 0.6))
+    assert len(least_certain(equal, None, 3, below)) == n_named
 
 
 def test_a_clusterer_is_read_through_its_consensus():

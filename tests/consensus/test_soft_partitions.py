@@ -7,7 +7,7 @@ import coterie as ct
 from all_partitions import same_partition
 from coterie.consensus.base import ConsensusFunction
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
-from coterie.errors import DeviceFallbackWarning, InvalidLabelsError
+from coterie.errors import InvalidLabelsError
 from soft_memberships import soft_objectives
 
 pytestmark = [
@@ -191,20 +191,6 @@ def test_models_are_saved_and_loaded(tmp_path, hard):
     new, _ = planted(seed=7)
     assert (loaded.predict(new) == est.predict(new)).all()
     assert (loaded.add_partitions(P[:2]).labels_ == est.add_partitions(P[:2]).labels_).all()
-
-
-def test_k_is_chosen():
-    """choose_k finds the number of planted clusters from memberships."""
-    P, _ = planted(n=120, K=4, vagueness=0.5)
-    assert ct.choose_k(P, range(2, 7), random_state=0).best_k == 4
-
-
-def test_gpus_need_labels():
-    """device="cuda" gives a warning, and the CPU is used."""
-    P, _ = planted()
-    with pytest.warns(DeviceFallbackWarning, match="these are memberships"):
-        est = make("robust", device="cuda").fit(P)
-    assert est.relaxation_ == "cpu"
 
 
 @pytest.mark.parametrize("key", ["cspa", "hbgf"])

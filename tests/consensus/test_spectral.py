@@ -155,7 +155,7 @@ def test_tuples_with_multiplicities_equal_single_points():
     P, _ = ct.planted_partitions([25, 15, 10], 6, 0, 0.15, random_state=1)
     tuples = as_label_tuples(P)
     assert tuples.n_tuples < 50
-    views, weights = bundle_partitions(tuples, np.ones(6), np.ones(tuples.n_tuples, bool), 3)
+    views, weights = bundle_partitions(tuples, np.ones(6), 3)
     found = self_representation(
         views, tuples.weights, penalty=0.03, angle_penalty=0.02, view_weights=weights
     )
@@ -198,8 +198,7 @@ def test_many_steps_reach_the_nonnegative_lasso(monkeypatch):
 def test_loss_never_rises_and_affinities_are_cosines(P, penalty, share, n_bundles):
     """Rounds lower the loss, bounded below by 0; affinities are symmetric and within [0, 1]."""
     tuples = as_label_tuples(P)
-    everyone = np.ones(tuples.n_tuples, bool)
-    views, weights = bundle_partitions(tuples, np.ones(P.shape[1]), everyone, n_bundles)
+    views, weights = bundle_partitions(tuples, np.ones(P.shape[1]), n_bundles)
     found = self_representation(
         views,
         tuples.weights,
@@ -217,7 +216,7 @@ def test_loss_never_rises_and_affinities_are_cosines(P, penalty, share, n_bundle
 def test_no_point_represents_itself(labels):
     """The diagonal of codes is 0 for a tuple of one point and may be positive for several."""
     tuples = as_label_tuples(labels[0])
-    views, weights = bundle_partitions(tuples, np.ones(10), np.ones(tuples.n_tuples, bool), 2)
+    views, weights = bundle_partitions(tuples, np.ones(10), 2)
     found = self_representation(views, tuples.weights, penalty=0.02, angle_penalty=0.02)
     own = np.array([C.diagonal() for C in found.codes])
     assert (own[:, tuples.weights == 1] == 0).all() and (own[:, tuples.weights > 1] > 0).any()
@@ -235,12 +234,11 @@ def test_a_view_without_a_row_does_not_influence_it():
     np.testing.assert_allclose(both[4], first[4])
 
 
-def test_bundles_take_neighbouring_partitions_with_a_vote(labels):
-    """Bundles have almost equal sizes, skip weight 0 and scale partitions by weight."""
+def test_bundles_take_neighbouring_partitions(labels):
+    """Bundles have almost equal sizes and scale partitions by weight."""
     tuples = as_label_tuples(labels[0])
-    weights = np.array([4.0, 1, 1, 0, 1, 1, 1, 1, 1, 1])
-    rows = np.ones(tuples.n_tuples, bool)
-    views, totals = bundle_partitions(tuples, weights, rows, 4)
-    assert totals.tolist() == [6.0, 2.0, 2.0, 2.0]
+    weights = np.array([4.0, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+    views, totals = bundle_partitions(tuples, weights, 4)
+    assert totals.tolist() == [6.0, 3.0, 2.0, 2.0]
     np.testing.assert_allclose((views[0] ** 2).sum(axis=1), 6.0)
-    assert len(bundle_partitions(tuples, weights, rows, 20)[0]) == 9
+    assert len(bundle_partitions(tuples, weights, 20)[0]) == 10

@@ -37,17 +37,6 @@ def test_tables_count_points(P, seed):
     assert tables.complete == (tuples.memberships is None and (mass == 1).all())
 
 
-def test_points_in_no_cluster_are_not_counted():
-    """A tuple of label −1 is not counted; clusters may be empty if their number is given."""
-    tuples = as_label_tuples([[0, 0], [1, 1], [1, 1]])
-    labels = np.where(tuples.weights == 2, 0, -1)
-    tables = ClusterTables.of(tuples, labels, np.ones(2), n_clusters=3)
-    assert tables.size.tolist() == [2, 0, 0]
-    assert tables.table.shape == (4, 3)
-    assert tables.table.sum() == 4
-    assert tables.n_clusters == 1
-
-
 @given(P=any_partitions, seed=seeds, threshold=thresholds)
 @properties
 def test_score_and_merge_gains(P, seed, threshold):

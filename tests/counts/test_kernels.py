@@ -1,16 +1,12 @@
 """Compiled loops that count, compared with NumPy, and those of shares with those of labels."""
 
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from both_builds import assert_same_bits
 from coterie.counts import kernels
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import as_label_tuples
@@ -82,47 +78,27 @@ def test_sums_over_clusters_are_products(block):
     assert_array_equal(sums, expected)
 
 
-#: Loads both builds: under another name the module does not look for the wide one.
-BOTH_BUILDS = """
-import importlib.util
-import numpy as np
-place = importlib.util.find_spec("coterie.counts.kernels").origin
-spec = importlib.util.spec_from_file_location("generic.kernels", place)
-generic = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(generic)
-from coterie.counts import wide_kernels as wide
-assert wide.assign_rows is not generic.assign_rows
-rng = np.random.default_rng(0)
-for K in (1, 3, 4, 7, 50):
-    n, V, m = 200, 11, 66
-    codes = (rng.integers(-1, 6, (n, V)) + 6 * np.arange(V)).astype(np.int16)
-    codes[rng.random((n, V)) < 0.1] = -1
-    table, alpha, size = rng.random((m, K)), rng.random(V), rng.random(K)
-    present, part = rng.random((V, K)), np.repeat(np.arange(V), 6)
-    shares = np.ascontiguousarray(codes.T), alpha, 0, n
-    found = []
-    for kernels in (generic, wide):
+#: Yields the results of every kernel, on random inputs of several widths.
+RUN = """
+def run(kernels):
+    rng = np.random.default_rng(0)
+    for K in (1, 3, 4, 7, 50):
+        n, V, m = 200, 11, 66
+        codes = (rng.integers(-1, 6, (n, V)) + 6 * np.arange(V)).astype(np.int16)
+        codes[rng.random((n, V)) < 0.1] = -1
+        table, alpha, size = rng.random((m, K)), rng.random(V), rng.random(K)
+        present, part = rng.random((V, K)), np.repeat(np.arange(V), 6)
         labels, margin, M = np.empty(n, np.int64), np.empty(n), np.empty((n, n))
         tables = part, alpha, K % 2 == 0, table, present, size
-        kernels.assign_rows(
-            codes, None, *tables, 0.5, np.full(n, -1), 0, n, labels, margin
-        )
+        kernels.assign_rows(codes, None, *tables, 0.5, np.full(n, -1), 0, n, labels, margin)
+        shares = np.ascontiguousarray(codes.T), alpha, 0, n
         kernels.share_rows(*shares, np.empty(n), np.empty(n), M)
         counts = np.zeros((m, m))
-        kernels.add_contingencies(codes, rng.permutation(n) * 0.0 + 0.1, 0, n, counts)
-        found.append((labels, margin, M, counts))
-    for one, other in zip(*found):
-        assert np.array_equal(one, other)
+        kernels.add_contingencies(codes, np.full(n, 0.1), 0, n, counts)
+        yield from (labels, margin, M, counts)
 """
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("coterie.counts.wide_kernels") is None,
-    reason="this build has no kernels for wide vectors",
-)
 def test_wide_vectors_give_the_same_bits():
     """The build for AVX2 adds in the same order, and contracts no product with a sum."""
-    flags = Path("/proc/cpuinfo")
-    if flags.exists() and "avx2" not in flags.read_text():
-        pytest.skip("this processor has no AVX2: the wide kernels were not run")
-    subprocess.run([sys.executable, "-c", BOTH_BUILDS], check=True)
+    assert_same_bits("coterie.counts", "assign_rows", RUN)

@@ -401,6 +401,9 @@ def test_a_column_of_ids_gives_a_warning():
     table = pd.DataFrame({"who": ids, "a": ids % 3, "b": ids % 2})
     with pytest.warns(LabelWarning, match="'who' has 20 different labels in 20 rows.*--id"):
         RobustConsensus(2).fit(table)
+    with pytest.warns(LabelWarning, match="'who' has 18 different labels in 20 rows"):
+        warn_of_ids(["who", "a"], [18, 3], 20)
+    warn_of_ids(["who", "a"], [17, 3], 20)
     for fine in (table.drop(columns="who"), table[["who"]], table[:19]):
         matrix = as_label_matrix(fine)
         warn_of_ids(matrix.names, matrix.n_labels.tolist(), matrix.n_points)

@@ -45,15 +45,16 @@ def test_lists_of_matrices_are_memberships():
 def test_rounded_sums_become_one():
     """A rounding error of the sum is removed; a larger deficit stays."""
     thirds = np.full((2, 3), 1 / 3, dtype=np.float32)
-    thirds[1, 0] = 0.3
+    thirds[1, 0] -= 1e-5
     sums = as_memberships([thirds]).shares.sum(axis=1)
-    assert sums[0] == pytest.approx(1, abs=1e-15) and sums[1] < 0.97
+    assert sums[0] == pytest.approx(1, abs=1e-15) and sums[1] == pytest.approx(1 - 1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize(
     ("P", "words"),
     [
         ([np.eye(2), np.array([[0.5, 0.6], [1, 0]])], "row 0 of membership matrix 1 sums to 1.1"),
+        ([np.array([[0.5, 0.50001]])], "row 0 of membership matrix 0 sums to 1.00001"),
         ([np.array([[1, 0], [-0.1, 0.5]])], "membership -0.1 at row 1, column 0 of .* matrix 0"),
         ([np.array([[1, 0], [0.1, np.nan]])], "membership nan at row 1, column 1"),
         ([np.eye(2, 4), np.eye(3)], "matrix 1 has 3 rows .* matrix 0 has 2;"),

@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+from all_partitions import same_partition
 from coterie.consensus.registry import make_consensus
 from coterie.errors import InvalidLabelsError, LabelWarning
 from coterie.labels.encode import as_label_matrix
@@ -32,15 +33,6 @@ from soft_memberships import any_partitions, random_memberships, soft_partitions
 
 properties = settings(deadline=None, max_examples=25)
 seeds = st.integers(0, 99)
-
-
-def same_partition(a, b):
-    """Return whether two label vectors are the same partition."""
-    return (
-        len(set(zip(a.tolist(), b.tolist(), strict=True)))
-        == len(set(a.tolist()))
-        == len(set(b.tolist()))
-    )
 
 
 @properties
@@ -246,23 +238,6 @@ def test_soft_rows_are_compared_by_their_memberships():
     assert known_tuples(codes[:1], shares[:1] / 2, tuples).tolist() == [-1]
 
 
-def colours_of(codes, offsets, weights):
-    """Return the colours of tuples, clusters and partitions."""
-    codes = np.ascontiguousarray(codes, dtype=np.int16)
-    return refine_colours(codes, offsets, weights.astype(np.uint64))
-
-
-@properties
-@given(P=label_matrices(max_points=20))
-def test_clusters_differ_where_tuples_do(P):
-    """If all tuples have different colours, so have the clusters of each partition."""
-    tuples = as_label_tuples(P)
-    colours, clusters, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
-    if len(np.unique(colours)) == tuples.n_tuples:
-        for start, stop in zip(tuples.offsets[:-1], tuples.offsets[1:], strict=True):
-            assert len(np.unique(clusters[start:stop])) == stop - start
-
-
 def path(n):
     """Tuples of which neighbours share a cluster in one of two partitions."""
     return np.column_stack([np.arange(n) // 2, (np.arange(n) + 1) // 2])
@@ -275,7 +250,7 @@ SOME_OF_4000 = np.random.default_rng(2).integers(0, 4000, 5000)
 def test_colours_are_refined_to_the_end(n):
     """On a path of tuples only mirror images share a colour."""
     tuples = as_label_tuples(path(n))
-    colours, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
+    colours, *_ = refine_colours(tuples.codes, tuples.offsets, tuples.weights.astype(np.uint64))
     at_point = tuples.expand(colours)
     # for odd n the mirror image swaps the two partitions
     assert_array_equal(at_point, at_point[::-1])

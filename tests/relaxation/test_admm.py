@@ -1,15 +1,10 @@
 """The robust relaxation: loop, textbook form, steps on tiles, compressed tuples, kernels."""
 
-import importlib.util
-import logging
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from coterie.relaxation.kernels import gap_sums, step_tile
 
+from both_builds import assert_same_bits
 from coterie import coassociation, planted_partitions
 from coterie.counts.coassociation import TupleCoassociation, tuple_coassociation
 from coterie.labels.tuples import as_label_tuples
@@ -104,19 +99,6 @@ def test_runs_with_equal_threads_are_equal(monkeypatch):
     first, second = (robust_factor(M, start, max_iter=5) for _ in range(2))
     assert np.array_equal(first.factor, second.factor)
     assert first.objective == second.objective
-
-
-def test_memory_and_time_are_logged(caplog):
-    """The first message has the sizes of B and M, the later ones the time of a step."""
-    P, _ = planted_partitions([60, 30], 8, 3, 0.2, random_state=1)
-    _, M, start = problem(P, 2)
-    with caplog.at_level(logging.INFO, "coterie"):
-        robust_factor(M, start, max_iter=20, tol=0.0)
-    first, *later = [record.getMessage() for record in caplog.records]
-    assert first.startswith(f"robust relaxation of {M.n_tuples} tuples: ")
-    assert "kB for the state and" in first
-    assert [message.split(",")[0][-7:] for message in later] == ["step 10", "step 20"]
-    assert all(message.endswith("s per step") for message in later)
 
 
 def test_gross_errors_in_a_similarity_are_ignored():
@@ -297,39 +279,21 @@ def test_gap_sums(shape, values):
     assert np.allclose(sums, expected, rtol=1e-13, atol=0)
 
 
-#: Loads both builds: under another name the module does not look for the wide one.
-BOTH_BUILDS = """
-import importlib.util
-import numpy as np
-place = importlib.util.find_spec("coterie.relaxation.kernels").origin
-spec = importlib.util.spec_from_file_location("generic.kernels", place)
-generic = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(generic)
-from coterie.relaxation import wide_kernels as wide
-assert wide.step_tile is not generic.step_tile
-rng = np.random.default_rng(0)
-for kind, n in (("f4", 37), ("f8", 256)):
-    state, low = rng.normal(size=(2, n, n)).astype(kind)
-    values, weights = rng.integers(0, 40, (n, n)).astype("u1"), rng.random(n).astype(kind)
-    doubles = low.astype("f8"), values, 0.025, weights.astype("f8"), weights.astype("f8")
-    found = []
-    for kernels in (generic, wide):
-        changed, sums, gaps = state.copy(), np.zeros(2), np.zeros(2)
-        kernels.step_tile(changed, low, values, 0.025, 0.9, 0.1, weights, weights, sums)
-        kernels.gap_sums(*doubles, gaps)
-        found.append((changed, sums, gaps))
-    for one, other in zip(*found):
-        assert np.array_equal(one, other)
+#: Yields the results of both kernels, in single and in double precision.
+RUN = """
+def run(kernels):
+    rng = np.random.default_rng(0)
+    for kind, n in (("f4", 37), ("f8", 256)):
+        state, low = rng.normal(size=(2, n, n)).astype(kind)
+        values, weights = rng.integers(0, 40, (n, n)).astype("u1"), rng.random(n).astype(kind)
+        sums, gaps = np.zeros(2), np.zeros(2)
+        kernels.step_tile(state, low, values, 0.025, 0.9, 0.1, weights, weights, sums)
+        doubles = weights.astype("f8")
+        kernels.gap_sums(low.astype("f8"), values, 0.025, doubles, doubles, gaps)
+        yield from (state, sums, gaps)
 """
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("coterie.relaxation.wide_kernels") is None,
-    reason="this build has no kernels for wide vectors",
-)
 def test_wide_vectors_give_the_same_bits():
     """The build for AVX2 adds in the same order, and contracts no product with a sum."""
-    flags = Path("/proc/cpuinfo")
-    if flags.exists() and "avx2" not in flags.read_text():
-        pytest.skip("this processor has no AVX2: the wide kernels were not run")
-    subprocess.run([sys.executable, "-c", BOTH_BUILDS], check=True)
+    assert_same_bits("coterie.relaxation", "step_tile", RUN)

@@ -1,6 +1,7 @@
 """The relaxation in parts: division, rotation, combination; and where it runs, with warnings."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_one_part_is_the_undivided_relaxation():
     whole = vars(robust_factor(tuple_coassociation(tuples, alpha), start, **steps))
     found = vars(divided_factor(tuples, alpha, start, part_size=tuples.n_tuples, **steps))
     assert np.array_equal(found.pop("factor"), whole.pop("factor"))
-    assert found == whole | {"n_parts": 1, "theta": 1.0}
+    assert found == whole | {"place": "parts", "n_parts": 1, "theta": 1.0}
     short = divided_factor(tuples, alpha, start, part_size=40, max_iter=3, random_state=0)
     assert (short.n_iter, short.converged, len(short.history["mu"])) == (3, False, 3)
 
@@ -220,7 +221,7 @@ def machine(monkeypatch):
     """Return a function that replaces facts of the machine; by default it has a large GPU."""
 
     def on_the_cpu(codes, alpha, weights, start, **steps):
-        return least_squares_result(start)
+        return replace(least_squares_result(start), place="cuda")
 
     def has(gpu_obstacle="", gpu_memory=1 << 40, **limits):
         monkeypatch.setattr(divided, "gpu_obstacle", lambda: gpu_obstacle)

@@ -260,6 +260,15 @@ def test_both_find_the_clusters(factor):
     assert adjusted_rand_score(y, round_by_kmeans(F * 100, weights, 3, 0)) > 0.9
 
 
+def test_pivots_of_many_rows_are_those_of_large_weight(monkeypatch):
+    """Rows of little weight, although longer and along other axes, do not decide the rotation."""
+    monkeypatch.setattr(spectral, "_SAMPLE", 30)
+    other_axes = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))[0]
+    F = np.vstack([np.tile(np.eye(3), (10, 1)), np.tile(5 * other_axes, (20, 1))])
+    labels = round_by_pivoted_qr(F, np.repeat([2.0, 1.0], [30, 60]))
+    assert labels[:30].tolist() == [0, 1, 2] * 10
+
+
 def test_fewer_distinct_rows_than_clusters_give_fewer_labels():
     """Two distinct rows give two clusters, without a warning."""
     F = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5, axis=0)

@@ -28,7 +28,6 @@ from coterie.search.median_search import (
     calibrated_majority,
     learn_partition_weights,
     mark_candidates,
-    max_partition_starts,
     median_search,
     partition_starts,
     sweep,
@@ -151,6 +150,25 @@ def test_a_free_number_of_clusters_may_be_that_of_the_points(n):
     assert result.tables.n_clusters == n
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_end_of_all_starts_is_returned(seed):
+    """It is the best of the searches from each start alone, whatever their order."""
+    P = np.random.default_rng(seed).integers(0, 5, (30, 6))
+    tuples = as_label_tuples(P)
+    starts = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 4)
+
+    def least(*starts):
+        found = median_search(tuples, np.ones(6), 4, starts, threshold=0.5)
+        return found.tables.objective(), found.start
+
+    ends = [least(start) for start in starts]
+    assert min(ends)[0] < max(ends)[0] - 1
+    for some in (starts, starts[::-1]):
+        objective, start = least(*some)
+        assert objective == pytest.approx(min(ends)[0])
+        assert objective == pytest.approx(dict(map(reversed, ends))[start])
+
+
 def test_finer_partitions_are_merged_down_to_k():
     """A partition that splits every cluster in two becomes a start of K clusters."""
     y = np.repeat([0, 1, 2], 20)
@@ -162,15 +180,17 @@ def test_finer_partitions_are_merged_down_to_k():
         assert clustering_accuracy(y, tuples.expand(start.labels)) == 1
 
 
-def test_starts_come_with_the_lowest_objective_first():
+def test_starts_come_with_the_lowest_objective_first(monkeypatch):
     """Starts are sorted by their objective."""
     P, _ = planted_partitions([60, 40], 6, 2, 0.2, random_state=3)
     tuples = as_label_tuples(P)
     starts = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 2)
     values = [ClusterTables.of(tuples, s.labels, np.ones(6)).objective() for s in starts]
     assert values == sorted(values)
-    kept = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 2, at_most=2)
-    assert [s.name for s in kept] == [s.name for s in starts[:2]]
+    monkeypatch.setattr(module, "_CELLS_OF_ALL_STARTS", 0)  # as for many tuples
+    kept = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 2)
+    assert [s.name for s in kept] == [s.name for s in starts[:4]]
+    monkeypatch.undo()
     weights = np.array([0.0, 1, 1, 1, 1, 1])
     names = {s.name for s in partition_starts(tuples, all_contingencies(tuples), weights, 2)}
     assert names == {f"partition {name}" for name in tuples.partition_names[1:]}
@@ -196,14 +216,6 @@ def test_without_a_start_the_search_begins_from_nothing():
     fine = np.column_stack([rng.permutation(np.arange(620) // 2) for _ in range(3)])
     labels, result = search(fine, 3)
     assert result.start == "nothing" and set(labels) <= {0, 1, 2}
-
-
-def test_many_tuples_are_searched_from_few_starts():
-    """All partitions are starts for few tuples, four for many."""
-    few = as_label_tuples(np.random.default_rng(0).integers(0, 2, (50, 10)))
-    many = few.subset(np.zeros(60_000, dtype=int))
-    assert max_partition_starts(few) > 10
-    assert max_partition_starts(many) == 4
 
 
 def test_starts_compete_on_a_sample_when_tuples_are_many(monkeypatch):

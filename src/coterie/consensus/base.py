@@ -1,15 +1,16 @@
 """Base class of the consensus functions.
 
 A consensus function is a scikit-learn clusterer whose ``X`` is a label matrix P (n, V). A method
-must implement :meth:`ConsensusFunction._label_tuples`, which labels the distinct rows of P. The
-base class does the rest: input, compression, numbering, confidence, objective, ``predict``.
+implements :meth:`ConsensusFunction._label_tuples`, which labels the distinct rows of P, or if it
+has K and weights of partitions, :meth:`ConsensusFunction._cluster`, which need not know of weights
+of 0. The base class does the rest: input, compression, numbering, confidence, objective,
+``predict``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -60,7 +61,6 @@ _log = logging.getLogger(__name__)
 #: Probability of errors that all partitions share. Chosen so that the probability of the label is
 #: calibrated over datasets with known classes.
 SHARED_ERRORS = 0.05
-_CELLS_A_BLOCK = 1 << 22  # of the shares of votes that are in memory together
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,11 @@ class Labelling:
 class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     """Base class of the consensus functions.
 
-    Parameters
-    ----------
-    verbose : bool, default=False
-        Show the stages of ``fit`` on the standard error stream.
+    Those attributes that all methods have and that are not here are described in
+    :class:`~coterie.RobustConsensus`.
 
     Attributes
     ----------
-    confidence_ : (n,) in [0, 1]
-        Estimated probability that the label is right, see ``predict_proba``; 0 for the label −1.
-    margin_ : (n,) in [0, 1]
-        Mean share of votes that put the point together with the members of its cluster, minus the
-        same for the next best cluster. It is 1 only if every vote puts the point with all members
-        of its cluster and with no other points.
     feature_names_in_ : (V,)
         Names of the columns, if the fitted table has names that are all texts.
     index_ : pandas Index or None
@@ -162,9 +154,9 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         used = matrix.labelled_rows
         if weights is not None:
             used &= weights > 0
+            weights = weights[used]
         if not used.all():
             matrix = matrix.rows(used)
-            weights = None if weights is None else weights[used]
             for v in np.flatnonzero(np.asarray(matrix.n_labels) == 0):
                 raise InvalidLabelsError(
                     f"partition '{matrix.names[v]}' (column {v}) labels only rows of weight 0; "
@@ -366,9 +358,16 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         inputs.categorical = inputs.string = inputs.allow_nan = True
         return tags
 
-    @abstractmethod
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        """Label the distinct tuples."""
+        """Label the distinct tuples: by default those of the partitions of positive weight."""
+        K, weights = self._check_settings(tuples)
+        voting, place = voting_tuples(tuples, weights)
+        labels = self._cluster(voting, weights[weights > 0], min(K, voting.n_tuples))
+        return Labelling(labels[place], weights)
+
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
+        """Return labels (u,) of tuples that all have a label; the weights are positive, K ≤ u."""
+        raise NotImplementedError
 
     def _label_after_growth(self, tuples: LabelTuples) -> Labelling:
         """Label the distinct tuples after partitions were added; by default as in ``fit``."""
@@ -376,17 +375,18 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
     def _check_settings(self, tuples: LabelTuples) -> tuple[int, Floats]:
         """Return K and the partition weights in the order of the tuples' columns, checked."""
-        weights = check_partition_weights(self._weights_in_use(), tuples.n_partitions)
-        return self._number_of_clusters(tuples, weights), weights[tuples.partition_order]
+        weights = self._weights_in_use()
+        checked = check_partition_weights(weights, tuples.n_partitions)[tuples.partition_order]
+        return self._number_of_clusters(tuples, weights), checked
 
     def _weights_in_use(self) -> Any:
         """Return the given partition weights without those of partitions that are left out."""
-        weights, given = self.partition_weights, self.__dict__.get("_vocabulary")
-        if given is None:
-            return weights
-        left_out = getattr(given, "empty", ())
-        all_given = np.shape(weights) == (len(given.names) + len(left_out),)
-        return np.delete(weights, left_out) if left_out and all_given else weights
+        weights: Any = self.partition_weights
+        given: Any = getattr(self, "_vocabulary", None)
+        left_out = getattr(given, "empty", ())  # tuples without a fit have none
+        if left_out and np.shape(weights) == (len(given.names) + len(left_out),):
+            return np.delete(weights, left_out)
+        return weights
 
     def _number_of_clusters(self, tuples: LabelTuples, partition_weights: Any = None) -> int:
         """Return K, checked; if it is None, the number that the weighted partitions recommend."""
@@ -402,10 +402,9 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
         if votes.tuples.n_points < 2:
             return 1
-        seed = getattr(self, "random_state", None)
-        features, rows = self._features, self._fitted_rows
-        if features is not None and rows is not None:
-            features = features.among(rows)
+        seed, features = getattr(self, "random_state", None), self._features
+        if features is not None and self._fitted_rows is not None:
+            features = features.among(self._fitted_rows)
         self.k_choice_ = choose_n_clusters(votes, random_state=seed, features=features)
         warn_if_weak(self.k_choice_)
         return self.k_choice_.best_k
@@ -579,10 +578,6 @@ def cluster_probabilities(shares: Floats, labels: AnyArray) -> Floats:
     """Return the probabilities of clusters from shares of votes (n, K), see ``predict_proba``.
 
     The largest probability of a row is that of its label; the label −1 is none.
-
-    >>> cluster_probabilities(np.array([[0.6, 0.2], [0.0, 0.0]]), np.array([0, -1]))
-    array([[0.7375, 0.2625],
-           [0.5   , 0.5   ]])
     """
     K = shares.shape[1]
     total = shares.sum(axis=1, keepdims=True)
@@ -611,11 +606,8 @@ def label_probabilities(
 ) -> Floats:
     """Return the probability of the label of each row, (n,); 0 for the label −1."""
     probabilities = np.zeros(len(labels))
-    step = max(_CELLS_A_BLOCK // max(len(tables.size), codes.shape[1]), 1)
-    for start in range(0, len(labels), step):
-        rows = slice(start, start + step)
-        soft = None if memberships is None else memberships[rows]
-        each = cluster_probabilities(tables.vote_shares(codes[rows], soft), labels[rows])
+    for rows, shares in tables.vote_share_blocks(codes, memberships):
+        each = cluster_probabilities(shares, labels[rows])
         own = each[np.arange(len(each)), np.maximum(labels[rows], 0)]
         probabilities[rows] = np.where(labels[rows] >= 0, own, 0.0)
     return probabilities

@@ -171,9 +171,8 @@ class Dissent:
     def _listed(self, partitions: Ints, names: Sequence[str] | None = None) -> str:
         """Return the names of some partitions, or their numbers if they have none."""
         names = self.names if names is None else names
-        return ", ".join(
-            _shortened(partitions if names is None else [names[v] for v in partitions])
-        )
+        shown = partitions if names is None else [names[v] for v in partitions]
+        return ", ".join(_shortened(shown))
 
 
 def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = None) -> Dissent:

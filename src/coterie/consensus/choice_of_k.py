@@ -171,11 +171,10 @@ class KChoice:
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the arrays over ``ks``, those of unavailable criteria of one length included."""
-        others = vars(self).keys() - {"ks", "eigenvalues"}
         return {
             name: value
             for name, value in vars(self).items()
-            if name in others and np.shape(value) == self.ks.shape
+            if name not in ("ks", "eigenvalues") and np.shape(value) == self.ks.shape
         }
 
     @property

@@ -147,8 +147,8 @@ def enforce_links(
     """
     tables = ClusterTables.of(tuples, labels, partition_weights)
     at = tuples.inverse[links.points]
-    soft = None if tuples.memberships is None else tuples.memberships[at]
-    votes = tables.vote_shares(tuples.codes[at], soft)
+    linked = tuples.subset(at)
+    votes = tables.vote_shares(linked.codes, linked.memberships)
     if row_weights is not None:
         votes *= row_weights[links.points, None]
     held, is_exact = links.assign(labels[at], votes)

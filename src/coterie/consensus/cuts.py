@@ -21,7 +21,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Floats, Ints
-from coterie.consensus.base import CommonSettings, Labelling, check_size, voting_tuples
+from coterie.consensus.base import CommonSettings, check_size
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
@@ -48,32 +48,28 @@ class BalancedCut(CommonSettings):
 
     _package = "metis"
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
         self.partitioner_ = choose_partitioner(self.partitioner, self._package, "spectral")
         check_number("imbalance", self.imbalance, above=0, or_equal=True)
         self._check_size(tuples)
         rng = check_random_state(self.random_state)
-        alpha = weights[weights > 0]
-        voting, place = voting_tuples(tuples, weights)
-        u = voting.n_tuples
-        K = min(K, u)
+        u, K, alpha = tuples.n_tuples, n_clusters, partition_weights
         if K in (1, u):  # one cluster, or one for each tuple
             labels = np.arange(u) % K
         elif self.partitioner_ == "spectral":
-            labels = self._cut_tuples(voting, alpha, K, rng)
+            labels = self._cut_tuples(tuples, alpha, K, rng)
         else:
-            multiplicities = np.rint(voting.weights).astype(np.int64)
-            if not np.allclose(multiplicities, voting.weights, rtol=1e-9, atol=0):
+            multiplicities = np.rint(tuples.weights).astype(np.int64)
+            if not np.allclose(multiplicities, tuples.weights, rtol=1e-9, atol=0):
                 raise InvalidParameterError(
                     "sample_weight: METIS and KaHyPar need whole numbers; give whole numbers, or "
                     "use partitioner='spectral'"
                 )
             points = np.repeat(np.arange(u), multiplicities)
-            parts = self._cut_points(voting, whole_number_weights(alpha), points, K, rng)
+            parts = self._cut_points(tuples, whole_number_weights(alpha), points, K, rng)
             labels = most_common_parts(points, parts, u, K)
-        self.loss_ = self._loss(voting, alpha, labels)
-        return Labelling(labels[place], weights)
+        self.loss_ = self._loss(tuples, alpha, labels)
+        return labels
 
     def _check_size(self, tuples: LabelTuples) -> None:
         """Refuse an input that is too large; linear methods have no limit."""
@@ -105,8 +101,7 @@ class CSPA(BalancedCut):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
     partitioner : {"auto", "metis", "spectral"}, default="auto"
         METIS, or spectral clustering of M (a normalised cut). "auto" is METIS if pymetis is
         installed (``pip install 'coterie[partitioners]'``), else "spectral".
@@ -114,25 +109,20 @@ class CSPA(BalancedCut):
         METIS: a cluster may have up to (1 + imbalance)·n/K points.
     max_points, max_tuples : int, default=5000
         Limits on n for METIS, and on the number of distinct label tuples for "spectral".
-    partition_weights : (V,) numbers or None, default=None
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
     labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
-    partitioner_ : {"metis", "spectral"}
-        The partitioner that was used.
-    loss_ : float
-        Weight of the cut edges, Σ_{i<j, z_i≠z_j} A_ij.
+    partitioner_, loss_ : str, float
+        The partitioner that was used, and the weight of the cut edges, Σ_{i<j, z_i≠z_j} A_ij.
 
     Notes
     -----
     **Established.** Graph, weights and balanced cut follow the usual description of the article
     and published ports. Our choices: points are shuffled before the cut, because METIS breaks ties
-    by position; the better of two cuts with different METIS settings is used; points with equal
-    labels in all partitions stay together, in the part that most of them got, and if this empties a
-    part, the fewest possible points are moved. METIS needs whole numbers: other partition weights
-    are rounded to a thousandth of the largest.
+    by position; the better of two cuts is used; points with equal labels stay together, in the part
+    that most of them got. METIS needs whole numbers: other partition weights are rounded to a
+    thousandth of the largest.
 
     **Limits.** METIS forces clusters of equal size: three planted classes of 200, 60 and 40 points
     became 106, 100 and 94; the spectral variant, which has no balance, found them. Time and memory
@@ -194,26 +184,20 @@ class HBGF(BalancedCut):
         min Σ_{i, c ∋ i, z_i≠y_c} α_c   over labels z (n,) of points and y (m,) of base clusters
 
     with clusters of about equal numbers of points. Each point i has a link to each of its base
-    clusters c, of weight α_c, the weight of the partition of c. Points and base clusters are
-    labelled together, but only points count in the balance.
+    clusters c, of weight α_c, the weight of the partition of c.
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
     partitioner, imbalance : as in :class:`~coterie.CSPA`
         "spectral" is the normalised cut of the same graph by the transfer cut and k-means.
-    partition_weights : (V,) numbers or None, default=None
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
     labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
-    partitioner_ : {"metis", "spectral"}
-        The partitioner that was used.
-    loss_ : float
-        Weight of the cut links if each base cluster joins the cluster of most of its points,
-        Σ_c α_c (|c| − max_b |c ∩ cluster b|).
+    partitioner_, loss_ : str, float
+        The partitioner that was used, and the weight of the cut links if each base cluster joins
+        the cluster of most of its points, Σ_c α_c (|c| − max_b |c ∩ cluster b|).
 
     Notes
     -----
@@ -224,8 +208,7 @@ class HBGF(BalancedCut):
     **Limits.** METIS forces clusters of equal size, as in :class:`~coterie.CSPA`. Both variants are
     linear in the number of points.
 
-    **When to use.** Instead of :class:`~coterie.CSPA` for many points: with METIS for clusters of
-    similar size, otherwise with "spectral".
+    **When to use.** Instead of :class:`~coterie.CSPA` for many points.
 
     References
     ----------
@@ -274,39 +257,31 @@ class HGPA(BalancedCut):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
     partitioner : {"auto", "kahypar", "spectral"}, default="auto"
-        mt-KaHyPar, or spectral clustering of the hypergraph (a normalised cut). "auto" is
-        mt-KaHyPar if installed (``pip install 'coterie[partitioners]'``), else "spectral".
-    imbalance : float, default=0.05
-        mt-KaHyPar: a cluster may have up to (1 + imbalance)·n/K points.
-    partition_weights : (V,) numbers or None, default=None
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
+        mt-KaHyPar, or spectral clustering of the hypergraph (a normalised cut); otherwise as in
+        :class:`~coterie.CSPA`.
+    imbalance : as in :class:`~coterie.CSPA`
 
     Attributes
     ----------
     labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
-    partitioner_ : {"kahypar", "spectral"}
-        The partitioner that was used.
-    loss_ : float
-        Σ_c α_c (λ_c − 1).
+    partitioner_, loss_ : str, float
+        The partitioner that was used, and Σ_c α_c (λ_c − 1).
 
     Notes
     -----
     **Established.** The hypergraph follows the usual description of the article of
     :class:`~coterie.CSPA`, which cuts it by hMETIS with an imbalance of 5 %. hMETIS is not
-    available as a package; mt-KaHyPar minimises a similar cost. Shuffling, points with equal labels
-    and whole-number weights are as in CSPA. "spectral" is the relaxation of Zhou, Huang and
-    Schölkopf. Its Laplacian I − D_v^−½ B W D_e^−1 Bᵀ D_v^−½ has the eigenvectors of the bipartite
-    graph of points and base clusters, so the labels are those of the spectral
+    available as a package; mt-KaHyPar minimises a similar cost. "spectral" is the relaxation of
+    Zhou, Huang and Schölkopf. Its Laplacian I − D_v^−½ B W D_e^−1 Bᵀ D_v^−½ has the eigenvectors of
+    the bipartite graph of points and base clusters, so the labels are those of the spectral
     :class:`~coterie.HBGF`.
 
     **Limits.** A split base cluster costs the same whether one point is separated or half of its
     points. So a few wrong points in every base cluster hide the true clusters: of three planted
     classes of 100 points, mt-KaHyPar found 98 % with 2 % of the labels redrawn and 53 % with 10 %.
-    Clusters of equal size are forced. It is much slower than HBGF. The spectral variant has none of
-    these limits.
+    The spectral variant does not have this limit, nor the forced equal sizes.
 
     **When to use.** As a reference in comparisons. Otherwise prefer :class:`~coterie.HBGF`.
 
@@ -359,25 +334,20 @@ class MCLA(CommonSettings):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Number of meta-clusters. Some may get no points; ``n_clusters_`` does not count these.
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
+        Some meta-clusters may get no points; ``n_clusters_`` does not count these. For the grouping
+        all partitions of positive weight count equally.
     partitioner : {"auto", "metis", "linkage"}, default="auto"
         METIS, or average linkage on 1 − s. "auto" is METIS if pymetis is installed
         (``pip install 'coterie[partitioners]'``), else "linkage".
     imbalance : float, default=0.05
         METIS: a meta-cluster may have up to (1 + imbalance)·m/K base clusters.
-    partition_weights : (V,) numbers or None, default=None
-        α. For the grouping all partitions of positive weight count equally.
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
     labels_, n_clusters_, confidence_, partition_weights_ : as in :class:`~coterie.RobustConsensus`
-    partitioner_ : {"metis", "linkage"}
-        The partitioner that was used.
-    loss_ : float
-        One minus the largest share, averaged over the points.
+    partitioner_, loss_ : str, float
+        The partitioner that was used, and one minus the largest share, averaged over the points.
 
     Notes
     -----
@@ -389,12 +359,11 @@ class MCLA(CommonSettings):
 
     **Limits.** METIS gives every meta-cluster about m/K base clusters. If partitions have more than
     K clusters, a large class has more base clusters than this, and the grouping is poor. Linkage
-    has no balance, but may use a meta-cluster for a single unusual base cluster: if partitions have
-    different numbers of clusters, it is less accurate and less stable. Time and memory grow with
-    m², but only linearly with n.
+    has no balance, but may use a meta-cluster for a single unusual base cluster. Time and memory
+    grow with m², but only linearly with n.
 
     **When to use.** Many points, and partitions with about K clusters that differ in a minority of
-    points. It is among the fastest methods.
+    points.
 
     Examples
     --------
@@ -410,19 +379,16 @@ class MCLA(CommonSettings):
 
     _reason_against_soft = "the Jaccard similarity needs base clusters that are sets"
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
         self.partitioner_ = choose_partitioner(self.partitioner, "metis", "linkage")
         imbalance = check_number("imbalance", self.imbalance, above=0, or_equal=True)
         rng = check_random_state(self.random_state)
-        voting, group = tuples.restricted_to(weights > 0)
-        similarity = jaccard_similarity(all_contingencies(voting), voting.offsets)
+        similarity = jaccard_similarity(all_contingencies(tuples), tuples.offsets)
         labels, shares = meta_cluster_labels(
-            voting, weights[weights > 0], K, similarity, rng, self.partitioner_, imbalance
+            tuples, partition_weights, n_clusters, similarity, rng, self.partitioner_, imbalance
         )
-        labelled = labels >= 0
-        self.loss_ = float(1 - np.average(shares[labelled], weights=voting.weights[labelled]))
-        return Labelling(labels[group], weights)
+        self.loss_ = float(1 - np.average(shares, weights=tuples.weights))
+        return labels
 
 
 def meta_cluster_labels(

@@ -26,9 +26,8 @@ from sklearn.utils import check_random_state
 import coterie.consensus.kernels as kernels
 from coterie.arrays import Bools, Floats, Ints
 from coterie.consensus.base import CommonSettings, ConsensusFunction, Labelling, check_size
-from coterie.consensus.spectral import labelled_coassociation
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.counts.coassociation import tuple_coassociation
+from coterie.counts.coassociation import labelled_coassociation, tuple_coassociation
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_choice, check_number, check_whole
 from coterie.labels.encode import renumber_by_appearance
@@ -112,9 +111,9 @@ class _Factorisation(ConsensusFunction):
 class NMFConsensus(_Factorisation):
     """Nonnegative factor of the co-association matrix: min ‖M − H D Hᵀ‖²_F (NMFC).
 
-    M (n, n) is the share of partitions that put two points together. It is approximated with
-    H (n, K) ≥ 0, HᵀH = I_K, and D (K, K) ≥ 0 diagonal. Then H has at most one positive entry per
-    row, which is a partition. The multiplicative updates are
+    M (n, n) is the share of partitions that put two points together, H (n, K) ≥ 0 has HᵀH = I_K,
+    and D (K, K) ≥ 0 is diagonal. So H has at most one positive entry per row, which is a partition.
+    The multiplicative updates are
 
         H ← H ∘ √( M H / H HᵀMH ),    d ← d ∘ √( diag(HᵀMH) / (HᵀH)^{∘2} d ),    D = diag(d),
 
@@ -123,9 +122,8 @@ class NMFConsensus(_Factorisation):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Number of clusters, K. If a column of H is the largest of no row, there are fewer clusters.
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
+        If a column of H is the largest of no row, there are fewer clusters than K.
     init : {"kmeans", "random"}, default="kmeans"
         Start from k-means on the ℓ2 factor (indicator + 0.2), or from uniform random numbers.
     n_init : int, default=5
@@ -137,9 +135,6 @@ class NMFConsensus(_Factorisation):
     max_tuples : int, default=5000
         Limit on the number u of distinct label tuples if labels are missing, because then a (u, u)
         matrix is needed.
-    partition_weights : (V,) numbers or None, default=None
-        M is the weighted share of partitions.
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -153,9 +148,8 @@ class NMFConsensus(_Factorisation):
     independent ports that agree, not from the article. Starts and stopping rule are our choice.
 
     **Limits.** HᵀH = I holds only in the limit. The loss first falls, but may then rise slowly
-    while H becomes orthogonal. The error falls like 1/sweeps; the labels are final much earlier. A
-    random start ends in a poor optimum more often than one from k-means. A sweep costs O(u·V·K),
-    with missing labels O(u²·K).
+    while H becomes orthogonal; the labels are final much earlier. A random start ends in a poor
+    optimum more often than one from k-means. A sweep costs O(u·V·K), with missing labels O(u²·K).
 
     **When to use.** For nonnegative memberships of the points in the clusters. Its labels are close
     to those of :class:`~coterie.L2Consensus`, which is faster and has no local optima.
@@ -176,21 +170,17 @@ class NMFConsensus(_Factorisation):
     max_tuples: int = 5_000
     partition_weights: Any = None
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
         self._check_factor_settings()
-        voting, group = tuples.restricted_to(weights > 0)
-        votes, K = weights[weights > 0], min(K, voting.n_tuples)
         # only missing labels need a (u, u) matrix
-        quadratic = voting.n_tuples if voting.has_missing else 0
+        quadratic = tuples.n_tuples if tuples.has_missing else 0
         check_size(quadratic, self.max_tuples, "max_tuples", "NMFConsensus with missing labels")
         with on_one_thread():
-            starts = self._factor_starts(voting, votes, K)
-            product, squared_norm = coassociation_product(voting, votes)
+            starts = self._factor_starts(tuples, partition_weights, n_clusters)
+            product, squared_norm = coassociation_product(tuples, partition_weights)
             factor = best_factor(product, squared_norm, starts, self.max_iter, self.tol)
-        labels = self._labels(factor, factor.history, voting, votes)
         self.n_iter_ = len(factor.history)
-        return Labelling(labels[group], weights)
+        return self._labels(factor, factor.history, tuples, partition_weights)
 
 
 @dataclass(frozen=True)
@@ -240,11 +230,7 @@ def nonnegative_factor(
     tol: float,
     d: Floats | None = None,
 ) -> NonnegativeFactor:
-    """Update H and d from a start until the loss is stable.
-
-    ``product`` is X (u, K) ↦ M X for a symmetric M ≥ 0 of norm ‖M‖²_F = ``squared_norm``. H (u, K)
-    is the start, ≥ 0; that of d is diag(HᵀMH) by default.
-    """
+    """Update H (u, K) and d from a start until the loss is stable; ``product`` is X ↦ M X."""
     _log.info("nonnegative factor of %d rows and %d columns", *H.shape)
     MH = product(H)
     d = _diagonal(H, MH) if d is None else d
@@ -283,16 +269,12 @@ def _diagonal(H: Floats, MH: Floats) -> Floats:
 
 
 def factor_labels(H: Floats, tuples: LabelTuples, partition_weights: Floats) -> Ints:
-    """Return the column of the largest entry in each row of H (u, K), numbered by appearance.
-
-    The row of a tuple that is rarely together with others may become zero. Such a tuple is labelled
-    like a new point in ``predict``.
-    """
+    """Return the column of the largest entry in each row of H (u, K), numbered by appearance."""
     labels = H.argmax(axis=1)
     kept: Bools = np.any(H > 0, axis=1)
     # no gaps: a tuple that fits no cluster would join an empty one
     labels[kept] = renumber_by_appearance(labels[kept])
-    if not kept.all():
+    if not kept.all():  # tuples that are rarely together with others are labelled as in ``predict``
         labels[~kept] = -1
         tables = ClusterTables.of(tuples, labels, partition_weights)
         lost = tuples.subset(~kept)
@@ -313,7 +295,7 @@ class WeightedConsensus(_Factorisation):
 
     Parameters
     ----------
-    n_clusters : as in :class:`~coterie.NMFConsensus`
+    n_clusters, random_state, verbose : as in :class:`~coterie.NMFConsensus`
     max_outer : int, default=2
         Largest number of rounds; see Limits for why two. About 20 reach convergence.
     ridge : float, default=0.0
@@ -322,7 +304,6 @@ class WeightedConsensus(_Factorisation):
         Start of the first factor; a later one starts from the previous factor.
     n_init, max_iter, tol : int, int, float, default=3, 2000, 1e-6
         Starts of the first factor, and the stop of each, as in :class:`~coterie.NMFConsensus`.
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -394,7 +375,6 @@ def weighted_factor(
 ) -> tuple[NonnegativeFactor, Floats, list[float]]:
     """Fit a factor to M(w) = Σ_v w_v M_v, then the weights w (V,) to the factor, in turn.
 
-    The arguments are those of :class:`WeightedConsensus`, ``starts`` those of the first factor.
     Return the factor, the weights, and two losses per round.
     """
     firsts, Z = tuples.offsets[:-1], _scaled_indicator(tuples)
@@ -429,11 +409,10 @@ def weighted_factor(
 
 
 def simplex_quadratic(A: Floats, b: Floats, start: Floats) -> Floats:
-    """Minimise wᵀA w − 2 bᵀw over w ≥ 0, Σ w = 1, by accelerated projected gradient.
+    """Minimise wᵀA w − 2 bᵀw over w ≥ 0, Σ w = 1, for a positive semidefinite A ≥ 0 (V, V).
 
-    Momentum restarts where it leads uphill (Beck and Teboulle 2009; O'Donoghue and Candès 2015). A
-    (V, V) is positive semidefinite, with entries ≥ 0. The value of the result exceeds the minimum
-    by at most 1e-10 of the largest A_vv, and never that of the start.
+    By accelerated projected gradient; momentum restarts where it leads uphill (Beck and Teboulle
+    2009; O'Donoghue and Candès 2015).
     """
     step = 0.5 / A.sum(axis=1).max()  # no eigenvalue exceeds the largest row sum
     enough = _GAP * A.diagonal().max()
@@ -480,9 +459,8 @@ class KLConsensus(CommonSettings):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Number of clusters, K. If a column of W has no point, there are fewer clusters.
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
+        If a column of W has no point, there are fewer clusters than K.
     error_penalty : float, default=2.0
         λ > 0. Entries that differ from S by more than a factor e^λ are corrected; with
         ``np.inf`` none are.
@@ -494,9 +472,6 @@ class KLConsensus(CommonSettings):
         Stop if a sweep lowers the loss by at most tol·Σ_ij M_ij.
     max_tuples : int, default=5000
         More distinct label tuples are refused.
-    partition_weights : (V,) numbers or None, default=None
-        A partition of weight 2 counts as two copies.
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -511,10 +486,10 @@ class KLConsensus(CommonSettings):
     the direction of the divergence, the factorisation, λ, ε, starts and stopping rule. So results
     of this class are not results of the article's method.
 
-    **Limits.** A sweep visits every pair of tuples that a partition puts together. The loss has
-    many local minima. The corrections had no measurable effect: on ensembles of 40 k-means runs of
-    iris, wine and digits the accuracy without them (``error_penalty=np.inf``) differed by less than
-    0.01. A pair of points that no partition labels counts as separate.
+    **Limits.** The loss has many local minima. The corrections had no measurable effect: on
+    ensembles of 40 k-means runs of iris, wine and digits the accuracy without them
+    (``error_penalty=np.inf``) differed by less than 0.01. A pair of points that no partition labels
+    counts as separate.
 
     **When to use.** To compare a low-rank model of counts with least squares.
     :class:`~coterie.L2Consensus` was as accurate on iris and wine, in linear time.
@@ -538,18 +513,15 @@ class KLConsensus(CommonSettings):
     tol: float = 1e-7
     max_tuples: int = 5_000
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
         if self.error_penalty != np.inf:
             check_number("error_penalty", self.error_penalty, above=0)
         check_whole("n_init", self.n_init)
         check_whole("max_iter", self.max_iter)
         check_number("tol", self.tol, above=0, or_equal=True)
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "KLConsensus")
-        # tuples without a weighted label are labelled by the base class
-        labelled = tuples.has_weighted_label(weights)
-        M = tuple_coassociation(tuples, weights).dense()[np.ix_(labelled, labelled)]
-        best = self._best_fit(M, tuples.weights[labelled], min(K, len(M)))
+        M = tuple_coassociation(tuples, partition_weights).dense()
+        best = self._best_fit(M, tuples.weights, n_clusters)
         if not best.converged:
             warn_user(
                 f"KLConsensus stopped after max_iter={self.max_iter} sweeps, before the loss "
@@ -558,9 +530,7 @@ class KLConsensus(CommonSettings):
             )
         self.loss_, self.n_iter_ = best.loss, len(best.history)
         self.history_ = {"loss": best.history}
-        labels = np.zeros(tuples.n_tuples, dtype=np.int64)
-        labels[labelled] = (best.H * best.d).argmax(axis=1)
-        return Labelling(labels, weights)
+        return (best.H * best.d).argmax(axis=1)
 
     def _best_fit(self, M: Floats, points: Floats, K: int) -> NonnegativeFactor:
         """Sweep a few times from k-means runs on the rows of M, then continue the best one."""

@@ -75,11 +75,6 @@ def cut_into(tree: Floats, n_clusters: int) -> Ints:
     return renumber_by_appearance(connected_components(links, directed=False)[1][:u])
 
 
-def sizable_clusters(similarity: Floats, weights: Floats, n_clusters: int) -> Ints:
-    """Cluster points (u,) by average linkage on 1 − S, as :func:`sizable_cut` cuts it, K ≤ u."""
-    return sizable_cut(weighted_linkage(1.0 - similarity, weights), similarity, weights, n_clusters)
-
-
 def sizable_cut(tree: Floats, similarity: Floats, weights: Floats, n_clusters: int) -> Ints:
     """Cut the tree of average linkage into K clusters that are not just stray points.
 
@@ -110,8 +105,7 @@ def sizable_cut(tree: Floats, similarity: Floats, weights: Floats, n_clusters: i
 class EvidenceAccumulation(ConsensusFunction):
     """Evidence accumulation (EAC): merge the closest clusters under 1 − M until K are left.
 
-    M (n, n) is the share of partitions that put two points together. At first every point is a
-    cluster. Then the two clusters A, B with the least distance are merged repeatedly:
+    M (n, n) is the share of partitions that put two points together. The distance of clusters is
 
         average   d(A, B) = 1 − Σ_{i∈A, j∈B} M_ij / (|A|·|B|)
         single    d(A, B) = 1 − max_{i∈A, j∈B} M_ij
@@ -126,8 +120,7 @@ class EvidenceAccumulation(ConsensusFunction):
     max_tuples : int, default=10_000
         Limit on the number of distinct tuples. Memory grows with its square: 0.9 GB for 10,000,
         twice that with weights or missing labels.
-    partition_weights : (V,) numbers or None, default=None
-    verbose : as in :class:`~coterie.RobustConsensus`
+    partition_weights, verbose : as in :class:`~coterie.L2Consensus`
 
     Attributes
     ----------
@@ -145,15 +138,14 @@ class EvidenceAccumulation(ConsensusFunction):
     -----
     **Established.** The co-association matrix, single and average linkage and the longest lifetime
     are those of Fred and Jain. Our choices: average linkage by default; distances from 0 to 1 for
-    the lifetimes; the fewest clusters of equal lifetimes. The compression is exact: points with the
-    same labels have distance 0 and merge first, so the tree starts from the distinct tuples.
+    the lifetimes; the fewest clusters of equal lifetimes. The tree starts from the distinct tuples,
+    which is exact: points with the same labels have distance 0 and merge first.
 
-    **Limits.** Time and memory grow with the square of the number of distinct tuples. M has few
-    distinct values, so ties are common; they are broken by an order of the tuples that does not
-    depend on the input. A merge is never undone. One pair that is often together joins two clusters
-    in single linkage; one pair that is never together separates them in complete linkage. For 40
-    k-means runs on 500 digits the accuracy was 0.82 with average, 0.58 with complete and 0.53 with
-    single linkage. With single linkage the longest lifetime mostly finds 1 or 2 clusters.
+    **Limits.** Time and memory grow with the square of the number of distinct tuples. A merge is
+    never undone. One pair that is often together joins two clusters in single linkage; one pair
+    that is never together separates them in complete linkage. For 40 k-means runs on 500 digits the
+    accuracy was 0.82 with average, 0.58 with complete and 0.53 with single linkage. With single
+    linkage the longest lifetime mostly finds 1 or 2 clusters.
 
     **When to use.** For a hierarchy of the points, to choose the number of clusters from the tree,
     or, with average linkage, for clusters of different sizes.
@@ -227,18 +219,13 @@ class LocallyWeightedConsensus(CommonSettings):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
+        The seed is for the k-means of ``"graph"``; ``"linkage"`` is deterministic.
     strategy : {"linkage", "graph"}, default="linkage"
     theta : float, default=0.4
         θ > 0. A smaller value gives uncertain clusters less weight.
     max_tuples : int, default=10_000
         Limit of ``"linkage"`` on distinct tuples, because memory grows with their square.
-    partition_weights : (V,) numbers or None, default=None
-        A partition of weight w counts as w copies.
-    random_state : int, RandomState or None, default=None
-        For the k-means of ``"graph"``; ``"linkage"`` is deterministic.
-    verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -254,11 +241,10 @@ class LocallyWeightedConsensus(CommonSettings):
     in S_ij if it labels both points; points with the same labels always stay together, which the
     original may separate, because their S_ij is below 1.
 
-    **Limits.** Time and memory of ``"linkage"`` grow with the square of the number of distinct
-    tuples. For m base clusters ``"graph"`` needs memory O(m²) and, up to m = 1,500, time O(m³).
-    Weights show whether clusters are stable, not whether they are right: partitions that share
-    errors get high weights. On 40 k-means runs of iris, wine and digits the accuracy was within
-    0.04 of that without weights, and more often lower.
+    **Limits.** For m base clusters ``"graph"`` needs memory O(m²) and, up to m = 1,500, time O(m³).
+    Weights show whether clusters are stable, not whether they are right. On 40 k-means runs of
+    iris, wine and digits the accuracy was within 0.04 of that without weights, and more often
+    lower.
 
     **When to use.** Partitions that are good for some points and arbitrary for others, for example
     with far more than K clusters each; ``"graph"`` for many points.
@@ -311,13 +297,11 @@ def cluster_weights(
 ) -> Floats:
     """Return the weights ω_c = exp(−h_c / θ) of all base clusters, (m,).
 
-    p_vc' is the share of cluster c' of partition v among the n_vc points of c that v labels. With
-    α the partition weights, the uncertainty of c is the mean entropy in bits
+    p_vc' is the share of cluster c' of partition v among the n_vc points of c that v labels, and
 
         h_c = Σ_v α_v n_vc H_vc / Σ_v α_v n_vc,   H_vc = − Σ_{c' in v} p_vc' log₂ p_vc',
 
-    which is H(c) / V if no label is missing and all weights are equal. If no partition of positive
-    weight labels a point of c, h_c is 0. The ``contingencies`` (m, m) are counted if not given.
+    which is H(c) / V if no label is missing and all weights are equal.
     """
     counts = all_contingencies(tuples) if contingencies is None else contingencies
     starts = tuples.offsets[:-1]
@@ -380,16 +364,12 @@ class PropagatedConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, verbose : as in :class:`~coterie.L2Consensus`
+        For Z all partitions of positive weight count equally.
     n_steps : int, default=20
         T, the length of the walks.
     max_tuples : int, default=10_000
         Limit on the number of distinct tuples, because memory grows with its square.
-    partition_weights : (V,) numbers or None, default=None
-        The mean over the partitions is weighted; for Z all partitions of positive weight count
-        equally.
-    verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -401,9 +381,8 @@ class PropagatedConsensus(ConsensusFunction):
     of all lengths are summed in closed form from the eigenvectors of the walk; similarities count
     only points that both partitions label; partition weights.
 
-    **Limits.** Time and memory grow with the square of the number of distinct tuples and with the
-    cube of the number m of base clusters. Clusters of very different sizes are found, classes of
-    equal size often not: one cluster may take several of them.
+    **Limits.** Time grows with the cube of the number m of base clusters. Clusters of very
+    different sizes are found, classes of equal size often not: one cluster may take several.
 
     **When to use.** Clusters of unequal sizes, and partitions with more than K clusters.
 
@@ -428,14 +407,11 @@ class PropagatedConsensus(ConsensusFunction):
 
     _reason_against_soft = "the Jaccard similarity needs base clusters that are sets"
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
         check_whole("n_steps", self.n_steps)
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", type(self).__name__)
-        voting, place = voting_tuples(tuples, weights)
-        jaccard = jaccard_similarity(all_contingencies(voting), voting.offsets)
-        labels = propagated_labels(voting, weights[weights > 0], K, jaccard, self.n_steps)
-        return Labelling(labels[place], weights)
+        jaccard = jaccard_similarity(all_contingencies(tuples), tuples.offsets)
+        return propagated_labels(tuples, partition_weights, n_clusters, jaccard, self.n_steps)
 
 
 def propagated_labels(

@@ -52,7 +52,7 @@ class Method:
         return missing_packages(self.packages)
 
 
-#: The method that estimators and the program use unless they are told another one.
+#: The method that estimators and the program use unless another one is given.
 DEFAULT_METHOD = "robust"
 
 # one row for each method: key, title, class; summary; source, cost, settings

@@ -32,8 +32,6 @@ from coterie.runtime.wording import in_words, number_of, visible
 if TYPE_CHECKING:
     from coterie.consensus.choice_of_k import KChoice
 
-#: Shares of votes that are in memory together.
-_MOST_SHARES = 10**7
 #: Differences of confidence, and relative gaps, below this are errors of rounding. So are smaller
 #: shares of the pairs, because sums of fractional weights and memberships are rounded.
 _ROUNDING = 1e-9
@@ -374,13 +372,9 @@ def runner_up_clusters(estimator: Any) -> Ints:
     if tables.n_clusters == 1:
         return runner_up
     runners_up = np.empty(tuples.n_tuples, dtype=np.int64)
-    step = max(_MOST_SHARES // tables.n_clusters, 1)
-    for start in range(0, tuples.n_tuples, step):
-        part = slice(start, start + step)
-        memberships = None if tuples.memberships is None else tuples.memberships[part]
-        share = tables.vote_shares(tuples.codes[part], memberships)
-        share[np.arange(len(share)), consensus._tuple_labels[part]] = -1.0
-        runners_up[part] = np.argmax(share, axis=1)
+    for rows, shares in tables.vote_share_blocks(tuples.codes, tuples.memberships):
+        shares[np.arange(len(shares)), consensus._tuple_labels[rows]] = -1.0
+        runners_up[rows] = shares.argmax(axis=1)
     runner_up[fitted_rows(consensus)] = tuples.expand(runners_up)
     return runner_up
 
@@ -547,7 +541,7 @@ def consensus_facts(
     n, n_points = len(labelled), len(consensus.labels_)
     weights, agreement = consensus.partition_weights_, consensus.partition_agreement_
     selected, links = getattr(consensus, "selected_", {}), getattr(consensus, "constraints_", None)
-    loss = finite_or_none(getattr(consensus, "loss_", None))
+    loss, lower_bound, gap = (_known(consensus, name) for name in ("loss_", "lower_bound_", "gap_"))
     indices = getattr(estimator, "feature_indices_", None)
     votes = weights.tolist(), agreement.tolist(), consensus.partition_coverage_.tolist()
     index = row_index(estimator) if index is None else index
@@ -591,8 +585,8 @@ def consensus_facts(
         mean_margin=None,
         objective=float(consensus.objective_),
         share_of_pairs=float(consensus.objective_ / max(n * (n - 1), 1)),
-        lower_bound=finite_or_none(getattr(consensus, "lower_bound_", None)),
-        gap=finite_or_none(getattr(consensus, "gap_", None)),
+        lower_bound=lower_bound,
+        gap=gap,
         selected=str(selected["method"]) if selected else None,
         reason=str(selected["reason"]) if selected else None,
         loss=loss,
@@ -631,8 +625,9 @@ def table_facts(result: Any, method: str) -> ConsensusFacts:
     )
 
 
-def finite_or_none(number: float | None) -> float | None:
-    """Return a number, or None if it is unknown."""
+def _known(consensus: Any, name: str) -> float | None:
+    """Return a number of the estimator, or None if the method does not have it."""
+    number = getattr(consensus, name, None)
     return None if number is None or not np.isfinite(number) else float(number)
 
 

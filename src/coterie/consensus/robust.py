@@ -16,7 +16,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -33,7 +33,8 @@ from coterie.consensus.linkage import (
     locally_weighted_similarity,
     locally_weighted_tree,
     propagated_labels,
-    sizable_clusters,
+    sizable_cut,
+    weighted_linkage,
 )
 from coterie.consensus.spectral import profile_labels
 from coterie.counts.cluster_tables import ClusterTables
@@ -60,7 +61,6 @@ from coterie.search.median_search import (
     Start,
     calibrated_majority,
     learn_partition_weights,
-    max_partition_starts,
     median_search,
     partition_starts,
 )
@@ -155,10 +155,12 @@ class RobustConsensus(ConsensusFunction):
     n_clusters_ : int
     objective_, lower_bound_, gap_ : float
         J of the result, a lower bound on J of any partition, and (J − bound)/J.
-    confidence_, margin_ : (n,) in [0, 1]
-        Estimated probability that the label is right: its entry of ``predict_proba``; and the mean
-        share of votes that put the point together with the members of its cluster, minus the same
-        for the next best cluster.
+    confidence_ : (n,) in [0, 1]
+        Estimated probability that the label is right: its entry of ``predict_proba``; 0 for the
+        label −1.
+    margin_ : (n,) in [0, 1]
+        Mean share of votes that put the point together with the members of its cluster, minus the
+        same for the next best cluster.
     partition_weights_ : (V,)
     partition_agreement_, partition_coverage_ : (V,)
         Adjusted Rand index of each partition with the consensus, over the points that it labels,
@@ -201,10 +203,9 @@ class RobustConsensus(ConsensusFunction):
 
     **Limits.** Above 3,000 distinct tuples the other answers come from a sample, and the rest joins
     by votes; above 2,000 base clusters profiles, propagation and meta-clusters are left out. The
-    answer of "auto" may not have the least J; ``refine="search"`` finds a local minimum, and
-    ``gap_`` bounds the possible improvement. If most partitions share an error, the result has it
-    too. The relaxation alone is worse than least squares if the partitions have many more than K
-    clusters.
+    answer of "auto" may not have the least J; ``gap_`` bounds how far it is from it. If most
+    partitions share an error, the result has it too. The relaxation alone is worse than least
+    squares if the partitions have many more than K clusters.
 
     **When to use.** By default. Use ``refine="search"`` if J itself matters,
     ``partition_weights=None`` if every partition is reliable, and the relaxation alone to compare
@@ -262,7 +263,8 @@ class RobustConsensus(ConsensusFunction):
             K = check_n_clusters(self.n_clusters, tuples)
         contingencies = all_contingencies(tuples)
         votes = Votes.from_tuples(tuples, self._weights_in_use(), K, contingencies)
-        free, threshold = None, None if self.threshold == "calibrated" else float(self.threshold)
+        threshold = None if self.threshold == "calibrated" else float(self.threshold)
+        free = None
         if self.n_clusters == "free":
             free = votes.search(None, threshold=threshold)
             K = free.tables.n_clusters
@@ -273,26 +275,25 @@ class RobustConsensus(ConsensusFunction):
         rng = check_random_state(self.random_state)
         if free and self.refine != "relaxation":
             start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-            relaxed = Relaxed(least_squares_result(start), "l2", {})
+            relaxation = least_squares_result(start)
             reason = "the search also chose the number of clusters"
             answer = Answer(free.labels, "search", reason, free.threshold)
         elif self.refine == "auto":
-            votes, answer, relaxed = self._answer_of_methods(tuples, votes, K, contingencies)
+            votes, answer, relaxation = self._answer_of_methods(tuples, votes, K, contingencies)
         else:
-            relaxed = self._relax(votes, K, rng)
+            relaxation, answers = self._relax(votes, K, rng)
             if self.refine == "relaxation":
-                labels = relaxed.answers.get("relaxation")
+                labels = answers.get("relaxation")
                 if labels is None:
-                    labels = _round(votes, relaxed.result.factor, K, rng)
+                    labels = _round(votes, relaxation.factor, K, rng)
                 answer = Answer(labels, "relaxation", "only the relaxation was asked for")
             elif self.refine == "sizes":
-                answer = answer_by_sizes(votes, K, relaxed.answers, rng)
+                answer = answer_by_sizes(votes, K, answers, rng)
             else:
-                search = votes.search(K, relaxed.answers, threshold)
+                search = votes.search(K, answers, threshold)
                 reason = "only the search was asked for"
                 answer = Answer(search.labels, "search", reason, search.threshold)
 
-        relaxation = relaxed.result
         if answer.method == "relaxation" and not relaxation.converged:
             warn_user(
                 f"the relaxation, whose answer is returned, stopped after {relaxation.n_iter} "
@@ -314,7 +315,7 @@ class RobustConsensus(ConsensusFunction):
             "answers": answer.compared,
         }
         self.lower_bound_ = votes.lower_bound
-        self.relaxation_ = relaxed.place
+        self.relaxation_ = relaxation.place
         self.n_iter_, self.history_ = relaxation.n_iter, relaxation.history
         self._factor, self._inverse = relaxation.factor[votes.group], tuples.inverse
         threshold = answer.threshold
@@ -324,48 +325,48 @@ class RobustConsensus(ConsensusFunction):
 
     def _answer_of_methods(
         self, tuples: LabelTuples, votes: Votes, K: int, contingencies: Floats
-    ) -> tuple[Votes, Answer, Relaxed]:
+    ) -> tuple[Votes, Answer, RobustRelaxation]:
         """Let the methods vote, on the votes of the largest camp and on all votes if they differ.
 
         Of these two answers the one with more clusters is returned; if their numbers are equal, the
         better separated one.
         """
 
-        def voted_answer(votes: Votes) -> tuple[Answer, Relaxed]:
+        def voted_answer(votes: Votes) -> tuple[Answer, RobustRelaxation]:
             rng = check_random_state(self.random_state)
-            relaxed = self._relax(votes, K, rng)
+            relaxation, answers = self._relax(votes, K, rng)
             _log.info("other answers for %d tuples", votes.tuples.n_tuples)
-            return choose_answer(Sample.draw(votes, rng), K, relaxed.answers, rng), relaxed
+            return choose_answer(Sample.draw(votes, rng), K, answers, rng), relaxation
 
-        answer, relaxed = voted_answer(votes)
+        answer, relaxation = voted_answer(votes)
         if not self._camps_decide or votes.all_weights.all():
-            return votes, answer, relaxed
+            return votes, answer, relaxation
         every = Votes.from_tuples(tuples, None, K, contingencies, votes.dissent)
-        other, other_relaxed = voted_answer(every)
+        other, other_relaxation = voted_answer(every)
         ranks = [(len(np.unique(a.labels)), round(a.separation, 9)) for a in (answer, other)]
         camps_win = ranks[0] >= ranks[1]
         (clusters, separation), (fewer, less) = ranks if camps_win else ranks[::-1]
+        loser = "the answer from all votes" if camps_win else f"that of {self._voters(votes)}"
         measure = "mean silhouette plus that of the worst cluster"
         if clusters > fewer:
-            better = f"has more clusters than {{}} ({clusters} against {fewer})"
+            better = f"has more clusters than {loser} ({clusters} against {fewer})"
         elif separation > less:
-            better = (
-                f"is better separated than {{}} ({separation:.2f} against {less:.2f}, {measure})"
-            )
+            figures = f"{separation:.2f} against {less:.2f}, {measure}"
+            better = f"is better separated than {loser} ({figures})"
         else:
-            better = f"is as well separated as {{}} ({separation:.2f}, {measure})"
+            better = f"is as well separated as {loser} ({separation:.2f}, {measure})"
         if camps_win:
-            better = better.format("the answer from all votes")
-            return votes, replace(answer, reason=f"{answer.reason}; it {better}"), relaxed
-        better = better.format(f"that of {self._voters(votes)}")
+            return votes, replace(answer, reason=f"{answer.reason}; it {better}"), relaxation
         reason = f"{other.reason}; the answer from all votes {better}"
-        return every, replace(other, reason=reason), other_relaxed
+        return every, replace(other, reason=reason), other_relaxation
 
-    def _relax(self, votes: Votes, K: int, rng: np.random.RandomState) -> Relaxed:
-        """Compute the relaxation; its answers are least squares and, if it is another one, it."""
+    def _relax(
+        self, votes: Votes, K: int, rng: np.random.RandomState
+    ) -> tuple[RobustRelaxation, dict[str, Ints]]:
+        """Compute the relaxation; also return the labels (u,) of least squares and of ADMM."""
         K = min(K, votes.tuples.n_tuples)  # without partitions of weight 0 there may be fewer
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-        result, place = dispatch_relaxation(
+        relaxation = dispatch_relaxation(
             votes.tuples,
             votes.weights,
             start,
@@ -376,9 +377,9 @@ class RobustConsensus(ConsensusFunction):
             random_state=rng,
         )
         answers = {"least squares": round_by_kmeans(start, votes.tuples.weights, K, rng)}
-        if result.n_iter:
-            answers["relaxation"] = _round(votes, result.factor, K, rng)
-        return Relaxed(result, place, answers)
+        if relaxation.n_iter:
+            answers["relaxation"] = _round(votes, relaxation.factor, K, rng)
+        return relaxation, answers
 
     def _label_after_growth(self, tuples: LabelTuples) -> Labelling:
         decided, names = self.partition_weights_ > 0, self._vocabulary.names
@@ -429,14 +430,6 @@ class Answer:
     __repr__ = short_repr
 
 
-class Relaxed(NamedTuple):
-    """The relaxation, where it was computed (``relaxation_``), and its rounded answers (u,)."""
-
-    result: RobustRelaxation
-    place: str
-    answers: dict[str, Ints]
-
-
 @dataclass(frozen=True)
 class Votes:
     """The V' of V partitions that have a positive weight, and their place among all."""
@@ -458,10 +451,6 @@ class Votes:
             self._tables[key] = ClusterTables.of(self.tuples, labels, self.weights)
         return self._tables[key]
 
-    def objective(self, labels: Ints) -> float:
-        """Return J of a clustering of the tuples."""
-        return self.tables(labels).objective()
-
     def search(
         self,
         K: int | None,
@@ -473,9 +462,7 @@ class Votes:
         ``threshold`` None calibrates the threshold of the search.
         """
         starts = [Start(name, labels) for name, labels in (answers or {}).items()]
-        starts += partition_starts(
-            self.tuples, self.contingencies, self.weights, K, max_partition_starts(self.tuples)
-        )
+        starts += partition_starts(self.tuples, self.contingencies, self.weights, K)
         _log.info("searching from %d starts", len(starts))
         found = median_search(self.tuples, self.weights, K, starts, threshold)
         self._tables[found.labels.tobytes()] = found.tables
@@ -518,8 +505,8 @@ class Votes:
             weights = check_partition_weights(partition_weights, tuples.n_partitions)
             weights = weights[tuples.partition_order]
         elif partition_weights == "learned":
-            equal, at_most = np.ones(tuples.n_partitions), max_partition_starts(tuples)
-            starts = partition_starts(tuples, contingencies, equal, n_clusters, at_most)
+            equal = np.ones(tuples.n_partitions)
+            starts = partition_starts(tuples, contingencies, equal, n_clusters)
             weights = learn_partition_weights(tuples, n_clusters, starts)[0]
         else:
             warn_of_dissent(dissent.reordered(np.argsort(tuples.partition_order)))
@@ -561,25 +548,25 @@ class Sample:
 
         With ``places``, only the labels of these tuples are returned.
         """
-        tuples, rows = self.votes.tuples, slice(None) if places is None else places
-        fixed = np.full(tuples.n_tuples, -1, dtype=np.int64)
+        rows = slice(None) if places is None else places
+        fixed = np.full(self.votes.tuples.n_tuples, -1, dtype=np.int64)
         fixed[self.chosen] = labels
         fixed = fixed[rows]
         if (fixed >= 0).all():
             return fixed
+        tuples = self.votes.tuples.subset(rows)
         tables = ClusterTables.of(self.tuples, labels, self.votes.weights)
         # halfway between the mean agreement within and between clusters
         threshold = sum(tables.mean_agreement()) / 2
-        soft = None if tuples.memberships is None else tuples.memberships[rows]
-        return np.maximum(tables.assign(tuples.codes[rows], threshold, fixed, soft)[0], 0)
+        assigned, _ = tables.assign(tuples.codes, threshold, fixed, tuples.memberships)
+        return np.maximum(assigned, 0)
 
     def separation(self, labels: Ints) -> float:
         """Return the mean silhouette under 1 − M, plus the mean of the worst cluster."""
-        tables = (
-            self.votes.tables(labels)
-            if self.tuples is self.votes.tuples
-            else ClusterTables.of(self.tuples, labels, self.votes.weights)
-        )
+        if self.tuples is self.votes.tuples:
+            tables = self.votes.tables(labels)
+        else:
+            tables = ClusterTables.of(self.tuples, labels, self.votes.weights)
         weighted = tables.silhouettes(self.tuples, labels) * self.tuples.weights
         sums = np.bincount(labels, weighted, minlength=len(tables.size))
         used = tables.size > 0
@@ -624,8 +611,8 @@ def choose_answer(
         if tuples.memberships is None:  # the Jaccard similarity needs clusters that are sets
             jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
             answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
-            meta = meta_cluster_labels(tuples, weights, K, jaccard, rng)[0]
-            answers |= {"profiles": profiles, "meta-clusters": meta}
+            answers["profiles"] = profiles
+            answers["meta-clusters"] = meta_cluster_labels(tuples, weights, K, jaccard, rng)[0]
         else:
             answers["profiles"] = profiles
 
@@ -658,7 +645,8 @@ def sizable_linkage(sample: Sample, K: int) -> Ints:
     tuples, weights = sample.tuples, sample.votes.weights
     omega = cluster_weights(tuples, weights, contingencies=sample.contingencies)
     similarity = locally_weighted_similarity(tuples, weights, omega)
-    return sizable_clusters(similarity, tuples.weights, min(K, tuples.n_tuples))
+    tree = weighted_linkage(1.0 - similarity, tuples.weights)
+    return sizable_cut(tree, similarity, tuples.weights, min(K, tuples.n_tuples))
 
 
 def answer_by_sizes(
@@ -720,7 +708,7 @@ def _round(votes: Votes, factor: Floats, K: int, rng: np.random.RandomState) -> 
         round_by_pivoted_qr(factor, votes.tuples.weights),
         round_by_kmeans(factor, votes.tuples.weights, K, rng),
     ]
-    return min(rounded, key=votes.objective)
+    return min(rounded, key=lambda labels: votes.tables(labels).objective())
 
 
 def random_halves(n: int, rng: np.random.RandomState) -> tuple[Bools, Bools]:

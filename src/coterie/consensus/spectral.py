@@ -13,8 +13,8 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from coterie.arrays import Bools, Floats, Ints
-from coterie.consensus.base import CommonSettings, Labelling, check_size
-from coterie.counts.coassociation import tuple_coassociation
+from coterie.consensus.base import CommonSettings, check_size
+from coterie.counts.coassociation import labelled_coassociation
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.errors import InvalidParameterError
@@ -45,8 +45,10 @@ class L2Consensus(CommonSettings):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        None: the number that :func:`~coterie.choose_k` recommends.
+        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends.
     partition_weights : (V,) numbers or None, default=None
+        A partition of weight 2 counts as two copies, one of weight 0 does not count; all are equal
+        by default.
     random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
@@ -71,11 +73,9 @@ class L2Consensus(CommonSettings):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
-        factor = least_squares_factor(tuples, weights, K)
-        rng = check_random_state(self.random_state)
-        return Labelling(round_by_kmeans(factor, tuples.weights, K, rng), weights)
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
+        factor = least_squares_factor(tuples, partition_weights, n_clusters)
+        return round_by_kmeans(factor, tuples.weights, n_clusters, self.random_state)
 
 
 @dataclass(eq=False, repr=False)
@@ -88,13 +88,9 @@ class KMeansConsensus(CommonSettings):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
     max_tuples : int, default=5000
         Limit on u if labels are missing, because then a (u, u) matrix is needed.
-    partition_weights : (V,) numbers or None, default=None
-        M is the weighted share of partitions.
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -105,16 +101,14 @@ class KMeansConsensus(CommonSettings):
     Notes
     -----
     **Established.** The paper of :class:`~coterie.RobustConsensus` compares KC, k-means on the rows
-    of M, without details. The best of ten k-means++ starts is our choice. The coordinates are
-    exact, see :func:`profile_coordinates`.
+    of M, without details. The best of ten k-means++ starts is our choice.
 
     **Limits.** A profile has an entry for every point, so large clusters influence it more than
     small ones. Time is O(u·V·m + m³), then O(u·m·K) per step of k-means; memory is O(u·m). Above
     20,000 tuples k-means runs on a sample. With missing labels the cost is O(u²·V).
 
     **When to use.** As a baseline that is easy to explain; its results were close to those of
-    :class:`~coterie.L2Consensus`. For small clusters, or partitions that share errors, use
-    :class:`~coterie.RobustConsensus`.
+    :class:`~coterie.L2Consensus`.
 
     Examples
     --------
@@ -126,15 +120,14 @@ class KMeansConsensus(CommonSettings):
     _: KW_ONLY
     max_tuples: int = 5_000
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
-        voting, group = tuples.restricted_to(weights > 0)
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
         # only missing labels need a (u, u) matrix
-        quadratic = voting.n_tuples if voting.has_missing else 0
+        quadratic = tuples.n_tuples if tuples.has_missing else 0
         check_size(quadratic, self.max_tuples, "max_tuples", "KMeansConsensus with missing labels")
-        rng = check_random_state(self.random_state)
-        labels, self.loss_ = profile_labels(voting, weights[weights > 0], K, rng)
-        return Labelling(labels[group], weights)
+        labels, self.loss_ = profile_labels(
+            tuples, partition_weights, n_clusters, self.random_state
+        )
+        return labels
 
 
 def profile_labels(
@@ -142,7 +135,7 @@ def profile_labels(
 ) -> tuple[Ints, float]:
     """Return labels (u,) by k-means on the rows of M, and their sum of squares."""
     rows = profile_coordinates(tuples, partition_weights)
-    labelled = rows.any(axis=1)
+    labelled = rows.any(axis=1)  # tuples without a weighted label are at zero
     rows, counts = rows[labelled], tuples.weights[labelled]
     found = round_by_kmeans(rows, counts, min(n_clusters, len(rows)), random_state)
     labels = np.zeros(tuples.n_tuples, dtype=np.int64)
@@ -159,7 +152,7 @@ def profile_coordinates(tuples: LabelTuples, partition_weights: Floats) -> Float
     tuples. Let Y = Z A^½ (u, m) be the indicator, scaled by the partition weights. Then M = Y Yᵀ,
     and the squared distance is (y_a − y_b)ᵀ G (y_a − y_b) with G = Yᵀ diag(w) Y = Q Λ Qᵀ (m, m).
     So the rows of Y Q Λ^½ have these distances. If labels are missing, or if there are few tuples,
-    the coordinates are M diag(w)^½. They are zero for tuples without a weighted label.
+    the coordinates are M diag(w)^½.
     """
     few = tuples.n_tuples <= min(tuples.n_columns, _DENSE_UP_TO)
     if few or not tuples.is_complete(partition_weights):
@@ -179,15 +172,6 @@ def profile_coordinates(tuples: LabelTuples, partition_weights: Floats) -> Float
     return rows
 
 
-def labelled_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Floats:
-    """Return M over tuples, dense (u, u), with zeros for tuples without a weighted label."""
-    M = tuple_coassociation(tuples, partition_weights).dense()
-    # the diagonal is 1, but points of such a tuple are together in no partition
-    unlabelled = ~tuples.has_weighted_label(partition_weights)
-    M[unlabelled, unlabelled] = 0.0
-    return M
-
-
 @dataclass(eq=False, repr=False)
 class OneHotKMeans(CommonSettings):
     """k-means on the one-hot encoded labels: min Σ_i ‖z_i − c_{label(i)}‖².
@@ -197,13 +181,9 @@ class OneHotKMeans(CommonSettings):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
     n_init : int, default=10
         Number of k-means++ starts.
-    partition_weights : (V,) numbers or None, default=None
-        Squared distances in partition v are multiplied by w_v.
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -217,8 +197,7 @@ class OneHotKMeans(CommonSettings):
     information of the article below. The k-means++ starts are our choice.
 
     **Limits.** A missing label has half the squared distance to a label that two different labels
-    have. Partitions that share an error move the centres. Time is linear in tuples, partitions and
-    clusters.
+    have. Partitions that share an error move the centres.
 
     **When to use.** As a fast and simple reference.
 
@@ -237,16 +216,16 @@ class OneHotKMeans(CommonSettings):
     _: KW_ONLY
     n_init: int = 10
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
-        model = KMeans(K, n_init=self.n_init, random_state=check_random_state(self.random_state))
-        Z = tuples.indicator(np.sqrt(weights))
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
+        rng = check_random_state(self.random_state)
+        model = KMeans(n_clusters, n_init=self.n_init, random_state=rng)
+        Z = tuples.indicator(np.sqrt(partition_weights))
         # scikit-learn's k-means needs 32-bit indices
         Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
         with ignore_duplicate_points_warning():
             model.fit(Z, sample_weight=tuples.weights)
         self.inertia_ = float(model.inertia_)
-        return Labelling(model.labels_.astype(np.int64), weights)
+        return model.labels_.astype(np.int64)
 
 
 @dataclass(eq=False, repr=False)
@@ -266,8 +245,8 @@ class CorrelationConsensus(CommonSettings):
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        None: the number that :func:`~coterie.choose_k` recommends.
+    n_clusters, partition_weights, random_state, verbose : as in :class:`~coterie.L2Consensus`
+        The weight β_v of a bundle is the sum of those of its partitions.
     penalty, angle_penalty : float, default=0.02
         λ₁ > 0, with which codes become sparser; λ₂, from 0 (independent bundles) to λ₁.
     n_bundles : int, default=8
@@ -278,9 +257,6 @@ class CorrelationConsensus(CommonSettings):
         Rounds; each updates the codes by 30 gradient steps, then the directions.
     max_tuples : int, default=3000
         More distinct label tuples are refused.
-    partition_weights : (V,) numbers or None, default=None
-        Factors of the squared distances in each partition; β is their sum over a bundle.
-    random_state, verbose : as in :class:`~coterie.RobustConsensus`
 
     Attributes
     ----------
@@ -298,9 +274,7 @@ class CorrelationConsensus(CommonSettings):
 
     **Limits.** It stores ``n_bundles`` + 6 matrices (u, u), and a step takes O(u²m). Early stopping
     is part of the method: with 200 steps per round the codes use only points with identical labels,
-    and the accuracy on iris falls from 0.89 to 0.59 (ten ensembles of 40 k-means runs). If the
-    partitions have different numbers of clusters, it is less stable than
-    :class:`~coterie.L2Consensus`.
+    and the accuracy on iris falls from 0.89 to 0.59 (ten ensembles of 40 k-means runs).
 
     **When to use.** To compare with the source paper. The article's method is meant for views of
     features; for these use :func:`self_representation` and :func:`code_affinity` of this module.
@@ -328,8 +302,7 @@ class CorrelationConsensus(CommonSettings):
 
     _reason_against_soft = "it represents points by points with equal labels"
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._check_settings(tuples)
+    def _cluster(self, tuples: LabelTuples, partition_weights: Floats, n_clusters: int) -> Ints:
         check_whole("n_bundles", self.n_bundles)
         check_whole("n_rounds", self.n_rounds)
         check_number("penalty", self.penalty, above=0)
@@ -338,27 +311,22 @@ class CorrelationConsensus(CommonSettings):
         if check_number("least_code", self.least_code, above=0, or_equal=True) >= 1:
             raise InvalidParameterError(f"least_code={self.least_code!r}: give a number below 1")
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "CorrelationConsensus")
-        # tuples without a weighted label are labelled by the base class
-        labelled = tuples.has_weighted_label(weights)
-        views, beta = bundle_partitions(tuples, weights, labelled, self.n_bundles)
-        points, penalties = tuples.weights[labelled], (self.penalty, self.angle_penalty)
+        views, beta = bundle_partitions(tuples, partition_weights, self.n_bundles)
+        points, penalties = tuples.weights, (self.penalty, self.angle_penalty)
         representation = self_representation(views, points, *penalties, beta, self.n_rounds)
         self.history_ = {"loss": representation.losses}
         self.loss_, self.n_iter_ = representation.losses[-1], len(representation.losses)
         affinity = code_affinity(representation, points, self.least_code)
-        labels = np.zeros(tuples.n_tuples, dtype=np.int64)
-        labels[labelled] = spectral_labels(affinity, points, K, self.random_state)
-        return Labelling(labels, weights)
+        return spectral_labels(affinity, points, n_clusters, self.random_state)
 
 
 def bundle_partitions(
-    tuples: LabelTuples, weights: Floats, rows: Bools, most: int
+    tuples: LabelTuples, weights: Floats, most: int
 ) -> tuple[list[Floats], Floats]:
     """Split the partitions into at most ``most`` one-hot views; return them and their weights."""
-    used = np.flatnonzero(weights > 0)
     # copies of a partition are neighbouring columns and should share a bundle
-    bundles = np.array_split(used, min(most, len(used)))
-    one_hot = tuples.indicator(np.sqrt(weights)).toarray()[rows]
+    bundles = np.array_split(np.arange(len(weights)), min(most, len(weights)))
+    one_hot = tuples.indicator(np.sqrt(weights)).toarray()
     views = [one_hot[:, np.isin(tuples.partition_of, bundle)] for bundle in bundles]
     return views, np.array([weights[bundle].sum() for bundle in bundles])
 

@@ -8,6 +8,7 @@ clusters, and the cluster of new points.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from coterie.runtime.devices import map_in_threads, map_row_blocks
 from coterie.runtime.wording import short_repr
 
 _ROWS_AT_ONCE = 1 << 17
+_CELLS_A_BLOCK = 1 << 22  # of the shares of votes that are in memory together
 
 
 @dataclass
@@ -219,6 +221,16 @@ class ClusterTables:
         arrays = codes, memberships, *self._arrays()
         map_row_blocks(lambda a, b: kernels.vote_share_rows(*arrays, a, b, shares), len(codes))
         return shares
+
+    def vote_share_blocks(
+        self, codes: AnyArray, memberships: Floats | None
+    ) -> Iterator[tuple[slice, Floats]]:
+        """Yield blocks of rows, and their :meth:`vote_shares`."""
+        step = max(_CELLS_A_BLOCK // max(len(self.size), codes.shape[1]), 1)
+        for start in range(0, len(codes), step):
+            rows = slice(start, start + step)
+            soft = None if memberships is None else memberships[rows]
+            yield rows, self.vote_shares(codes[rows], soft)
 
     def _arrays(self) -> tuple[Any, ...]:
         """Return what the kernels need besides the rows."""

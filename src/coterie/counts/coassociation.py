@@ -82,13 +82,17 @@ def coassociation(P: Any, partition_weights: Any = None) -> Floats:
     tuples = as_label_tuples(P)
     alpha = check_partition_weights(partition_weights, tuples.n_partitions)
     alpha = alpha[tuples.partition_order]
-    M = tuple_coassociation(tuples, alpha).dense()
-    diagonal = M.diagonal().copy()
-    # if no weighted partition labels a tuple, M is 0 between two different points of it
-    unlabelled = ~tuples.has_weighted_label(alpha)
+    M = labelled_coassociation(tuples, alpha)[np.ix_(tuples.inverse, tuples.inverse)]
+    np.fill_diagonal(M, self_coassociation(tuples, alpha)[tuples.inverse])
+    return M
+
+
+def labelled_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Floats:
+    """Return M over tuples, dense (u, u), with zeros for tuples without a weighted label."""
+    M = tuple_coassociation(tuples, partition_weights).dense()
+    # the diagonal is 1, but two different points of such a tuple are together in no partition
+    unlabelled = ~tuples.has_weighted_label(partition_weights)
     M[unlabelled, unlabelled] = 0.0
-    M = M[np.ix_(tuples.inverse, tuples.inverse)]
-    np.fill_diagonal(M, diagonal[tuples.inverse])
     return M
 
 
@@ -110,36 +114,17 @@ def tuple_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Tuple
 
 
 def self_coassociation(tuples: LabelTuples, partition_weights: Floats) -> Floats:
-    """Return the diagonal of M over tuples, (u,): 1 for labels and for unlabelled tuples.
-
-    >>> self_coassociation(as_label_tuples([np.array([[0.5, 0.5], [1.0, 0.0]])]), np.ones(1)).min()
-    np.float64(0.5)
-    """
+    """Return the diagonal of M over tuples, (u,): 1 for labels and for unlabelled tuples."""
     if tuples.memberships is None:
         return np.ones(tuples.n_tuples)
     together, pairs = tuples.squares @ partition_weights, tuples.mass**2 @ partition_weights
     return np.divide(together, pairs, out=np.ones_like(pairs), where=pairs > 0)
 
 
-def coassociation_bytes(n_tuples: int, counted: bool = True) -> int:
-    """Return the size in bytes of M over u tuples.
-
-    ``counted`` means that weights are equal and no label is missing. Then an entry has one byte,
-    which is enough for 255 partitions.
-
-    >>> coassociation_bytes(40_000), coassociation_bytes(40_000, counted=False)
-    (1600000000, 6400000000)
-    """
-    return n_tuples * n_tuples * (1 if counted else float_dtype(n_tuples).itemsize)
-
-
 def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Floats) -> float:
     """Return Σ_ij min(share together, share apart), a lower bound of J(G) for every clustering G.
 
     It takes O(u²·V) time and stores no matrix. For soft partitions the sum is over i ≠ j, as in J.
-
-    >>> pairwise_lower_bound(as_label_tuples([[0, 0], [0, 1], [1, 1]]), np.ones(2))
-    2.0
     """
     u, weights = tuples.n_tuples, tuples.weights
     codes, alpha, soft = _kernel_arrays(tuples, partition_weights / partition_weights.sum())

@@ -105,12 +105,6 @@ def count_pairs(
     """Count pairs of points for every pair of partitions, given C of :func:`all_contingencies`.
 
     ``row_weights`` (u,) are the weights with which C was counted, by default those of the tuples.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> tuples = as_label_tuples([[0, 0], [0, 1], [1, 1]])
-    >>> count_pairs(tuples, all_contingencies(tuples)).mirkin
-    array([[0., 4.],
-           [4., 0.]])
     """
     if tuples.memberships is not None:
         weights = tuples.weights if row_weights is None else row_weights
@@ -130,13 +124,7 @@ def count_pairs(
 
 
 def jaccard_similarity(contingencies: Floats, offsets: Ints) -> Floats:
-    """Return |c ∩ d| / |c ∪ d| of all base clusters, over points with both labels, (m, m).
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> tuples = as_label_tuples([[0, 0], [0, 1], [0, 1]])
-    >>> np.unique(jaccard_similarity(all_contingencies(tuples), tuples.offsets).round(2))
-    array([0.  , 0.33, 0.67, 1.  ])
-    """
+    """Return |c ∩ d| / |c ∪ d| of all base clusters, over points with both labels, (m, m)."""
     # size of c among the points that the partition of d labels, (m, V) and (m, m)
     labelled = np.add.reduceat(contingencies, offsets[:-1], axis=1)
     sizes = np.repeat(labelled, np.diff(offsets), axis=1)

@@ -108,33 +108,14 @@ class LabelMatrix:
 def as_label_matrix(
     P: Any, *, allow_unlabelled_rows: bool = False, names: Sequence[str] | None = None
 ) -> LabelMatrix:
-    """Read and check a label matrix.
+    """Read and check a label matrix; ``names`` (V,) are those of the columns of an array.
 
-    Parameters
-    ----------
-    P : array, list of rows, pandas or polars DataFrame, or arrow table, (n, V)
-        Column v is a partition of the n points. A list of V arrays or Series (n,), or a mapping
-        of names to V vectors (n,), gives the columns. Labels are integers ≥ 0, whole floats,
-        texts, booleans or categories, of one kind in a column. The values −1, NaN, None, masked
-        cells and empty texts are missing labels.
-    allow_unlabelled_rows : bool
-        Accept rows without any label.
-    names : sequence of V str, optional
-        Names of the columns of an array.
+    P (n, V) is an array, a list of rows, or a table of pandas, polars or arrow. A list of V arrays
+    or Series (n,), or a mapping of names to V vectors (n,), gives the columns. Labels are integers
+    ≥ 0, whole floats, texts, booleans or categories, of one kind in a column. The values −1, NaN,
+    None, masked cells and empty texts are missing labels. A column without any label is left out,
+    with a warning.
 
-    Raises
-    ------
-    InvalidLabelsError
-        If a cell cannot be a label, or if a row has no label; the message names the row and the
-        column.
-
-    Warns
-    -----
-    LabelWarning
-        If a column has no label; it is left out.
-
-    Examples
-    --------
     >>> as_label_matrix([["a", 7], ["b", 7], ["a", -1]]).codes.tolist()
     [[0, 0], [1, 0], [0, -1]]
     >>> as_label_matrix([["a", 7], [3, 7], ["a", -1]])
@@ -232,11 +213,7 @@ def warn_of_ids(
 
 
 def fewest_values_of_ids(n_rows: int) -> float:
-    """Return how many different values a column that names the rows has at least.
-
-    >>> fewest_values_of_ids(19), fewest_values_of_ids(1000)
-    (19, 900.0)
-    """
+    """Return how many different values a column that names the rows has at least."""
     return n_rows if n_rows < FEWEST_ROWS else _SHARE_OF_AN_ID * n_rows
 
 
@@ -246,21 +223,13 @@ def numbered(n_partitions: int) -> tuple[str, ...]:
 
 
 def renumber_by_appearance(labels: AnyArray) -> Ints:
-    """Renumber clusters as 0, 1, … in the order in which they first appear.
-
-    >>> renumber_by_appearance(np.array([7, 2, 7, 0]))
-    array([0, 1, 0, 2])
-    """
+    """Renumber clusters as 0, 1, … in the order in which they first appear."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
 
 def renumber_by_size(labels: AnyArray, weights: Floats | None = None) -> Ints:
-    """Renumber clusters by decreasing size; equal sizes are in order of appearance.
-
-    >>> renumber_by_size(np.array([5, 3, 3, 9]))
-    array([1, 0, 0, 2])
-    """
+    """Renumber clusters by decreasing size; equal sizes are in order of appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     size = np.bincount(inverse, weights=weights)
     return np.argsort(np.lexsort((first, -size)))[inverse]

@@ -197,7 +197,7 @@ class LabelTuples:
         """Return columns and memberships (n', S) of new points."""
         return slots_of(soft.shares[:, np.argsort(self.recode)])
 
-    def subset(self, chosen: AnyArray, weights: Floats | None = None) -> LabelTuples:
+    def subset(self, chosen: AnyArray | slice, weights: Floats | None = None) -> LabelTuples:
         """Return the chosen tuples (mask or indices) without points; ``weights`` are new ones."""
         return replace(
             self,
@@ -279,10 +279,6 @@ def compress_labels(matrix: LabelMatrix, row_weights: Floats | None = None) -> L
     """Compress a label matrix to its distinct tuples, in time and memory linear in n·V.
 
     ``row_weights`` (n,) > 0 are one by default; a weight w has the effect of w equal rows.
-
-    >>> tuples = compress_labels(as_label_matrix([[0, 5], [1, 5], [0, 5], [0, 6]]))
-    >>> tuples.n_tuples, sorted(tuples.weights.tolist())
-    (3, [1.0, 1.0, 2.0])
     """
     first, inverse, weights = group_rows(matrix.codes, row_weights)
     tuples = tuples_of_groups(matrix.codes[first], matrix.n_labels, inverse, weights)

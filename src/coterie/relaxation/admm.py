@@ -42,7 +42,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from coterie.arrays import AnyArray, Floats
-from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes, float_dtype
+from coterie.counts.coassociation import TupleCoassociation, float_dtype
 from coterie.relaxation.kernels import gap_sums, step_tile
 from coterie.relaxation.spectral import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.runtime.devices import map_in_threads, n_threads, on_one_thread, readable_bytes
@@ -79,6 +79,7 @@ class RobustRelaxation:
     """Result of the robust relaxation.
 
     ``factor`` F (u, K) gives L = F Fᵀ over tuples, with columns by decreasing eigenvalue.
+    ``place`` says what computed it: "cpu", "cuda", "parts", or "l2" for least squares alone.
     ``objective`` is ‖M − F Fᵀ‖₁ over points, the smallest of all steps. ``converged`` says whether
     both residuals are below their tolerances.
 
@@ -92,13 +93,14 @@ class RobustRelaxation:
     history: dict[str, list[float]] = field(repr=False)
     n_iter: int
     converged: bool
+    place: str = "cpu"
 
     __repr__ = short_repr
 
 
 def least_squares_result(factor: Floats) -> RobustRelaxation:
     """Return the ℓ2 factor as a result of zero steps."""
-    return RobustRelaxation(factor, np.nan, {name: [] for name in _HISTORY}, 0, True)
+    return RobustRelaxation(factor, np.nan, {name: [] for name in _HISTORY}, 0, True, "l2")
 
 
 def robust_factor(
@@ -154,10 +156,10 @@ def robust_factor(
 def required_bytes(n_tuples: int, counted: bool = True) -> int:
     """Return the memory in bytes that the relaxation of u tuples needs: half of B, and M.
 
-    M is stored as counts (``counted``) if weights are equal and no label is missing.
+    M is stored as counts of one byte (``counted``) if weights are equal and no label is missing.
     """
-    state = _n_stored(n_tuples) * float_dtype(n_tuples).itemsize
-    return state + coassociation_bytes(n_tuples, counted)
+    itemsize = float_dtype(n_tuples).itemsize
+    return _n_stored(n_tuples) * itemsize + n_tuples**2 * (1 if counted else itemsize)
 
 
 class Solver(Protocol):
@@ -415,7 +417,6 @@ def reference_robust_relaxation(
     *,
     rho: float = RHO,
     n_iter: int = 50,
-    mu: float | None = None,
     signs: Literal["derived", "printed"] = "derived",
     keep_steps: bool = False,
 ) -> ReferenceRelaxation:
@@ -438,7 +439,7 @@ def reference_robust_relaxation(
     k = start.shape[1]
     L = start @ start.T
     omega = np.zeros_like(M)
-    mu = 1.0 / M.mean() if mu is None else mu
+    mu = 1.0 / M.mean()
     sign = 1.0 if signs == "derived" else -1.0
     objective, residual, steps = [], [], []
     for _ in range(n_iter):

@@ -75,29 +75,26 @@ def dispatch_relaxation(
     max_iter: int,
     tol: float,
     random_state: Any,
-) -> tuple[RobustRelaxation, str]:
+) -> RobustRelaxation:
     """Compute the relaxation with the solver that fits the request and the memory.
 
     ``start`` (u, K) is the ℓ2 factor, which is also the result if ADMM does not run. ``relaxation``
     is "auto", "admm", "divided" or "l2", and ``device`` is "auto", "cpu" or "cuda". ``max_iter``
-    and ``tol`` are parameters of ADMM; ``random_state`` seeds the division into parts. The second
-    result says what ran: "cpu", "cuda", "parts", or "l2" for least squares only.
+    and ``tol`` are parameters of ADMM; ``random_state`` seeds the division into parts.
     """
     k = start.shape[1]
     place = _choose_solver(tuples, partition_weights, k, relaxation, device)
     if place == "l2":
-        return least_squares_result(start), place
+        return least_squares_result(start)
     if place != "cpu":  # robust_factor logs its own message
         _log.info("robust relaxation of %d tuples (%s)", tuples.n_tuples, place)
     steps: dict[str, Any] = {"max_iter": max_iter, "tol": tol}
     if place == "cuda":
-        result = gpu_robust_factor(tuples.codes, partition_weights, tuples.weights, start, **steps)
-    elif place == "parts":
+        return gpu_robust_factor(tuples.codes, partition_weights, tuples.weights, start, **steps)
+    if place == "parts":
         steps |= {"part_size": max(_PART_SIZE, _SMALLEST_PART * k), "random_state": random_state}
-        result = divided_factor(tuples, partition_weights, start, **steps)
-    else:
-        result = robust_factor(tuple_coassociation(tuples, partition_weights), start, **steps)
-    return result, place
+        return divided_factor(tuples, partition_weights, start, **steps)
+    return robust_factor(tuple_coassociation(tuples, partition_weights), start, **steps)
 
 
 def _choose_solver(
@@ -174,27 +171,15 @@ def divided_factor(
     """Minimise ‖M − F Fᵀ‖₁ over F (u, K) part by part, in time linear in u.
 
     Parts are solved one after the other: each uses all cores, and only one is in memory.
-
     ``start`` (u, K) is the ℓ2 factor. ``part_size``, at least 4 K, is the largest number of tuples
-    in a part, and of points in the sample (at most 4,000). If u ≤ ``part_size``, there is one part,
-    and the result is that of :func:`~coterie.relaxation.admm.robust_factor`, which also describes
-    ``max_iter`` and ``tol``. ``random_state`` seeds the distribution of similar tuples over parts.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> from coterie.ensembles.generate import planted_partitions
-    >>> from coterie.relaxation.spectral import least_squares_factor
-    >>> P, _ = planted_partitions([60, 40], 8, n_bad=0, noise=0.5, random_state=0)
-    >>> tuples, equal = as_label_tuples(P), np.ones(8)
-    >>> start = least_squares_factor(tuples, equal, 2)
-    >>> found = divided_factor(tuples, equal, start, part_size=40, random_state=0)
-    >>> found.n_parts, found.factor.shape == start.shape, found.converged
-    (2, True, True)
+    in a part, and of points in the sample (at most 4,000). ``random_state`` seeds the distribution
+    of similar tuples over parts.
     """
     u, weights = tuples.n_tuples, tuples.weights
     if u <= part_size:
         M = tuple_coassociation(tuples, partition_weights)
         whole = robust_factor(M, start, max_iter=max_iter, tol=tol)
-        return DividedRelaxation(**vars(whole))
+        return DividedRelaxation(**{**vars(whole), "place": "parts"})
 
     parts, part_weights = _divide(weights, start, part_size, check_random_state(random_state))
     # rows (u, K): the mean of the rotated rows of each tuple over the parts that have it
@@ -223,6 +208,7 @@ def divided_factor(
         slowest.history,
         slowest.n_iter,
         all(solution.converged for solution in solved),
+        "parts",
         len(parts),
         float(_STEPS[best]),
     )

@@ -33,14 +33,12 @@ from coterie.runtime.devices import readable_bytes
 _log = logging.getLogger(__name__)
 
 #: How the tensor cores multiply float32: as three products of bfloat16 parts.
-PRECISION = "bf16x3"
+_PRECISION = "bf16x3"
 _TILE = 64
 _TILES_PER_STRIP = 32
 _ROWS_GATHERED = 32
 _SMALLEST_DOT = 16
 _LARGEST_BYTE = 255
-#: Residuals of eigenpairs below this are rounding errors of float32.
-_EIGEN_FLOOR = 3e-6
 _WARPS = 4
 _STAGES = 2
 
@@ -69,23 +67,19 @@ def gpu_robust_factor(
     weights: Floats,
     start: Floats,
     *,
-    rho: float = RHO,
     max_iter: int = MAX_ITER,
     tol: float = TOL,
-    eigen_tolerance: float = EIGEN_TOLERANCE,
     callback: Callable[[int, float], None] | None = None,
-    device: str = "cuda",
 ) -> RobustRelaxation:
     """Minimise ‖M − F Fᵀ‖₁ over F (u, K) on a GPU.
 
     ``codes`` (u, V) are label tuples, −1 missing; equal codes in column v mean the same cluster.
     M is computed on the device. ``weights`` (u,) are the multiplicities of the tuples. Partitions
-    of weight 0 are ignored. The other parameters are those of
-    :func:`~coterie.relaxation.admm.robust_factor`; ``device`` is one of PyTorch.
+    of weight 0 are ignored.
     """
-    solver = GpuSolver(codes, partition_weights, weights, start, eigen_tolerance, device)
-    found = minimise(solver, rho, max_iter, tol, callback)
-    return replace(found, factor=_on_host(found.factor))
+    solver = GpuSolver(codes, partition_weights, weights, start)
+    found = minimise(solver, RHO, max_iter, tol, callback)
+    return replace(found, factor=_on_host(found.factor), place="cuda")
 
 
 def strip_table(n_tiles: int) -> Ints:
@@ -108,25 +102,17 @@ class GpuSolver:
     """
 
     def __init__(
-        self,
-        codes: AnyArray,
-        partition_weights: Floats,
-        weights: Floats,
-        start: Floats,
-        eigen_tolerance: float = EIGEN_TOLERANCE,
-        device: str = "cuda",
-        precision: str = PRECISION,
+        self, codes: AnyArray, partition_weights: Floats, weights: Floats, start: Floats
     ) -> None:
         import torch
 
         from coterie.relaxation import gpu_kernels
 
-        self.torch, self.kernels, self.precision = torch, gpu_kernels, precision
-        self.device = torch.device(device)
+        self.torch, self.kernels = torch, gpu_kernels
+        self.device = torch.device("cuda")
         self.u, self.k = start.shape
+        self.n_products = 0  # that the benchmark counts
         self.n_points = float(weights.sum())
-        self.eigen_tolerance = max(eigen_tolerance, _EIGEN_FLOOR)
-        self.n_products = 0
         self.tiles = -(-self.u // _TILE)
         self.rows = self.tiles * _TILE
         self.strips = torch.from_numpy(strip_table(self.tiles)).to(self.device)
@@ -167,7 +153,7 @@ class GpuSolver:
             block = basis @ rotation
             residual = image @ rotation - block * values
             error = float(torch.linalg.norm(residual[:, :k]))
-            met = error <= self.eigen_tolerance * max(float(values[0]), 0.0)
+            met = error <= EIGEN_TOLERANCE * max(float(values[0]), 0.0)
             if met or n_products == PRODUCTS or self.u < basis.shape[1] + q:
                 break
             added = self._orthonormal(residual, basis)
@@ -197,7 +183,7 @@ class GpuSolver:
         self.kernels.strip_kernel[(len(self.strips),)](
             self.state, self.values, self.scale, factor, self.weights, scaled_block, shrink, bound,
             self.strips, self.by_row, self.by_column, sums, TASK=task, T=_TILE, K=padded_factor,
-            Q=self.columns, PRECISION=self.precision, num_warps=_WARPS, num_stages=_STAGES,
+            Q=self.columns, PRECISION=_PRECISION, num_warps=_WARPS, num_stages=_STAGES,
         )  # fmt: skip
         if task == self.kernels.PRODUCT:
             return 0.0, 0.0

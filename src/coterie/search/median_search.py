@@ -134,12 +134,13 @@ def partition_starts(
     contingencies: Floats,
     partition_weights: Floats,
     n_clusters: int | None,
-    at_most: int | None = None,
 ) -> list[Start]:
     """Return the given partitions as starts, best score first, merged down to K clusters.
 
-    Merges and scores need only the contingency tables C (m, m).
+    All of them are starts for few tuples, the best four for many. Merges and scores need only the
+    contingency tables C (m, m).
     """
+    most = max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // tuples.codes.size)
     scored: list[tuple[float, int, int, Ints]] = []
     for v in range(tuples.n_partitions):
         if partition_weights[v] == 0:
@@ -160,13 +161,8 @@ def partition_starts(
             f"partition {tuples.partition_names[v]}",
             np.append(mapping, -1)[tuples.labels_of_partition(v)],
         )
-        for _, _, v, mapping in scored[:at_most]
+        for _, _, v, mapping in scored[:most]
     ]
-
-
-def max_partition_starts(tuples: LabelTuples) -> int:
-    """Return how many partitions are used as starts: all for few tuples, the best four for many."""
-    return max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // tuples.codes.size)
 
 
 def learn_partition_weights(
