@@ -18,7 +18,8 @@ import coterie
 from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads.curves.day_levels import fit_levels
 from coterie.ads.curves.landscapes import curve_at, evidence_of
-from coterie.ads.curves.supply import fit_supply, shrunk_shares
+from coterie.ads.curves.shrinkage import shrunk_shares
+from coterie.ads.curves.supply import fit_supply
 from coterie.ads.fitting import forecaster as forecasting
 from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
 from coterie.ads.forecasts.calibration import calibrate

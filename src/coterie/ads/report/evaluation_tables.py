@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from coterie.ads.evaluation.evaluation import DEFAULT, Evaluation
 from coterie.runtime.wording import format_cell
+
+if TYPE_CHECKING:
+    from coterie.ads.evaluation.evaluation import Evaluation
 
 #: The source that uses each advertiser's own auctions alone.
 OWN = "own"
@@ -62,6 +62,10 @@ def forecast_points(evaluation: Evaluation, level: float) -> dict[str, Any]:
     were outside the interval; and for each target ``forecast``, ``low``, ``high`` and ``actual``,
     in the order of the ids.
     """
+    import numpy as np
+
+    from coterie.ads.evaluation.evaluation import DEFAULT
+
     known = np.flatnonzero((evaluation.observations > 0) & (evaluation.bids > 0))
     by_size = known[np.argsort(-evaluation.truth.impressions[known], kind="stable")]
     n_points = min(_MOST_POINTS, len(by_size))
