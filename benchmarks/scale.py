@@ -1,7 +1,8 @@
 """Time and memory of the program on label tables of ten thousand to ten million rows.
 
 Every trial runs ``coterie consensus TABLE --id id -k K -o OUT --quiet --json`` in a new process
-(:mod:`benchmarks.program_runs`) and compares the written labels, joined by id, with the truth.
+(:mod:`benchmarks.program_runs`), above 50 million labels with ``--engine duckdb://``, and compares
+the written labels, joined by id, with the truth.
 
 Tables are drawn in chunks. A truth y and one wrong partition z, both of K clusters, are drawn with
 V partitions: the first ones copy y, the last ones copy z. In family ``fixed`` a copy has the same K
@@ -47,6 +48,8 @@ SIZES = (10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
 N_PARTITIONS, N_CLUSTERS, N_WRONG, NOISE = 40, 10, 16, 0.2
 #: Rows drawn from one seed, and rows of a row group in the file.
 CHUNK_ROWS = 131_072
+#: Number of labels above which the table stays in DuckDB.
+ENGINE_FROM = 50_000_000
 #: Growth is fitted from this size on; below it, starting the program takes most of the time.
 GROWTH_FROM = 100_000
 PEERS = Path(__file__).parents[1] / "docs/benchmarks/generated/peers.json"
@@ -107,6 +110,7 @@ def run_trial(folder: Path, limit: float, family: str, n: int) -> Trial:
     y = write_table(table, family, n)
     command = [*PROGRAM, "consensus", str(table), "--id", "id", "-k", str(N_CLUSTERS)]
     command += ["-o", str(out), "--quiet", "--json"]
+    command += ["--engine", "duckdb://"] if n * N_PARTITIONS > ENGINE_FROM else []
     run = run_program(command, limit)
     found = {
         "seconds": run.seconds,

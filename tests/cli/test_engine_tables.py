@@ -41,6 +41,15 @@ def test_the_engine_gives_what_memory_gives(run, kind, labels_parquet, labels_cs
     assert rows_of(here) == rows_of(there)
 
 
+@pytest.mark.parametrize(("engine", "is_told"), [((), True), (("--engine", "duckdb://"), False)])
+def test_many_labels_in_memory_have_a_note(run, labels_parquet, monkeypatch, engine, is_told):
+    """A note names the engine, which takes less memory; with an engine there is none."""
+    monkeypatch.setattr("coterie.cli.consensus._MANY_LABELS", 999)
+    result = run("consensus", labels_parquet, "--id", "name", "-k", 3, *engine)
+    assert result.exit_code == 0
+    assert ("1,000 labels are in memory; --engine" in unwrapped(result.stderr)) == is_told
+
+
 def test_summary_has_path_and_cost(run, labels_parquet):
     """The summary names path and cost; the facts equal those of a fit in memory."""
     arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "--engine", "duckdb://")

@@ -15,10 +15,14 @@ from coterie.cli.outputs import Outputs, index_of, input_name, is_stream, refuse
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.cli.summary import Run, print_run
 from coterie.consensus.registry import DEFAULT_METHOD, consensus_method
-from coterie.errors import InvalidParameterError
+from coterie.errors import CoterieWarning, InvalidParameterError
+from coterie.runtime.messages import warn_user
 
 if TYPE_CHECKING:
     from coterie.tables import TableConsensus
+
+#: From so many labels on, an engine is worth a note.
+_MANY_LABELS = 50_000_000
 
 
 def consensus(
@@ -145,6 +149,13 @@ def consensus(
         started = time.perf_counter()
         if engine is None:
             id_values, factor_values, P = read_labels(Path(labels), ids, column_names, tested)
+            n_labels = P.n_points * P.n_partitions
+            if n_labels > _MANY_LABELS:
+                warn_user(
+                    f"{n_labels:,} labels are in memory; --engine duckdb:// takes a fifth of the "
+                    "memory and half of the time, and writes Parquet",
+                    CoterieWarning,
+                )
             estimator = chosen.make(n_clusters, seed, **settings).fit(P)
             seconds = time.perf_counter() - started
             outputs.write_consensus(estimator, id_values, P=P)
