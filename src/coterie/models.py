@@ -52,6 +52,7 @@ STORABLE_TYPES = {
         "NMFConsensus WeightedConsensus KLConsensus CorrelationConsensus "
         "EvidenceAccumulation LocallyWeightedConsensus PropagatedConsensus",
         "coterie.estimators.clusterer": "ConsensusClusterer",
+        "coterie.consensus.results": "KindTrust",
         "coterie.estimators.view_clusterer": "MultiViewClusterer",
         "coterie.multiview": "SpectralView ConcatenatedSpectral MultiViewKMeans "
         "MultiViewAffinityPropagation LowRankConsensus",

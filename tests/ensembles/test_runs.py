@@ -18,8 +18,8 @@ from coterie.ensembles.members import MOST_LLOYD, label_rows
 from coterie.ensembles.runs import (
     ENSEMBLES,
     KINDS,
-    MIXED,
     MOST_FITTED,
+    SEVERAL,
     Plan,
     Run,
     check_ensemble,
@@ -93,7 +93,7 @@ def test_runs_draw_from_a_sequence(kind, n_clusters, drawn):
 def test_kinds_take_turns():
     """Names and clusterers are used in turn; "mixed" is four runs; scalings vary by cycle."""
     names = [run.kind for run in planned_runs(["mixed", "ward"], 7)]
-    assert names == [*MIXED, "ward", *MIXED[:2]]
+    assert names == [*SEVERAL["mixed"], "ward", *SEVERAL["mixed"][:2]]
     runs = planned_runs(["kmeans", "scalings", KMeans()], 12)
     assert [run.scaling.shift[0] for run in runs[0::3]] == [0, 0, 0, 0]
     assert [run.scaling.shift[0] for run in runs[1::3]] == [0, 1, 2, 0]

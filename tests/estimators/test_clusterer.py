@@ -12,8 +12,9 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances, silhouette_
 from sklearn.preprocessing import StandardScaler
 
 import coterie as ct
-from coterie.ensembles.runs import ENSEMBLES
+from coterie.ensembles.runs import ENSEMBLES, SEVERAL
 from coterie.errors import InvalidParameterError
+from coterie.estimators import clusterer
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,54 @@ def test_every_ensemble_finds_clear_clusters_and_predicts(blobs, ensemble, tmp_p
     loaded = ct.load_model(tmp_path / "model.coterie")
     assert (loaded.predict(X + 0.01) == est.predict(X + 0.01)).all()
     np.testing.assert_array_equal(loaded.predict_proba(X), est.predict_proba(X))
+
+
+def spirals():
+    """Two spirals around each other, which mixtures and k-means cut in many different ways."""
+    rng = np.random.default_rng(0)
+    turn, y = np.sqrt(rng.random(800)) * 3 * np.pi, np.repeat([0, 1], 400)
+    arms = np.column_stack([np.cos(turn), np.sin(turn)]) * (np.where(y, -1, 1) * turn)[:, None]
+    return arms / 5 + rng.normal(0, 0.05, (800, 2)), y
+
+
+def test_the_most_trusted_kind_decides():
+    """One kind that is right decides although most kinds fail; a vote of all runs fails."""
+    X, y = spirals()
+    est = ct.ConsensusClusterer(2, random_state=0).fit(X)
+    assert adjusted_rand_score(y, est.labels_) == 1
+    first, *others = est.kinds_
+    assert est.selected_["kind"] == first.kind and set(est.ensemble_.kinds) == {first.kind}
+    assert {one.kind for one in others} | {first.kind} == set(SEVERAL["auto"])
+    assert all(one.stability + one.agreement <= first.stability + first.agreement for one in others)
+    assert (est.predict(X) == est.labels_).all()
+    assert f"{first.kind} runs decide" in est.summary()
+    mixed = clone(est).set_params(ensemble="mixed").fit(X)
+    assert mixed.kinds_ == [] and adjusted_rand_score(y, mixed.labels_) < 0.5
+
+
+def test_kinds_of_many_rows_are_compared_on_a_sample(monkeypatch):
+    """One kind labels all rows, as a fit of that kind does; rows are drawn by their weights."""
+    monkeypatch.setattr(clusterer, "_MOST_JUDGED", 700)
+    X, y = spirals()
+    weights = np.random.default_rng(1).integers(1, 4, len(X))
+    est = ct.ConsensusClusterer(2, random_state=0).fit(X, sample_weight=weights)
+    assert adjusted_rand_score(y, est.labels_) == 1
+    assert est.ensemble_.labels.shape == (800, 16)
+    assert est.shortcuts_[0] == "the kinds of runs are compared on 700 of 800 rows"
+
+
+def test_few_runs_vote_together(blobs):
+    """With fewer than four runs of each kind their halves tell nothing."""
+    est = ct.ConsensusClusterer(3, n_partitions=19, random_state=0).fit(blobs[0])
+    assert est.kinds_ == [] and est.ensemble_.labels.shape[1] == 19
+    est.set_params(n_partitions=20).fit(blobs[0])
+    assert len(est.kinds_) == 5 and est.ensemble_.labels.shape[1] == 4
+
+
+def test_a_chosen_number_gives_the_fit_with_that_number(blobs):
+    """The comparison of numbers stays in k_choice_, and the kinds are compared with the best."""
+    est = ct.ConsensusClusterer(n_partitions=40, random_state=0).fit(blobs[0])
+    assert est.n_clusters_ == est.k_choice_.best_k == 3 and len(est.kinds_) == 5
 
 
 def test_rows_that_are_noise_in_all_runs_have_no_label(blobs):
@@ -122,7 +171,7 @@ def test_standardize_is_scaling_beforehand(blobs):
 def test_partitions_are_named_by_kind_and_number(blobs):
     """Names are in frames and reports; kind_agreement_ is the mean over the runs of a kind."""
     X, _ = blobs
-    est = ct.ConsensusClusterer(3, n_partitions=6, random_state=0).fit(X)
+    est = ct.ConsensusClusterer(3, n_partitions=6, ensemble="mixed", random_state=0).fit(X)
     names = ["spectral 0", "mixture 0", "diagonal mixture 0", "mixture 1", "spectral 1"]
     assert est.ensemble_.names[:5] == tuple(names)
     agreement = est.to_frame("partitions")["agreement"]

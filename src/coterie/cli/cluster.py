@@ -64,28 +64,36 @@ def cluster(
     partitions: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Number of runs.", show_default="32, or 12 for each view"
+            min=1,
+            metavar="N",
+            help="Number of runs.",
+            show_default="16 of each kind, or 12 for each view",
         ),
     ] = None,
     ensemble: Annotated[
         Literal[
+            "auto",
             "mixed",
             "spectral",
             "mixture",
             "diagonal mixture",
+            "linkage",
             "ward",
             "diverse",
             "kmeans",
             "subspaces",
             "subsample",
             "scalings",
-        ],
+        ]
+        | None,
         typer.Option(
             metavar="KIND",
-            help="Kind of the runs: mixed (spectral runs and Gaussian mixtures), spectral, "
-            "mixture, diagonal mixture, ward, diverse, kmeans, subspaces, subsample or scalings.",
+            help="Kind of the runs: auto (the most trusted of five kinds), mixed (spectral runs "
+            "and Gaussian mixtures together), spectral, mixture, diagonal mixture, linkage, ward, "
+            "diverse, kmeans, subspaces, subsample or scalings.",
+            show_default="auto, or mixed for views",
         ),
-    ] = "mixed",
+    ] = None,
     standardize: options.Standardize = False,
     impute: options.Impute = None,
     decimal_comma: options.DecimalComma = False,
@@ -137,15 +145,14 @@ def cluster(
     cells: dict[str, Any] = {"impute": impute, "decimal_comma": decimal_comma}
     settings: dict[str, Any] = {
         "n_clusters": n_clusters,
-        "ensemble": ensemble,
         "consensus": None if method == DEFAULT_METHOD else method,
         "standardize": standardize,
         "n_jobs": jobs,
         "random_state": seed,
         "verbose": is_watched(quiet),
     }
-    if partitions is not None:
-        settings["n_partitions"] = partitions
+    settings |= {"n_partitions": partitions} if partitions else {}
+    settings |= {"ensemble": ensemble} if ensemble else {}
     with shown_notes() as notes:
         started = time.perf_counter()
         # Two blocks, because the progress bar of the runs needs the terminal without a spinner.

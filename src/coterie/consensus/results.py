@@ -40,6 +40,8 @@ _MOST_SIZES, _MOST_UNCERTAIN, _MOST_CHARACTERS = 12, 5, 40
 #: Width of the names before the lines of a summary.
 _NAMES = 12
 _LEAST_SHOWN = 0.001
+#: Kinds find the same clusters if their mean adjusted Rand index is more than this.
+_ALIKE_KINDS = 0.9
 
 
 class ConsensusResults:
@@ -471,6 +473,24 @@ class CampFacts:
 
 
 @dataclass(frozen=True)
+class KindTrust:
+    """How far one kind of runs is trusted.
+
+    Attributes
+    ----------
+    kind : str
+    stability : float
+        Mean adjusted Rand index between the consensus of one half of its runs and of the other.
+    agreement : float
+        Mean adjusted Rand index of its consensus with those of the other kinds.
+    """
+
+    kind: str
+    stability: float
+    agreement: float
+
+
+@dataclass(frozen=True)
 class UncertainPoint:
     """A point of low confidence, by its name in the index or its row."""
 
@@ -503,6 +523,7 @@ class ConsensusFacts:
     selected: str | None  # the method whose answer was returned, and why
     reason: str | None
     loss: float | None  # the method's own objective
+    kinds: list[KindTrust] | None  # of runs; the first one decides
     k_choice: KChoice | None
     feature_indices: dict[str, float] | None  # silhouette and others, if there are features
     constraints: dict[str, Any] | None  # numbers of pairs and moved points; is that exact?
@@ -590,6 +611,7 @@ def consensus_facts(
         selected=str(selected["method"]) if selected else None,
         reason=str(selected["reason"]) if selected else None,
         loss=loss,
+        kinds=getattr(estimator, "kinds_", None) or None,
         k_choice=k_choice_of(estimator),
         feature_indices=None
         if not indices
@@ -728,11 +750,25 @@ def summary_lines(facts: ConsensusFacts) -> dict[str, str]:
             f"{mean:.2f} on average between a partition and the result (1 equal, 0 chance); lowest "
             f"for {lowest.partition}, {lowest.agreement:.2f}"
         )
+    if facts.kinds is not None:
+        lines["kinds"] = trust_in_words(facts.kinds)
     if facts.selected is not None:
         lines["answer"] = f"{facts.selected}: {facts.reason}"
     else:
         lines["method"] = facts.method_in_words
     return lines
+
+
+def trust_in_words(ranked: Sequence[KindTrust]) -> str:
+    """Say which kind decides, and whether the others find the same clusters."""
+    first, *others = ranked
+    if first.agreement > _ALIKE_KINDS:
+        return f"{first.kind} runs decide, and the other kinds find the same clusters"
+    each = ", ".join(f"{one.kind} {one.stability:.2f} and {one.agreement:.2f}" for one in others)
+    return (
+        f"{first.kind} runs decide: halves of them agree {first.stability:.2f}, the other kinds "
+        f"agree with them {first.agreement:.2f} (adjusted Rand index); {each}"
+    )
 
 
 def sizes_in_words(facts: ConsensusFacts) -> str:

@@ -73,6 +73,16 @@ class Ensemble:
         """The kind of each partition."""
         return tuple(name.rpartition(" ")[0] for name in self.names)
 
+    def of_kind(self, kind: str) -> Ensemble:
+        """Return the partitions of one kind."""
+        places = [v for v, other in enumerate(self.kinds) if other == kind]
+        return replace(
+            self,
+            labels=self.labels[:, places],
+            members=[self.members[v] for v in places],
+            names=tuple(self.names[v] for v in places),
+        )
+
     def predict(self, X_new: Any) -> AnyArray:
         """Return labels (m, V) of rows (m, p), dense or sparse, one column for each member.
 
@@ -115,14 +125,14 @@ def make_partitions(
     n_partitions : int
         Number of partitions, V.
     ensemble : str, scikit-learn clusterer, or sequence of these
-        The kind of clustering: ``"mixed"``, ``"spectral"``, ``"mixture"``,
-        ``"diagonal mixture"``, ``"ward"``, ``"diverse"``, ``"kmeans"``, ``"subspaces"``,
-        ``"subsample"`` or ``"scalings"``, which
-        :func:`~coterie.ensembles.generate.fit_ensemble` describes, or a clusterer. Several are used
-        in turn. A clusterer is cloned for each run. Its ``random_state`` is set, and its
-        ``n_clusters``, or ``n_components`` of a mixture, unless it differs from the default (in a
-        pipeline, those of the last step). The label −1 is noise. A deterministic clusterer gives
-        equal partitions unless ``subsample`` or ``subspace`` varies its input.
+        The kind of clustering, which :func:`~coterie.ensembles.generate.fit_ensemble` describes:
+        ``"mixed"``, ``"auto"``, ``"spectral"``, ``"mixture"``, ``"diagonal mixture"``,
+        ``"linkage"``, ``"ward"``, ``"diverse"``, ``"kmeans"``, ``"subspaces"``, ``"subsample"``,
+        ``"scalings"``, or a clusterer. Several are used in turn. A clusterer is cloned for each
+        run. Its ``random_state`` is set, and its ``n_clusters``, or ``n_components`` of a mixture,
+        unless it differs from the default (in a pipeline, those of the last step). The label −1 is
+        noise. A deterministic clusterer gives equal partitions unless ``subsample`` or ``subspace``
+        varies its input.
     subsample, subspace : float in (0, 1], optional
         The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
         clusters the same samples of rows.
@@ -182,9 +192,11 @@ def fit_ensemble(
 
     ======================  ===================================================================
     ``"mixed"``             in turn: spectral, mixture, diagonal mixture, mixture
+    ``"auto"``              in turn: spectral, mixture, diagonal mixture, diverse, linkage
     ``"spectral"``          normalised cut with 300 landmarks; K_v from s/3 to s, s = min(1.5√n, 60)
     ``"mixture"``           Gaussian mixture on 10 principal axes; K_v from K to min(r, n/30)
     ``"diagonal mixture"``  the same with diagonal covariances
+    ``"linkage"``           single linkage of even sizes on a random 80% of the rows; K_v = K
     ``"ward"``              Ward's linkage on a random 70% of the columns; K_v from K to r
     ``"diverse"``           k-means; K_v from K to r
     ``"kmeans"``            k-means with K_v = K; only the random start varies
@@ -197,9 +209,9 @@ def fit_ensemble(
     is None, it counts as r/4 but at least 2, and k-means runs also draw K_v up to r.
 
     Time is linear in n: k-means is fitted to at most 200,000 random rows (above 50,000 by
-    mini-batches), spectral runs to 10,000, mixtures to 4,000 and Ward's linkage to 2,000. The other
-    rows are labelled like new rows. Above 10,000 rows, spectral runs share their landmarks, 1,000
-    instead of 300. ``shortcuts`` of the result says what was done.
+    mini-batches), spectral runs to 10,000, mixtures to 4,000, linkage to 3,000 and Ward's to 2,000.
+    The other rows are labelled like new rows. Above 10,000 rows, spectral runs share their
+    landmarks, 1,000 instead of 300. ``shortcuts`` of the result says what was done.
 
     Samples draw the rows that were drawn least often so far, at random among ties. So the numbers
     of draws of two rows differ by at most one, and two runs at 80% draw every row. ``"scalings"``

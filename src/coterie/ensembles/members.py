@@ -1,7 +1,7 @@
 """Members of an ensemble: clusterings that are fitted to rows, and label blocks of rows.
 
-They are runs of k-means, of Ward's linkage, of Gaussian mixtures, of landmark-spectral clustering
-and of clusterers that the user gives. What several members compute from a block is computed once.
+They are runs of k-means, of linkage, of Gaussian mixtures, of landmark-spectral clustering and of
+clusterers that the user gives. What several members compute from a block is computed once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances_argmin
+from sklearn.metrics import euclidean_distances, pairwise_distances_argmin
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+import coterie.ensembles.kernels as kernels
 from coterie.arrays import AnyArray, Floats
 from coterie.ensembles.scalings import Scaling, largest_coordinate, row_blocks
 from coterie.errors import InvalidParameterError
@@ -42,6 +43,8 @@ _STEPS = 50
 #: In smallest standard deviations: squares of this number of them lose 6 of 16 digits.
 _FAR = 1e3
 _TINY = float(np.finfo(np.float64).tiny) ** 0.5
+#: Largest Gini index of the sizes in linkage runs, in turn, and the neighbour of core distances.
+_MOST_UNEVEN, _CORE_NEIGHBOUR = (0.1, 0.3, 0.5, 0.7), 5
 _LANDMARKS = 300
 _NEIGHBOURS = 5
 # The landmarks need not be optimal centres: few steps on a sample are enough.
@@ -187,6 +190,32 @@ def fit_ward(Z: Any, n_clusters: int, scaling: Scaling) -> NearestRowMember:
     """Cluster the rows of Z (n, q) by Ward's linkage, in time and memory O(n²)."""
     dense = Z.toarray() if hasattr(Z, "toarray") else Z
     labels = AgglomerativeClustering(n_clusters).fit_predict(dense)
+    return NearestRowMember(rows=Z, row_labels=labels.astype(np.int32), **vars(scaling))
+
+
+def fit_linkage(Z: Any, n_clusters: int, turn: int, scaling: Scaling) -> NearestRowMember:
+    """Cluster the rows of Z (n, q) by single linkage of even sizes, in time and memory O(n²).
+
+    Single linkage follows clusters of any shape but splits off stray points. Two remedies are
+    varied with the ``turn``: how uneven the sizes may be before the smallest cluster has to merge
+    (Genie), and whether distances are raised to those of the fifth neighbour, which moves stray
+    points away from each other (mutual reachability).
+
+    References
+    ----------
+    M. Gagolewski, M. Bartoszuk and A. Cena, "Genie: a new, fast, and outlier-resistant hierarchical
+    clustering algorithm", Information Sciences 363, 2016.
+    """
+    dense = Z.toarray() if hasattr(Z, "toarray") else Z
+    D = euclidean_distances(dense).astype(np.float64, copy=False)
+    core = np.zeros(len(D))
+    if turn // len(_MOST_UNEVEN) % 2:
+        neighbour = min(_CORE_NEIGHBOUR, len(D) - 1)
+        core = np.partition(D, neighbour, axis=1)[:, neighbour]
+    first, second, lengths = kernels.spanning_tree(D, core)
+    order = np.argsort(lengths, kind="stable")
+    most_uneven = _MOST_UNEVEN[turn % len(_MOST_UNEVEN)]
+    labels = kernels.even_linkage(first[order], second[order], n_clusters, most_uneven)
     return NearestRowMember(rows=Z, row_labels=labels.astype(np.int32), **vars(scaling))
 
 

@@ -31,6 +31,7 @@ from coterie.ensembles.members import (
     fit_centroids,
     fit_clusterer,
     fit_landmark_spectral,
+    fit_linkage,
     fit_mixture,
     fit_ward,
     label_rows,
@@ -54,7 +55,10 @@ MOST_FITTED = {
     "mixture": 4_000,
     "diagonal mixture": 4_000,
     "ward": 2_000,
+    "linkage": 3_000,
 }
+#: Linkage runs are fitted to this share of the rows, so that they differ.
+_SHARE_LINKED = 0.8
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ KINDS = {
         Kind("spectral", method="spectral", sizes="fine"),
         Kind("mixture", method="mixture", sizes="coarse"),
         Kind("diagonal mixture", method="diagonal mixture", sizes="coarse"),
+        Kind("linkage", method="linkage"),
         Kind("ward", method="ward", sizes="diverse", subspace=0.7),
         Kind("kmeans"),
         Kind("diverse", sizes="diverse"),
@@ -85,10 +90,13 @@ KINDS = {
         Kind("scalings", scalings=True),
     )
 }
-#: The kinds of the default ensemble, in turn.
-MIXED = ("spectral", "mixture", "diagonal mixture", "mixture")
+#: Names of several kinds, in turn.
+SEVERAL = {
+    "auto": ("spectral", "mixture", "diagonal mixture", "diverse", "linkage"),
+    "mixed": ("spectral", "mixture", "diagonal mixture", "mixture"),
+}
 #: Names of ensembles.
-ENSEMBLES = ("mixed", *KINDS)
+ENSEMBLES = (*SEVERAL, *KINDS)
 
 #: Rows that one task labels.
 _ROWS_PER_TASK = 1 << 18
@@ -106,6 +114,7 @@ class Run:
     scaling: Scaling
     drawn: Bools | None  # (n,) rows that may be fitted; None is all
     seed: int
+    turn: int = 0  # how many runs of the kind were before it
     clusterer: Any = None
     axes: Floats | None = None  # principal axes for mixtures; None leaves them to the run
     graph: LandmarkGraph | None = None  # landmarks for spectral runs, in the same way
@@ -178,6 +187,7 @@ class Plan:
                 scaling=scaling,
                 drawn=drawn,
                 seed=int(random.integers(2**31 - 1)),
+                turn=cycle,
                 clusterer=kind.clusterer,
                 axes=axes if kind.subspace is None else None,
                 graph=graph if kind.subspace is None else None,
@@ -270,8 +280,8 @@ def check_ensemble(
     entries = list(ensemble) if several and not hasattr(ensemble, "fit") else [ensemble]
     kinds: list[Kind] = []
     for entry in entries:
-        if isinstance(entry, str) and entry == "mixed":
-            kinds += [KINDS[name] for name in MIXED]
+        if isinstance(entry, str) and entry in SEVERAL:
+            kinds += [KINDS[name] for name in SEVERAL[entry]]
         elif isinstance(entry, str) and entry in KINDS:
             kinds.append(KINDS[entry])
         elif (
@@ -348,6 +358,8 @@ def fit_run(X: Any, run: Run, sample_weight: Any = None) -> tuple[Member, AnyArr
                 member = fit_landmark_spectral(Z, K, run.seed, run.scaling, run.graph)
             elif run.kind == "ward":
                 member = fit_ward(Z, K, run.scaling)
+            elif run.kind == "linkage":
+                member = fit_linkage(Z, K, run.turn, run.scaling)
             else:
                 covariance = "full" if run.kind == "mixture" else "diag"
                 axes = principal_axes(Z, run.seed) if run.axes is None else run.axes
@@ -378,6 +390,8 @@ def fitted_rows(n: int, run: Run, sample_weight: Any) -> tuple[AnyArray | None, 
     if weights is not None and weighs:
         rows, weights = rows[weights > 0], weights[weights > 0]
     most, rng = MOST_FITTED.get(run.kind, len(rows)), np.random.default_rng(run.seed)
+    if run.kind == "linkage":
+        most = min(most, max(round(_SHARE_LINKED * len(rows)), run.n_clusters or 1, 2))
     places = draw_rows(len(rows), most, None if weighs else weights, rng)
     if places is None:
         return (None if len(rows) == n else rows), weights if weighs else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,18 +14,21 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coterie.arrays import AnyArray, Floats
+from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.choice_of_k import FeatureSample
 from coterie.consensus.registry import make_consensus
-from coterie.consensus.results import ConsensusResults, partition_names
+from coterie.consensus.results import ConsensusResults, KindTrust, partition_names
 from coterie.consensus.robust import RobustConsensus
+from coterie.consensus.trust import FEWEST_RUNS, rank_kinds
 from coterie.ensembles.generate import Ensemble, fit_ensemble
 from coterie.ensembles.input_checks import (
     check_choice,
     check_finite,
     check_row_weights,
+    check_whole,
     refuse_text,
 )
+from coterie.ensembles.runs import SEVERAL, draw_rows
 from coterie.ensembles.scalings import (
     DistanceEmbedding,
     Scaling,
@@ -38,6 +42,9 @@ from coterie.runtime.messages import ignore_label_warnings, shows_stages
 
 _log = logging.getLogger(__name__)
 
+#: Runs of each kind of "auto", and of other ensembles; rows on which kinds are compared.
+_RUNS_OF_KIND, _RUNS, _MOST_JUDGED = 16, 32, 10_000
+
 
 @dataclass(eq=False, repr=False)
 class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
@@ -45,7 +52,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
 
     n_clusters: int | None = None
     _: KW_ONLY
-    n_partitions: int = 32
+    n_partitions: int | None = None
     ensemble: Any = "mixed"
     consensus: Any = None
     subsample: float | None = None
@@ -95,13 +102,20 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         """Return the labels (m, V) that the runs predict for new points."""
 
     def _fit_runs(
-        self, ensemble: Any, X: Any, rng: np.random.RandomState, sample_weight: Any, **odds: Any
+        self,
+        ensemble: Any,
+        X: Any,
+        n_clusters: int | None,
+        n_partitions: int,
+        rng: np.random.RandomState,
+        sample_weight: Any,
+        **odds: Any,
     ) -> Ensemble:
         """Cluster X by the settings of this clusterer; ``odds`` are weights for drawing."""
         return fit_ensemble(
             X,
-            self.n_clusters,
-            self.n_partitions,
+            n_clusters,
+            n_partitions,
             ensemble=ensemble,
             subsample=self.subsample,
             subspace=self.subspace,
@@ -112,32 +126,23 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
             random_state=rng,
         )
 
-    def _combine_runs(
-        self,
-        default: RobustConsensus,
-        P: AnyArray,
-        names: Sequence[str],
-        rng: np.random.RandomState,
-        sample_weight: Any,
-        features: FeatureSample | None = None,
-        **links: Any,
-    ) -> None:
-        """Fit the consensus of the runs P (n, V), ``default`` unless given; set its attributes."""
+    def _consensus_function(
+        self, default: RobustConsensus, n_clusters: int | None, rng: np.random.RandomState
+    ) -> Any:
+        """Return the consensus function, not fitted: ``default`` unless one is given."""
         if isinstance(self.consensus, str):
             function = make_consensus(self.consensus, None)
         else:
             function = clone(default if self.consensus is None else self.consensus)
         settings = function.get_params()
-        wanted = {"n_clusters": self.n_clusters, "random_state": rng.randint(2**31 - 1)}
+        wanted = {"n_clusters": n_clusters, "random_state": rng.randint(2**31 - 1)}
         # a number that the user gave to the consensus function stays
-        function.set_params(**{k: v for k, v in wanted.items() if settings.get(k, v) is None})
-        with ignore_label_warnings():
-            matrix = as_label_matrix(P, names=names, allow_unlabelled_rows=True)
-            # a consensus function of the user may not know these parameters
-            given = {"sample_weight": sample_weight, **links}
-            function._features = features
-            function.fit(matrix, **{k: v for k, v in given.items() if v is not None})
-        del function._features  # it may be large, and is needed only by the fit
+        return function.set_params(
+            **{k: v for k, v in wanted.items() if settings.get(k, v) is None}
+        )
+
+    def _keep_consensus(self, function: Any) -> None:
+        """Set the attributes that are those of the fitted consensus function."""
         self.consensus_, self.labels_ = function, function.labels_
         self.n_clusters_, self.confidence_ = function.n_clusters_, function.confidence_
         for name in ("k_choice_", "constraints_"):
@@ -146,14 +151,39 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
                 setattr(self, name, getattr(function, name))
 
 
+def fit_to_runs(
+    function: Any,
+    P: AnyArray,
+    names: Sequence[str],
+    sample_weight: Any,
+    features: FeatureSample | None = None,
+    **links: Any,
+) -> Any:
+    """Fit a consensus function to the runs P (n, V), and return it."""
+    with ignore_label_warnings():
+        matrix = as_label_matrix(P, names=names, allow_unlabelled_rows=True)
+        # a consensus function of the user may not know these parameters
+        given = {"sample_weight": sample_weight, **links}
+        function._features = features
+        function.fit(matrix, **{k: v for k, v in given.items() if v is not None})
+    del function._features  # it may be large, and is needed only by the fit
+    return function
+
+
 @dataclass(eq=False, repr=False)
 class ConsensusClusterer(RunsClusterer):
     """Clusterer of features by the consensus of many different runs.
 
-    X (n, p) is clustered V times, and a consensus function combines the runs. By default the runs
-    are of different kinds and have different, larger numbers of clusters than K: landmark-spectral
-    clusterings follow clusters of any shape, Gaussian mixtures follow clusters of different size
-    and direction. Their consensus is better than each of them alone.
+    X (n, p) is clustered many times, by five kinds of runs that fail on different data: cuts of
+    graphs and linkage follow clusters of any shape, mixtures follow clusters of different size and
+    direction, k-means round ones. Each kind has a consensus G_a of its own. The kind that deserves
+    most trust decides:
+
+        max_a  stability_a + mean_{b≠a} ARI(G_a, G_b),
+
+    where the stability is the adjusted Rand index (ARI) between the consensus of one half of the
+    runs of the kind and of the other half. In one vote of all runs, kinds that fail would outvote
+    the others.
 
     Columns are not scaled unless ``standardize`` is set, which columns of different units need.
 
@@ -161,13 +191,16 @@ class ConsensusClusterer(RunsClusterer):
     ----------
     n_clusters : int or None, default=None
         Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends for the
-        runs.
-    n_partitions : int, default=32
-        Number of partitions, V.
-    ensemble : str, scikit-learn clusterer, or sequence of these, default="mixed"
-        The kinds of runs, as in :func:`~coterie.make_partitions`. "mixed": one spectral run and
-        three mixtures, one of them with diagonal covariances. "kmeans" are the runs of the paper,
-        with K clusters each. The label −1 of a clusterer is noise: a missing label.
+        runs, or for 32 runs of "mixed" before those of "auto".
+    n_partitions : int or None, default=None
+        Number of partitions, V. None: 80, which are 16 of each kind of "auto"; with another
+        ``ensemble`` 32.
+    ensemble : str, scikit-learn clusterer, or sequence of these, default="auto"
+        The kinds of runs, as in :func:`~coterie.make_partitions`. Of "auto" the most trusted kind
+        decides; with fewer than 4 runs of each kind they vote together, as the runs of other
+        ensembles do. "mixed": one spectral run and three mixtures, one of them with diagonal
+        covariances. "kmeans" are the runs of the paper, with K clusters each. The label −1 of a
+        clusterer is noise: a missing label.
     consensus : consensus function, str or None, default=None
         A string is a key of :mod:`coterie.consensus.registry`; None is
         :class:`~coterie.RobustConsensus`. A consensus function is cloned. A number of clusters and
@@ -192,6 +225,11 @@ class ConsensusClusterer(RunsClusterer):
         Cluster 0 is the largest. −1 for rows that every run classified as noise.
     n_clusters_, confidence_, k_choice_, constraints_, index_
         As in :class:`~coterie.RobustConsensus`.
+    kinds_ : list of :class:`~coterie.consensus.results.KindTrust`
+        Stability and agreement of each kind of "auto", the kind that decides first; empty if all
+        runs vote together. Above 10,000 rows they are those of a sample of 10,000.
+    selected_ : dict
+        That of the consensus function, if it has one, with the ``kind`` that decides.
     kind_agreement_ : dict of str to float
         Mean adjusted Rand index of the runs of each kind with the consensus.
     feature_indices_ : dict of str to float
@@ -199,7 +237,8 @@ class ConsensusClusterer(RunsClusterer):
         columns, as in scikit-learn; above 5,000 rows on a sample of 5,000. nan if there is one
         cluster; of sparse X only the silhouette is known. ``k_choice_`` has them for each K.
     consensus_, ensemble_
-        The fitted consensus function and runs (:class:`~coterie.ensembles.generate.Ensemble`).
+        The fitted consensus function and its runs, those of the kind that decides
+        (:class:`~coterie.ensembles.generate.Ensemble`).
     shortcuts_, notes_ : tuple of str
         What was done differently because there are many rows; and columns that vary far more than
         others and are not scaled, in words.
@@ -224,6 +263,7 @@ class ConsensusClusterer(RunsClusterer):
     """
 
     _: KW_ONLY
+    ensemble: Any = "auto"
     metric: str = "euclidean"
 
     @shows_stages
@@ -273,16 +313,37 @@ class ConsensusClusterer(RunsClusterer):
             notes = notes_on_units(rows_with_weight(X, weights), names)
         Z = scaling.transform(X)
         odds = {"subsample_weight": subsample_weight, "subspace_weight": subspace_weight}
-        runs = self._fit_runs(self.ensemble, Z, rng, sample_weight, **odds)
         features = FeatureSample.draw(X if has_distances else Z, self.metric)
+        by_kind = isinstance(self.ensemble, str) and self.ensemble == "auto"
+        V, n_kinds = self.n_partitions, len(SEVERAL["auto"])
+        if V is None:
+            V = n_kinds * _RUNS_OF_KIND if by_kind else _RUNS
+        check_whole("n_partitions", V)
+        K, k_choice = self.n_clusters, None
+        ranked: list[KindTrust] = []
+        if by_kind and V >= n_kinds * FEWEST_RUNS:
+            if K is None:  # the kinds are compared with the same number
+                runs = self._fit_runs("mixed", Z, None, min(V, _RUNS), rng, sample_weight, **odds)
+                function = self._consensus_function(RobustConsensus(), None, rng)
+                fit_to_runs(function, runs.labels, runs.names, sample_weight, features)
+                K, k_choice = function.n_clusters_, getattr(function, "k_choice_", None)
+            runs, ranked = self._most_trusted_runs(Z, K, V, rng, sample_weight, odds)
+        else:
+            runs = self._fit_runs(self.ensemble, Z, K, V, rng, sample_weight, **odds)
         links = {"must_link": must_link, "cannot_link": cannot_link}
-        self._combine_runs(
-            RobustConsensus(), runs.labels, runs.names, rng, sample_weight, features, **links
-        )
+        function = self._consensus_function(RobustConsensus(), K, rng)
+        fit_to_runs(function, runs.labels, runs.names, sample_weight, features, **links)
+        self._keep_consensus(function)
+        if k_choice is not None:
+            self.k_choice_ = k_choice
         self.feature_indices_ = features.indices(self.labels_[features.rows])
         # set together, so that a fit that fails does not change an earlier fit
         self._scaling, self.ensemble_, self.index_ = scaling, runs, index
-        self.shortcuts_, self.notes_ = runs.shortcuts, tuple(notes)
+        self.shortcuts_, self.notes_, self.kinds_ = runs.shortcuts, tuple(notes), ranked
+        self.selected_ = {
+            **getattr(self.consensus_, "selected_", {}),
+            **({"kind": ranked[0].kind} if ranked else {}),
+        }
         # partitions without labels are left out by the consensus
         kind_of = dict(zip(runs.names, runs.kinds, strict=True))
         kinds = [kind_of[name] for name in partition_names(self.consensus_)]
@@ -292,6 +353,52 @@ class ConsensusClusterer(RunsClusterer):
             for kind in dict.fromkeys(kinds)
         }
         return self
+
+    def _most_trusted_runs(
+        self,
+        Z: Any,
+        n_clusters: int,
+        n_partitions: int,
+        rng: np.random.RandomState,
+        sample_weight: Any,
+        odds: dict[str, Any],
+    ) -> tuple[Ensemble, list[KindTrust]]:
+        """Return the runs of the most trusted kind of "auto", and all kinds by falling trust.
+
+        Above 10,000 rows the kinds are compared on a sample, and only one labels all rows.
+        """
+        n, weights = Z.shape[0], sample_weight
+        rows, given = None, odds
+        if n > _MOST_JUDGED:
+            random = np.random.default_rng(rng.randint(2**31 - 1))
+            rows = draw_rows(n, _MOST_JUDGED, check_row_weights(sample_weight, n), random)
+            weights = None  # they are in the sample
+            given = {
+                name: value if value is None or len(value) != n else np.asarray(value)[rows]
+                for name, value in odds.items()
+            }
+        judged = self._fit_runs(
+            "auto", Z if rows is None else Z[rows], n_clusters, n_partitions, rng, weights, **given
+        )
+        function = self._consensus_function(RobustConsensus(), n_clusters, rng)
+
+        def consensus(P: AnyArray, of_rows: Floats) -> Ints:
+            weighted = {} if weights is None else {"sample_weight": of_rows}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what is wrong with the answer is said of it alone
+                matrix = as_label_matrix(P, allow_unlabelled_rows=True)
+                labels: Ints = clone(function).fit(matrix, **weighted).labels_.astype(np.int64)
+            return labels
+
+        masses = np.ones(len(judged.labels)) if weights is None else np.asarray(weights, np.float64)
+        ranked = rank_kinds(judged.labels, np.array(judged.kinds), masses, consensus, rng)
+        kind = ranked[0].kind
+        if rows is None:
+            return judged.of_kind(kind), ranked
+        n_runs = judged.kinds.count(kind)
+        runs = self._fit_runs(kind, Z, n_clusters, n_runs, rng, sample_weight, **odds)
+        compared = f"the kinds of runs are compared on {len(rows):,} of {n:,} rows"
+        return replace(runs, shortcuts=(compared, *runs.shortcuts)), ranked
 
     def _labels_of_runs(self, X: Any) -> AnyArray:
         check_is_fitted(self)

@@ -16,7 +16,12 @@ from coterie.ensembles.generate import Ensemble
 from coterie.ensembles.input_checks import check_row_weights, names_of_columns
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
-from coterie.estimators.clusterer import RunsClusterer, notes_on_units, rows_with_weight
+from coterie.estimators.clusterer import (
+    RunsClusterer,
+    fit_to_runs,
+    notes_on_units,
+    rows_with_weight,
+)
 from coterie.labels.encode import row_index_of
 from coterie.multiview.view_input import check_same_views, named_views, view_scaling
 from coterie.runtime.messages import shows_stages
@@ -120,10 +125,13 @@ class MultiViewClusterer(RunsClusterer):
                 notes += notes_on_units(used, names_of_columns(table), f"{name}: ")
         for name, view in named.items():
             Z = scalings[name].transform(view)
-            fitted[name] = self._fit_runs(ensembles[name], Z, rng, sample_weight)
+            fitted[name] = self._fit_runs(
+                ensembles[name], Z, self.n_clusters, self.n_partitions, rng, sample_weight
+            )
         P = np.hstack([runs.labels for runs in fitted.values()])
         names = tuple(f"{view}: {run}" for view, runs in fitted.items() for run in runs.names)
-        self._combine_runs(RobustConsensus(refine="sizes"), P, names, rng, sample_weight)
+        function = self._consensus_function(RobustConsensus(refine="sizes"), self.n_clusters, rng)
+        self._keep_consensus(fit_to_runs(function, P, names, sample_weight))
         # set together, so that a fit that fails does not change an earlier fit
         self._scalings, self.ensembles_, self.index_ = scalings, fitted, index
         self.view_names_, self.notes_ = list(named), tuple(notes)

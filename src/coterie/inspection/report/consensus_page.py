@@ -33,6 +33,7 @@ from coterie.consensus.results import (
     row_index,
     runner_up_clusters,
     sizes_in_words,
+    trust_in_words,
 )
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.coassociation import ordered_sample
@@ -213,7 +214,8 @@ def consensus_contents(
             "total": len(rows),
         },
         # the runs of the default ensemble have more clusters than the answer
-        "has_finer_runs": getattr(estimator, "ensemble", None) == "mixed" and 2 * finer > V,
+        "has_finer_runs": getattr(estimator, "ensemble", None) in ("auto", "mixed")
+        and 2 * finer > V,
         "k_given": isinstance(getattr(estimator, "n_clusters", None), Integral),
         "n_doubtful": n_doubtful,
         # the doubtful points, or a few of the least certain, and their next best clusters
@@ -290,7 +292,7 @@ def render_report(contents: Mapping[str, Any]) -> str:
             "names": shown["names"],
             "axes": shown["axes"],
         }
-    own = (sizes_in_words, bound_in_words, indices_in_words)
+    own = (sizes_in_words, bound_in_words, indices_in_words, trust_in_words)
     filters = {"decimals": _decimals, "figure": _figure, **{one.__name__: one for one in own}}
     template = page_templates("coterie.inspection.report", filters).get_template("consensus.html")
     return template.render(
