@@ -167,7 +167,9 @@ def test_agreement_and_means(P, seed):
         if span > 1e-9:
             assert agreement[v] == pytest.approx((rand - expected) / span, abs=1e-7)
     a, b = np.tensordot(alpha, together, 1), np.tensordot(alpha, both, 1)
-    for found, pairs, without in zip(tables.mean_agreement(), (same, other), (1, 0), strict=True):
+    for found, pairs, without in zip(
+        tables.mean_coassociation(), (same, other), (1, 0), strict=True
+    ):
         if b[pairs].sum() > 1e-6:
             assert found == pytest.approx(a[pairs].sum() / b[pairs].sum())
         elif not pairs.any():

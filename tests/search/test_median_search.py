@@ -116,7 +116,7 @@ def test_majority_is_calibrated_under_heavy_noise(messages):
     labels, result = search(P, 5)
     assert result.threshold < 0.4
     assert f"threshold {result.threshold:.3f}" in messages.messages[-1]
-    assert sum(result.tables.mean_agreement()) / 2 == pytest.approx(result.threshold, abs=0.005)
+    assert sum(result.tables.mean_coassociation()) / 2 == pytest.approx(result.threshold, abs=0.005)
     assert clustering_accuracy(y, labels) > 0.98
     assert search(P, 5, threshold=0.5)[1].threshold == 0.5
 

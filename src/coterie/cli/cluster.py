@@ -165,7 +165,8 @@ def cluster(
         with progress_unless(quiet):
             import numpy as np
 
-            from coterie.estimators.clusterer import ConsensusClusterer, notes_on_units
+            from coterie.ensembles.scalings import notes_on_units
+            from coterie.estimators.clusterer import ConsensusClusterer
             from coterie.estimators.view_clusterer import MultiViewClusterer
 
             if not standardize and not distances:

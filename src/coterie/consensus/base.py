@@ -1,10 +1,10 @@
 """Base class of the consensus functions.
 
 A consensus function is a scikit-learn clusterer whose ``X`` is a label matrix P (n, V). A method
-implements :meth:`ConsensusFunction._label_tuples`, which labels the distinct rows of P, or if it
-has K and weights of partitions, :meth:`ConsensusFunction._cluster`, which need not know of weights
-of 0. The base class does the rest: input, compression, numbering, confidence, objective,
-``predict``.
+implements :meth:`ConsensusFunction._label_tuples`, which labels the distinct rows of P. A method
+that needs only K and partition weights implements :meth:`ConsensusFunction._cluster` instead, and
+never sees a weight of 0. The base class does the rest: input, compression, numbering, confidence,
+objective, ``predict``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Labelling:
 class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     """Base class of the consensus functions.
 
-    Those attributes that all methods have and that are not here are described in
+    Attributes that all methods have and that are not listed here are described in
     :class:`~coterie.RobustConsensus`.
 
     Attributes
@@ -277,12 +277,12 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
             p_k = 0.95 a_k / Σ_l a_l + 0.05 / K.
 
-        The second term allows for errors that all partitions share. If the label of ``predict`` has
-        not the largest share, it and the clusters above it get their mean, so that it is the most
-        probable. For partitions from features, made by :class:`~coterie.ConsensusClusterer` with
-        its default ensemble, the probability of the label is calibrated: over many datasets, about
-        this share of the labels was right. For other partitions it is only a scale. A point without
-        a known label gets 1/K.
+        The second term allows for errors that all partitions share. If the predicted label does not
+        have the largest share, it and the clusters above it get the mean of their shares, so that
+        it is the most probable. For partitions from features, made by
+        :class:`~coterie.ConsensusClusterer` with its default ensemble, the probability of the label
+        is calibrated: over many datasets, about this share of the labels was right. For other
+        partitions it is only a scale. A point without a known label gets 1/K.
 
         Parameters
         ----------
@@ -296,9 +296,9 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     def label_names_(self) -> list[str] | None:
         """For labels that are words: the word for each cluster, (K,); None for numbers.
 
-        It is the label that the voting partitions use most for the members of the cluster. Clusters
-        have different words, so that the sum of these votes is largest. A cluster for which no word
-        is left has an empty one.
+        It is the label that the voting partitions use most for the members of the cluster. Each
+        cluster gets a different word, and the assignment has the most votes. A cluster for which no
+        word is left has an empty one.
 
         >>> from coterie import EvidenceAccumulation
         >>> P = [["red", "red"], ["red", "red"], ["red", "red"], ["red", "blue"]]

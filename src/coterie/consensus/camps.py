@@ -3,8 +3,8 @@
 Two groups of partitions agree if their co-association matrices, the mean of [together] over the
 members of each group, are correlated beyond chance. The deviation of this correlation, if the
 points of one group are randomly permuted, is known in closed form (Mantel 1967). Groups are
-compared, not pairs: many weak partitions may agree in pairs no better than chance, and be right
-together.
+compared, not pairs: two weak partitions may agree no better than chance although a group of them
+is right.
 
 The candidates for groups are the branches of an average-linkage tree of the partitions. From the
 root on, a branch is divided if its two sides do not agree. A partition that agrees with no other
@@ -44,7 +44,7 @@ _ROUNDING = 1e-12
 _MOST_LISTED = 10
 #: A second camp of more than this share of the largest one makes the decision close.
 _CLOSE_CAMP = 2 / 3
-#: A partition is weak if it agrees with its camp less than this share of what is usual there. An
+#: A partition is weak if its agreement with its camp is below this share of the camp's median. An
 #: annotator who guesses twice as often as the others has about this share.
 _WEAK = 0.25
 _FEWEST_IN_CAMP, _FEWEST_LABELLED = 4, 20  # fewer partitions or common points say too little

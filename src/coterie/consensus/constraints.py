@@ -39,9 +39,10 @@ class Links:
     def assign(self, labels: Ints, votes: Floats) -> tuple[Ints, bool]:
         """Return labels (s,) that hold all constraints, and whether they are optimal.
 
-        Labels of points whose constraints hold, and those of all points connected with them, stay.
-        The others maximise the sum of ``votes`` (s, K). The search is exhaustive for a few dozen
-        connected groups; with more it may stop early, at the best assignment that it found.
+        Only connected sets of points with a broken constraint are labelled again; all other labels
+        stay. The new labels maximise the sum of ``votes`` (s, K). The search is exhaustive for a
+        few dozen connected groups; with more it may stop early, at the best assignment that it
+        found.
         """
         edges = np.unique(np.sort(self.groups[self.cannot], axis=1), axis=0)
         n_groups = int(self.groups.max()) + 1

@@ -381,8 +381,8 @@ class PropagatedConsensus(ConsensusFunction):
     of all lengths are summed in closed form from the eigenvectors of the walk; similarities count
     only points that both partitions label; partition weights.
 
-    **Limits.** Time grows with the cube of the number m of base clusters. Clusters of very
-    different sizes are found, classes of equal size often not: one cluster may take several.
+    **Limits.** Time grows with the cube of the number m of base clusters. It finds
+    clusters of very different sizes, but often merges several classes of equal size into one.
 
     **When to use.** Clusters of unequal sizes, and partitions with more than K clusters.
 

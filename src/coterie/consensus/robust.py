@@ -1,13 +1,13 @@
 """RobustConsensus, the default method: from the distinct label tuples to the answer.
 
 No single method is best on all data: relaxations combine weak agreement of many partitions, linkage
-finds clusters of very different sizes, profiles compare points by the points they are with. So the
-principle of consensus is used once more: the answer that the other answers agree with most is
-chosen. It needs no index of quality.
+finds clusters of very different sizes, profiles compare points by their companions. So consensus is
+applied a second time: the answer that the others agree with most is returned. No index of quality
+is needed.
 
-In the order of a fit: :class:`RobustConsensus` asks the largest camp of partitions (``camps``) for
-its :class:`Votes`, relaxes them, and lets :func:`choose_answer` compare the methods on a
-:class:`Sample` of them.
+In the order of a fit, :class:`RobustConsensus` finds the largest camp of partitions (``camps``),
+solves the relaxation on its :class:`Votes`, and compares the methods on a :class:`Sample` of them
+(:func:`choose_answer`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from coterie.search.median_search import (
 
 _log = logging.getLogger(__name__)
 
-#: Partitions with a typical number of more than FINE · K clusters are much finer than K clusters.
+#: Partitions count as much finer than K clusters if they typically have more than FINE · K.
 FINE = 2.3
 #: Above this number of tuples a sample of them is clustered: linkage needs a dense (u, u) matrix.
 _MOST_TUPLES = 3_000
@@ -100,9 +100,9 @@ class RobustConsensus(ConsensusFunction):
        ℓ1, least squares, k-means on the rows of M (profiles), locally weighted linkage and cut,
        linkage of propagated similarities, and meta-clusters. The answer that the others agree with
        most is returned (``refine``). If the partitions have many more than K clusters, it is the
-       answer of locally weighted linkage. If some partitions have no vote, the answers from the
-       votes of all partitions are computed too. The answer with more clusters is returned; if the
-       numbers are equal, the better separated one.
+       answer of locally weighted linkage. If camps have no vote, the answers from the votes of all
+       partitions are computed too. The answer with more clusters is returned; if the numbers are
+       equal, the better separated one.
 
     ``relaxation="admm", refine="relaxation", partition_weights=None`` is the method of the paper
     (RCC), with the signs of its updates corrected.
@@ -150,8 +150,8 @@ class RobustConsensus(ConsensusFunction):
     Attributes
     ----------
     labels_ : (n,) int
-        Cluster 0 is the largest. The order of points and partitions and the names of labels do not
-        change the clusters.
+        Cluster 0 is the largest. The clusters depend neither on the order of points or partitions
+        nor on label names.
     n_clusters_ : int
     objective_, lower_bound_, gap_ : float
         J of the result, a lower bound on J of any partition, and (J − bound)/J.
@@ -326,23 +326,23 @@ class RobustConsensus(ConsensusFunction):
     def _answer_of_methods(
         self, tuples: LabelTuples, votes: Votes, K: int, contingencies: Floats
     ) -> tuple[Votes, Answer, RobustRelaxation]:
-        """Let the methods vote, on the votes of the largest camp and on all votes if they differ.
+        """Compare the methods on the votes of the largest camp, and on all votes if they differ.
 
         Of these two answers the one with more clusters is returned; if their numbers are equal, the
         better separated one.
         """
 
-        def voted_answer(votes: Votes) -> tuple[Answer, RobustRelaxation]:
+        def best_answer(votes: Votes) -> tuple[Answer, RobustRelaxation]:
             rng = check_random_state(self.random_state)
             relaxation, answers = self._relax(votes, K, rng)
             _log.info("other answers for %d tuples", votes.tuples.n_tuples)
             return choose_answer(Sample.draw(votes, rng), K, answers, rng), relaxation
 
-        answer, relaxation = voted_answer(votes)
+        answer, relaxation = best_answer(votes)
         if not self._camps_decide or votes.all_weights.all():
             return votes, answer, relaxation
         every = Votes.from_tuples(tuples, None, K, contingencies, votes.dissent)
-        other, other_relaxation = voted_answer(every)
+        other, other_relaxation = best_answer(every)
         ranks = [(len(np.unique(a.labels)), round(a.separation, 9)) for a in (answer, other)]
         camps_win = ranks[0] >= ranks[1]
         (clusters, separation), (fewer, less) = ranks if camps_win else ranks[::-1]
@@ -432,9 +432,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Votes:
-    """The V' of V partitions that have a positive weight, and their place among all."""
+    """The V' of the V partitions that vote, and how their u' tuples map to the u tuples of all."""
 
-    tuples: LabelTuples  # distinct tuples of these partitions
+    tuples: LabelTuples  # the u' distinct tuples of these partitions
     weights: Floats  # (V',)
     contingencies: Floats  # (m', m') tables of all pairs of these partitions
     group: AnyArray  # (u,) for each tuple of all partitions, its tuple among those of the voters
@@ -557,7 +557,7 @@ class Sample:
         tuples = self.votes.tuples.subset(rows)
         tables = ClusterTables.of(self.tuples, labels, self.votes.weights)
         # halfway between the mean agreement within and between clusters
-        threshold = sum(tables.mean_agreement()) / 2
+        threshold = sum(tables.mean_coassociation()) / 2
         assigned, _ = tables.assign(tuples.codes, threshold, fixed, tuples.memberships)
         return np.maximum(assigned, 0)
 
@@ -576,7 +576,7 @@ class Sample:
 def choose_answer(
     sample: Sample, n_clusters: int, given: Mapping[str, Ints], rng: np.random.RandomState
 ) -> Answer:
-    """Compute answers with K clusters from the votes; return the one most of the others agree with.
+    """Compute answers with K clusters; return the one that the others agree with most.
 
     The ``given`` answers (u,), those of the relaxations, compete with the answers computed here. An
     answer with fewer clusters than another one does not compete. Of equal answers the first wins.
@@ -654,11 +654,11 @@ def answer_by_sizes(
 ) -> Answer:
     """Return the answer of the search if its clusters are of similar size, else of linkage.
 
-    The search for the least J prefers clusters of similar size. If the true clusters are so, it is
-    the most accurate answer. Otherwise it divides the large ones, and locally weighted linkage is
-    better. The search starts from the ``given`` answers (u,). With a calibrated threshold it may
-    find clusters of different size, so this search decides. If it found similar ones, the answer
-    with the threshold 1/2 is more accurate.
+    The search for the least J prefers clusters of similar size. If the true clusters are of similar
+    size, its answer is the most accurate. Otherwise it divides the large ones, and locally weighted
+    linkage is better. The search starts from the ``given`` answers (u',). The search with a
+    calibrated threshold can also find unequal clusters, so it decides. If its clusters are similar
+    in size, the search with the threshold 1/2 is the more accurate one.
     """
     K = min(n_clusters, votes.tuples.n_tuples)
 

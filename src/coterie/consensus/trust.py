@@ -28,9 +28,10 @@ def rank_kinds(
 ) -> list[KindTrust]:
     """Return the kinds of the runs P (n, V), the most trusted one first.
 
-    A kind fails on data unlike what it assumes, and then its runs fail in different ways. A kind
-    that is right finds the same clusters again, and other kinds that are right confirm them. So
+    A kind fails where its assumptions do not hold, and then its runs fail in different ways. A kind
+    that suits the data finds the same clusters again, and other suitable kinds confirm them. So
     stability + agreement ranks the kinds. In one vote, kinds that fail would outvote the others.
+    Of many rows a sample is compared.
     """
     if len(P) > _MOST_ROWS:
         rows = rng.permutation(len(P))[:_MOST_ROWS]

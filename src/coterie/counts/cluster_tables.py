@@ -118,7 +118,7 @@ class ClusterTables:
         both, _, cluster = self.pairs_within()
         return float((both - threshold * cluster) @ self.alpha / self.alpha.sum())
 
-    def mean_agreement(self) -> tuple[float, float]:
+    def mean_coassociation(self) -> tuple[float, float]:
         """Return the mean of M over pairs i ≠ j inside clusters, and over pairs between them."""
         both, label, cluster = (x @ self.alpha for x in self.pairs_within())
         labelled = self.present.sum(axis=1)

@@ -16,6 +16,7 @@ V. de Silva and J. B. Tenenbaum, "Sparse multidimensional scaling using landmark
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -28,6 +29,8 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from coterie.arrays import AnyArray, Bools, Floats
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import short_repr
+
+_log = logging.getLogger(__name__)
 
 #: A block has at most this many rows and cells, so that what is computed from it stays small.
 _MOST_ROWS = 1 << 14
@@ -151,6 +154,16 @@ def unequal_spread(X: Any, names: Sequence[str] | None = None) -> str:
     if names is not None:
         one, other = repr(names[most]), repr(names[least])
     return f"column {one} varies {times:,.0f} times as much as {other} and will decide"
+
+
+def notes_on_units(X: Any, names: Any = None, view: str = "") -> list[str]:
+    """Return and log a note if a column of X varies far more than another, as unscaled units do."""
+    note = unequal_spread(X, names)
+    if not note:
+        return []
+    note = f"{view}{note}; set standardize=True if their units differ"
+    _log.info("%s", note)
+    return [note]
 
 
 def largest_coordinate(Z: Any) -> float:

@@ -33,8 +33,8 @@ from coterie.ensembles.scalings import (
     DistanceEmbedding,
     Scaling,
     check_distances,
+    notes_on_units,
     standard_and_min_max,
-    unequal_spread,
 )
 from coterie.errors import InvalidParameterError
 from coterie.labels.encode import as_label_matrix, row_index_of
@@ -42,8 +42,10 @@ from coterie.runtime.messages import ignore_label_warnings, shows_stages
 
 _log = logging.getLogger(__name__)
 
-#: Runs of each kind of "auto", and of other ensembles; rows on which kinds are compared.
-_RUNS_OF_KIND, _RUNS, _MOST_JUDGED = 16, 32, 10_000
+#: Runs of each kind of "auto", and of other ensembles.
+_RUNS_OF_KIND, _RUNS = 16, 32
+#: Above this number of rows the kinds are compared on a sample.
+_MOST_JUDGED = 10_000
 
 
 @dataclass(eq=False, repr=False)
@@ -227,7 +229,7 @@ class ConsensusClusterer(RunsClusterer):
         As in :class:`~coterie.RobustConsensus`.
     kinds_ : list of :class:`~coterie.consensus.results.KindTrust`
         Stability and agreement of each kind of "auto", the kind that decides first; empty if all
-        runs vote together. Above 10,000 rows they are those of a sample of 10,000.
+        runs vote together. Above 1,000 rows they are measured on a sample of 1,000.
     selected_ : dict
         That of the consensus function, if it has one, with the ``kind`` that decides.
     kind_agreement_ : dict of str to float
@@ -363,9 +365,9 @@ class ConsensusClusterer(RunsClusterer):
         sample_weight: Any,
         odds: dict[str, Any],
     ) -> tuple[Ensemble, list[KindTrust]]:
-        """Return the runs of the most trusted kind of "auto", and all kinds by falling trust.
+        """Return the runs of the most trusted kind of "auto", and all kinds in order of trust.
 
-        Above 10,000 rows the kinds are compared on a sample, and only one labels all rows.
+        Above 10,000 rows all kinds cluster a sample, and only the chosen one all rows.
         """
         n, weights = Z.shape[0], sample_weight
         rows, given = None, odds
@@ -430,16 +432,6 @@ class ConsensusClusterer(RunsClusterer):
         # checks of scikit-learn read these tags of every estimator with predict_proba
         tags.classifier_tags = ClassifierTags()
         return tags
-
-
-def notes_on_units(X: Any, names: Any = None, view: str = "") -> list[str]:
-    """Return and log a note if a column of X varies far more than another, as unscaled units do."""
-    note = unequal_spread(X, names)
-    if not note:
-        return []
-    note = f"{view}{note}; set standardize=True if their units differ"
-    _log.info("%s", note)
-    return [note]
 
 
 def rows_with_weight(X: Any, weights: AnyArray | None) -> Any:

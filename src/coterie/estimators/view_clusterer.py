@@ -14,12 +14,11 @@ from coterie.arrays import AnyArray
 from coterie.consensus.robust import RobustConsensus
 from coterie.ensembles.generate import Ensemble
 from coterie.ensembles.input_checks import check_row_weights, names_of_columns
-from coterie.ensembles.scalings import Scaling
+from coterie.ensembles.scalings import Scaling, notes_on_units
 from coterie.errors import InvalidParameterError
 from coterie.estimators.clusterer import (
     RunsClusterer,
     fit_to_runs,
-    notes_on_units,
     rows_with_weight,
 )
 from coterie.labels.encode import row_index_of

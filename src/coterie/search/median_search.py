@@ -115,7 +115,7 @@ def median_search(
         found = _best_of(tuples, partition_weights, n_clusters, again, tau)
         best = replace(found, n_sweeps=best.n_sweeps + found.n_sweeps)
         # a calibrated τ never returns to 1/2, because it could alternate forever
-        previous, tau = tau, sum(best.tables.mean_agreement()) / 2
+        previous, tau = tau, sum(best.tables.mean_coassociation()) / 2
     return best
 
 
@@ -125,7 +125,7 @@ def calibrated_majority(tables: ClusterTables) -> float:
     It is 1/2. If the mean of M inside clusters is below 0.55, it is the mid-point between the means
     of M inside and between clusters.
     """
-    inside, between = tables.mean_agreement()
+    inside, between = tables.mean_coassociation()
     return MAJORITY if inside >= _CLEAR_MAJORITY else (inside + between) / 2
 
 

@@ -70,7 +70,7 @@ def json_in_duckdb(paths: Sequence[str], connection: Any, named: Sequence[str] =
 
     Columns that are ``named`` are looked for in all lines.
     """
-    columns = _columns(_sample_in_duckdb(paths, connection), paths[0])
+    columns = _columns(_sampled_lines(paths, connection), paths[0])
     late = _named_columns(columns, named)
     columns |= late
     asked = [(keys, keys[:1], *_second_elements(keys)) for keys in columns.values()]
@@ -122,7 +122,7 @@ def json_in_spark(
     return lines.select(*(text(keys).alias(name) for name, keys in columns.items()))
 
 
-def _sample_in_duckdb(paths: Sequence[str], connection: Any) -> list[str | None]:
+def _sampled_lines(paths: Sequence[str], connection: Any) -> list[str | None]:
     step = -(-len(paths) // SAMPLED_FILES)
     lines = []
     # otherwise the first lines of any thread would be taken
