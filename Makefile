@@ -48,7 +48,7 @@ docs: $(TOOLS)            ## HTML documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 # what the jobs below run; all tests with: make test-newest TESTS=tests
-TESTS ?= $(addprefix tests/,labels counts search consensus relaxation estimators ensembles files \
+TESTS ?= $(addprefix tests/,labels counts search consensus relaxation estimators ensembles tables \
   runtime cli inspection datasets multiview)
 ELSEWHERE = $(PYTEST) -p no:cacheprovider $(TESTS)
 

@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 
 #: Rows of a sample that the kinds are compared on: a consensus of few rows is fast.
 _MOST_ROWS = 1_000
-#: Two random divisions of the runs into halves; with fewer runs of a kind, halves tell nothing.
-_DIVISIONS, FEWEST_RUNS = 2, 4
+#: Random divisions of the runs into halves; with fewer runs of a kind, halves tell nothing.
+_DIVISIONS, FEWEST_RUNS = 4, 4
 
 
 def rank_kinds(

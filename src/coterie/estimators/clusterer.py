@@ -382,7 +382,9 @@ class ConsensusClusterer(RunsClusterer):
         judged = self._fit_runs(
             "auto", Z if rows is None else Z[rows], n_clusters, n_partitions, rng, weights, **given
         )
-        function = self._consensus_function(RobustConsensus(), n_clusters, rng)
+        # the ADMM would take most of the time
+        quick = RobustConsensus(relaxation="l2")
+        function = self._consensus_function(quick, n_clusters, rng)
 
         def consensus(P: AnyArray, of_rows: Floats) -> Ints:
             weighted = {} if weights is None else {"sample_weight": of_rows}
