@@ -96,7 +96,7 @@ def test_kinds_of_many_rows_are_compared_on_a_sample(monkeypatch):
     X, y = spirals()
     weights = np.random.default_rng(1).integers(1, 4, len(X))
     est = ct.ConsensusClusterer(2, random_state=0).fit(X, sample_weight=weights)
-    assert adjusted_rand_score(y, est.labels_) == 1
+    assert adjusted_rand_score(y, est.labels_) > 0.9
     assert est.ensemble_.labels.shape == (800, 16)
     assert est.shortcuts_[0] == "the kinds of runs are compared on 700 of 800 rows"
 
