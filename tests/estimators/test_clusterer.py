@@ -185,7 +185,9 @@ def test_partitions_are_named_by_kind_and_number(blobs):
 def test_a_frame_keeps_its_index_and_the_names_of_its_columns(blobs):
     """to_frame() has the index of the table; predict and messages know the names of columns."""
     X, _ = blobs
-    table = pd.DataFrame(X, columns=list("abcdefgh"), index=[f"row {i}" for i in range(len(X))])
+    table = pd.DataFrame(
+        X.copy(), columns=list("abcdefgh"), index=[f"row {i}" for i in range(len(X))]
+    )
     est = ct.ConsensusClusterer(3, n_partitions=4, random_state=0).fit(table)
     assert est.to_frame().index.equals(table.index)
     np.testing.assert_array_equal(est.to_frame()["confidence"], est.confidence_)
