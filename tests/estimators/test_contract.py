@@ -110,7 +110,7 @@ def test_fit_changes_neither_parameters_nor_labels(est, P):
 
 def test_a_second_fit_replaces_the_first(est, P):
     """Labels do not depend on earlier fits, and fit_predict returns them."""
-    labels = clone(est).fit(P).labels_
+    labels = clone(est).fit(X=P).labels_
     np.testing.assert_array_equal(est.fit(P[:40, :3]).fit(P).labels_, labels)
     np.testing.assert_array_equal(clone(est).fit_predict(P), labels)
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.arrays import AnyArray, Bools, Floats, Ints
@@ -103,27 +102,22 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
     _features: ClassVar[Any] = None
     #: Why the method cannot use soft partitions; empty if it can.
     _reason_against_soft = ""
-    # the labels are the first argument, which scikit-learn knows only by the name X
-    __metadata_request__fit: ClassVar = {"P": UNUSED}
-    __metadata_request__predict: ClassVar = {"P": UNUSED}
-    __metadata_request__predict_proba: ClassVar = {"P": UNUSED}
-    __metadata_request__score: ClassVar = {"P": UNUSED}
 
     @shows_stages
     def fit(
         self,
-        P: Any,
+        X: Any,
         y: Any = None,  # noqa: ARG002 (y is scikit-learn's convention)
         sample_weight: Any = None,
         *,
         must_link: Any = None,
         cannot_link: Any = None,
     ) -> Self:
-        """Find the consensus of the partitions in the columns of P.
+        """Find the consensus of the partitions in the columns of X, the label matrix P.
 
         Parameters
         ----------
-        P : (n, V) labels, or list of V membership matrices
+        X : (n, V) labels, or list of V membership matrices
             An array, a list of rows, a pandas, polars or arrow table, a list of V arrays (n,), or
             a mapping of names to V vectors (n,). Labels may be numbers or texts; −1, NaN, None and
             blanks are missing labels. Membership matrices (n, K_v) are dense or sparse, with
@@ -144,9 +138,9 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         A row without any label gets the label −1 and confidence 0. A column without any label is
         left out, with a warning.
         """
-        index = row_index_of(P)
-        matrix = _read(P)
-        if isinstance(matrix, LabelMatrix) and matrix is not P:
+        index = row_index_of(X)
+        matrix = _read(X)
+        if isinstance(matrix, LabelMatrix) and matrix is not X:
             warn_if_transposed(matrix)
             warn_of_ids(matrix.names, matrix.n_labels.tolist(), matrix.n_points)
         weights = check_row_weights(sample_weight, matrix.n_points)
@@ -170,7 +164,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         with self._restored_on_failure():
             for earlier in ("k_choice_", "constraints_", "feature_names_in_"):
                 self.__dict__.pop(earlier, None)
-            if (columns := column_names_of(P)) is not None:
+            if (columns := column_names_of(X)) is not None:
                 self.feature_names_in_ = columns
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
             self.index_ = index
@@ -189,7 +183,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             self.n_tuples_ = u  # not counting those that constraints made
             if not used.all():
                 fitted = self.labels_, self.margin_, self.confidence_
-                rows = self._encode_rows(P)
+                rows = self._encode_rows(X)
                 self.labels_, self.margin_ = self._assign(*rows)
                 self.confidence_ = label_probabilities(self._tables, *rows, self.labels_)
                 # predict does not know constraints
@@ -249,7 +243,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
             self._finish(tuples, self._label_after_growth(tuples))
         return self
 
-    def predict(self, P: Any, return_confidence: bool = False) -> Any:
+    def predict(self, X: Any, return_confidence: bool = False) -> Any:
         """Return the labels of points from their labels in the fitted partitions.
 
         A row that occurred in ``fit`` keeps its label. Another row joins the cluster that improves
@@ -259,18 +253,18 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
+        X : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
         return_confidence : bool
             Also return the entry of ``predict_proba`` for each label; 0 for the label −1.
         """
         check_is_fitted(self)
-        rows = self._encode_rows(P)
+        rows = self._encode_rows(X)
         labels = self._assign(*rows)[0]
         if not return_confidence:
             return labels
         return labels, label_probabilities(self._tables, *rows, labels)
 
-    def predict_proba(self, P: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Floats:
         """Return the estimated probability of each cluster for points, (n', K).
 
         With a_k the mean share of votes that put a point together with members of cluster k,
@@ -286,10 +280,10 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
+        X : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
         """
         check_is_fitted(self)
-        rows = self._encode_rows(P)
+        rows = self._encode_rows(X)
         return cluster_probabilities(self._tables.vote_shares(*rows), self._assign(*rows)[0])
 
     @property
@@ -325,24 +319,24 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
                 names[cluster] = str(words[word])
         return names
 
-    def score(self, P: Any, y: Any = None) -> float:  # noqa: ARG002 (y is scikit-learn's convention)
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (y is scikit-learn's convention)
         """Return how well partitions agree with the predicted labels, at most 1.
 
-        It is the mean adjusted Rand index of ``predict(P)`` with the columns of P. It compares
+        It is the mean adjusted Rand index of ``predict(X)`` with the columns of X. It compares
         methods and settings on points that were not fitted, as a search with cross-validation does.
         It does not choose the number of clusters if the partitions have more clusters than the
         answer; ``n_clusters=None`` does.
 
         Parameters
         ----------
-        P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
+        X : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
         y : ignored
         """
-        labels = self.predict(P).astype(np.int64)
+        labels = self.predict(X).astype(np.int64)
         labelled = labels >= 0
         if not labelled.any():
             raise InvalidLabelsError("no row has a label that the fit knows; nothing to compare")
-        matrix = _read(P).rows(labelled)
+        matrix = _read(X).rows(labelled)
         if isinstance(matrix, LabelMatrix):
             # columns without a label in these rows agree and disagree with nothing
             matrix = matrix.without_columns(np.flatnonzero(matrix.n_labels == 0).tolist())
