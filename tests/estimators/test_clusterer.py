@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances, silhouette_
 from sklearn.preprocessing import StandardScaler
 
 import coterie as ct
+from coterie.consensus import trust
 from coterie.ensembles.runs import ENSEMBLES, SEVERAL
 from coterie.errors import InvalidParameterError
 from coterie.estimators import clusterer
@@ -101,6 +102,17 @@ def test_kinds_of_many_rows_are_compared_on_a_sample(monkeypatch):
     assert est.shortcuts_[0] == "the kinds of runs are compared on 700 of 800 rows"
 
 
+def test_the_scale_of_weights_does_not_matter(blobs):
+    """Kinds are compared with weights of any scale: fractions are as good as their multiples."""
+    weights = np.random.default_rng(0).random(len(blobs[0]))
+    est = ct.ConsensusClusterer(3, n_partitions=20, random_state=0)
+    small, large = (
+        clone(est).fit(blobs[0], sample_weight=scale * weights).kinds_
+        for scale in (2.0**-9, 2.0**9)
+    )
+    assert small == large and all(0 < one.agreement <= 1 for one in small)
+
+
 def test_few_runs_vote_together(blobs):
     """With fewer than four runs of each kind their halves tell nothing."""
     est = ct.ConsensusClusterer(3, n_partitions=19, random_state=0).fit(blobs[0])
@@ -139,13 +151,18 @@ def test_the_number_of_clusters_is_chosen(blobs):
     assert not hasattr(est, "k_choice_") and est.n_clusters_ == 4
 
 
-@pytest.mark.parametrize("settings", [{}, {"standardize": True}, {"subsample": 0.8}], ids=str)
-def test_rows_of_weight_0_have_no_influence(blobs, settings):
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"standardize": True}, {"subsample": 0.8}, {"n_partitions": 20}],
+    ids=str,
+)
+def test_rows_of_weight_0_have_no_influence(blobs, settings, monkeypatch):
     """The fit is that without these rows, also for outliers, and they are labelled like new."""
+    monkeypatch.setattr(trust, "_MOST_ROWS", 60)
     X, _ = blobs
     rng = np.random.default_rng(0)
     weights = rng.integers(1, 3, len(X))
-    est = ct.ConsensusClusterer(3, n_partitions=8, random_state=0, **settings)
+    est = ct.ConsensusClusterer(3, random_state=0, **{"n_partitions": 8, **settings})
     less = clone(est).fit(X, sample_weight=weights)
     outliers = rng.normal(0, 300, (50, 8))
     more = est.fit(np.vstack([outliers, X]), sample_weight=np.append(np.zeros(50), weights))

@@ -33,9 +33,10 @@ def rank_kinds(
     stability + agreement ranks the kinds. In one vote, kinds that fail would outvote the others.
     Of many rows a sample is compared.
     """
-    if len(P) > _MOST_ROWS:
-        rows = rng.permutation(len(P))[:_MOST_ROWS]
-        P, weights = P[rows], weights[rows]
+    rows = np.flatnonzero(weights)
+    if len(rows) > _MOST_ROWS:
+        rows = rows[rng.permutation(len(rows))[:_MOST_ROWS]]
+    P, weights = P[rows], weights[rows]
     names = dict.fromkeys(kinds.tolist())
     answers = {kind: consensus(P[:, kinds == kind], weights) for kind in names}
     agreement = mean_agreement(answers, weights)

@@ -329,7 +329,7 @@ class ConsensusClusterer(RunsClusterer):
                 function = self._consensus_function(RobustConsensus(), None, rng)
                 fit_to_runs(function, runs.labels, runs.names, sample_weight, features)
                 K, k_choice = function.n_clusters_, getattr(function, "k_choice_", None)
-            runs, ranked = self._most_trusted_runs(Z, K, V, rng, sample_weight, odds)
+            runs, ranked = self._most_trusted_runs(Z, K, V, rng, weights, odds)
         else:
             runs = self._fit_runs(self.ensemble, Z, K, V, rng, sample_weight, **odds)
         links = {"must_link": must_link, "cannot_link": cannot_link}
@@ -362,45 +362,44 @@ class ConsensusClusterer(RunsClusterer):
         n_clusters: int,
         n_partitions: int,
         rng: np.random.RandomState,
-        sample_weight: Any,
+        weights: Floats | None,
         odds: dict[str, Any],
     ) -> tuple[Ensemble, list[KindTrust]]:
         """Return the runs of the most trusted kind of "auto", and all kinds in order of trust.
 
-        Above 10,000 rows all kinds cluster a sample, and only the chosen one all rows.
+        Above 10,000 rows all kinds cluster a sample, and only the chosen one all rows. ``weights``
+        (n,) are those of the rows, checked.
         """
-        n, weights = Z.shape[0], sample_weight
-        rows, given = None, odds
+        n, rows, sample = Z.shape[0], None, (Z, weights, odds)
         if n > _MOST_JUDGED:
             random = np.random.default_rng(rng.randint(2**31 - 1))
-            rows = draw_rows(n, _MOST_JUDGED, check_row_weights(sample_weight, n), random)
-            weights = None  # they are in the sample
-            given = {
-                name: value if value is None or len(value) != n else np.asarray(value)[rows]
-                for name, value in odds.items()
-            }
+            rows = draw_rows(n, _MOST_JUDGED, weights, random)  # in proportion to their weights
+            drawn = odds["subsample_weight"]
+            drawn = None if drawn is None else np.asarray(drawn)[rows]
+            sample = Z[rows], None, {**odds, "subsample_weight": drawn}
+        Z_judged, of_judged, odds_judged = sample
         judged = self._fit_runs(
-            "auto", Z if rows is None else Z[rows], n_clusters, n_partitions, rng, weights, **given
+            "auto", Z_judged, n_clusters, n_partitions, rng, of_judged, **odds_judged
         )
         # the ADMM would take most of the time
         quick = RobustConsensus(relaxation="l2")
         function = self._consensus_function(quick, n_clusters, rng)
 
         def consensus(P: AnyArray, of_rows: Floats) -> Ints:
-            weighted = {} if weights is None else {"sample_weight": of_rows}
+            weighted = {} if of_judged is None else {"sample_weight": of_rows}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what is wrong with the answer is said of it alone
                 matrix = as_label_matrix(P, allow_unlabelled_rows=True)
                 labels: Ints = clone(function).fit(matrix, **weighted).labels_.astype(np.int64)
             return labels
 
-        masses = np.ones(len(judged.labels)) if weights is None else np.asarray(weights, np.float64)
+        masses = np.ones(len(judged.labels)) if of_judged is None else of_judged
         ranked = rank_kinds(judged.labels, np.array(judged.kinds), masses, consensus, rng)
         kind = ranked[0].kind
         if rows is None:
             return judged.of_kind(kind), ranked
         n_runs = judged.kinds.count(kind)
-        runs = self._fit_runs(kind, Z, n_clusters, n_runs, rng, sample_weight, **odds)
+        runs = self._fit_runs(kind, Z, n_clusters, n_runs, rng, weights, **odds)
         compared = f"the kinds of runs are compared on {len(rows):,} of {n:,} rows"
         return replace(runs, shortcuts=(compared, *runs.shortcuts)), ranked
 
