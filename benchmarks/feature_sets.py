@@ -1,13 +1,16 @@
-"""Feature tables whose classes are known: two lists, each divided into two halves.
+"""Feature tables whose classes are known: three lists, each divided into two halves.
 
-The second list was written down before any result on it was seen. In each list the sets are
-assigned in turn to the develop half, on which defaults may be chosen, and to the report half.
+The second list was written down before any result on it was seen, the third (clustering-data-v1 by
+M. Gagolewski) by others. In each list the sets are assigned in turn to the develop half, on which
+defaults may be chosen, and to the report half.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +24,40 @@ Loaded = tuple[NDArray[np.float64], NDArray[Any]]
 class FeatureSet(NamedTuple):
     """A feature table with classes: ``load()`` gives X (n, p) and y (n,).
 
-    ``dataset`` is the dataset that has to be in the data folder, if one has to.
+    Several references are the columns of y (n, r), whose label 0 is noise. ``dataset`` is the
+    dataset that has to be in the data folder, if one has to; ``recorded`` are scores of others.
     """
 
     name: str
     load: Callable[[], Loaded]
     dataset: str | None = None
+    recorded: dict[str, float] | None = None
+
+
+def clustbench_sets(folder: Path) -> tuple[FeatureSet, ...]:
+    """Return the sets of clustering-data-v1 in a folder, with the recorded scores of others."""
+    table = folder / "recorded_ari.csv"
+    if not table.exists():
+        return ()
+    with table.open(encoding="utf-8") as lines:
+        rows = {row["set"].replace("/", "-"): row for row in csv.DictReader(lines)}
+    names = {"genie": "Genie_0.3", "mixture": "gaussian_mixture", "kmeans": "kmeans"}
+    names |= {"ward": "ward", "spectral": "spectral_rbf_5"}
+    return tuple(
+        FeatureSet(
+            name,
+            partial(_of_clustbench, folder / f"{name}.npz"),
+            recorded={method: float(row[column]) for method, column in names.items()},
+        )
+        for name, row in sorted(rows.items())
+        if (folder / f"{name}.npz").exists()
+    )
+
+
+def _of_clustbench(path: Path) -> Loaded:
+    with np.load(path) as arrays:
+        labels = [arrays[name] for name in sorted(arrays.files) if name.startswith("labels")]
+        return arrays["X"].astype(np.float64), np.column_stack(labels)
 
 
 def _standardised(X: Any) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ import ast
 import contextlib
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -108,6 +109,11 @@ class Context:
                 except DatasetUnavailableError as error:
                     missing[name] = " ".join(str(error).split())
         return missing
+
+
+def data_folder(context: Context) -> str:
+    """Return the folder of the datasets."""
+    return str(context.data or os.environ.get("COTERIE_DATA", "data"))
 
 
 class KeptTrials:

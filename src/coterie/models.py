@@ -59,7 +59,7 @@ STORABLE_TYPES = {
         "coterie.ensembles.scalings": "Scaling DistanceEmbedding",
         "coterie.ensembles.generate": "Ensemble",
         "coterie.ensembles.members": "CentroidMember SpectralMember MixtureMember "
-        "NearestRowMember EstimatorMember",
+        "NearestRowMember LinkageMember EstimatorMember",
         "coterie.labels.encode": "LabelMatrix",
         "coterie.labels.soft": "Memberships",
         "coterie.labels.tuples": "LabelTuples",

@@ -12,9 +12,8 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances, silhouette_
 from sklearn.preprocessing import StandardScaler
 
 import coterie as ct
-from coterie.consensus import trust
 from coterie.ensembles.runs import ENSEMBLES, SEVERAL
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, WeakEvidenceWarning
 from coterie.estimators import clusterer
 
 
@@ -84,7 +83,7 @@ def test_the_most_trusted_kind_decides():
     first, *others = est.kinds_
     assert est.selected_["kind"] == first.kind and set(est.ensemble_.kinds) == {first.kind}
     assert {one.kind for one in others} | {first.kind} == set(SEVERAL["auto"])
-    assert all(one.stability + one.agreement <= first.stability + first.agreement for one in others)
+    assert all(one.trust <= first.trust for one in others)
     assert (est.predict(X) == est.labels_).all()
     assert f"{first.kind} runs decide" in est.summary()
     mixed = clone(est).set_params(ensemble="mixed").fit(X)
@@ -121,10 +120,54 @@ def test_few_runs_vote_together(blobs):
     assert len(est.kinds_) == 5 and est.ensemble_.labels.shape[1] == 4
 
 
-def test_a_chosen_number_gives_the_fit_with_that_number(blobs):
-    """The comparison of numbers stays in k_choice_, and the kinds are compared with the best."""
-    est = ct.ConsensusClusterer(n_partitions=40, random_state=0).fit(blobs[0])
-    assert est.n_clusters_ == est.k_choice_.best_k == 3 and len(est.kinds_) == 5
+@pytest.mark.parametrize(("n", "K"), [(60, 3), (120, 8), (300, 5)])
+def test_a_chosen_number_gives_the_fit_with_that_number(n, K):
+    """The same labels have the same confidence whether K is given or chosen, and predict alike."""
+    X, _ = make_blobs(n, centers=K, n_features=4, center_box=(-40, 40), random_state=1)
+    chosen = ct.ConsensusClusterer(n_partitions=40, random_state=0).fit(X)
+    assert chosen.n_clusters_ == chosen.k_choice_.best_k == K
+    given = clone(chosen).set_params(n_clusters=K).fit(X)
+    np.testing.assert_array_equal(given.labels_, chosen.labels_)
+    np.testing.assert_array_equal(given.confidence_, chosen.confidence_)
+    np.testing.assert_array_equal(given.predict_proba(X + 0.1), chosen.predict_proba(X + 0.1))
+    assert given.kinds_ == chosen.kinds_
+
+
+def test_a_cloud_has_no_structure():
+    """One Gaussian cloud is one cluster; if K is given, the labels have little confidence."""
+    X = np.random.default_rng(0).normal(size=(500, 5))
+    with pytest.warns(WeakEvidenceWarning, match="no structure was found"):
+        est = ct.ConsensusClusterer(random_state=0).fit(X)
+    assert est.n_clusters_ == est.k_choice_.best_k == 1 and est.k_choice_.is_weak
+    given = clone(est).set_params(n_clusters=3).fit(X)
+    assert given.confidence_.mean() < 0.65
+    blobs, _ = make_blobs(500, centers=3, n_features=5, random_state=0)
+    assert given.fit(blobs).confidence_.mean() > 0.9
+
+
+def test_standardised_columns_are_tried_where_units_differ(tmp_path):
+    """A column of large units hides the clusters of others; the standardised kinds find them."""
+    X, y = make_blobs(300, centers=3, n_features=4, random_state=0)
+    X = np.column_stack([X, np.random.default_rng(0).normal(0, 1000, (300, 2))])
+    est = ct.ConsensusClusterer(3, n_partitions=40, random_state=0).fit(X)
+    assert adjusted_rand_score(y, est.labels_) > 0.95
+    assert est.kinds_[0].kind.endswith(", standardised") and len(est.kinds_) == 10
+    assert est.notes_ == () and (est.predict(X) == est.labels_).all()
+    ct.save_model(est, tmp_path / "model.coterie")
+    assert (ct.load_model(tmp_path / "model.coterie").predict(X) == est.labels_).all()
+    raw = clone(est).set_params(ensemble=SEVERAL["auto"]).fit(X)
+    assert adjusted_rand_score(y, raw.labels_) < 0.5
+    assert "set standardize=True" in raw.notes_[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("K", [50, 100])
+def test_many_round_clusters_are_found_as_by_k_means(K):
+    """With many clusters the runs are finer, so that no cluster is hidden."""
+    X, y = make_blobs(40 * K, centers=K, n_features=3, center_box=(-30, 30), random_state=0)
+    est = ct.ConsensusClusterer(K, random_state=0).fit(X)
+    k_means = KMeans(K, n_init=10, random_state=0).fit_predict(X)
+    assert adjusted_rand_score(y, est.labels_) >= adjusted_rand_score(y, k_means) - 0.02
 
 
 def test_rows_that_are_noise_in_all_runs_have_no_label(blobs):
@@ -158,7 +201,7 @@ def test_the_number_of_clusters_is_chosen(blobs):
 )
 def test_rows_of_weight_0_have_no_influence(blobs, settings, monkeypatch):
     """The fit is that without these rows, also for outliers, and they are labelled like new."""
-    monkeypatch.setattr(trust, "_MOST_ROWS", 60)
+    monkeypatch.setattr(clusterer, "MOST_ROWS", 60)
     X, _ = blobs
     rng = np.random.default_rng(0)
     weights = rng.integers(1, 3, len(X))

@@ -218,7 +218,7 @@ def test_settings_of_features_are_compared_by_a_search():
     grid = {f"{name}__ensemble": ["kmeans"], f"{name}__consensus__n_clusters": [2, 3]}
     search = GridSearchCV(pipe, grid, cv=3).fit(X)
     assert search.best_params_[f"{name}__consensus__n_clusters"] == 3
-    assert 0.9 < search.best_score_ <= 1
+    assert 0.85 < search.best_score_ <= 1
     assert search.best_estimator_[-1].n_clusters_ == 3
 
 

@@ -100,6 +100,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
     #: Features of the rows, which a clusterer of features sets to describe the choice of K.
     _features: ClassVar[Any] = None
+    #: Probability of errors that all partitions share, which a clusterer of features knows better.
+    _shared_errors: ClassVar[float] = SHARED_ERRORS
     #: Why the method cannot use soft partitions; empty if it can.
     _reason_against_soft = ""
 
@@ -185,7 +187,9 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
                 fitted = self.labels_, self.margin_, self.confidence_
                 rows = self._encode_rows(X)
                 self.labels_, self.margin_ = self._assign(*rows)
-                self.confidence_ = label_probabilities(self._tables, *rows, self.labels_)
+                self.confidence_ = label_probabilities(
+                    self._tables, *rows, self.labels_, self._shared_errors
+                )
                 # predict does not know constraints
                 self.labels_[used], self.margin_[used], self.confidence_[used] = fitted
         return self
@@ -262,7 +266,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         labels = self._assign(*rows)[0]
         if not return_confidence:
             return labels
-        return labels, label_probabilities(self._tables, *rows, labels)
+        return labels, label_probabilities(self._tables, *rows, labels, self._shared_errors)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the estimated probability of each cluster for points, (n', K).
@@ -284,7 +288,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = self._encode_rows(X)
-        return cluster_probabilities(self._tables.vote_shares(*rows), self._assign(*rows)[0])
+        shares, labels = self._tables.vote_shares(*rows), self._assign(*rows)[0]
+        return cluster_probabilities(shares, labels, self._shared_errors)
 
     @property
     def label_names_(self) -> list[str] | None:
@@ -412,7 +417,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         tables = ClusterTables.of(tuples, labels, weights)
         codes, memberships = tuples.codes, tuples.memberships
         _, margin = tables.assign(codes, labelling.threshold, labels, memberships)
-        confidence = label_probabilities(tables, codes, memberships, labels)
+        confidence = label_probabilities(tables, codes, memberships, labels, self._shared_errors)
         self.labels_ = tuples.expand(labels).astype(np.int32)
         self.margin_, self.confidence_ = tuples.expand(margin), tuples.expand(confidence)
         self.n_clusters_ = tables.n_clusters
@@ -568,7 +573,9 @@ def assign_by_equal_votes(
     return equal.assign(codes[rows], threshold, memberships=chosen)[0]
 
 
-def cluster_probabilities(shares: Floats, labels: AnyArray) -> Floats:
+def cluster_probabilities(
+    shares: Floats, labels: AnyArray, shared_errors: float = SHARED_ERRORS
+) -> Floats:
     """Return the probabilities of clusters from shares of votes (n, K), see ``predict_proba``.
 
     The largest probability of a row is that of its label; the label −1 is none.
@@ -577,8 +584,8 @@ def cluster_probabilities(shares: Floats, labels: AnyArray) -> Floats:
     total = shares.sum(axis=1, keepdims=True)
     equal = np.full_like(shares, 1.0 / K)
     probabilities = np.divide(shares, total, out=equal, where=total > 0)
-    probabilities *= 1 - SHARED_ERRORS
-    probabilities += SHARED_ERRORS / K
+    probabilities *= 1 - shared_errors
+    probabilities += shared_errors / K
     outvoted = np.flatnonzero((labels >= 0) & (probabilities.argmax(axis=1) != labels))
     if not len(outvoted):
         return probabilities
@@ -596,12 +603,16 @@ def cluster_probabilities(shares: Floats, labels: AnyArray) -> Floats:
 
 
 def label_probabilities(
-    tables: ClusterTables, codes: AnyArray, memberships: Floats | None, labels: AnyArray
+    tables: ClusterTables,
+    codes: AnyArray,
+    memberships: Floats | None,
+    labels: AnyArray,
+    shared_errors: float = SHARED_ERRORS,
 ) -> Floats:
     """Return the probability of the label of each row, (n,); 0 for the label −1."""
     probabilities = np.zeros(len(labels))
     for rows, shares in tables.vote_share_blocks(codes, memberships):
-        each = cluster_probabilities(shares, labels[rows])
+        each = cluster_probabilities(shares, labels[rows], shared_errors)
         own = each[np.arange(len(each)), np.maximum(labels[rows], 0)]
         probabilities[rows] = np.where(labels[rows] >= 0, own, 0.0)
     return probabilities

@@ -30,11 +30,9 @@ from coterie.consensus.linkage import (
     cluster_weights,
     cut_into,
     locally_weighted_embedding,
-    locally_weighted_similarity,
     locally_weighted_tree,
-    sizable_cut,
+    sizable_answers,
     vote_linkage,
-    weighted_linkage,
 )
 from coterie.consensus.robust import (
     FINE,
@@ -115,6 +113,9 @@ class KChoice:
     stability : (L,)
         Mean adjusted Rand index between the answers of random halves of the partitions; nan unless
         some of them are much finer than the smallest K.
+    trust : (L,)
+        Of kinds of runs: the largest trust in a kind, as in
+        :class:`~coterie.ConsensusClusterer`; ``stability`` and ``agreement`` are its own.
     pac, cdf_area, delta_area : (L,)
         Of resampled points: proportion of ambiguous pairs; area A(K) under the consensus CDF; its
         growth relative to the largest area at a smaller K, and A(K) at the first K.
@@ -138,6 +139,7 @@ class KChoice:
     relative_eigengap: Floats
     agreement: Floats
     stability: Floats
+    trust: Floats = field(default_factory=lambda: np.empty(0))
     pac: Floats = field(default_factory=lambda: np.empty(0))
     cdf_area: Floats = field(default_factory=lambda: np.empty(0))
     delta_area: Floats = field(default_factory=lambda: np.empty(0))
@@ -276,7 +278,7 @@ def measure_each_k(
         sample = Sample.draw(votes, rng, _TUPLES_OF_HALVES)
         tuples = sample.tuples
         stability = stability_of_halves(sample, ks, rng)
-        labels = _fine_answers(tuples, weights, ks, rng, with_cut=False)[0]
+        labels = sizable_answers(tuples, weights, ks)
         thresholds = [0.5] * len(ks)
     else:
         found: list[SearchResult] = []  # that of the previous K is one of the starts of the next
@@ -396,28 +398,15 @@ def stability_of_halves(sample: Sample, ks: Ints, rng: np.random.RandomState) ->
 
 
 def _fine_answers(
-    tuples: LabelTuples,
-    weights: Floats,
-    ks: Ints,
-    rng: np.random.RandomState,
-    with_cut: bool = True,
+    tuples: LabelTuples, weights: Floats, ks: Ints, rng: np.random.RandomState
 ) -> list[list[Ints]]:
-    """Return the answers of linkage, and of the cut, for each K, from partitions with weight.
-
-    Tuples without a label in these partitions get −1.
-    """
+    """Return the answers of linkage, and of the cut, for each K, from partitions with weight."""
     voting, group = voting_tuples(tuples, weights)
     alpha = weights[weights > 0]
-    omega = cluster_weights(voting, alpha)
-    similarity = locally_weighted_similarity(voting, alpha, omega)
-    tree = weighted_linkage(1.0 - similarity, voting.weights)
     sizes = np.minimum(ks, voting.n_tuples).tolist()
-    answers = [[sizable_cut(tree, similarity, voting.weights, k) for k in sizes]]
-    if with_cut:
-        rows = locally_weighted_embedding(voting, alpha, omega, sizes[-1])
-        cuts = [_cut_rows(rows, voting.weights, k, rng, _STARTS_OF_CUT) for k in sizes]
-        answers.append(cuts)
-    return [[np.append(labels, -1)[group] for labels in each] for each in answers]
+    rows = locally_weighted_embedding(voting, alpha, cluster_weights(voting, alpha), sizes[-1])
+    cuts = [_cut_rows(rows, voting.weights, k, rng, _STARTS_OF_CUT) for k in sizes]
+    return [sizable_answers(tuples, weights, ks), [np.append(cut, -1)[group] for cut in cuts]]
 
 
 def _cut_rows(

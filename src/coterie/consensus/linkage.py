@@ -339,6 +339,19 @@ def locally_weighted_tree(tuples: LabelTuples, partition_weights: Floats, omega:
     return weighted_linkage(np.subtract(1.0, S, out=S), tuples.weights)
 
 
+def sizable_answers(tuples: LabelTuples, partition_weights: Floats, ks: Ints) -> list[Ints]:
+    """Label the tuples by locally weighted linkage without stray clusters, (u,) for each K.
+
+    Tuples without a label in the partitions of positive weight get −1.
+    """
+    voting, group = voting_tuples(tuples, partition_weights)
+    alpha = partition_weights[partition_weights > 0]
+    similarity = locally_weighted_similarity(voting, alpha, cluster_weights(voting, alpha))
+    tree = weighted_linkage(1.0 - similarity, voting.weights)
+    sizes = np.minimum(ks, voting.n_tuples).tolist()
+    return [np.append(sizable_cut(tree, similarity, voting.weights, k), -1)[group] for k in sizes]
+
+
 def locally_weighted_embedding(
     tuples: LabelTuples, partition_weights: Floats, omega: Floats, n_clusters: int
 ) -> Floats:

@@ -480,14 +480,18 @@ class KindTrust:
     ----------
     kind : str
     stability : float
-        Mean adjusted Rand index between the consensus of one half of its runs and of the other.
+        Mean adjusted Rand index between the clusters of one half of its runs and of the other.
     agreement : float
-        Mean adjusted Rand index of its consensus with those of the other kinds.
+        Mean adjusted Rand index of its clusters with those of the other kinds, the least alike
+        left out.
+    trust : float
+        (stability⁴ + agreement²) / 2.
     """
 
     kind: str
     stability: float
     agreement: float
+    trust: float
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,9 @@ from coterie.consensus.linkage import (
     cluster_weights,
     cut_into,
     locally_weighted_embedding,
-    locally_weighted_similarity,
     locally_weighted_tree,
     propagated_labels,
-    sizable_cut,
-    weighted_linkage,
+    sizable_answers,
 )
 from coterie.consensus.spectral import profile_labels
 from coterie.counts.cluster_tables import ClusterTables
@@ -642,11 +640,7 @@ def choose_answer(
 
 def sizable_linkage(sample: Sample, K: int) -> Ints:
     """Label the sample by locally weighted linkage that does not count clusters of stray points."""
-    tuples, weights = sample.tuples, sample.votes.weights
-    omega = cluster_weights(tuples, weights, contingencies=sample.contingencies)
-    similarity = locally_weighted_similarity(tuples, weights, omega)
-    tree = weighted_linkage(1.0 - similarity, tuples.weights)
-    return sizable_cut(tree, similarity, tuples.weights, min(K, tuples.n_tuples))
+    return sizable_answers(sample.tuples, sample.votes.weights, np.array([K]))[0]
 
 
 def answer_by_sizes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,9 +19,15 @@ from coterie.ensembles.input_checks import (
     check_row_weights,
     check_whole,
 )
-from coterie.ensembles.members import Member, label_rows, link_to_landmarks, principal_axes
+from coterie.ensembles.members import (
+    LinkageMember,
+    Member,
+    label_rows,
+    link_to_landmarks,
+    principal_axes,
+)
 from coterie.ensembles.runs import (
-    MOST_FINE,
+    MOST_DRAWN,
     MOST_FITTED,
     Plan,
     check_ensemble,
@@ -82,6 +88,32 @@ class Ensemble:
             members=[self.members[v] for v in places],
             names=tuple(self.names[v] for v in places),
         )
+
+    def cut(self, X: Any, n_clusters: int) -> Ensemble:
+        """Return the same runs with linkage cut into K clusters; X (n, p) are the fitted rows."""
+        members: list[Member] = []
+        labels = self.labels.astype(np.int32)
+        for v, one in enumerate(self.members):
+            members.append(one.cut(n_clusters) if isinstance(one, LinkageMember) else one)
+            if members[v] is not one:
+                labels[:, v] = np.where(labels[:, v] < 0, -1, members[v].predict(X))
+        smallest = np.min_scalar_type(-int(labels.max(initial=0)) - 1)
+        return replace(self, members=members, labels=labels.astype(smallest))
+
+    def sample(self, X: Any, rows: AnyArray) -> AnyArray | Callable[[int], AnyArray]:
+        """Return the labels (s, V) of some of the fitted rows; of linkage, a function of K."""
+        trees = [one for one in self.members if isinstance(one, LinkageMember)]
+        if len(trees) < len(self.members):
+            return self.labels[rows]
+        missing = self.labels[rows] < 0
+        nearest = [one.nearest(X[rows]) for one in trees]
+
+        def labels(n_clusters: int) -> AnyArray:
+            each = zip(trees, nearest, strict=True)
+            columns = [one.cut(n_clusters).row_labels[places] for one, places in each]
+            return np.where(missing, -1, np.column_stack(columns))
+
+        return labels
 
     def predict(self, X_new: Any) -> AnyArray:
         """Return labels (m, V) of rows (m, p), dense or sparse, one column for each member.
@@ -188,25 +220,26 @@ def fit_ensemble(
     """Cluster the rows of ``X`` V times, and keep the fitted clusterings.
 
     Run v clusters ``(X[drawn, features] - shift) / scale`` into K_v clusters. ``ensemble`` says
-    what kind of clustering it is, and what varies between the runs. With r = min(⌊√n⌋, 50):
+    what kind of clustering it is, and what varies between the runs. With r = min(⌊√n⌋, 100), or
+    more for few rows:
 
     ======================  ===================================================================
     ``"mixed"``             in turn: spectral, mixture, diagonal mixture, mixture
     ``"auto"``              in turn: spectral, mixture, diagonal mixture, diverse, linkage
-    ``"spectral"``          normalised cut with 300 landmarks; K_v from s/3 to s, s = min(1.5√n, 60)
-    ``"mixture"``           Gaussian mixture on 10 principal axes; K_v from K to min(r, n/30)
+    ``"spectral"``          normalised cut with 300 landmarks; K_v from s/3 to s = min(1.5√n, 100)
+    ``"mixture"``           Gaussian mixture on 10 principal axes; K_v from r/4 to min(r, n/15)
     ``"diagonal mixture"``  the same with diagonal covariances
     ``"linkage"``           single linkage of even sizes on a random 80% of the rows; K_v = K
-    ``"ward"``              Ward's linkage on a random 70% of the columns; K_v from K to r
-    ``"diverse"``           k-means; K_v from K to r
+    ``"ward"``              Ward's linkage on a random 70% of the columns; K_v from r/4 to r
+    ``"diverse"``           k-means; K_v from r/4 to r
     ``"kmeans"``            k-means with K_v = K; only the random start varies
     ``"subspaces"``         the same on a random half of the columns, at least one
     ``"subsample"``         the same on a random 80% of the rows, at least K; the others are −1
     ``"scalings"``          the same with columns unchanged, standardised and min–max in turn
     ======================  ===================================================================
 
-    K_v is drawn uniformly, and is at least K; for mixtures, numbers above n/30 count as n/30. If K
-    is None, it counts as r/4 but at least 2, and k-means runs also draw K_v up to r.
+    K_v is drawn uniformly, and is at least K. If K is more than half of the largest number, K_v is
+    drawn up to 2K. If K is None, k-means and linkage runs also draw K_v from r/4 to r.
 
     Time is linear in n: k-means is fitted to at most 200,000 random rows (above 50,000 by
     mini-batches), spectral runs to 10,000, mixtures to 4,000, linkage to 3,000 and Ward's to 2,000.
@@ -271,7 +304,7 @@ def fit_ensemble(
         rows = draw_rows(X.shape[0], MOST_FITTED["spectral"], weights, random)
         Z = scalings[0].transform(X if rows is None else X[rows])
         number = int(random.integers(2**31 - 1))
-        most_clusters = max(MOST_FINE, *(size or 1 for size in plan.sizes))
+        most_clusters = max(MOST_DRAWN, *(2 * (size or 1) for size in plan.sizes))
         with on_one_thread(), ignore_duplicate_points_warning():
             if has_mixtures:
                 axes = principal_axes(Z, number)

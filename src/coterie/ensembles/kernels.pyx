@@ -44,29 +44,27 @@ cdef inline Py_ssize_t root_of(int64_t[::1] parent, Py_ssize_t i) noexcept nogil
     return i
 
 
-def even_linkage(
-    const int64_t[::1] first, const int64_t[::1] second, Py_ssize_t n_clusters, double most_uneven
-):
-    """Return the labels (s,) of the rows after the edges are merged until K clusters are left.
+def even_merges(const int64_t[::1] first, const int64_t[::1] second, double most_uneven):
+    """Return the edges in the order in which they are merged, (s − 1,).
 
     The shortest edge is merged next. While the Gini index of the k cluster sizes c exceeds
     ``most_uneven``, it is the shortest one at a smallest cluster:
 
         gini(c) = Σ_{i<j} |c_i − c_j| / ((k − 1) s).
     """
-    cdef Py_ssize_t s = first.shape[0] + 1, k = s, e, a, b, i, size, shortest = 0, at_least = 0
+    cdef Py_ssize_t s = first.shape[0] + 1, k = s, e, a, b, size, shortest = 0, at_least = 0
     cdef int64_t least = 1, last_least = 1, below, mass
     # the number of clusters of each size, and the sizes that occur in a linked list: next[0] first
     cdef int64_t[::1] count = np.zeros(s + 1, np.int64), after = np.zeros(s + 2, np.int64)
     cdef int64_t[::1] parent = np.arange(s, dtype=np.int64), sizes = np.ones(s, np.int64)
     cdef signed char[::1] merged = np.zeros(s, np.int8)
     cdef double spread
-    labels = np.empty(s, np.int64)
-    cdef int64_t[::1] label = labels
+    order = np.empty(s - 1, np.int64)
+    cdef int64_t[::1] orders = order
     with nogil:
         count[1] = s
         after[0] = 1
-        while k > n_clusters:
+        while k > 1:
             spread, below, mass, size = 0.0, 0, 0, after[0]
             least = size
             while size:
@@ -92,6 +90,7 @@ def even_linkage(
                 e = shortest
                 a, b = root_of(parent, first[e]), root_of(parent, second[e])
             merged[e] = 1
+            orders[s - k] = e
             remove(count, after, sizes[a])
             remove(count, after, sizes[b])
             if sizes[a] < sizes[b]:
@@ -100,9 +99,7 @@ def even_linkage(
             sizes[a] += sizes[b]
             insert(count, after, sizes[a])
             k -= 1
-        for i in range(s):
-            label[i] = root_of(parent, i)
-    return np.unique(labels, return_inverse=True)[1]
+    return order
 
 
 cdef inline void remove(int64_t[::1] count, int64_t[::1] after, int64_t size) noexcept nogil:

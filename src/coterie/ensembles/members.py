@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -193,19 +194,39 @@ def fit_ward(Z: Any, n_clusters: int, scaling: Scaling) -> NearestRowMember:
     return NearestRowMember(rows=Z, row_labels=labels.astype(np.int32), **vars(scaling))
 
 
-def fit_linkage(Z: Any, n_clusters: int, turn: int, scaling: Scaling) -> NearestRowMember:
-    """Cluster the rows of Z (n, q) by single linkage of even sizes, in time and memory O(n²).
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LinkageMember(NearestRowMember):
+    """Single linkage of even sizes: rows, labels, and merges (s − 1, 2) of pairs of rows in order.
 
     Single linkage follows clusters of any shape but splits off stray points. Two remedies are
-    varied with the ``turn``: how uneven the sizes may be before the smallest cluster has to merge
-    (Genie), and whether distances are raised to those of the fifth neighbour, which moves stray
-    points away from each other (mutual reachability).
+    varied with the ``turn`` of a run: how uneven the sizes may be before the smallest cluster has
+    to merge (Genie), and whether distances are raised to those of the fifth neighbour, which moves
+    stray points away from each other (mutual reachability).
 
     References
     ----------
     M. Gagolewski, M. Bartoszuk and A. Cena, "Genie: a new, fast, and outlier-resistant hierarchical
     clustering algorithm", Information Sciences 363, 2016.
     """
+
+    merges: AnyArray
+
+    def nearest(self, X: Any) -> AnyArray:
+        """Return the place of the nearest fitted row for each row of X."""
+        places = replace(self, row_labels=np.arange(self.rows.shape[0], dtype=np.int32))
+        return label_rows([places], X)[:, 0]
+
+    def cut(self, n_clusters: int) -> Self:
+        """Return the same run with K clusters: without its last K − 1 merges."""
+        s = self.rows.shape[0]
+        pairs = self.merges[: s - min(n_clusters, s)]
+        links = sp.coo_array((np.ones(len(pairs), np.int8), tuple(pairs.T)), shape=(s, s))
+        labels = connected_components(links, directed=False)[1]
+        return replace(self, row_labels=labels.astype(np.int32))
+
+
+def fit_linkage(Z: Any, n_clusters: int, turn: int, scaling: Scaling) -> LinkageMember:
+    """Cluster the rows of Z (n, q) by single linkage of even sizes, in time and memory O(n²)."""
     dense = Z.toarray() if hasattr(Z, "toarray") else Z
     D = euclidean_distances(dense).astype(np.float64, copy=False)
     core = np.zeros(len(D))
@@ -213,10 +234,14 @@ def fit_linkage(Z: Any, n_clusters: int, turn: int, scaling: Scaling) -> Nearest
         neighbour = min(_CORE_NEIGHBOUR, len(D) - 1)
         core = np.partition(D, neighbour, axis=1)[:, neighbour]
     first, second, lengths = kernels.spanning_tree(D, core)
-    order = np.argsort(lengths, kind="stable")
-    most_uneven = _MOST_UNEVEN[turn % len(_MOST_UNEVEN)]
-    labels = kernels.even_linkage(first[order], second[order], n_clusters, most_uneven)
-    return NearestRowMember(rows=Z, row_labels=labels.astype(np.int32), **vars(scaling))
+    edges = np.column_stack([first, second])[np.argsort(lengths, kind="stable")]
+    ends = (np.ascontiguousarray(end) for end in edges.T)
+    merges = edges[kernels.even_merges(*ends, _MOST_UNEVEN[turn % len(_MOST_UNEVEN)])]
+    unlabelled = np.zeros(len(D), dtype=np.int32)
+    member = LinkageMember(
+        rows=Z, row_labels=unlabelled, merges=merges.astype(np.int32), **vars(scaling)
+    )
+    return member.cut(n_clusters)
 
 
 def renumber(labels: AnyArray, clusters: AnyArray) -> AnyArray:

@@ -100,9 +100,13 @@ ENSEMBLES = (*SEVERAL, *KINDS)
 
 #: Rows that one task labels.
 _ROWS_PER_TASK = 1 << 18
-_MOST_DIVERSE = 50
-MOST_FINE = 60
-_ROWS_PER_COMPONENT = 30
+#: K_v of runs that follow neither K nor a user is at most this, unless K itself is large, …
+MOST_DRAWN = 100
+#: … but not below this if each cluster can have this number of rows.
+_FEWEST_DRAWN, _ROWS_PER_CLUSTER = 20, 5
+_ROWS_PER_COMPONENT = 15
+#: The smallest K_v is this part of the largest, or K if it is larger.
+_COARSEST = 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -196,19 +200,17 @@ class Plan:
     def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
         """Draw K_v; None leaves it to a clusterer."""
         given = self.sizes[int(random.choice(len(self.sizes)))]
+        n, K = self.n_rows, given or 1
+        most = _most_drawn(n, 9 / 4 if kind.sizes == "fine" else 1)
+        # coarse runs would hide clusters if K is large, and tell nothing about K
+        low = max(2, most // (3 if kind.sizes == "fine" else _COARSEST), K)
+        most = max(most, K, min(2 * K, n // _ROWS_PER_CLUSTER))
+        size = int(random.integers(min(low, most), most, endpoint=True))
         if kind.method == "clusterer" or (kind.sizes == "given" and given is not None):
             return given
-        root = math.isqrt(self.n_rows)
-        # coarse runs would hide clusters if K is large, and tell nothing about K
-        K = max(2, min(root, _MOST_DIVERSE) // 4) if given is None else given
-        low, most = K, max(K, min(root, _MOST_DIVERSE))
-        if kind.sizes == "fine":
-            most = max(K, min(MOST_FINE, math.isqrt(9 * self.n_rows // 4)))
-            low = max(K, min(most // 3, most - 1))
-        size = int(random.integers(low, most, endpoint=True))
         if kind.sizes == "coarse":
-            size = min(size, max(K, self.n_rows // _ROWS_PER_COMPONENT))
-        return min(size, self.n_rows)
+            size = min(size, max(K, n // _ROWS_PER_COMPONENT, 2))
+        return min(size, n)
 
     def _n_drawn(self, kind: Kind) -> int | None:
         """Return the number of rows in a sample; None is all rows."""
@@ -267,6 +269,20 @@ class Plan:
                     f"subsample_weight[{row}] is so small that {n_samples} samples draw the row "
                     f"{expected:.2g} times on average; raise it, subsample or n_partitions"
                 )
+
+
+def _most_drawn(n_rows: int, finer: float = 1) -> int:
+    """Return the largest K_v, unless K is large: the root of n, or more if there are few rows."""
+    most = min(math.isqrt(int(finer * n_rows)), MOST_DRAWN)
+    return max(most, min(_FEWEST_DRAWN, n_rows // _ROWS_PER_CLUSTER), 1)
+
+
+def draws_depend_on(n_clusters: int, n_rows: int) -> bool:
+    """Return whether K is so large that the K_v are drawn from other numbers.
+
+    Otherwise a number that is given and one that is chosen have the same runs.
+    """
+    return n_clusters > _most_drawn(n_rows) // _COARSEST
 
 
 def check_ensemble(

@@ -36,7 +36,9 @@ _log = logging.getLogger(__name__)
 _MOST_ROWS = 1 << 14
 _MOST_CELLS = 1 << 22
 _FEWEST_ROWS = 256
-#: Largest ratio of the standard deviations of two columns that needs no note.
+#: Ratio of the standard deviations of two columns from which units are taken to differ.
+_DIFFERENT_UNITS = 3.0
+#: Largest ratio that needs no note if columns are not scaled.
 _MOST_UNEQUAL = 30.0
 #: With more rows of distances, landmarks are drawn: the eigenvectors take time O(L²q).
 MOST_LANDMARKS = 2_000
@@ -133,6 +135,16 @@ def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
     )
     minimum = None if sp.issparse(X) else lowest
     return Scaling(shift=mean, scale=deviation), Scaling(shift=minimum, scale=spread)
+
+
+def units_differ(X: Any) -> bool:
+    """Return whether a column of X varies more than three times as much as another one."""
+    if sp.issparse(X):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):  # a fit refuses such values
+        spread = _deviations(X)
+    spread = spread[spread > 0]
+    return bool(len(spread) and spread.max() > _DIFFERENT_UNITS * spread.min())
 
 
 def unequal_spread(X: Any, names: Sequence[str] | None = None) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +13,18 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coterie.arrays import AnyArray, Floats, Ints
-from coterie.consensus.choice_of_k import FeatureSample
+from coterie.arrays import AnyArray, Floats
+from coterie.consensus.choice_of_k import FeatureSample, KChoice, warn_if_weak
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults, KindTrust, partition_names
 from coterie.consensus.robust import RobustConsensus
-from coterie.consensus.trust import FEWEST_RUNS, rank_kinds
+from coterie.consensus.trust import (
+    FEWEST_RUNS,
+    MOST_ROWS,
+    Evidence,
+    compare_kinds,
+    shared_errors,
+)
 from coterie.ensembles.generate import Ensemble, fit_ensemble
 from coterie.ensembles.input_checks import (
     check_choice,
@@ -28,22 +33,23 @@ from coterie.ensembles.input_checks import (
     check_whole,
     refuse_text,
 )
-from coterie.ensembles.runs import SEVERAL, draw_rows
+from coterie.ensembles.runs import SEVERAL, draw_rows, draws_depend_on
 from coterie.ensembles.scalings import (
     DistanceEmbedding,
     Scaling,
     check_distances,
     notes_on_units,
     standard_and_min_max,
+    units_differ,
 )
 from coterie.errors import InvalidParameterError
 from coterie.labels.encode import as_label_matrix, row_index_of
 from coterie.runtime.messages import ignore_label_warnings, shows_stages
 
-_log = logging.getLogger(__name__)
-
 #: Runs of each kind of "auto", and of other ensembles.
 _RUNS_OF_KIND, _RUNS = 16, 32
+#: What is added to the names of kinds that cluster standardised columns.
+_SCALED = ", standardised"
 #: Above this number of rows the kinds are compared on a sample.
 _MOST_JUDGED = 10_000
 
@@ -109,7 +115,7 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         X: Any,
         n_clusters: int | None,
         n_partitions: int,
-        rng: np.random.RandomState,
+        rng: np.random.RandomState | int,
         sample_weight: Any,
         **odds: Any,
     ) -> Ensemble:
@@ -178,25 +184,27 @@ class ConsensusClusterer(RunsClusterer):
 
     X (n, p) is clustered many times, by five kinds of runs that fail on different data: cuts of
     graphs and linkage follow clusters of any shape, mixtures follow clusters of different size and
-    direction, k-means round ones. Each kind has a consensus G_a of its own. The kind that deserves
-    most trust decides:
+    direction, k-means round ones. Where columns have different units, each kind also clusters the
+    standardised columns. Each kind a has answers of its own for every number of clusters K. The
+    kind that deserves most trust decides:
 
-        max_a  stability_a + mean_{b≠a} ARI(G_a, G_b),
+        trust_a(K) = (stability_a(K)⁴ + agreement_a(K)²) / 2.
 
-    where the stability is the adjusted Rand index (ARI) between the consensus of one half of the
-    runs of the kind and of the other half. In one vote of all runs, kinds that fail would outvote
-    the others.
-
-    Columns are not scaled unless ``standardize`` is set, which columns of different units need.
+    The stability is the adjusted Rand index (ARI) between the answers of one half of its runs and
+    of the other half. The agreement is the mean ARI of its answer with those of the other kinds on
+    the same columns, the least alike left out. In one vote of all runs, kinds that fail would
+    outvote the others. If K is not given, it is the largest number whose trust is within 1% of the best; if no trust
+    reaches 0.5, there is no structure, and K = 1. The same K has the same result whether it is
+    given or chosen.
 
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Number of clusters, K. None: the number that :func:`~coterie.choose_k` recommends for the
-        runs, or for 32 runs of "mixed" before those of "auto".
+        Number of clusters, K. None: the most trusted number; if ``ensemble`` is not "auto", the
+        one that :func:`~coterie.choose_k` recommends for the runs.
     n_partitions : int or None, default=None
         Number of partitions, V. None: 80, which are 16 of each kind of "auto"; with another
-        ``ensemble`` 32.
+        ``ensemble`` 32. If standardised columns are tried, they have as many.
     ensemble : str, scikit-learn clusterer, or sequence of these, default="auto"
         The kinds of runs, as in :func:`~coterie.make_partitions`. Of "auto" the most trusted kind
         decides; with fewer than 4 runs of each kind they vote together, as the runs of other
@@ -211,7 +219,10 @@ class ConsensusClusterer(RunsClusterer):
         The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
         clusters the same samples of rows.
     standardize : bool, default=False
-        Scale every column to mean 0 and variance 1; columns of sparse X only to variance 1.
+        Scale every column to mean 0 and variance 1; columns of sparse X only to variance 1. If it
+        is False and a column of dense X varies more than three times as much as another one, each
+        kind of "auto" clusters both the given and the standardised columns. To cluster only the
+        given ones, name the kinds in ``ensemble``.
     metric : {"euclidean", "precomputed"}, default="euclidean"
         "precomputed": X are the distances (n, n) of all pairs of rows. The runs cluster up to 50
         coordinates whose Euclidean distances are near the given ones, or near their roots if these
@@ -225,11 +236,15 @@ class ConsensusClusterer(RunsClusterer):
     ----------
     labels_ : (n,) int
         Cluster 0 is the largest. −1 for rows that every run classified as noise.
-    n_clusters_, confidence_, k_choice_, constraints_, index_
+    n_clusters_, k_choice_, constraints_, index_
         As in :class:`~coterie.RobustConsensus`.
+    confidence_ : (n,) in [0, 1]
+        Estimated probability that the label is right. With "auto", the probability 0.05 of errors
+        that all runs share becomes 1 − 0.97 √trust in the formula of
+        :meth:`RobustConsensus.predict_proba`.
     kinds_ : list of :class:`~coterie.consensus.results.KindTrust`
-        Stability and agreement of each kind of "auto", the kind that decides first; empty if all
-        runs vote together. Above 1,000 rows they are measured on a sample of 1,000.
+        Stability, agreement and trust of each kind of "auto", the kind that decides first; empty
+        if all runs vote together. Above 1,000 rows they are measured on a sample of 1,000.
     selected_ : dict
         That of the consensus function, if it has one, with the ``kind`` that decides.
     kind_agreement_ : dict of str to float
@@ -299,44 +314,56 @@ class ConsensusClusterer(RunsClusterer):
         X = self._validated(X, reset=True)
         rng = check_random_state(self.random_state)
         weights = check_row_weights(sample_weight, X.shape[0])
-        has_distances, notes = self.metric == "precomputed", []
-        scaling: Scaling | DistanceEmbedding = Scaling()
-        if has_distances:
-            if self.standardize:
-                raise InvalidParameterError(
-                    "standardize=True scales columns, but metric='precomputed' has distances; "
-                    "standardize before computing them"
-                )
-            scaling = DistanceEmbedding.fit(X, rng, None if weights is None else weights > 0)
-        elif self.standardize:
-            scaling = standard_and_min_max(rows_with_weight(X, weights))[0]
-        else:
-            names = getattr(self, "feature_names_in_", None)
-            notes = notes_on_units(rows_with_weight(X, weights), names)
-        Z = scaling.transform(X)
-        odds = {"subsample_weight": subsample_weight, "subspace_weight": subspace_weight}
-        features = FeatureSample.draw(X if has_distances else Z, self.metric)
         by_kind = isinstance(self.ensemble, str) and self.ensemble == "auto"
         V, n_kinds = self.n_partitions, len(SEVERAL["auto"])
         if V is None:
             V = n_kinds * _RUNS_OF_KIND if by_kind else _RUNS
         check_whole("n_partitions", V)
+        by_kind = by_kind and V >= n_kinds * FEWEST_RUNS
+
+        # the coordinates that runs cluster: standardised columns are tried if their units differ
+        used, notes = rows_with_weight(X, weights), []
+        scalings: dict[str, Scaling | DistanceEmbedding] = {"": Scaling()}
+        if self.metric == "precomputed":
+            if self.standardize:
+                raise InvalidParameterError(
+                    "standardize=True scales columns, but metric='precomputed' has distances; "
+                    "standardize before computing them"
+                )
+            embedding = DistanceEmbedding.fit(X, rng, None if weights is None else weights > 0)
+            scalings = {"": embedding}
+        elif self.standardize:
+            scalings = {"": standard_and_min_max(used)[0]}
+        elif by_kind and units_differ(used):
+            scalings[_SCALED] = standard_and_min_max(used)[0]
+        else:
+            notes = notes_on_units(used, getattr(self, "feature_names_in_", None))
+
+        odds = {"subsample_weight": subsample_weight, "subspace_weight": subspace_weight}
         K, k_choice = self.n_clusters, None
         ranked: list[KindTrust] = []
-        if by_kind and V >= n_kinds * FEWEST_RUNS:
-            if K is None:  # the kinds are compared with the same number
-                runs = self._fit_runs("mixed", Z, None, min(V, _RUNS), rng, sample_weight, **odds)
-                function = self._consensus_function(RobustConsensus(), None, rng)
-                fit_to_runs(function, runs.labels, runs.names, sample_weight, features)
-                K, k_choice = function.n_clusters_, getattr(function, "k_choice_", None)
-            runs, ranked = self._most_trusted_runs(Z, K, V, rng, weights, odds)
+        if by_kind:
+            if K is None:  # a number of the consensus function stays
+                own = getattr(self.consensus, "n_clusters", None)
+                K = int(own) if isinstance(own, Integral) else None
+            seed, given = rng.randint(2**31 - 1), (X, scalings, V, weights, odds)
+            runs, scaling, k_choice, ranked = self._most_trusted_runs(K, seed, *given)
+            if k_choice is not None:
+                K = k_choice.best_k
         else:
+            (scaling,) = scalings.values()
+            Z = scaling.transform(X)
             runs = self._fit_runs(self.ensemble, Z, K, V, rng, sample_weight, **odds)
+        has_distances = self.metric == "precomputed"
+        features = FeatureSample.draw(X if has_distances else scaling.transform(X), self.metric)
         links = {"must_link": must_link, "cannot_link": cannot_link}
         function = self._consensus_function(RobustConsensus(), K, rng)
+        if ranked:
+            function._shared_errors = shared_errors(ranked[0].trust)
         fit_to_runs(function, runs.labels, runs.names, sample_weight, features, **links)
         self._keep_consensus(function)
         if k_choice is not None:
+            warn_if_weak(k_choice)
             self.k_choice_ = k_choice
         self.feature_indices_ = features.indices(self.labels_[features.rows])
         # set together, so that a fit that fails does not change an earlier fit
@@ -358,50 +385,81 @@ class ConsensusClusterer(RunsClusterer):
 
     def _most_trusted_runs(
         self,
-        Z: Any,
-        n_clusters: int,
+        n_clusters: int | None,
+        seed: int,
+        X: Any,
+        scalings: Mapping[str, Scaling | DistanceEmbedding],
         n_partitions: int,
-        rng: np.random.RandomState,
         weights: Floats | None,
         odds: dict[str, Any],
-    ) -> tuple[Ensemble, list[KindTrust]]:
-        """Return the runs of the most trusted kind of "auto", and all kinds in order of trust.
+    ) -> tuple[Ensemble, Scaling | DistanceEmbedding, KChoice | None, list[KindTrust]]:
+        """Return the runs of the most trusted kind, their scaling, the choice of K, and all kinds.
 
-        Above 10,000 rows all kinds cluster a sample, and only the chosen one all rows. ``weights``
-        (n,) are those of the rows, checked.
+        Above 10,000 rows all kinds cluster a sample, and only the chosen one all rows. A number
+        that is chosen gives the runs of the same number if it is given. ``weights`` (n,) are those
+        of the rows, checked.
         """
-        n, rows, sample = Z.shape[0], None, (Z, weights, odds)
+        n, rng, random = X.shape[0], np.random.RandomState(seed), np.random.default_rng(seed)
+        rows, judged_weights, judged_odds = None, weights, odds
         if n > _MOST_JUDGED:
-            random = np.random.default_rng(rng.randint(2**31 - 1))
             rows = draw_rows(n, _MOST_JUDGED, weights, random)  # in proportion to their weights
             drawn = odds["subsample_weight"]
             drawn = None if drawn is None else np.asarray(drawn)[rows]
-            sample = Z[rows], None, {**odds, "subsample_weight": drawn}
-        Z_judged, of_judged, odds_judged = sample
-        judged = self._fit_runs(
-            "auto", Z_judged, n_clusters, n_partitions, rng, of_judged, **odds_judged
+            judged_weights, judged_odds = None, {**odds, "subsample_weight": drawn}
+        tables = {
+            name: scaling.transform(X if rows is None else X[rows])
+            for name, scaling in scalings.items()
+        }
+        run_seed = rng.randint(2**31 - 1)
+        judged = {
+            name: self._fit_runs(
+                "auto", Z, n_clusters, n_partitions, run_seed, judged_weights, **judged_odds
+            )
+            for name, Z in tables.items()
+        }
+
+        # the kinds are compared on a smaller sample
+        masses = np.ones(tables[""].shape[0]) if judged_weights is None else judged_weights
+        compared = np.flatnonzero(masses)
+        n_judged = len(compared)
+        if n_judged > MOST_ROWS:
+            compared = np.sort(rng.permutation(compared)[:MOST_ROWS])
+        most = 1 + max(int(runs.labels.max(initial=0)) for runs in judged.values())
+        ks = np.arange(2, max(2, min(most, len(compared) - 1)) + 1)
+        if n_clusters is not None:
+            ks = np.array([n_clusters])
+        evidence = Evidence.joined(
+            [
+                compare_kinds(
+                    {
+                        kind + scaled: runs.of_kind(kind).sample(tables[scaled], compared)
+                        for kind in SEVERAL["auto"]
+                    },
+                    ks,
+                    masses[compared],
+                    rng,
+                )
+                for scaled, runs in judged.items()
+            ]
         )
-        # the ADMM would take most of the time
-        quick = RobustConsensus(relaxation="l2")
-        function = self._consensus_function(quick, n_clusters, rng)
-
-        def consensus(P: AnyArray, of_rows: Floats) -> Ints:
-            weighted = {} if of_judged is None else {"sample_weight": of_rows}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what is wrong with the answer is said of it alone
-                matrix = as_label_matrix(P, allow_unlabelled_rows=True)
-                labels: Ints = clone(function).fit(matrix, **weighted).labels_.astype(np.int64)
-            return labels
-
-        masses = np.ones(len(judged.labels)) if of_judged is None else of_judged
-        ranked = rank_kinds(judged.labels, np.array(judged.kinds), masses, consensus, rng)
-        kind = ranked[0].kind
-        if rows is None:
-            return judged.of_kind(kind), ranked
-        n_runs = judged.kinds.count(kind)
-        runs = self._fit_runs(kind, Z, n_clusters, n_runs, rng, weights, **odds)
-        compared = f"the kinds of runs are compared on {len(rows):,} of {n:,} rows"
-        return replace(runs, shortcuts=(compared, *runs.shortcuts)), ranked
+        K, k_choice, ranked = n_clusters, None, evidence.ranked()
+        if K is None:
+            sample = FeatureSample(np.arange(len(compared)), tables[""][compared])
+            k_choice = evidence.choose_k(sample)
+            K = k_choice.best_k
+            if draws_depend_on(K, n_judged):
+                given = (X, scalings, n_partitions, weights, odds)
+                runs, scaling, _, ranked = self._most_trusted_runs(K, seed, *given)
+                return runs, scaling, k_choice, ranked
+        kind, *rest = ranked[0].kind.split(_SCALED)
+        scaled = _SCALED if rest else ""
+        runs, scaling = judged[scaled].of_kind(kind).cut(tables[scaled], K), scalings[scaled]
+        if rows is not None:
+            V, Z = len(runs.members), scaling.transform(X)
+            runs = self._fit_runs(kind, Z, K, V, rng.randint(2**31 - 1), weights, **odds)
+            note = f"the kinds of runs are compared on {len(rows):,} of {n:,} rows"
+            runs = replace(runs, shortcuts=(note, *runs.shortcuts))
+        return runs, scaling, k_choice, ranked
 
     def _labels_of_runs(self, X: Any) -> AnyArray:
         check_is_fitted(self)

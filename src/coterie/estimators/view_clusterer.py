@@ -42,8 +42,10 @@ class MultiViewClusterer(RunsClusterer):
     ensemble : as in :class:`ConsensusClusterer`, or dict by view name, default="mixed"
     consensus : as in :class:`ConsensusClusterer`
         None is :class:`~coterie.RobustConsensus` with ``refine="sizes"``.
-    subsample, subspace, standardize, n_jobs, verbose, random_state
+    subsample, subspace, n_jobs, verbose, random_state
         As in :class:`ConsensusClusterer`.
+    standardize : bool, default=False
+        Scale every column of every view to mean 0 and variance 1.
 
     Attributes
     ----------
