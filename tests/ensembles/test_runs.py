@@ -71,8 +71,9 @@ def test_numbers_of_clusters_are_in_the_documented_range(name, n_rows, K):
     least = max(2, usual // 4, K or 1)
     low, high = {
         "given": (K or least, K or root),
+        "cut": (K or least, K or root),
         "diverse": (least, root),
-        "coarse": (least, min(root, max(n_rows // 15, K or 2))),
+        "coarse": (least, min(root, max(n_rows // 30, least))),
         "fine": (max(2, fine_usual // 3, K or 1), fine),
     }[KINDS[name].sizes]
     sizes = drawn_sizes(name, n_rows, K)

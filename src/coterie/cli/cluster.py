@@ -111,12 +111,13 @@ def cluster(
     """Cluster features by the consensus of many different runs.
 
     FEATURES is a CSV, Parquet or NPY table with a row per point and a column
-    per feature. All values must be finite numbers. Features are not scaled
-    unless you add --standardize, which columns of different units need.
+    per feature. All values must be finite numbers. Columns of different units
+    are also clustered standardised, unless you name an --ensemble; add
+    --standardize to cluster only standardised columns.
 
-    The default runs are spectral clusterings and Gaussian mixtures with
-    different numbers of clusters. Without -k, the number of clusters on which
-    halves of the runs agree is chosen. The confidence is the estimated
+    Five kinds of runs are compared, and the kind that finds the same clusters
+    again, and that others confirm, decides; without -k it also decides how
+    many clusters there are. The confidence is the estimated
     probability that a label is right. --factors tests whether other columns
     differ between the clusters. With --distances, FEATURES has the distances
     of all pairs of rows instead.
@@ -169,10 +170,9 @@ def cluster(
             from coterie.estimators.clusterer import ConsensusClusterer
             from coterie.estimators.view_clusterer import MultiViewClusterer
 
-            if not standardize and not distances:
-                for view, table in (read.views or {"": read}).items():
-                    names = [f"{view}: {name}" if view else name for name in table.names]
-                    warn_of_units(table.X, names)
+            if not standardize:
+                for view, table in read.views.items():
+                    warn_of_units(table.X, [f"{view}: {name}" for name in table.names])
             # With names, predict can find the columns of the fit.
             estimator: Any
             if views:
@@ -184,6 +184,7 @@ def cluster(
                 estimator = ConsensusClusterer(metric=metric, **settings).fit(read.X)
                 estimator.feature_names_in_ = np.array(read.names, dtype=object)
                 if estimator.notes_:  # with names of columns
+                    warn_of_units(read.X, read.names)
                     estimator.notes_ = tuple(notes_on_units(read.X, read.names))
             estimator.set_params(verbose=False)
         seconds = time.perf_counter() - started

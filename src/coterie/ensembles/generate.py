@@ -227,7 +227,7 @@ def fit_ensemble(
     ``"mixed"``             in turn: spectral, mixture, diagonal mixture, mixture
     ``"auto"``              in turn: spectral, mixture, diagonal mixture, diverse, linkage
     ``"spectral"``          normalised cut with 300 landmarks; K_v from s/3 to s = min(1.5√n, 100)
-    ``"mixture"``           Gaussian mixture on 10 principal axes; K_v from r/4 to min(r, n/15)
+    ``"mixture"``           Gaussian mixture on 10 principal axes; K_v from r/4 to min(r, n/30)
     ``"diagonal mixture"``  the same with diagonal covariances
     ``"linkage"``           single linkage of even sizes on a random 80% of the rows; K_v = K
     ``"ward"``              Ward's linkage on a random 70% of the columns; K_v from r/4 to r

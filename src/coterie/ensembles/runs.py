@@ -67,7 +67,7 @@ class Kind:
 
     name: str  # the first word of the names of its partitions
     method: str = "kmeans"  # ``kind`` of its runs
-    sizes: str = "given"  # how K_v is drawn: "given", "diverse", "coarse" or "fine"
+    sizes: str = "given"  # how K_v is drawn: "given", "cut", "diverse", "coarse" or "fine"
     subsample: float | None = None  # the share of the rows that a run uses; None is all
     subspace: float | None = None  # the share of the columns
     scalings: bool = False  # whether its runs use three scalings in turn
@@ -81,7 +81,7 @@ KINDS = {
         Kind("spectral", method="spectral", sizes="fine"),
         Kind("mixture", method="mixture", sizes="coarse"),
         Kind("diagonal mixture", method="diagonal mixture", sizes="coarse"),
-        Kind("linkage", method="linkage"),
+        Kind("linkage", method="linkage", sizes="cut"),
         Kind("ward", method="ward", sizes="diverse", subspace=0.7),
         Kind("kmeans"),
         Kind("diverse", sizes="diverse"),
@@ -104,7 +104,7 @@ _ROWS_PER_TASK = 1 << 18
 MOST_DRAWN = 100
 #: … but not below this if each cluster can have this number of rows.
 _FEWEST_DRAWN, _ROWS_PER_CLUSTER = 20, 5
-_ROWS_PER_COMPONENT = 15
+_ROWS_PER_COMPONENT = 30
 #: The smallest K_v is this part of the largest, or K if it is larger.
 _COARSEST = 4
 
@@ -200,16 +200,18 @@ class Plan:
     def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
         """Draw K_v; None leaves it to a clusterer."""
         given = self.sizes[int(random.choice(len(self.sizes)))]
+        if kind.method == "clusterer" or (kind.sizes == "given" and given is not None):
+            return given
         n, K = self.n_rows, given or 1
         most = _most_drawn(n, 9 / 4 if kind.sizes == "fine" else 1)
         # coarse runs would hide clusters if K is large, and tell nothing about K
         low = max(2, most // (3 if kind.sizes == "fine" else _COARSEST), K)
         most = max(most, K, min(2 * K, n // _ROWS_PER_CLUSTER))
         size = int(random.integers(min(low, most), most, endpoint=True))
-        if kind.method == "clusterer" or (kind.sizes == "given" and given is not None):
-            return given
+        if kind.sizes == "cut" and given is not None:
+            return given  # it is drawn nevertheless, so that further numbers are the same
         if kind.sizes == "coarse":
-            size = min(size, max(K, n // _ROWS_PER_COMPONENT, 2))
+            size = min(size, max(low, n // _ROWS_PER_COMPONENT))
         return min(size, n)
 
     def _n_drawn(self, kind: Kind) -> int | None:

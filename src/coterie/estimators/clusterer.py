@@ -193,9 +193,9 @@ class ConsensusClusterer(RunsClusterer):
     The stability is the adjusted Rand index (ARI) between the answers of one half of its runs and
     of the other half. The agreement is the mean ARI of its answer with those of the other kinds on
     the same columns, the least alike left out. In one vote of all runs, kinds that fail would
-    outvote the others. If K is not given, it is the largest number whose trust is within 1% of the best; if no trust
-    reaches 0.5, there is no structure, and K = 1. The same K has the same result whether it is
-    given or chosen.
+    outvote the others. If K is not given, it is the largest number whose trust is within 1% of the
+    best; if no trust reaches 0.5, there is no structure, and K = 1. The same K has the same result
+    whether it is given or chosen.
 
     Parameters
     ----------
