@@ -67,7 +67,6 @@ def make_result(data: dict[str, Any]) -> Result:
         "views": item("name"),
         "MultiViewClusterer": item("views", form=short_text),
         "k-means, joined views": item("kmeans", form=short_text),
-        "MultiViewClusterer of release 0.1": item("release 0.1", form=short_text),
     }
     times = {
         "method": lambda time: METHODS[time["method"]][0],
@@ -92,6 +91,11 @@ def make_result(data: dict[str, Any]) -> Result:
     return Result("features", tables, data, _notes(data), plots)
 
 
+def _measured(sets: Sets) -> list[str]:
+    """Return the methods that were measured; Genie needs a package that may be missing."""
+    return [method for method in METHODS if all(method in one["methods"] for one in sets)]
+
+
 def _ari(one: Found, method: str) -> float:
     """Return the mean index; a method that failed counts as one cluster of all points: 0."""
     return float(one["methods"][method]["mean"] or 0.0)
@@ -103,7 +107,7 @@ def _summary(sets: Sets) -> dict[str, Any]:
     bins = every.mean(axis=0)
     return {
         "n_sets": len(sets),
-        "mean": {method: float(np.mean([_ari(s, method) for s in sets])) for method in METHODS},
+        "mean": {m: float(np.mean([_ari(s, m) for s in sets])) for m in _measured(sets)},
         "calibration_error": float(np.abs(bins[:, 1] - bins[:, 2]).sum()),
         "set_gap": float(np.abs(every[:, :, 1].sum(axis=1) - every[:, :, 2].sum(axis=1)).mean()),
         "bins": bins.tolist(),
@@ -112,7 +116,8 @@ def _summary(sets: Sets) -> dict[str, Any]:
 
 def _mean_table(summary: Found, sets: Sets) -> Table:
     rows, figures = [], []
-    for method, (title, *_) in METHODS.items():
+    for method in _measured(sets):
+        title = METHODS[method][0]
         means = [group["mean"][method] for group in summary.values()]
         least = min(_ari(one, method) - _ari(one, "kmeans") for one in sets)
         seconds = np.mean([one["methods"][method]["seconds"] for one in sets])
@@ -129,8 +134,10 @@ def _score_table(sets: Sets) -> Table:
     scores = {
         title: item("methods", method, "mean", form=short_text, missing="failed")
         for method, (title, *_) in METHODS.items()
+        if method in _measured(sets)
     }
-    bold = best_cells([[s["methods"][m]["mean"] for m in METHODS] for s in sets], len(columns))
+    scored = [[s["methods"][m]["mean"] for m in _measured(sets)] for s in sets]
+    bold = best_cells(scored, len(columns))
     title = "Adjusted Rand index of each set, mean of the seeds"
     return Table.of(title, sets, columns | scores, n_named=3, bold=bold)
 
@@ -176,7 +183,7 @@ def _notes(data: Found) -> list[str]:
     notes = [f"ConsensusClusterer less k-means is least on {worst}: {difference[worst]:+.3f}."]
     behind = []
     for one in sets:
-        best = max((m for m in METHODS if m not in OURS), key=partial(_ari, one))
+        best = max((m for m in _measured(sets) if m not in OURS), key=partial(_ari, one))
         less = _ari(one, best) - _ari(one, FLAGSHIP)
         if less >= 0.01:
             behind.append((less, f"{one['name']} ({METHODS[best][0]}, −{less:.3f})"))
@@ -194,7 +201,8 @@ def _notes(data: Found) -> list[str]:
 
 def _plot(sets: Sets) -> Figure:
     marks = []
-    for method, height in zip(METHODS, lane_heights(len(METHODS)), strict=True):
+    methods = _measured(sets)
+    for method, height in zip(methods, lane_heights(len(methods)), strict=True):
         means = [one["methods"][method]["mean"] for one in sets]
         size = {"markersize": 7 if method == FLAGSHIP else 4}
         marks.append(Marks(*METHODS[method], means, height=height, settings=size))

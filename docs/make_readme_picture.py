@@ -1,4 +1,4 @@
-"""Draw docs/images/beside_packages.png: coterie beside packages that people know.
+"""Draw docs/images/beside_packages.png: coterie next to packages that people know.
 
 The scores are those of ``python -m benchmarks features peers -o docs/benchmarks/generated``.
 """
@@ -23,6 +23,7 @@ CLUSTERERS = {
     "kmeans": "k-means",
     "mixture": "Gaussian mixture",
     "spectral": "spectral",
+    "genie": "Genie",
     "consensus": "coterie",
 }
 #: Colour, marker and line of each package.
@@ -38,7 +39,7 @@ PACKAGES = {
 def main(scores: Path = SCORES, picture: Path = PICTURE) -> None:
     """Read the scores and draw."""
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(9.6, 3.9), layout="constrained", width_ratios=(1, 1.1)
+        1, 2, figsize=(9.6, 4.1), layout="constrained", width_ratios=(1, 1.1)
     )
     _draw_clusterers(left, _read(scores / "features.json")["sets"])
     _draw_wrong_votes(right, _read(scores / "peers.json")["wrong_votes"])
@@ -70,7 +71,7 @@ def _draw_clusterers(ax: plt.Axes, sets: list[dict[str, Any]]) -> None:
     ax.set_yticks(range(len(CLUSTERERS)), list(CLUSTERERS.values()))
     ax.set_ylim(-0.5, len(CLUSTERERS) - 0.35)
     ax.set_xlabel(f"adjusted Rand index: {len(sets)} sets (dots) and mean")
-    ax.set_title("From features: beside scikit-learn's clusterers", loc="left", fontsize=10)
+    ax.set_title("From features: report halves of three lists", loc="left", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
 
 

@@ -98,11 +98,11 @@ def small(monkeypatch):
         features: {
             "LISTS": {"first": (FeatureSet("blobs", BLOBS),)},
             "_QUICK_SETS": {"blobs"},
-            "_VIEWS": {},
+            "_VIEWS": (),
+            "clustbench_sets": lambda _: (),
             "_TIMED": {},
             "_QUICK_TIMED": {},
         },
-        feature_tables: {"LISTS": {"first": (FeatureSet("blobs", BLOBS),)}},
         feature_scale: {
             "SIZES": {"features": (600,), "views": (600,)},
             "REAL_SETS": {},
