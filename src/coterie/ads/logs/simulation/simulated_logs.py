@@ -159,11 +159,12 @@ def auction_batches(
 def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     """Draw the number of bids of each advertiser on a day, and the price levels of the day.
 
-    The number of bids is Poisson; its mean is the volume times the weekday's factor times a gamma
-    variable of mean 1 and variance 1/50. Log price levels change by the logarithm of the weekday's
-    factor and, for each advertiser, by a normal variable of standard deviation 0.02. The weekday's
-    factors are raised to the power ``weekday_effect``. On the last four days log price levels also
-    change by ``price_rise``. On the last day bid levels are moved; newcomers bid only on that day.
+    The number of bids is Poisson; its mean is the volume times the weekday's factor, the
+    advertiser's own one and a gamma variable of mean 1 and variance 1/50. Log price levels change
+    by the logarithm of the weekday's factor and, for each advertiser, by a normal variable of
+    standard deviation 0.02. The weekday's factors are raised to the power ``weekday_effect``. On
+    the last four days log price levels also change by ``price_rise``. On the last day bid levels
+    are moved. Newcomers bid only on that day, young advertisers from their first day on.
     """
     if not 0 <= day < settings.days:
         raise InvalidParameterError(f"day={day}: it must be from 0 to {settings.days - 1}")
@@ -173,7 +174,8 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     is_last = day == settings.days - 1
     luck = rng.gamma(_SUPPLY_SHAPE, 1 / _SUPPLY_SHAPE, len(traits.volume))
     supply = SUPPLY_BY_WEEKDAY[weekday] ** settings.weekday_effect
-    counts = rng.poisson(traits.volume * supply * luck)
+    counts = rng.poisson(traits.volume * supply * luck * traits.weekday[:, weekday])
+    counts[day < traits.first_day] = 0
     if not is_last:
         counts[traits.newcomer] = 0
     drift = PRICE_DRIFT * rng.standard_normal(len(counts))
@@ -330,12 +332,22 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
     themes = np.array(theme_names(settings.segments))
     columns = {"advertiser_id": names, "segment": traits.segment, "theme": themes[traits.segment]}
     for name in (
-        *("outlier", "newcomer", "text_is", "volume", "bid_level", "bid_spread", "moved"),
+        *(
+            "outlier",
+            "newcomer",
+            "first_day",
+            "text_is",
+            "volume",
+            "bid_level",
+            "bid_spread",
+            "moved",
+        ),
         *("floor", "click_rate", "conversion_rate"),
     ):
         columns[name] = getattr(traits, name)
     for name in ("market_level", "market_spread", "market_share"):
         for component in (0, 1):
             columns[f"{name}_{component + 1}"] = getattr(traits, name)[:, component]
+    columns["weekday"] = list(traits.weekday)
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     return table.replace_schema_metadata({"settings": json.dumps(asdict(settings))})

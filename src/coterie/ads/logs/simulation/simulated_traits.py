@@ -23,6 +23,8 @@ PRICE_BY_WEEKDAY = np.array([1.0, 1.01, 1.02, 1.02, 1.0, 0.96, 0.95])
 PRICE_DRIFT = 0.02
 #: Number of days, the last of the log, on which ``price_rise`` moves prices.
 PRICE_RISE_DAYS = 4
+#: Days before the last on which young advertisers have bid, from and to: a third each.
+YOUNG_DAYS = ((1, 1), (2, 6), (7, 13))
 #: Limits of an advertiser's mean number of bids per day.
 VOLUME_LIMITS = (5.0, 50_000.0)
 #: Amounts are whole multiples of this many micros of the currency.
@@ -67,10 +69,10 @@ _BETWEEN_VALUES = 0.5
 
 _LEAST = {"advertisers": 1, "segments": 1, "days": 1, "dimensions": 0, "seed": 0}
 _RANGES = {
-    **dict.fromkeys(("text_error", "text_missing", "outliers", "newcomers"), (0, 1)),
+    **dict.fromkeys(("text_error", "text_missing", "outliers", "newcomers", "young"), (0, 1)),
     # with wider ranges, amounts in micros could exceed 64 bits
     **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
-    "within_segment": (0, 2),
+    **dict.fromkeys(("within_segment", "own_weekdays"), (0, 2)),
     "price_rise": (-2, 2),
     "weekday_effect": (0, 5),
     "bids_per_day": (0.001, VOLUME_LIMITS[1]),
@@ -99,6 +101,8 @@ class MarketSettings:
         Share of advertisers whose market is not that of their segment.
     newcomers : float
         Share of advertisers that first bid on the last day.
+    young : float
+        Share of the other advertisers that first bid 1 to 13 days before the last.
     within_segment : float
         Standard deviation, within a segment, of an advertiser's log price level.
     price_rise : float
@@ -106,6 +110,8 @@ class MarketSettings:
         30%.
     weekday_effect : float
         Exponent of the weekdays' factors of supply and price: 0 makes all weekdays equal.
+    own_weekdays : float
+        Standard deviation of the logarithm of an advertiser's own factors of supply by weekday.
     floors : bool
         Whether auctions have a reserve price.
     minimum_logged : bool
@@ -136,9 +142,11 @@ class MarketSettings:
     text_missing: float = 0.05
     outliers: float = 0.05
     newcomers: float = 0.02
+    young: float = 0.0
     within_segment: float = 0.05
     price_rise: float = 0.0
     weekday_effect: float = 1.0
+    own_weekdays: float = 0.0
     floors: bool = True
     minimum_logged: bool = False
     dimensions: int = 0
@@ -187,7 +195,8 @@ class MarketSettings:
         """Expected total number of bids.
 
         It is the sum over days of the number of bidders × E[volume] × the weekday's factor;
-        newcomers bid on the last day only. With m the median, s the spread and l, h the limits,
+        newcomers bid on the last day only, young advertisers from their first day on. With m the
+        median, s the spread and l, h the limits,
 
             E[volume] = l Φ(α) + h (1 − Φ(β)) + m e^{s²/2} (Φ(β − s) − Φ(α − s)),
 
@@ -201,7 +210,10 @@ class MarketSettings:
         first = datetime.date.fromisoformat(self.start).weekday()
         factors = SUPPLY_BY_WEEKDAY**self.weekday_effect
         supply = factors[(first + np.arange(self.days)) % 7]
-        bidders = np.full(self.days, self.advertisers - round(self.newcomers * self.advertisers))
+        newcomers = round(self.newcomers * self.advertisers)
+        young = round(self.young * (self.advertisers - newcomers))
+        started = (_first_days(self.days, young)[:, None] <= np.arange(self.days)).sum(axis=0)
+        bidders = self.advertisers - newcomers - young + started
         bidders[-1] = self.advertisers
         m, sd, limits = self.bids_per_day, self.volume_spread, np.array(VOLUME_LIMITS)
         if sd == 0:
@@ -240,9 +252,11 @@ class Traits:
     segment: Ints
     outlier: Bools
     newcomer: Bools
+    first_day: Ints  # from 0
     text_is: NDArray[np.str_]  # "right", "wrong" or "missing"
     text: NDArray[np.object_]
     volume: Floats  # mean bids per day
+    weekday: Floats  # its own factors from Monday, (A, 7)
     # the two log-normal components of the highest competing bid, (A, 2)
     market_level: Floats
     market_spread: Floats
@@ -280,13 +294,22 @@ def draw_traits(settings: MarketSettings) -> Traits:
     bid_level = typical + habits["level"][segment] + 0.15 * rng.standard_normal(a)
     text_is = _draw_text_kinds(settings, rng)
     volume = settings.bids_per_day * np.exp(settings.volume_spread * rng.standard_normal(a))
+    # a separate stream, so that these settings change no other draw
+    others = np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(1_000_001,)))
+    weekday = np.exp(settings.own_weekdays * others.standard_normal((a, 7)))
+    known = others.permutation(np.flatnonzero(~newcomer))
+    young = known[: round(settings.young * len(known))]
+    first_day = np.zeros(a, dtype=np.int64)
+    first_day[young] = _first_days(settings.days, len(young))
     return Traits(
         segment=segment,
         outlier=outlier,
         newcomer=newcomer,
+        first_day=first_day,
         text_is=text_is,
         text=_draw_texts(segment, text_is, k, rng),
         volume=np.clip(volume, *VOLUME_LIMITS),
+        weekday=weekday / weekday.mean(axis=1, keepdims=True),
         market_level=level,
         market_spread=spread,
         market_share=share,
@@ -329,6 +352,13 @@ def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, Floats]:
         "click": 0.004 * np.exp(0.5 * rng.standard_normal(n)),
         "conversion": 0.05 * np.exp(0.5 * rng.standard_normal(n)),
     }
+
+
+def _first_days(days: int, number: int) -> Ints:
+    """Return the first days of so many young advertisers, (number,)."""
+    turn, kind = np.divmod(np.arange(number), len(YOUNG_DAYS))
+    low, high = np.array(YOUNG_DAYS).T[:, kind]
+    return np.asarray(np.maximum(days - 1 - (low + turn % (high - low + 1)), 0))
 
 
 def _random_mask(n: int, share: float, rng: np.random.Generator) -> Bools:
