@@ -281,7 +281,7 @@ def _level_rows(path: str) -> tuple[_Row, ...]:
         _Row(f"{path}.values", "float64", D, -_MOST_LEVEL, _MOST_LEVEL),
         _Row(f"{path}.errors", "float64", D, 1e-9, _MOST_VARIANCE),
         _Row(f"{path}.weights", "float64", M, 0.0, _ONE, (_SUM_TO_1,), entries=(1, 10_000)),
-        _Row(f"{path}.parts", "float64", f"{M} × 3", 0.0, 100.0),
+        _Row(f"{path}.parts", "float64", f"{M} × 4", 0.0, 100.0),
         _Row(path, DayLevels, also=((f"give levels up to {2 * _MOST_LEVEL:g}", _stays_near),)),
     )
 
