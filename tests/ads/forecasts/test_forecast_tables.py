@@ -146,6 +146,8 @@ def two_advertisers(spread=0.0, pays="price", events=None):
         error=np.array([0.01, 0.002]),
         variation=np.array([0.05, 0.01]),
         weekday=own,
+        unseen=np.array([np.full(7, 0.25), np.full(7, 1.0)]),
+        weekday_variance=np.array([0.02, 0.0]),
         factors=factors,
         half_life=np.inf,
     )
@@ -213,12 +215,22 @@ def test_supply_is_the_level_times_the_factors_of_the_days():
     np.testing.assert_allclose(core.auctions(1, usual), 2000 * usual.factors[0])
 
 
-def test_the_doubt_of_a_supply_has_three_parts():
-    """The error of the level, the variation of days, and the common factors of days."""
+def test_the_doubt_of_a_supply_has_four_parts():
+    """The level, own weekdays as far as unseen, the variation of days, and their common factors."""
     core = two_advertisers()
     days = core.days(date(2026, 3, 21), 2)
-    expected = np.sqrt(0.01 + 0.05 * days.daily_share + days.factor_sd**2)
+    share = days.factors / days.factors.sum()
+    own = 0.01 * 0.25**2 + 0.02 * 0.25 * (share**2).sum()
+    expected = np.sqrt(own + 0.05 * days.daily_share + days.factor_sd**2)
     assert core.supply_sd(0, days) == pytest.approx(expected)
+
+
+def test_an_average_day_may_be_any_weekday():
+    """Own factors that differ between weekdays add their variance."""
+    core = two_advertisers()
+    day, own = core.days(), np.array([1, 1, 1, 1, 1.5, 0.5, 1])
+    expected = np.sqrt(0.002 + own.var() + 0.01 + day.factor_sd**2)
+    assert core.supply_sd(1, day) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("pays", ["price", "own bid", "bid"])

@@ -191,6 +191,8 @@ UNSOUND = [
     ("supply_.variation", lambda x: x * np.nan, "supply_.variation"),
     ("supply_.weekday", lambda x: x[:, 1:], "supply_.weekday must be an"),
     ("supply_.weekday", lambda x: -x, "supply_.weekday must lie"),
+    ("supply_.unseen", lambda x: x + 1, "supply_.unseen must lie"),
+    ("supply_.weekday_variance", lambda x: -x - 1, "supply_.weekday_variance must lie"),
     ("supply_.half_life", lambda _: math.nan, "supply_.half_life"),
     ("supply_.factors", lambda _: None, "supply_.factors must be a DayLevels"),
     ("supply_.factors.weights", lambda x: x / 2, "sum to 1"),

@@ -190,7 +190,8 @@ def draw_days(model: FittedMarket, prepared: PreparedForecast, bid: float) -> St
         # factors have the mean 1 for every variance
         common = np.exp(common - common.mean(axis=0))
         common /= common.mean(axis=0)
-        own = _gamma_of_mean_1(float(model.supply_.error[row]), (n_draws, 1), rng)
+        of_own = model.supply_.own_variance(row, prepared.days.weekday_shares)
+        own = _gamma_of_mean_1(float(of_own), (n_draws, 1), rng)
         daily = _gamma_of_mean_1(float(model.supply_.variation[row]), shifts.shape, rng)
         auctions = expected * common * own * daily
     yield shifts.size // _PLAIN

@@ -165,7 +165,7 @@ def place_all(
     back = np.argsort(np.concatenate(batches))
     of_rows: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in supplies])[back]
-        for name in ("level", "error", "variation", "weekday")
+        for name in ("level", "error", "variation", "weekday", "unseen", "weekday_variance")
     }
     return KnownAdvertisers(
         shares,

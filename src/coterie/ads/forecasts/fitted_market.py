@@ -551,7 +551,7 @@ def load_market(path: str | os.PathLike[str]) -> FittedMarket:
 
 def refuse_former(model: FittedMarket, path: str | os.PathLike[str]) -> None:
     """Refuse a model of a version whose forecasts were made another way."""
-    if not hasattr(model, "win_"):
+    if not hasattr(model, "win_") or not hasattr(model.supply_, "unseen"):
         raise ModelFileError(
             f"{os.fspath(path)} was made by an earlier version of coterie; make it again with "
             "coterie ads segment"

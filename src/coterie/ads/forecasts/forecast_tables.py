@@ -145,6 +145,7 @@ class PeriodLevels(NamedTuple):
     factor_sd: float  # of the logarithm of their supply
     daily_share: float  # Σ u² of the shares u of the days: how much daily variation averages out
     weekdays: Ints  # (H,), from Monday; empty for a day whose weekday is unknown
+    weekday_shares: Floats  # (7,), in their supply; empty for a day whose weekday is unknown
 
 
 class AskedPlans(NamedTuple):
@@ -162,9 +163,9 @@ class AskedPlans(NamedTuple):
         figures: Floats = figures_of_plans(*self, factors)
         return figures
 
-    def sums(self) -> Floats:
+    def sums(self, *, given: bool = False) -> Floats:
         """Return the sums behind the figures of each plan, (Q, 8)."""
-        sums: Floats = sums_of_plans(self.plans, False, self.market, self.curves, self.pays)
+        sums: Floats = sums_of_plans(self.plans, given, self.market, self.curves, self.pays)
         return sums
 
     @property
@@ -259,6 +260,7 @@ class MarketTables:
                 float(_root(spread)),
                 1.0,
                 np.empty(0, dtype=np.int64),
+                np.empty(0),
             )
         else:
             start = self._levels.days[-1] + 1 if first is None else np.datetime64(first, "D")
@@ -288,7 +290,8 @@ class MarketTables:
 
     def supply_sd(self, rows: Any, days: PeriodLevels) -> Any:
         """Return the relative standard deviation of the supply of some advertisers."""
-        own = self._supply.error[rows] + self._supply.variation[rows] * days.daily_share
+        own = self._supply.own_variance(rows, days.weekday_shares)
+        own = own + self._supply.variation[rows] * days.daily_share
         return np.sqrt(own + days.factor_sd**2)
 
     def of_plans(self, plans: Plans, factors: IntervalFactors, *, given: bool) -> Floats:
@@ -296,6 +299,10 @@ class MarketTables:
 
         With ``given`` False the auctions of a plan only divide the expected supply of its days.
         """
+        return self.asked_plans(plans, given=given).figures(factors)
+
+    def asked_plans(self, plans: Plans, *, given: bool = True) -> AskedPlans:
+        """Return questions about plans, as the kernels take them."""
         shifts, covariance = self._levels.ahead(plans.dates)
         shares = plans.day_shares
         level_sd = _root(np.einsum("qi,ij,qj->q", shares, covariance, shares))
@@ -307,7 +314,7 @@ class MarketTables:
             counts = counts * np.repeat(scale, np.diff(plans.starts))
             uncertainty[:, 1], uncertainty[:, 2] = self.supply_sd(plans.rows, days), 0.0
         items = (plans.rows, plans.starts, plans.bids, counts, shifts[plans.days])
-        return self._asked(items, uncertainty).figures(factors)
+        return self._asked(items, uncertainty)
 
     def _asked(self, items: Any, uncertainty: Floats) -> AskedPlans:
         return AskedPlans(items, uncertainty, self.market, self.curves, self.events, self.pays)
@@ -330,14 +337,16 @@ class MarketTables:
         shifts, covariance = self._levels.ahead(dates)
         log_factor, of_factors = self._supply.factors.ahead(dates)
         factors = np.exp(log_factor)
-        share = factors / factors.sum()
+        share: Floats = factors / factors.sum()
+        weekdays = weekday_of(dates)
         return PeriodLevels(
             shifts,
             factors,
             float(_root(share @ covariance @ share)),
             float(_root(share @ of_factors @ share)),
             float((share**2).sum()),
-            weekday_of(dates),
+            weekdays,
+            share @ np.eye(7)[weekdays],
         )
 
 

@@ -334,6 +334,8 @@ _TABLE = (
     _Row("supply_.error", "float64", "A", 0.0, _MOST_VARIANCE),
     _Row("supply_.variation", "float64", "A", 0.0, _MOST_VARIANCE),
     _Row("supply_.weekday", "float64", "A × 7", 0.0, 1e3),
+    _Row("supply_.unseen", "float64", "A × 7", 0.0, _ONE),
+    _Row("supply_.weekday_variance", "float64", "A", 0.0, _MOST_VARIANCE),
     _Row("supply_.half_life", "half-life"),
     *_level_rows("supply_.factors"),
     _Row("calibration_", Calibration),
