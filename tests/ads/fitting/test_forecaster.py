@@ -22,6 +22,7 @@ from coterie.ads.curves.shrinkage import shrunk_shares
 from coterie.ads.curves.supply import fit_supply
 from coterie.ads.fitting import forecaster as forecasting
 from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
+from coterie.ads.fitting.market_fit import Widening
 from coterie.ads.forecasts.calibration import calibrate
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, load_market
 from coterie.ads.forecasts.forecast_tables import tables_of
@@ -175,13 +176,15 @@ def test_settings_and_choices_reach_the_fit(monkeypatch):
 
         monkeypatch.setattr(forecasting, name, spy)
     choice = Choice(3, 30.0, 7.0, 0.1, 0.0, 0.01, 1)
-    monkeypatch.setattr(forecasting, "backtest_market", lambda *_: (choice, calibrate([])))
+    found = choice, calibrate([]), Widening(level=0.04)
+    monkeypatch.setattr(forecasting, "backtest_market", lambda *_: found)
     made = market(EASY)
     log = replace(made.histograms, advertisers=np.append(made.histograms.advertisers, "silent"))
     model = forecaster(max_observations=77.0, random_state=5).fit(log, made.descriptions)
     assert seen["fit_market"][0][2][-1] == -1 < model.labels_[-1]
     assert seen["fit_market"][1] == {"half_life": 7.0}
     assert seen["complete_all_curves"][0][3] == 30.0
+    assert seen["complete_all_curves"][0][7] is found[2]
     assert seen["robust_memberships"][0][3] == 77.0
     assert seen["TextView"][1] == {"random_state": 5}
     assert model.choice_ is choice and len(model.segments_) == 3
@@ -213,7 +216,7 @@ def test_click_intervals_know_how_little_is_known_of_a_rate():
 
 
 def test_more_bids_of_ones_own_make_a_curve_more_certain():
-    """Of the same log, eight times over."""
+    """Of the same log, eight times over; a backtest would notice that they are copies."""
     made = market(EASY)
     log = some_of(made.histograms, advertisers=range(30))
 
@@ -222,7 +225,7 @@ def test_more_bids_of_ones_own_make_a_curve_more_certain():
         return type(cells)(**{n: p if n in kept else p * 8 for n, p in vars(cells).items()})
 
     many = replace(log, bids=more(log.bids), prices=more(log.prices))
-    spreads = [forecaster().fit(h, made.descriptions).spread_.mean() for h in (log, many)]
+    spreads = [forecaster(origins=0).fit(h, made.descriptions).spread_.mean() for h in (log, many)]
     assert spreads[1] < 0.8 * spreads[0]
 
 

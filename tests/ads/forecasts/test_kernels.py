@@ -96,8 +96,12 @@ class Market:
         ]
         unit = np.exp(shift) / 1e9
         cost = unit * (mean @ rises[0])
-        # of the curve's deviation as a whole, or of as many impressions at the mean price
-        cost_sd = max(unit * abs(mean @ rises[1]), cost / w * sd if w > 0 else 0.0)
+        # errors of W at the bid and below it, at their prices, have the correlation 0.8
+        last = mean[min(np.searchsorted(edges, amount), len(edges) - 1)]
+        at_bid = unit * last * sd
+        below = max(at_bid - unit * (mean @ rises[1]), 0.0)
+        gap = unit * (mean @ rises[1])
+        cost_sd = np.sqrt(gap**2 + 2 * (1 - 0.8) * at_bid * below)
         return w, sd, cost, unit**2 * (mean**2 @ rises[0]), cost_sd
 
 

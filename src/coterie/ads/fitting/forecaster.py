@@ -261,7 +261,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         """Fit everything else; ``histograms`` and ``texts`` are of all advertisers."""
         sample, _, settings, trials, training = prepared
         rows, evidence, views = self.representatives_, training.evidence, training.informative_views
-        choice, calibration = backtest_market(sample, trials, settings)
+        choice, calibration, widening = backtest_market(sample, trials, settings)
 
         # segments: the consensus of the views of the representatives, in which all are placed
         labels, weights = np.full(len(rows), -1, dtype=np.int64), None
@@ -299,8 +299,18 @@ class AdForecaster(FittedMarket, BaseEstimator):
         of_sample = replace(memberships, shares=self.shares_[rows])
         by_segment = segment_curves(evidence, of_sample)
         self.price_levels_ = fit.levels
+        count, bid, wins, cost, clicks, conversions = known.sums.values()
+        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
         self.win_, self.spread_, distances = complete_all_curves(
-            histograms, batches, fit, choice.strength, memberships, evidence.price, by_segment
+            histograms,
+            batches,
+            fit,
+            choice.strength,
+            memberships,
+            evidence.price,
+            by_segment,
+            widening,
+            self.bid_,
         )
         self.segment_win_, self.segment_spread_ = fit.segment_curves()
         self.choice_, self.calibration_ = choice, calibration
@@ -318,9 +328,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         )
 
         # supply and rates
-        count, bid, wins, cost, clicks, conversions = known.sums.values()
         self.supply_ = known.supply
-        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
         self.wins_, self.cost_, self.rows_ = wins, cost, float(count.sum())
         self.click_rate_, self.click_worth_ = event_rates(clicks, wins, self.shares_)
         self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)

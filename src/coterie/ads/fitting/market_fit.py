@@ -26,6 +26,8 @@ Curves = NDArray[np.float32]
 
 #: Prices drift if their log level changes by more than this and this many standard errors.
 _LEAST_CHANGE, _LEAST_ERRORS = 0.1, 4.0
+#: A share has no larger deviation.
+_MOST_SPREAD = 0.5
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,28 @@ def fit_market(
     counts = _counts(histograms, days, levels, half_life)
     dictionary = fit_dictionary(counts, segments, n_segments)
     return MarketFit(histograms, days, levels, segments, dictionary, counts, half_life)
+
+
+@dataclass(frozen=True)
+class Widening:
+    """By how much the deviations of curves are widened.
+
+    A variance becomes κ²(1 + r·d) times as large at a bid d away from the advertiser's mean bid, in
+    logarithms; added is that of an advertiser's own log price level.
+    """
+
+    curve: float = 1.0  # κ²
+    distance: float = 0.0  # κ²·r
+    level: float = 0.0
+
+    def of(self, win: Curves, spread: Curves, edges: Ints, bid: Floats) -> Curves:
+        """Return the widened deviations of curves (A, G) of advertisers with mean bids (A,)."""
+        place = np.log(edges)
+        far = np.abs(place - np.log(np.where(bid > 0, bid, np.nan))[:, None])
+        variance = (self.curve + self.distance * np.nan_to_num(far)) * spread**2
+        if len(edges) > 1:
+            variance += self.level * np.gradient(win, place, axis=1) ** 2
+        return np.minimum(np.sqrt(variance), _MOST_SPREAD).astype(np.float32)
 
 
 class PriceDrift(NamedTuple):

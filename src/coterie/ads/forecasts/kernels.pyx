@@ -9,11 +9,12 @@ item of n auctions at a bid b adds
 =============  ====================================  ==========================================
 mean           n·W(b·e^{−s})                         n·e^s·C(b·e^{−s}), or n·W·b in first price
 chance         n·W·(1 − W)                           n·(E[price²·won] − C²)
-curve          n·sd(W)                               n·max(|Σ price·Δsd(W)|, sd(W)·C/W)
+curve          n·sd(W)                               n·√((x − y)² + 2(1 − ρ)·x·y)
 level          −n·dW/d log b                         n·(C − b·dW/d log b)
 =============  ====================================  ==========================================
 
-Chance parts are variances of independent auctions and add up. Curve and level parts are common to
+where x = b·sd(W), y = x − Σ price·Δsd(W) is what errors of W below the bid take from it, and ρ their
+correlation; in first price it is n·b·sd(W). Chance parts are variances of independent auctions and add up. Curve and level parts are common to
 all items of a plan: they add up before they are squared. If the number of auctions is forecast, it
 is a Poisson number, and the chance parts have no term −W² or −C².
 
@@ -61,6 +62,8 @@ FIGURES = N_FIGURES
 SIZES = (0.5, 1.5, 2.5)
 
 cdef double MICROS = 1e6
+#: Of errors of W at a bid with those below it.
+cdef double CORRELATION = 0.8
 cdef double SMALL_MEAN = 20.0
 
 cdef struct Market:
@@ -232,7 +235,7 @@ cdef inline Costs costs_at(
     const Market* m, const float* win, const float* spread,
 ) noexcept nogil:
     """Return the costs at a bid in bin g."""
-    cdef double each, low, lower, last, risen, unit = scale / 1e9
+    cdef double each, low, lower, last, risen, at_bid, unit = scale / 1e9
     cdef double total = 0.0, squares = 0.0, deviation = 0.0, below = 0.0, before = 0.0
     cdef Py_ssize_t h
     if m.pays != 0:
@@ -255,8 +258,11 @@ cdef inline Costs costs_at(
     squares += last * last * (rate - below)
     deviation += last * (sd - before)
     total *= unit
-    # rises and falls of the deviation cancel in the sum, though curves differ in both ways
-    deviation = max(fabs(deviation) * unit, total / rate * sd if rate > 0 else 0.0)
+    deviation *= unit
+    # what the cost owes to errors of W at the bid, and less it to those below it
+    at_bid = last * unit * sd
+    below = max(at_bid - deviation, 0.0)
+    deviation = sqrt(deviation * deviation + 2.0 * (1.0 - CORRELATION) * at_bid * below)
     return Costs(total, squares * unit * unit, deviation, total - bid / 1000.0 * slope)
 
 
