@@ -58,7 +58,7 @@ class Supply:
     """Auctions per day of A advertisers."""
 
     level: Floats  # (A,), mean auctions on a day of an average weekday whose factor is 1
-    error: Floats  # (A,), relative variance of the level, as far as own weekdays are not known
+    error: Floats  # (A,), mean squared deviation of the true level from it, relative to it
     variation: Floats  # (A,), φ, relative variance of a day beyond chance
     weekday: Floats  # (A, 7), own factors from Monday
     unseen: Floats  # (A, 7), u, the share of the prior in them
