@@ -1,9 +1,11 @@
 """True win rates and price levels agree with the simulated auctions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from benchmarks.true_curves import day_shifts, true_win_rates
+from benchmarks.true_curves import day_shifts, draw_outcomes, true_win_rates
 from coterie.ads.logs.simulation.simulated_logs import auction_batches
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits
 
@@ -37,3 +39,24 @@ def test_win_rates_are_the_shares_of_a_simulation(day):
         assert (np.abs(shares - rates) <= 4 * np.sqrt(rates * (1 - rates) / own.sum())).all()
         rates = true_win_rates(LARGE, traits, shift, bid[own] + 500)[a]
         assert abs((won[own] - rates).sum()) <= 4 * np.sqrt((rates * (1 - rates)).sum())
+
+
+@pytest.mark.parametrize("auction", ["first", "second"])
+def test_outcomes_are_those_of_the_rates(auction):
+    """Also on days after the log, where prices stay risen; a winner pays its bid, or less."""
+    settings = replace(LARGE, auction=auction, days=5)
+    traits = draw_traits(settings)
+    bids = np.exp(traits.bid_level)[:, None] * [0.5, 1.0]
+    auctions, (won, paid) = draw_outcomes(settings, traits, range(3, 7), bids)
+    later = day_shifts(replace(settings, days=10, price_rise=0.0), traits)
+    for place, day in enumerate(range(3, 7)):
+        for a in range(3):
+            shift = later[day] + settings.price_rise
+            rates = true_win_rates(settings, traits, shift, np.rint(bids[a] * 1e3) * 1e3 + 500)[a]
+            n = auctions[a, place]
+            assert (np.abs(won[a, :, place] - n * rates) <= 5 * np.sqrt(n * rates) + 1).all()
+            most = won[a, :, place] * bids[a] / 1000
+            if auction == "first":
+                np.testing.assert_allclose(paid[a, :, place], most)
+            else:
+                assert (paid[a, :, place] < most).all()
