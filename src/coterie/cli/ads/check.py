@@ -67,8 +67,12 @@ def faults_as_notes(log_check: LogCheck) -> list[dict[str, Any]]:
 
 
 def _drift(opened: BidLogs, log_check: LogCheck) -> PriceDrift | None:
-    """Return a lasting change of prices; None without one, with few days, or with errors."""
-    if not log_check.ok or log_check.overview.days < _FEWEST_DAYS:
+    """Return a lasting change of prices; None without one, with few days, or with errors.
+
+    Days that lack losses look like days of other prices.
+    """
+    lacks_losses = any(fault.code == "days_few_losses" for fault in log_check.faults)
+    if not log_check.ok or lacks_losses or log_check.overview.days < _FEWEST_DAYS:
         return None
     from coterie.ads.curves.day_levels import price_levels
     from coterie.ads.fitting.market_fit import price_drift
