@@ -62,6 +62,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "outliers": {"outliers": 0.35, "within_segment": 0.15, "text_error": 0.4},
     "four weeks": {"days": 28, "bids_per_day": 12, "weekday_effect": 2.0},
     "price rise": {"days": 15, "bids_per_day": 20, "price_rise": 0.26},
+    "charged prices": {"markup": 0.1, "price_noise": 0.2},
 }
 
 
@@ -74,7 +75,13 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
     n_draws = 1 if context.quick else draws
     kept = context.trials("ads")
     cells: list[dict[str, Any]] = []
-    grid = [(auction, kind) for auction in ("second", "first") for kind in kinds]
+    # in first price winners pay their bids
+    grid = [
+        (auction, kind)
+        for auction in ("second", "first")
+        for kind in kinds
+        if auction == "second" or "markup" not in kinds[kind]
+    ]
     for auction, kind in context.track(grid, "simulating and forecasting"):
         market = {**kinds[kind], "auction": auction, "advertisers": advertisers}
         found = [

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of
+from coterie.ads.curves.price_readings import paid_prices, paid_shares
 from coterie.ads.curves.shrinkage import pooled_curves, shrunk_shares
 from coterie.ads.curves.supply import Supply, fit_supply
 from coterie.ads.fitting.market_fit import MarketFit, fit_market
@@ -48,7 +49,7 @@ from coterie.ads.segments.memberships import (
 )
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.views import View, make_views
-from coterie.arrays import Floats
+from coterie.arrays import Floats, Ints
 
 #: Strengths of the dictionary's curves, in auctions, to choose from.
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, np.inf)
@@ -262,6 +263,30 @@ def backtest_market(
     return choice, _calibrated(_aged(origins, half_life), strength)
 
 
+def paid_by(
+    win: Any,
+    evidence: Evidence,
+    histograms: BidHistograms,
+    days: list[int],
+    rows: Ints | None = None,
+) -> tuple[Floats, Floats | None]:
+    """Return prices by bin (G,), and what each advertiser paid over them on some days, (A,).
+
+    Where prices are the smallest bids that win, or bids, they are known, and the second is None.
+    The first are learnt from some ``rows``, by default all.
+    """
+    if evidence.form == "hazard" or evidence.pays == "bid":
+        return evidence.price, None
+    some = np.arange(len(win)) if rows is None else rows
+    counts, truth = histograms.for_advertisers(some).dense(days), outcome_of(histograms, days)
+    price = paid_prices(win[some], evidence, counts.wins, counts.cost)
+    evidence = replace(evidence, price=price)
+    impressions, spend = forecast_by_curves(win, evidence, plans_of(histograms, days))
+    expected = np.divide(spend, impressions, out=np.zeros_like(spend), where=impressions > 0)
+    factor, paid = paid_shares(truth.spend, truth.impressions, expected)
+    return factor * price, paid
+
+
 def event_rates(
     events: Floats, wins: Floats, shares: Floats
 ) -> tuple[Floats, Floats] | tuple[None, None]:
@@ -280,19 +305,22 @@ class _Origin:
     fit: MarketFit
     supply: Supply
     events: Floats  # (A, 4), see the kernels
+    histograms: BidHistograms
 
     def figures(self, strength: float, *, given: bool = True) -> Floats:
         evidence = self.trial.evidence
         win, spread = self.fit.curves(strength)
+        price, paid = paid_by(win, evidence, self.histograms, self.trial.before)
         forecasts = MarketTables(
             evidence.edges,
-            evidence.price,
+            price,
             pays_of(evidence),
             win,
             spread,
             self.events,
             self.fit.levels,
             self.supply,
+            paid,
         )
         return forecasts.of_plans(self.trial.plans, _TINY_FACTORS, given=given)
 
@@ -312,6 +340,7 @@ def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) 
         fit_market(histograms, trial.before, memberships.labels, shares.shape[1] - 1),
         fit_supply(histograms, trial.before),
         known_events(len(shares), *rates),
+        histograms,
     )
 
 

@@ -221,7 +221,7 @@ DOUBTS = {
     ),
     "prices_implausible": (
         "advertisers",
-        "the advertiser paid a far smaller share of its bids than is usual, though it often lost",
+        "the advertiser paid a far smaller share of its bids than is usual",
         "check that its prices are in the unit and the currency of its bids; if they are not, "
         "convert one by SQL",
     ),

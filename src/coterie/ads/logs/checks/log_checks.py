@@ -57,7 +57,8 @@ WHOLE_CURRENCIES = frozenset(
 )
 #: Median bids in micros per thousand impressions; others suggest another unit.
 _LEAST_MEDIAN, _MOST_MEDIAN, _MOST_WHOLE = 10**4, 10**9, 10**11
-#: A mean share of the bid paid below this, or a quarter of the usual, suggests another unit.
+#: A mean share of the bid paid below this, or a quarter of the usual, suggests another unit; of an
+#: advertiser that hardly lost, below a fifth of this.
 _LEAST_SHARE = 0.1
 #: Shares of wins that are free, or cost the bid, from which on it is no accident.
 _FREE_WINS, _MANY_EQUAL = 0.01, 0.05
@@ -413,13 +414,12 @@ def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
         yield fault_of("bids_implausible", rows, sums.rows, median=median)
     yield from _named("amounts_multiplied", sums.in_multiples(), len(sums.cells.advertisers))
     priced, (bids, lost) = sums.by_advertiser("priced"), _seen(sums, logs, "advertiser")
-    is_known = (priced >= _FEWEST_WINS) & (lost >= bids / _FEWEST_WINS)
-    if is_known.any():
-        share = sums.by_advertiser("share") / np.maximum(priced, 1)
-        least = max(_LEAST_SHARE, np.median(share[is_known]) / 4)
-        little = np.flatnonzero(is_known & (share < least))
-        names = [sums.cells.advertisers[i] for i in little]
-        yield from _named("prices_implausible", names, len(sums.cells.advertisers))
+    share = sums.by_advertiser("share") / np.maximum(priced, 1)
+    is_known, often_lost = priced >= _FEWEST_WINS, lost >= bids / _FEWEST_WINS
+    usual = np.median(share[is_known]) if is_known.any() else 0.0
+    least = np.where(often_lost, max(_LEAST_SHARE, usual / 4), _LEAST_SHARE / 5)
+    names = [sums.cells.advertisers[i] for i in np.flatnonzero(is_known & (share < least))]
+    yield from _named("prices_implausible", names, len(sums.cells.advertisers))
 
 
 def _days(sums: LogSums) -> Iterator[Fault]:
