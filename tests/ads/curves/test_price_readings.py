@@ -103,6 +103,7 @@ def test_forecasts_of_charged_prices_are_sound(charged):
     bids = np.geomspace(0.2, 12, 9)
     for name in ("adv-00003", "adv-00060"):
         assert sound([model.forecast(name, bid, supply=1e5) for bid in bids], given=True)
+    assert sound([model.forecast("new", bid, supply=1e5) for bid in bids], given=True)
     tables = tables_of(model)
     one = tables.one(3, 2.0, 1e5, tables.days(), True)
     of_many = tables.at(

@@ -494,7 +494,7 @@ class ForecastTables(MarketTables):
         )
         uncertainty = np.tile([days.level_sd, supply_sd, float(given)], (B, 1))
         curves, events = self._of_placed(placement)
-        paid = None if self.paid is None or row is None else float(self.paid[row])
+        paid = None if self.paid is None else 1.0 if row is None else float(self.paid[row])
         return AskedPlans(items, uncertainty, self.market, curves, events, self.pays, paid)
 
     def chances(self, placement: Placement, bid: float, shifts: Floats) -> Floats:
@@ -532,7 +532,7 @@ class ForecastTables(MarketTables):
         placed = copy(self)
         win, spread = (np.vstack([curves[side] for curves, _ in of_each]) for side in (0, 1))
         placed.curves, placed.events = (win, spread), np.vstack([events for _, events in of_each])
-        placed.paid = None
+        placed.paid = None if self.paid is None else np.ones(len(placements))
         numbered = replace(plans, rows=np.arange(len(placements)))
         return placed.of_plans(numbered, self.interval_factors(level), given=True)
 
