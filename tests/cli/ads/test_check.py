@@ -212,3 +212,16 @@ class TestEngines:
         engine = f"duckdb://{database}"
         facts = json.loads(run("ads", "check", "first", "--engine", engine, "--json").stdout)
         assert facts["overview"]["rows"] == N
+
+
+def test_prices_that_do_not_fit_the_wins_are_a_warning(run, market, tmp_path):
+    """Prices with a fee, cut at the bid, are said as a sentence; the log can be used."""
+    query = tmp_path / "q.sql"
+    query.write_text(
+        "SELECT * REPLACE (least(price_micros * 6 // 5, bid_micros - 5000) AS price_micros) "
+        "FROM log WHERE bid_micros > 10000"
+    )
+    result = run("ads", "check", market, "--sql", query)
+    assert result.exit_code == 0, result.stderr
+    assert "perhaps lost bids are missing, or prices are above" in unwrapped(result.stdout)
+    assert json.loads(run("ads", "check", market, "--json").stdout)["prices"] is None

@@ -46,8 +46,11 @@ def check(
     with shown_notes(quiet) as notes, progress_unless(quiet):
         opened, log_check = reading.LogInput(logs, log_options).check()
         drift, misfit = _of_prices(opened, log_check) if as_json or not quiet else (None, None)
-    facts = log_check.as_dict() | {"drift": None if drift is None else _drift_facts(drift)}
-    facts |= {"prices": None if misfit is None else misfit.sentence, "notes": notes}
+    facts = log_check.as_dict() | {
+        "drift": drift and drift._asdict() | {"sentence": drift.sentence},
+        "prices": misfit and misfit.sentence,
+        "notes": notes,
+    }
     said = [found.sentence for found in (drift, misfit) if found is not None]
 
     layout.print_answer(facts, lambda _: _print_summary(log_check, said), as_json, quiet)
@@ -87,10 +90,6 @@ def _of_prices(
     histograms = read_histograms(opened)
     misfit = None if log_check.doubts else price_misfit(histograms)
     return price_drift(price_levels(histograms, range(len(histograms.days)))), misfit
-
-
-def _drift_facts(drift: PriceDrift) -> dict[str, Any]:
-    return {"since": drift.since, "change": drift.change, "sentence": drift.sentence}
 
 
 def _print_summary(log_check: LogCheck, said: list[str]) -> None:

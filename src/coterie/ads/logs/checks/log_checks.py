@@ -528,11 +528,9 @@ def _values_without_losses(logs: BidLogs, rows: int) -> Iterator[Fault]:
             few = _few_losses(seen, lost, priced, share, _NO_LOSSES)
             found += [of_column[i] for i in np.flatnonzero(few)]
     if found:
-        shown = ("column", "value", "rows")
-        examples = [
-            {name: row[name] for name in shown} for row in sorted(found, key=lambda r: -r["rows"])
-        ]
-        yield fault_of("values_without_losses", len(found), len(values), examples[:EXAMPLES])
+        largest = sorted(found, key=lambda row: -row["rows"])[:EXAMPLES]
+        examples = [{name: row[name] for name in ("column", "value", "rows")} for row in largest]
+        yield fault_of("values_without_losses", len(found), len(values), examples)
 
 
 def _advertisers(sums: LogSums) -> Iterator[Fault]:
