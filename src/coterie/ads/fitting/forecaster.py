@@ -345,9 +345,10 @@ class AdForecaster(FittedMarket, BaseEstimator):
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
         self.stored_days_ = pack_days(given, named)
         self.warnings_ = model_warnings(self.price_levels_, choice, prepared.calibration)
-        misfit = price_misfit(given)
+        misfit = price_misfit(histograms_of(given, rows))
         if misfit is not None:
-            self.warnings_.append(f"{misfit.sentence}; {READINGS[choice.prices]}")
+            chosen = f"; {READINGS[choice.prices]}" if choice.days else ""
+            self.warnings_.append(misfit.sentence + chosen)
         for sentence in self.warnings_:
             warn_user(sentence, CoterieWarning)
 
