@@ -70,6 +70,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "four weeks": {"days": 28, "bids_per_day": 12, "weekday_effect": 2.0},
     "price rise": {"days": 15, "bids_per_day": 20, "price_rise": 0.26},
     "own weekdays, young": {"days": 22, "bids_per_day": 20, "own_weekdays": 0.3, "young": 0.5},
+    "charged prices": {"markup": 0.1, "price_noise": 0.2},
 }
 #: Constant bids, in units of the mean bid, and how many days they are kept.
 MULTIPLES, HORIZONS = (0.4, 1.0, 2.5, 5.0), (1, 7)
@@ -86,7 +87,13 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
     n_draws = 1 if context.quick else draws
     kept = context.trials("ads")
     cells: list[dict[str, Any]] = []
-    grid = [(auction, kind) for auction in _AUCTIONS for kind in kinds]
+    # in first price winners pay their bids
+    grid = [
+        (auction, kind)
+        for auction in _AUCTIONS
+        for kind in kinds
+        if auction == "second" or "markup" not in kinds[kind]
+    ]
     for auction, kind in context.track(grid, "simulating and forecasting"):
         market = {**kinds[kind], "auction": auction, "advertisers": advertisers}
         found = [

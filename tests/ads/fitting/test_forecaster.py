@@ -187,7 +187,7 @@ def test_settings_and_choices_reach_the_fit(monkeypatch):
     assert seen["complete_all_curves"][0][7] is found[2]
     assert seen["robust_memberships"][0][3] == 77.0
     assert seen["TextView"][1] == {"random_state": 5}
-    assert model.choice_ is choice and len(model.segments_) == 3
+    assert model.choice_ == choice and len(model.segments_) == 3
 
 
 def test_rates_are_of_the_clicks_and_conversions_of_each():

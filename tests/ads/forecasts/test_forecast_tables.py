@@ -319,11 +319,11 @@ def test_advertisers_without_a_plan_are_forecast_nothing():
         (("second", "minimum"), "price"),
         (("first", "none"), "own bid"),
         (("first", "minimum"), "own bid"),
-        (("second", "none"), "bid"),
+        (("second", "none"), "price"),
     ],
 )
 def test_what_a_winner_pays_is_known_by_the_log(kind, pays):
-    """A price by its own bin, the bid, or a price by the bin of the bid."""
+    """A price by its own bin, known or not, or the bid."""
     auction, revealed = kind
     log = log_of(
         bid=[5, 9, 20],

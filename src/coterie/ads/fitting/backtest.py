@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from coterie.ads.curves.landscapes import PER_UNIT, Evidence, evidence_of
+from coterie.ads.curves.price_readings import paid_prices, paid_shares
 from coterie.ads.curves.shrinkage import pooled_curves, shrunk_shares
 from coterie.ads.curves.supply import Supply, fit_supply
 from coterie.ads.fitting.market_fit import MarketFit, Widening, fit_market
@@ -49,7 +50,7 @@ from coterie.ads.segments.memberships import (
 )
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.views import View, make_views
-from coterie.arrays import Floats
+from coterie.arrays import Floats, Ints
 
 #: Strengths of the dictionary's curves, in auctions, to choose from.
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, np.inf)
@@ -280,10 +281,34 @@ def backtest_market(
         trial = replace(trials[0], before=before, evidence=evidence, plans=plans, truth=truth)
         origins.append(_fit_before(histograms, trial, n_segments))
     origins = _aged(origins, half_life)
-    widening = _widening(histograms, origins, strength)
+    widening = _widening(origins, strength)
     origins = [replace(origin, widening=widening) for origin in origins]
     # a jump of all prices within days together is no matter of the width of a day's intervals
-    return choice, _calibrated(histograms, origins[: len(trials)], strength), widening
+    return choice, _calibrated(origins[: len(trials)], strength), widening
+
+
+def paid_by(
+    win: Any,
+    evidence: Evidence,
+    histograms: BidHistograms,
+    days: list[int],
+    rows: Ints | None = None,
+) -> tuple[Floats, Floats | None]:
+    """Return prices by bin (G,), and what each advertiser paid over them on some days, (A,).
+
+    Where prices are the smallest bids that win, or bids, they are known, and the second is None.
+    The first are learnt from some ``rows``, by default all.
+    """
+    if evidence.form == "hazard" or evidence.pays == "bid":
+        return evidence.price, None
+    some = np.arange(len(win)) if rows is None else rows
+    counts, truth = histograms.for_advertisers(some).dense(days), outcome_of(histograms, days)
+    price = paid_prices(win[some], evidence, counts.wins, counts.cost)
+    evidence = replace(evidence, price=price)
+    impressions, spend = forecast_by_curves(win, evidence, plans_of(histograms, days))
+    expected = np.divide(spend, impressions, out=np.zeros_like(spend), where=impressions > 0)
+    factor, paid = paid_shares(truth.spend, truth.impressions, expected)
+    return factor * price, paid
 
 
 def event_rates(
@@ -304,21 +329,24 @@ class _Origin:
     fit: MarketFit
     supply: Supply
     events: Floats  # (A, 4), see the kernels
+    histograms: BidHistograms
     bid: Floats  # (A,), its mean in micros
     widening: Widening
 
     def tables(self, strength: float) -> MarketTables:
         evidence = self.trial.evidence
         win, spread = self.fit.curves(strength)
+        price, paid = paid_by(win, evidence, self.histograms, self.trial.before)
         return MarketTables(
             evidence.edges,
-            evidence.price,
+            price,
             pays_of(evidence),
             win,
             self.widening.of(win, spread, evidence.edges, self.bid),
             self.events,
             self.fit.levels,
             self.supply,
+            paid,
         )
 
     def figures(self, strength: float) -> Floats:
@@ -341,6 +369,7 @@ def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) 
         fit_market(histograms, trial.before, memberships.labels, shares.shape[1] - 1),
         fit_supply(histograms, trial.before),
         known_events(len(shares), *rates),
+        histograms,
         np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0),
         Widening(),
     )
@@ -392,10 +421,10 @@ class _Divided(NamedTuple):
     truth: dict[str, Floats]  # by target, (Q,)
 
 
-def _divided(histograms: BidHistograms, origin: _Origin, step: float) -> _Divided:
+def _divided(origin: _Origin, step: float) -> _Divided:
     """Divide the plans of an origin where bids are a step apart, in logarithms."""
-    cells, dates, rows = histograms.bids, origin.trial.plans.dates, origin.trial.plans.rows
-    days = np.searchsorted(histograms.days, dates)
+    cells, dates, rows = origin.histograms.bids, origin.trial.plans.dates, origin.trial.plans.rows
+    days = np.searchsorted(origin.histograms.days, dates)
     chosen = np.flatnonzero(
         np.isin(cells.day, days) & np.isin(cells.advertiser, rows) & (cells.count > 0)
     )
@@ -415,7 +444,7 @@ def _divided(histograms: BidHistograms, origin: _Origin, step: float) -> _Divide
     return _Divided(plans, sums[0] / plans.supplies, dict(zip(TARGETS, sums[1:], strict=True)))
 
 
-def _widening(histograms: BidHistograms, origins: list[_Origin], strength: float) -> Widening:
+def _widening(origins: list[_Origin], strength: float) -> Widening:
     """Find by how much deviations of curves must be widened to explain the errors of forecasts.
 
     What is left of a squared error after chance is a sum of three variances: of the curve, of the
@@ -424,7 +453,7 @@ def _widening(histograms: BidHistograms, origins: list[_Origin], strength: float
     """
     causes, errors = [], []
     for origin in origins:
-        plans, far, truth = _divided(histograms, origin, _BID_STEP)
+        plans, far, truth = _divided(origin, _BID_STEP)
         sums = origin.tables(strength).asked_plans(plans).sums(given=True)
         # squared errors of a few wins or losses are far from normal
         usable = sums[:, 1] > _LEAST_CHANCE
@@ -447,7 +476,7 @@ def _widening(histograms: BidHistograms, origins: list[_Origin], strength: float
     return Widening(max(float(found[0]), _LEAST_CURVE), *found[1:].tolist())
 
 
-def _calibrated(histograms: BidHistograms, origins: list[_Origin], strength: float) -> Calibration:
+def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
     """Calibrate by the standardised errors of all origins.
 
     With given supply, bids that are far apart are separate forecasts: a question is about one bid,
@@ -455,7 +484,7 @@ def _calibrated(histograms: BidHistograms, origins: list[_Origin], strength: flo
     """
     samples = []
     for given, step in ((True, _BID_STEP), (False, np.inf)):
-        parts = [_divided(histograms, origin, step) for origin in origins]
+        parts = [_divided(origin, step) for origin in origins]
         figures = np.concatenate(
             [
                 origin.tables(strength).of_plans(part.plans, _TINY_FACTORS, given=given)

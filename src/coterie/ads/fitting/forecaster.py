@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.price_readings import READINGS, PriceReading, price_misfit, readings_of
 from coterie.ads.curves.supply import fit_supply_rule
 from coterie.ads.fitting.backtest import (
     SourceTrial,
@@ -20,10 +21,11 @@ from coterie.ads.fitting.backtest import (
     backtest_market,
     event_rates,
     feasible_settings,
+    paid_by,
     training_on,
     trials_on,
 )
-from coterie.ads.fitting.market_fit import fit_market, price_drift
+from coterie.ads.fitting.market_fit import Widening, fit_market, price_drift
 from coterie.ads.fitting.representatives import (
     batches_of,
     choose_representatives,
@@ -67,6 +69,8 @@ from coterie.runtime.wording import percent
 
 #: A relative bias of the backtest above this is large.
 _LARGE_BIAS = 0.15
+#: The usual reading of prices that do not fit the wins must be better by so much.
+_MISFIT = 0.1
 
 _LOG = logging.getLogger("coterie")
 
@@ -79,6 +83,10 @@ class Prepared(NamedTuple):
     settings: SegmentSettings
     trials: list[SourceTrial]
     training: Training  # evidence and views of all days
+    reading: PriceReading  # that of the sample, for the histograms of the others
+    choice: Choice
+    calibration: Calibration
+    widening: Widening
 
 
 class AdForecaster(FittedMarket, BaseEstimator):
@@ -253,15 +261,24 @@ class AdForecaster(FittedMarket, BaseEstimator):
         vectors = None if self.vectors_ is None else self.vectors_[rows]
         days = list(range(len(histograms.days)))
         settings = feasible_settings(sample, days, settings)
-        trials = trials_on(sample, days, vectors, settings, sources)
-        training = training_on(sample, days, vectors, settings)
-        return Prepared(sample, vectors, settings, trials, training)
+        tried: list[Prepared] = []
+        for reading in readings_of(sample):
+            read = reading.of(sample)
+            trials = trials_on(read, days, vectors, settings, sources)
+            training = training_on(read, days, vectors, settings)
+            choice, *errors = backtest_market(read, trials, settings)
+            choice = replace(choice, prices=reading.name)
+            tried.append(
+                Prepared(read, vectors, settings, trials, training, reading, choice, *errors)
+            )
+        # days like those before do not show what a reading does to other bids
+        return min(tried, key=lambda one: one.choice.error * (1 + _MISFIT * (one is tried[0])))
 
     def _fit(self, histograms: BidHistograms, texts: list[str], prepared: Prepared) -> None:
         """Fit everything else; ``histograms`` and ``texts`` are of all advertisers."""
-        sample, _, settings, trials, training = prepared
+        sample, training, choice = prepared.sample, prepared.training, prepared.choice
         rows, evidence, views = self.representatives_, training.evidence, training.informative_views
-        choice, calibration, widening = backtest_market(sample, trials, settings)
+        given, histograms = histograms, prepared.reading.of(histograms)
 
         # segments: the consensus of the views of the representatives, in which all are placed
         labels, weights = np.full(len(rows), -1, dtype=np.int64), None
@@ -309,11 +326,12 @@ class AdForecaster(FittedMarket, BaseEstimator):
             memberships,
             evidence.price,
             by_segment,
-            widening,
+            prepared.widening,
             self.bid_,
         )
         self.segment_win_, self.segment_spread_ = fit.segment_curves()
-        self.choice_, self.calibration_ = choice, calibration
+        self.choice_, self.calibration_ = choice, prepared.calibration
+        self.price_, self.paid_ = paid_by(self.win_, evidence, histograms, days, rows)
 
         # who is unlike the others, and what the segments are called
         self.outliers_, distance = outlying_members(distances)
@@ -334,8 +352,12 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)
 
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
-        self.stored_days_ = pack_days(histograms, named)
-        self.warnings_ = model_warnings(self.price_levels_, choice, calibration)
+        self.stored_days_ = pack_days(given, named)
+        self.warnings_ = model_warnings(self.price_levels_, choice, prepared.calibration)
+        misfit = price_misfit(histograms_of(given, rows))
+        if misfit is not None:
+            chosen = f"; {READINGS[choice.prices]}" if choice.days else ""
+            self.warnings_.append(misfit.sentence + chosen)
         for sentence in self.warnings_:
             warn_user(sentence, CoterieWarning)
 

@@ -87,6 +87,7 @@ class Choice:
     bias: float  # mean of their relative biases; NaN without a backtest
     bias_error: float  # its standard error over advertisers; NaN without a backtest
     days: int  # number of days that were forecast
+    prices: str = "minimum"  # how they are read, see coterie.ads.curves.price_readings
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class FittedMarket:
     # which files of earlier versions lack
     targets_: TargetEffects | None = None
     representatives_: Ints | None = None
+    paid_: Floats | None = None  # what each pays over what price_ says, where that is not known
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers.
@@ -526,7 +528,9 @@ def chosen_figures(
         events[:, 2 * event + 1] = np.sqrt((sd * factor) ** 2 + own**2 * relative)
     plans = (np.arange(B, dtype=np.int64), starts, bids, counts * share, shifts)
     curves = asked.moved_curves(np.tile(move, (B, 1)))
-    return AskedPlans(plans, uncertainty, asked.market, curves, events, asked.pays).figures(factors)
+    return asked._replace(
+        plans=plans, uncertainty=uncertainty, curves=curves, events=events
+    ).figures(factors)
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:

@@ -157,16 +157,28 @@ class AskedPlans(NamedTuple):
     curves: Any
     events: Floats  # (R, 4)
     pays: int
+    # what the advertiser of each plan pays, or the one of all plans, over what the market says
+    paid: Any = None  # (Q,) or a number
 
     def figures(self, factors: IntervalFactors) -> Floats:
         """Return the figures of each plan, (Q, 14)."""
-        figures: Floats = figures_of_plans(*self, factors)
+        figures: Floats = figures_of_plans(*self[:-1], factors)
+        if self.paid is not None:
+            figures[:, [1, 5, 6, 7]] *= self._factor(figures[:, 1])[:, None]
         return figures
 
     def sums(self, *, given: bool = False) -> Floats:
         """Return the sums behind the figures of each plan, (Q, 8)."""
         sums: Floats = sums_of_plans(self.plans, given, self.market, self.curves, self.pays)
+        if self.paid is not None:
+            won = np.maximum(sums[:, 0], 1e-300)
+            sums[:, 4:] *= self._factor(1000 * sums[:, 4] / won)[:, None] ** [1, 2, 1, 1]
         return sums
+
+    def _factor(self, price: Floats) -> Floats:
+        """Return the factor of prices (Q,), with which they stay below the highest bid."""
+        highest = np.maximum.reduceat(self.plans[2], self.plans[1][:-1])
+        return np.minimum(self.paid, highest / np.maximum(price, 1e-300))
 
     @property
     def rates(self) -> Floats:
@@ -232,11 +244,12 @@ class MarketTables:
         events: Floats,
         levels: DayLevels,
         supply: Supply,
+        paid: Floats | None = None,
     ) -> None:
         amounts = edges.astype(np.float64)
         self.market = amounts, np.log(amounts), contiguous(price)
         self.curves = contiguous(win, np.float32), contiguous(spread, np.float32)
-        self.events = contiguous(events)
+        self.events, self.paid = contiguous(events), paid
         self.pays = PAYS[pays]
         self._levels, self._supply = levels, supply
         self._periods: dict[tuple[date | None, int], PeriodLevels] = {}
@@ -317,7 +330,10 @@ class MarketTables:
         return self._asked(items, uncertainty)
 
     def _asked(self, items: Any, uncertainty: Floats) -> AskedPlans:
-        return AskedPlans(items, uncertainty, self.market, self.curves, self.events, self.pays)
+        paid = None if self.paid is None else self.paid[items[0]]
+        return AskedPlans(
+            items, uncertainty, self.market, self.curves, self.events, self.pays, paid
+        )
 
     def _own_factors(self, rows: Any, days: PeriodLevels) -> Floats:
         """Return the factors of the days times each advertiser's own of their weekdays."""
@@ -371,6 +387,7 @@ class ForecastTables(MarketTables):
             known_events(len(names), *self._rates),
             model.price_levels_,
             model.supply_,
+            model.paid_,
         )
         self.row_of = dict(zip(names, range(len(names)), strict=True))
         self.placer = Placer(model)
@@ -450,6 +467,10 @@ class ForecastTables(MarketTables):
             self.pays,
             self.interval_factors(level),
         )
+        if self.paid is not None:
+            factor = min(float(self.paid[row]), bid / max(figures[1], 1e-300))
+            for column in (1, 5, 6, 7):
+                figures[column] *= factor
         return figures
 
     def at_placed(
@@ -482,16 +503,15 @@ class ForecastTables(MarketTables):
         )
         uncertainty = np.tile([days.level_sd, supply_sd, float(given)], (B, 1))
         curves, events = self._of_placed(placement)
-        return AskedPlans(items, uncertainty, self.market, curves, events, self.pays)
+        paid = None if self.paid is None else 1.0 if row is None else float(self.paid[row])
+        return AskedPlans(items, uncertainty, self.market, curves, events, self.pays, paid)
 
     def chances(self, placement: Placement, bid: float, shifts: Floats) -> Floats:
         """Return W, sd(W), C, E[price²·won] and sd(C) of an auction at n price levels, (n, 5)."""
-        n = len(shifts)
+        n, asked = len(shifts), self.asked(placement, np.array([bid]), 1.0, self.days(), True)
         rows, starts = np.full(n, placement.row or 0, dtype=np.int64), np.arange(n + 1)
         items = rows, starts, np.full(n, bid, dtype=np.float64), np.ones(n), shifts
-        curves, _ = self._of_placed(placement)
-        sums: Floats = sums_of_plans(items, False, self.market, curves, self.pays)
-        return sums[:, [0, 2, 4, 5, 6]]
+        return asked._replace(plans=items).sums()[:, [0, 2, 4, 5, 6]]
 
     def sums(self, rows: Ints, bids: Floats, days: PeriodLevels) -> Floats:
         """Return the sums behind the figures of Q questions about expected supplies, (Q, 8).
@@ -521,6 +541,7 @@ class ForecastTables(MarketTables):
         placed = copy(self)
         win, spread = (np.vstack([curves[side] for curves, _ in of_each]) for side in (0, 1))
         placed.curves, placed.events = (win, spread), np.vstack([events for _, events in of_each])
+        placed.paid = None if self.paid is None else np.ones(len(placements))
         numbered = replace(plans, rows=np.arange(len(placements)))
         return placed.of_plans(numbered, self.interval_factors(level), given=True)
 

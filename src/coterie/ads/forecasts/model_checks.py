@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.price_readings import READINGS
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS, Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket
@@ -297,6 +298,7 @@ _TABLE = (
     _Row("auction_", ("first", "second")),
     _Row("currency_", "text", most=64),
     _Row("price_", "float64", "G"),
+    _Row("paid_", "float64", "A", optional=True),
     _Row("shares_", "float64", "A × K+1", 0.0, _ONE, (_SUM_TO_1,)),
     _Row("confidence_", "float64", "A", 0.0, _ONE),
     _Row("labels_", "whole", "A", -1, "K+-1"),
@@ -326,6 +328,7 @@ _TABLE = (
     _Row("choice_", Choice),
     _Row("choice_.strength", "strength"),
     _Row("choice_.half_life", "half-life"),
+    _Row("choice_.prices", tuple(READINGS)),
     *(_Row(f"choice_.{name}", "error") for name in ("error", "bias", "bias_error")),
     *(_Row(f"choice_.{name}", "number") for name in ("n_segments", "days")),
     *_level_rows("price_levels_"),

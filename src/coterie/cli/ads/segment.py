@@ -161,7 +161,8 @@ def choice_facts(choice: Choice) -> dict[str, Any]:
         "bias_standard_error": choice.bias_error,
         "days": choice.days,
     }
-    return {name: value if math.isfinite(value) else None for name, value in facts.items()}
+    known = {name: value if math.isfinite(value) else None for name, value in facts.items()}
+    return known | {"prices": choice.prices}
 
 
 def day_weights_in_words(half_life: float | None) -> str:

@@ -162,6 +162,39 @@ def test_batches_cut_the_same_rows(rows, block, seed):
         assert following is None or following["advertiser"][0] > last
 
 
+@pytest.mark.parametrize("auction", ["second", "first"])
+def test_charged_prices_change_nothing_else(auction):
+    """They are the markup and the noise above the minimum, at most the bid; bids in first price."""
+    plain = MarketSettings(advertisers=60, days=1, auction=auction, seed=5)
+    charged = dataclasses.replace(plain, markup=0.1, price_noise=0.3)
+    found = []
+    for one in (plain, charged):
+        batches = auction_batches(one, draw_traits(one), 0)
+        found.append({k: np.concatenate(v) for k, v in _joined(batches).items()})
+    before, after = found
+    for name in set(before) - {"price"}:
+        np.testing.assert_array_equal(before[name], after[name])
+    if auction == "first":
+        np.testing.assert_array_equal(before["price"], after["price"])
+        return
+    won = after["won"]
+    bid, minimum, price = (after[name][won] for name in ("bid", "minimum", "price"))
+    assert (price <= bid).all() and (price > 0).all() and not after["price"][~won].any()
+    # far below the bid hardly any price is cut
+    low = minimum < 0.3 * bid
+    logs = np.log(price[low] / minimum[low])
+    assert logs.mean() == pytest.approx(np.log(1.1), abs=4 * 0.3 / np.sqrt(low.sum()))
+    assert logs.std() == pytest.approx(0.3, rel=0.2)
+
+
+def _joined(batches):
+    columns = {}
+    for batch in batches:
+        for name, values in batch.items():
+            columns.setdefault(name, []).append(values)
+    return columns
+
+
 def test_days_and_blocks_have_separate_streams(monkeypatch):
     """Days, and blocks of a day, do not repeat each other's draws."""
     monkeypatch.setattr(simulated_logs, "_BLOCK_ROWS", 100)

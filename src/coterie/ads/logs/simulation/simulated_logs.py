@@ -238,7 +238,12 @@ def _auctions(
     minimum = in_micros(np.maximum(competing, traits.floor[who]))
     noise = traits.bid_spread[who] * rng.standard_normal(n)
     bid = in_micros(np.exp(market.bid_level[who] + noise))
-    won = bid >= minimum
+    won, paid = bid >= minimum, minimum
+    if settings.markup or settings.price_noise:
+        # a separate stream, as that of dimensions
+        luck = _stream(settings, *stream, 2).standard_normal(n)
+        charged = minimum * ((1 + settings.markup) * np.exp(settings.price_noise * luck))
+        paid = np.minimum(in_micros(charged / 1e6), bid)
     click = won & (rng.random(n) < traits.click_rate[who] * values.click)
     midnight = market.date.astype("datetime64[us]").astype(np.int64)
     return {
@@ -246,7 +251,7 @@ def _auctions(
         "ts": midnight + rng.integers(0, _DAY_MICROSECONDS, n),
         "bid": bid,
         "minimum": minimum,
-        "price": np.where(won, minimum if settings.auction == "second" else bid, 0),
+        "price": np.where(won, paid if settings.auction == "second" else bid, 0),
         "won": won,
         "click": click,
         "conversion": click & (rng.random(n) < traits.conversion_rate[who] * values.conversion),

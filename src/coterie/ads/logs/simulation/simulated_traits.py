@@ -74,6 +74,8 @@ _RANGES = {
     **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
     **dict.fromkeys(("within_segment", "own_weekdays"), (0, 2)),
     "price_rise": (-2, 2),
+    "markup": (-0.9, 9),
+    "price_noise": (0, 2),
     "weekday_effect": (0, 5),
     "bids_per_day": (0.001, VOLUME_LIMITS[1]),
 }
@@ -112,6 +114,12 @@ class MarketSettings:
         Exponent of the weekdays' factors of supply and price: 0 makes all weekdays equal.
     own_weekdays : float
         Standard deviation of the logarithm of an advertiser's own factors of supply by weekday.
+    markup : float
+        In second price, the share that winners pay above the minimum to win, such as a fee; at
+        most their bid. Below 0 the price is net of a fee.
+    price_noise : float
+        Standard deviation of the logarithm of what winners pay over that, as if prices were
+        averages or estimates.
     floors : bool
         Whether auctions have a reserve price.
     minimum_logged : bool
@@ -147,6 +155,8 @@ class MarketSettings:
     price_rise: float = 0.0
     weekday_effect: float = 1.0
     own_weekdays: float = 0.0
+    markup: float = 0.0
+    price_noise: float = 0.0
     floors: bool = True
     minimum_logged: bool = False
     dimensions: int = 0
