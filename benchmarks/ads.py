@@ -61,6 +61,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "many bids": {"bids_per_day": 150, "text_error": 0.4, "outliers": 0.2},
     "outliers": {"outliers": 0.35, "within_segment": 0.15, "text_error": 0.4},
     "four weeks": {"days": 28, "bids_per_day": 12, "weekday_effect": 2.0},
+    "floors": {"common_floors": 0.5},
     "price rise": {"days": 15, "bids_per_day": 20, "price_rise": 0.26},
 }
 

@@ -59,7 +59,7 @@ def test_from_the_bid_on_a_figure_that_falls_again_is_high_enough():
     def figures(bids):
         return np.interp(bids, [0.0, *edges], [0.0, 5.0, 10.0, 6.0, 20.0])[:, None]
 
-    tables, days = SimpleNamespace(bid_edges=edges), SimpleNamespace(shifts=[0.0])
+    tables, days = SimpleNamespace(bid_edges=edges, masses=[]), SimpleNamespace(shifts=[0.0])
     asked = SimpleNamespace(tables=tables, days=days, figures=figures)
     assert finished(least_bid(asked, 0, 8.0)) == pytest.approx(3.0 + 2 / 14)
     # it does not fall below this again

@@ -207,6 +207,8 @@ class BudgetSplit:
         Of all amounts; empty if the log has none.
     allocations : list of Allocation
         The largest spend first.
+    why : str
+        How many of the bids are at prices of many auctions; empty if none is.
     model_version : str
         Of the model of a service; otherwise empty. It is not compared.
     """
@@ -223,6 +225,7 @@ class BudgetSplit:
     level: float
     currency: str
     allocations: list[Allocation]
+    why: str = ""
     model_version: str = field(default="", compare=False)
 
 

@@ -108,7 +108,8 @@ def least_bid(prepared: PreparedForecast, column: int, amount: float) -> Steps[f
         below = np.flatnonzero(figure < amount)
         place = int(below[-1]) + 1 if len(below) else 0
         low, high = bids[place], bids[place + 1]
-        if high - low <= 4 * np.spacing(high):
+        # nothing is gained below a mass
+        if high in prepared.tables.masses or high - low <= 4 * np.spacing(high):
             break
         bids = np.linspace(low, high, _PARTS + 1)
     return float(high)

@@ -293,6 +293,7 @@ class _Origin:
             self.events,
             self.fit.levels,
             self.supply,
+            self.fit.histograms.masses,
         )
         return forecasts.of_plans(self.trial.plans, _TINY_FACTORS, given=given)
 

@@ -38,6 +38,7 @@ from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_for
 from coterie.ads.forecasts.forecast_tables import pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
+from coterie.ads.curves.price_masses import with_masses
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
 from coterie.ads.histograms.target_counts import TargetCounts, merge_targets, unpack_targets
 from coterie.ads.segments.memberships import (
@@ -72,8 +73,9 @@ _LOG = logging.getLogger("coterie")
 
 
 class Prepared(NamedTuple):
-    """What a fit starts from, all of it of the representatives."""
+    """What a fit starts from, all of it of the representatives but for the histograms."""
 
+    histograms: BidHistograms  # with the masses of prices
     sample: BidHistograms
     vectors: Floats | None  # of texts
     settings: SegmentSettings
@@ -118,6 +120,8 @@ class AdForecaster(FittedMarket, BaseEstimator):
         W at the edges ``edges_`` of the grid, at price level 0, and its standard deviation.
     segment_win_, segment_spread_ : (K + 1, G) arrays
         The same of a new advertiser of each segment; the last row is of any.
+    masses_ : (M,) int array
+        Prices of many auctions, in micros: among the edges, each the end of a bin of its own.
     price_levels_ : :class:`~coterie.ads.curves.day_levels.DayLevels`
     supply_ : :class:`~coterie.ads.curves.supply.Supply`
     choice_ : :class:`~coterie.ads.forecasts.fitted_market.Choice`
@@ -237,6 +241,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
     ) -> Prepared:
         """Choose the representatives, and make their views and the trials of some sources."""
         settings = SegmentSettings(**self.get_params(deep=False))
+        histograms = with_masses(histograms)
         most = self.max_representatives
         refuse_too_many(histograms, most)
         rows = choose_representatives(histograms, most, self.random_state)
@@ -255,11 +260,11 @@ class AdForecaster(FittedMarket, BaseEstimator):
         settings = feasible_settings(sample, days, settings)
         trials = trials_on(sample, days, vectors, settings, sources)
         training = training_on(sample, days, vectors, settings)
-        return Prepared(sample, vectors, settings, trials, training)
+        return Prepared(histograms, sample, vectors, settings, trials, training)
 
-    def _fit(self, histograms: BidHistograms, texts: list[str], prepared: Prepared) -> None:
-        """Fit everything else; ``histograms`` and ``texts`` are of all advertisers."""
-        sample, _, settings, trials, training = prepared
+    def _fit(self, plain: BidHistograms, texts: list[str], prepared: Prepared) -> None:
+        """Fit everything else; ``plain`` histograms and ``texts`` are of all advertisers."""
+        histograms, sample, _, settings, trials, training = prepared
         rows, evidence, views = self.representatives_, training.evidence, training.informative_views
         choice, calibration = backtest_market(sample, trials, settings)
 
@@ -288,6 +293,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.auction_, self.currency_ = histograms.auction, histograms.currency
         self.form_, self.pays_ = evidence.form, pays_of(evidence)
         self.edges_, self.price_ = evidence.edges, evidence.price
+        self.masses_ = histograms.masses
         self.observations_ = known.observations
         self.successes_, self.trials_by_bin_ = known.successes, known.trials_by_bin
 
@@ -326,7 +332,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)
 
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
-        self.stored_days_ = pack_days(histograms, named)
+        self.stored_days_ = pack_days(plain, named)
         self.warnings_ = model_warnings(self.price_levels_, choice, calibration)
         for sentence in self.warnings_:
             warn_user(sentence, CoterieWarning)

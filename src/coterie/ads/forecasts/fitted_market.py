@@ -147,6 +147,7 @@ class FittedMarket:
     # which files of earlier versions lack
     targets_: TargetEffects | None = None
     representatives_: Ints | None = None
+    masses_: Ints = np.empty(0, dtype=np.int64)
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers.

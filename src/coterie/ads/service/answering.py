@@ -389,7 +389,7 @@ def curve_parts(
     if segment is not None:
         rows = np.flatnonzero(model.labels_ == segment)
     # the bids of the charts
-    grid = shown_grid(model.edges_)
+    grid = shown_grid(model.edges_, model.masses_)
     bins = np.searchsorted(model.edges_, grid[grid > 0])
     table = curve_table(model, bins, served.version.version)
     writer: Any = (
