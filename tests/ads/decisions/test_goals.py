@@ -67,6 +67,19 @@ def test_from_the_bid_on_a_figure_that_falls_again_is_high_enough():
     assert finished(least_bid(asked, 0, 21.0)) is None
 
 
+def test_a_safe_bid_says_how_often_the_backtest_was_right():
+    """The stated probability, and the share that was measured on days it was not calibrated on."""
+    model, asked = copy(small_model()), {"impressions": 100.0, "supply": 1e6, "level": 0.8}
+    model.shares_above_ = None
+    stated = "the goal should be reached with a probability of 90%; "
+    assert bid_for(model, "adv-00020", **asked).safe_why == f"{stated}it was not measured"
+    model.shares_above_ = np.full((4, 2, 4), np.nan)
+    model.shares_above_[1, 0, 0] = 0.873
+    assert bid_for(model, "adv-00020", **asked).safe_why == f"{stated}in the backtest it was 87.3%"
+    asked["impressions"] = 1e9
+    assert bid_for(model, "adv-00020", **asked).safe_why == ""
+
+
 @pytest.mark.parametrize("goal", GOALS)
 def test_a_safe_bid_has_its_whole_interval_above(goal):
     """At the safe bid the lower end reaches the amount; just below it does not."""

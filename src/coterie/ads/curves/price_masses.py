@@ -31,7 +31,7 @@ from coterie.ads.histograms.bid_histograms import (
 
 #: A mass has this share of all prices, and together they have at most that one: other prices must
 #: remain to fit curves to.
-_LEAST_SHARE, _MOST_SHARE, _MOST_MASSES = 0.002, 0.8, 32
+_LEAST_SHARE, _MOST_SHARE, _MOST_MASSES = 0.002, 0.95, 32
 #: Prices are so many times as dense in its bin as in the bins around it, but for the two densest of
 #: them, and so many standard errors more than usual there.
 _LEAST_RATIO, _LEAST_ERRORS = 1.5, 6.0
@@ -50,8 +50,12 @@ def with_masses(histograms: BidHistograms) -> BidHistograms:
     density = np.pad(in_bin / width, _AROUND)
     near = np.lib.stride_tricks.sliding_window_view(density, 2 * _AROUND + 1)
     near = np.sort(np.delete(near, _AROUND, axis=1), axis=1)
-    excess = in_bin - np.median(near, axis=1) * width
-    is_mass = (excess > _LEAST_SHARE * total) & (excess > _LEAST_ERRORS * np.sqrt(in_bin))
+    usual = np.median(near, axis=1)
+    excess = in_bin - usual * width
+    # where most bins are empty, all prices are few amounts
+    is_mass = (
+        (usual > 0) & (excess > _LEAST_SHARE * total) & (excess > _LEAST_ERRORS * np.sqrt(in_bin))
+    )
     is_mass &= in_bin / width > _LEAST_RATIO * near[:, -1 - _DENSER]
     found = np.flatnonzero(is_mass)
     found = found[np.argsort(-excess[found], kind="stable")][:_MOST_MASSES]
@@ -61,7 +65,7 @@ def with_masses(histograms: BidHistograms) -> BidHistograms:
 
     mass, share = np.zeros_like(edges), np.zeros(len(number))  # by bin; by cell
     mass[found] = edges[found]
-    usual = np.where(mass == 0, width, 0.0)
+    free = np.where(mass == 0, width, 0.0)
     for g in found.tolist():
         here = prices.bin == g
         value, place = np.unique(np.rint(prices.price[here] / number[here]), return_inverse=True)
@@ -72,9 +76,9 @@ def with_masses(histograms: BidHistograms) -> BidHistograms:
         around = np.abs(np.arange(len(edges)) - g) <= _AROUND
         there, near_by = (
             np.bincount(prices.advertiser[some], number[some], len(histograms.advertisers))
-            for some in (here, (around & (usual > 0))[prices.bin])
+            for some in (here, (around & (free > 0))[prices.bin])
         )
-        own = there - near_by * width[g] / max(usual[around].sum(), 1e-9)
+        own = there - near_by * width[g] / max(free[around].sum(), 1e-9)
         own = (own + _STRENGTH * excess[g] / in_bin[g]) / (there + _STRENGTH)
         share[here] = np.clip(own, 0.0, 1.0)[prices.advertiser[here]]
 

@@ -278,7 +278,7 @@ def _rows(
     if unknown:
         tables.placer.refuse_whole_advertiser(unknown[0])
         raise InvalidParameterError(
-            f"{quoted(unknown[0])} is not in the log; a budget can only be divided between "
+            f"{tables.placer.unknown(unknown[0])}; a budget can only be divided between "
             "advertisers of the log"
         )
     if len(set(names)) < len(names):

@@ -25,7 +25,13 @@ from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.curves.shrinkage import pooled_curves, shrunk_shares
 from coterie.ads.curves.supply import Supply, fit_supply
 from coterie.ads.fitting.market_fit import MarketFit, fit_market
-from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate
+from coterie.ads.forecasts.calibration import (
+    LEVELS,
+    TARGETS,
+    Calibration,
+    IntervalFactors,
+    calibrate,
+)
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.forecast_tables import (
@@ -236,7 +242,7 @@ def _errors_by_setting(
 
 def backtest_market(
     histograms: BidHistograms, trials: list[SourceTrial], settings: SegmentSettings
-) -> tuple[Choice, Calibration]:
+) -> tuple[Choice, Calibration, Floats | None]:
     """Choose the settings of the market model by forecasts of the last days.
 
     ``trials`` have the candidates of the source "robust", and may have others. Without trials the
@@ -246,7 +252,7 @@ def backtest_market(
         numbers = settings.possible_numbers(len(histograms.advertisers))
         middle, unknown = numbers[len(numbers) // 2], float("nan")
         usual = Choice(middle, _USUAL_STRENGTH, np.inf, unknown, unknown, unknown, 0)
-        return usual, calibrate([])
+        return usual, calibrate([]), None
     _LOG.info("Choosing the strength of the market curves")
     robust = choose_sources(trials, settings, ("robust",)).get("robust+pooled")
     n_segments = int(dict(robust.settings)["k"]) if robust else 0
@@ -259,7 +265,8 @@ def backtest_market(
             half_lives[half_life] = _errors(_aged(origins, half_life), strength)
     half_life = _best(half_lives, np.inf)
     choice = Choice(n_segments, strength, half_life, *half_lives[half_life], len(trials))
-    return choice, _calibrated(_aged(origins, half_life), strength)
+    origins = _aged(origins, half_life)
+    return choice, _calibrated(origins, strength), _shares_above(origins, strength)
 
 
 def event_rates(
@@ -281,7 +288,9 @@ class _Origin:
     supply: Supply
     events: Floats  # (A, 4), see the kernels
 
-    def figures(self, strength: float, *, given: bool = True) -> Floats:
+    def figures(
+        self, strength: float, *, given: bool = True, factors: IntervalFactors = _TINY_FACTORS
+    ) -> Floats:
         evidence = self.trial.evidence
         win, spread = self.fit.curves(strength)
         forecasts = MarketTables(
@@ -295,7 +304,7 @@ class _Origin:
             self.supply,
             self.fit.histograms.masses,
         )
-        return forecasts.of_plans(self.trial.plans, _TINY_FACTORS, given=given)
+        return forecasts.of_plans(self.trial.plans, factors, given=given)
 
     def truth(self, target: str) -> Floats:
         return np.asarray(getattr(self.trial.truth, target)[self.trial.plans.rows])
@@ -370,3 +379,25 @@ def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
             usable = deviation > 0  # NaN is not
             samples.append((size[usable], (truth - mean)[usable] / deviation[usable]))
     return calibrate(samples)
+
+
+def _shares_above(origins: list[_Origin], strength: float) -> Floats | None:
+    """Return how often values were not below their intervals, (4 levels, 2 modes, 4 targets).
+
+    The intervals of each day are calibrated on the others. None of one day alone.
+    """
+    if len(origins) < 2:
+        return None
+    above, number = np.zeros((2, len(LEVELS), 2, len(TARGETS)))
+    for place, origin in enumerate(origins):
+        others = _calibrated(origins[:place] + origins[place + 1 :], strength)
+        for i, level in enumerate(LEVELS):
+            for mode, given in enumerate((True, False)):
+                factors = others.interval_factors(level)
+                figures = origin.figures(strength, given=given, factors=factors)
+                for t, target in enumerate(TARGETS):
+                    low = figures[:, COLUMNS[target] + 1]
+                    # where nothing is the least, every value is above it
+                    above[i, mode, t] += (origin.truth(target) >= low)[low > 0].sum()
+                    number[i, mode, t] += (low > 0).sum()
+    return np.divide(above, number, out=np.full_like(above, np.nan), where=number > 0)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.price_masses import with_masses
 from coterie.ads.curves.supply import fit_supply_rule
 from coterie.ads.fitting.backtest import (
     SourceTrial,
@@ -38,7 +39,6 @@ from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_for
 from coterie.ads.forecasts.forecast_tables import pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
-from coterie.ads.curves.price_masses import with_masses
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
 from coterie.ads.histograms.target_counts import TargetCounts, merge_targets, unpack_targets
 from coterie.ads.segments.memberships import (
@@ -126,6 +126,9 @@ class AdForecaster(FittedMarket, BaseEstimator):
     supply_ : :class:`~coterie.ads.curves.supply.Supply`
     choice_ : :class:`~coterie.ads.forecasts.fitted_market.Choice`
     calibration_ : :class:`~coterie.ads.forecasts.calibration.Calibration`
+    shares_above_ : (4, 2, 4) array or None
+        How often values of the backtest were not below their intervals: by level, by whether the
+        supply was given, and by target.
     targets_ : :class:`~coterie.ads.targets.target_effects.TargetEffects` or None
         What values of dimensions change; None if the log has none.
     warnings_ : list of str
@@ -266,7 +269,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         """Fit everything else; ``plain`` histograms and ``texts`` are of all advertisers."""
         histograms, sample, _, settings, trials, training = prepared
         rows, evidence, views = self.representatives_, training.evidence, training.informative_views
-        choice, calibration = backtest_market(sample, trials, settings)
+        choice, calibration, self.shares_above_ = backtest_market(sample, trials, settings)
 
         # segments: the consensus of the views of the representatives, in which all are placed
         labels, weights = np.full(len(rows), -1, dtype=np.int64), None

@@ -340,6 +340,7 @@ _TABLE = (
     _Row("calibration_", Calibration),
     _Row("calibration_.factors", "float64", _LADDERS, 0.0, 100.0),
     _Row("calibration_.forecasts", "number"),
+    _Row("shares_above_", np.ndarray, optional=True),
     _Row("warnings_", list, entries=(0, 100)),
     _Row("warnings_[]", "text", most=1_000),
     *(_Row(f"{event}_rate_", "float64", "A", 0.0, 1.0, optional=True) for event in _EVENTS),

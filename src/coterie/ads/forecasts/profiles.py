@@ -211,7 +211,8 @@ class Profiles:
 def shown_grid(edges: Ints, masses: Ints | None = None) -> Ints:
     """Return at most 64 bids of the grid, spread evenly over it, with the first and the last.
 
-    The ends of the bins of prices with mass are further ones. A log with one amount alone has a grid of one; a curve needs a second point, which is 0.
+    The ends of the bins of prices with mass are further ones. A log with one amount alone has a
+    grid of one; a curve needs a second point, which is 0.
 
     >>> shown_grid(np.array([5, 9])).tolist(), shown_grid(np.array([5])).tolist()
     ([5, 9], [0, 5])
