@@ -43,6 +43,17 @@ def test_a_log_without_masses_is_not_changed():
     assert censored_at_masses(plain) is plain
 
 
+def test_a_common_weight_changes_no_mass(floors):
+    """Auctions of a sample of weight 50 are as few as they are."""
+    plain, found, _ = floors
+    bids, prices = plain.bids, plain.prices
+    bids = replace(bids, count=50 * bids.count, square=2500 * bids.count, wins=50 * bids.wins)
+    prices = replace(prices, count=50 * prices.count, price=50 * prices.price)
+    weighted = with_masses(replace(plain, bids=replace(bids, bid=50 * bids.bid), prices=prices))
+    assert weighted.masses.tolist() == found.masses.tolist()
+    assert weighted.dense().prices == pytest.approx(50 * found.dense().prices)
+
+
 def test_the_bin_of_a_mass_holds_its_auctions(floors):
     """Their number is right to a seventh, and all other sums stay as they are."""
     plain, found, seen = floors

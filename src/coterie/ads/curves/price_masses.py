@@ -45,12 +45,14 @@ _STRENGTH = 5.0
 def with_masses(histograms: BidHistograms) -> BidHistograms:
     """Return histograms with the edges around the masses; unchanged if there are none."""
     bids, prices, edges = histograms.bids, histograms.prices, histograms.edges
-    number, width = prices.count.astype(np.float64), np.diff(log_edges(edges))
+    # a common weight of all auctions changes nothing
+    number = prices.count * float(bids.count.sum() / bids.square.sum())
+    width = np.diff(log_edges(edges))
     in_bin, total = np.bincount(prices.bin, number, len(edges)), number.sum()
     density = np.pad(in_bin / width, _AROUND)
     near = np.lib.stride_tricks.sliding_window_view(density, 2 * _AROUND + 1)
     near = np.sort(np.delete(near, _AROUND, axis=1), axis=1)
-    usual = np.median(near, axis=1)
+    usual, mean = np.median(near, axis=1), prices.price / np.maximum(prices.count, 1e-300)
     excess = in_bin - usual * width
     # where most bins are empty, all prices are few amounts
     is_mass = (
@@ -68,7 +70,7 @@ def with_masses(histograms: BidHistograms) -> BidHistograms:
     free = np.where(mass == 0, width, 0.0)
     for g in found.tolist():
         here = prices.bin == g
-        value, place = np.unique(np.rint(prices.price[here] / number[here]), return_inverse=True)
+        value, place = np.unique(np.rint(mean[here]), return_inverse=True)
         pure = np.bincount(place, number[here])
         if pure.max() >= _LEAST_PURE * excess[g]:
             mass[g] = max(value[pure.argmax()], 2)  # a price of 0 is won by any bid
@@ -91,10 +93,10 @@ def with_masses(histograms: BidHistograms) -> BidHistograms:
         mean = np.clip(np.rint(amount / np.maximum(cells.count, 1e-300)), lower + 1, upper)
         return replace(cells, bin=bin_of(np.where(mass[cells.bin] > 0, mean, upper), grid))
 
-    at, f = number * share, mass[prices.bin]
+    at, f = prices.count * share, mass[prices.bin]
     at_mass, others = (
         with_columns(prices, lambda values: values, count=count, price=np.maximum(price, 0.0))
-        for count, price in ((at, at * f), (number - at, prices.price - at * f))
+        for count, price in ((at, at * f), (prices.count - at, prices.price - at * f))
     )
     at_mass = replace(at_mass, bin=bin_of(f, grid))
     shape = (*histograms.shape[:2], len(grid))
