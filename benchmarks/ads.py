@@ -68,6 +68,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "many bids": {"bids_per_day": 150, "text_error": 0.4, "outliers": 0.2},
     "outliers": {"outliers": 0.35, "within_segment": 0.15, "text_error": 0.4},
     "four weeks": {"days": 28, "bids_per_day": 12, "weekday_effect": 2.0},
+    "floors": {"common_floors": 0.5},
     "price rise": {"days": 15, "bids_per_day": 20, "price_rise": 0.26},
     "own weekdays, young": {"days": 22, "bids_per_day": 20, "own_weekdays": 0.3, "young": 0.5},
     "charged prices": {"markup": 0.1, "price_noise": 0.2},

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from coterie.ads.logs.simulation.simulated_logs import draw_day
 from coterie.ads.logs.simulation.simulated_traits import (
+    COMMON_FLOORS,
     PRICE_RISE_DAYS,
     MarketSettings,
     Traits,
@@ -29,7 +30,9 @@ def true_win_rates(
     from two log-normal components c of share π, log level μ and spread σ, so that with the shift δ
     of the log level
 
-        W(b) = Σ_c π_c Φ((log b − μ_c − δ) / σ_c)  if b ≥ floor, else 0.
+        W(b) = Σ_c π_c Φ((log b − μ_c − δ) / σ_c)  if b ≥ floor, else 0,
+
+    averaged over the floors of an advertiser's auctions.
 
     The rounding of logged amounts to whole steps is ignored.
 
@@ -78,8 +81,9 @@ def true_win_rates(
     for component in (0, 1):
         z = (log_amount - level[:, component, None]) / traits.market_spread[:, component, None]
         rates += traits.market_share[:, component, None] * ndtr(z)
-    rates[amount < traits.floor[:, None]] = 0.0
-    return rates
+    common = traits.common_floors
+    reached = (1.0 - common.sum(axis=1, keepdims=True)) * (amount >= traits.floor[:, None])
+    return rates * (reached + common @ (amount >= COMMON_FLOORS[:, None]))
 
 
 def day_shifts(settings: MarketSettings, traits: Traits) -> NDArray[np.float64]:

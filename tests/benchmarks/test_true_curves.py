@@ -20,24 +20,26 @@ LARGE = MarketSettings(
 )
 
 
-@pytest.mark.parametrize("day", [1, 6])
-def test_win_rates_are_the_shares_of_a_simulation(day):
+@pytest.mark.parametrize(
+    ("chosen", "day"), [(LARGE, 1), (LARGE, 6), (replace(LARGE, common_floors=0.5), 1)]
+)
+def test_win_rates_are_the_shares_of_a_simulation(chosen, day):
     """Shares of auctions that an amount or the own bids win are the rates within 4 errors."""
-    traits = draw_traits(LARGE)
-    shift = day_shifts(LARGE, traits)[day]
-    batches = list(auction_batches(LARGE, traits, day))
+    traits = draw_traits(chosen)
+    shift = day_shifts(chosen, traits)[day]
+    batches = list(auction_batches(chosen, traits, day))
     who, bid, minimum, won = (
         np.concatenate([batch[name] for batch in batches])
         for name in ("advertiser", "bid", "minimum", "won")
     )
-    for a in range(LARGE.advertisers):
+    for a in range(chosen.advertisers):
         own = who == a
         # at half steps, rounding the minimum to steps does not change who wins
         edges = np.quantile(minimum[own], [0.05, 0.2, 0.5, 0.8, 0.95]).astype(int) // 1000 * 1000
-        rates = true_win_rates(LARGE, traits, shift, edges + 500)[a]
+        rates = true_win_rates(chosen, traits, shift, edges + 500)[a]
         shares = (minimum[own] <= edges[:, None]).mean(axis=1)
         assert (np.abs(shares - rates) <= 4 * np.sqrt(rates * (1 - rates) / own.sum())).all()
-        rates = true_win_rates(LARGE, traits, shift, bid[own] + 500)[a]
+        rates = true_win_rates(chosen, traits, shift, bid[own] + 500)[a]
         assert abs((won[own] - rates).sum()) <= 4 * np.sqrt((rates * (1 - rates)).sum())
 
 

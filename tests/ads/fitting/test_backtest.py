@@ -283,7 +283,8 @@ def test_no_setting_looks_at_later_days():
 def test_without_trials_the_usual_settings_are_taken():
     """And the intervals of normal errors; error and bias are NaN."""
     made = market(EASY)
-    choice, calibration, widening = backtest_market(made.histograms, [], QUICK)
+    choice, calibration, widening, above = backtest_market(made.histograms, [], QUICK)
+    assert above is None
     assert choice.days == 0 and choice.strength in STRENGTHS and choice.half_life == np.inf
     assert choice.n_segments in QUICK.n_segments
     assert np.isnan([choice.error, choice.bias, choice.bias_error]).all()
@@ -359,6 +360,18 @@ def test_a_log_without_wins_has_no_bias():
 
 
 @pytest.mark.slow
+def test_shares_above_intervals_are_measured_on_days_that_did_not_calibrate_them(usual):
+    """Of higher levels more; near what is stated; and none if there is but one day."""
+    two = replace(QUICK, origins=2)
+    log = market(EASY).histograms
+    above = backtest_market(log, trials_of(market(EASY), [0, 1, 2, 3], two), two)[2]
+    assert above.shape == (4, 2, 4)
+    assert (np.diff(above[:, :, :2], axis=0) >= 0).all()
+    # of impressions, given the supply
+    assert above[:, 0, 0] == pytest.approx([0.75, 0.9, 0.95, 0.975], abs=0.12)
+    assert backtest_market(log, usual[0], QUICK)[2] is None
+
+
 def test_wide_errors_widen_intervals():
     """A last day of half the wins, each advertiser for itself, is not what deviations state."""
     made = market(replace(EASY, bids_per_day=120))

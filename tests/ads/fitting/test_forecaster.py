@@ -22,6 +22,7 @@ from coterie.ads.curves.shrinkage import shrunk_shares
 from coterie.ads.curves.supply import fit_supply
 from coterie.ads.fitting import forecaster as forecasting
 from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
+from coterie.ads.fitting.backtest import Backtest
 from coterie.ads.fitting.market_fit import Widening
 from coterie.ads.forecasts.calibration import calibrate
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, load_market
@@ -176,7 +177,7 @@ def test_settings_and_choices_reach_the_fit(monkeypatch):
 
         monkeypatch.setattr(forecasting, name, spy)
     choice = Choice(3, 30.0, 7.0, 0.1, 0.0, 0.01, 1)
-    found = choice, calibrate([]), Widening(level=0.04)
+    found = Backtest(choice, calibrate([]), Widening(level=0.04), None)
     monkeypatch.setattr(forecasting, "backtest_market", lambda *_: found)
     made = market(EASY)
     log = replace(made.histograms, advertisers=np.append(made.histograms.advertisers, "silent"))
@@ -237,7 +238,7 @@ def test_the_supply_is_that_of_the_day():
     usual = model.forecast(name, 1.0)
     level, _ = supply.factors.typical()
     assert usual.supply == pytest.approx(supply.level[5] * np.exp(level))
-    assert usual.why.endswith("; supply and prices of an average day")
+    assert "; supply and prices of an average day; the log has no Friday" in usual.why
     tuesday = model.forecast(name, 1.0, day="2026-03-10")
     mean, _ = supply.factors.ahead(["2026-03-10"])
     assert tuesday.supply == pytest.approx(supply.level[5] * supply.weekday[5, 1] * np.exp(mean[0]))
@@ -248,7 +249,7 @@ def test_the_supply_is_that_of_the_day():
     assert week.impressions == pytest.approx(sum(one.impressions for one in days))
     assert week.spend == pytest.approx(sum(one.spend for one in days))
     given = model.forecast(name, 1.0, supply=77)
-    assert given.supply == 77 and given.why.endswith("; prices of an average day")
+    assert given.supply == 77 and "; prices of an average day; the log has no" in given.why
 
 
 def test_days_have_their_own_prices():
@@ -320,7 +321,7 @@ def test_a_new_advertiser_needs_a_supply():
         match=r"'unknown' is not in the log.*or give supply, its number of auctions",
     ):
         fitted().forecast("unknown", 1.0)
-    with pytest.raises(InvalidParameterError, match=r"'adv-20' .* \(similar: 'adv-0"):
+    with pytest.raises(InvalidParameterError, match=r"'adv-20' .*\(similar: 'adv-00020'\)"):
         fitted().forecast("adv-20", 1.0)
     with pytest.raises(InvalidParameterError, match="give the supply or the day, not both"):
         fitted().forecast("adv-00000", 1.0, supply=5, day="2026-03-09")

@@ -16,6 +16,7 @@ from coterie.ads.histograms.price_grid import price_grid
 
 MICROS = 1e6
 PRICE, OWN_BID, BID = 0, 1, 2
+NO_MASSES = np.empty(0, dtype=np.int64)
 #: Mean ± one standard deviation of every target, without quantiles of counts.
 ONE_SD = np.ones((2, 4, 2, 3)), 0.0, 1.0
 
@@ -38,7 +39,7 @@ class Market:
             price = edges
         win = np.sort(rng.beta(0.8, 0.8, (self.n, len(edges))), axis=1).astype(np.float32)
         spread = (0.1 * rng.random((self.n, len(edges)))).astype(np.float32)
-        self.market = edges, np.log(edges), price
+        self.market = edges, np.log(edges), price, NO_MASSES
         self.curves = win, spread
         self.events = np.column_stack(
             [
@@ -76,7 +77,7 @@ class Market:
 
     def item(self, bid, shift, row=0):
         """W, sd(W), C, E[price² · won] and sd(C) of one auction, in currency units."""
-        edges, _, price = self.market
+        edges, _, price, _ = self.market
         win, spread = (curve[row].astype(float) for curve in self.curves)
         amount = bid * MICROS * np.exp(-shift)
         at, bins = np.append(0.0, edges), np.arange(len(edges))
@@ -163,7 +164,8 @@ def test_the_level_part_is_a_derivative(pays):
     edges = drawn.market[0]
     smooth = stats.norm.cdf(np.log(edges / 1.5e6) / 0.5)
     drawn.curves = np.tile(smooth, (3, 1)).astype(np.float32), np.zeros((3, len(edges)), np.float32)
-    drawn.market = edges, np.log(edges), edges if pays == OWN_BID else 0.98 * edges
+    price = edges if pays == OWN_BID else 0.98 * edges
+    drawn.market = edges, np.log(edges), price, NO_MASSES
     sd, n, step = 0.1, 1e9, 0.02
     for bid in (0.9, 1.4, 2.2):
         found = drawn.figures(bid, n, level=sd)
@@ -355,7 +357,7 @@ def test_nothing_to_win_is_nothing_won(pays, given):
 def test_one_edge_is_enough():
     """A log in which everybody bids the same."""
     drawn = Market(PRICE)
-    drawn.market = np.array([2e6]), np.log([2e6]), np.array([1.5e6])
+    drawn.market = np.array([2e6]), np.log([2e6]), np.array([1.5e6]), NO_MASSES
     drawn.curves = np.full((3, 1), 0.5, np.float32), np.full((3, 1), 0.1, np.float32)
     for bid, rate in ((1.0, 0.25), (2.0, 0.5), (9.0, 0.5)):
         found = drawn.figures(bid, 100, level=0.2)

@@ -113,7 +113,8 @@ def test_the_list_of_attributes_is_complete():
     """Every attribute that fit gives is known to these tests."""
     found = {name for name in vars(small_model()) if name.endswith("_")}
     # files of earlier versions lack the others
-    assert found == {*FITTED, "targets_", "representatives_", "paid_"}
+    lacking = {"targets_", "representatives_", "paid_", "masses_", "shares_above_"}
+    assert found == {*FITTED, *lacking}
 
 
 @pytest.mark.parametrize("name", FITTED)
@@ -134,6 +135,8 @@ def backwards(matrix):
 # attributes, a change that makes them wrong, and words of the message
 UNSOUND = [
     ("advertisers_", lambda x: x[::-1], "in order"),
+    ("masses_", lambda _: np.array([2, 2]), "in order, and each once"),
+    ("masses_", lambda _: np.array([2]), "must be edges_ after the first"),
     ("advertisers_", lambda x: np.append(x[:-1], x[-2]), "in order, and each once"),
     ("advertisers_", lambda x: x[:0], "must have 1 to 10,000,000 entries"),
     ("advertisers_", lambda x: np.arange(len(x)), "texts"),

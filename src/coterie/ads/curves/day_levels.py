@@ -38,6 +38,7 @@ Days = NDArray[np.datetime64]
 #: Advertiser, day and bin of each cell.
 Places = tuple[Ints, Ints, Ints]
 
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: Only the last days matter, and the work grows with their cube.
 _MOST_DAYS = 84
 _START_VARIANCE = 4.0

@@ -14,6 +14,7 @@ import numpy as np
 
 from coterie.ads.curves.auction_counts import count_auctions, log_edges
 from coterie.ads.curves.landscapes import Evidence, evidence_of, own_curves, spend_curves
+from coterie.ads.curves.price_masses import with_masses
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.arrays import Floats
 from coterie.runtime.wording import percent
@@ -87,8 +88,8 @@ class PriceReading(NamedTuple):
         """Return histograms as curves learn from them; sums of prices stay those paid."""
         if self.name == "outcomes":
             return replace(histograms, revealed="none")
-        if self.factor == 1.0:
-            return histograms
+        if self.name == "minimum":
+            return with_masses(histograms)
         prices, width = histograms.prices, np.diff(log_edges(histograms.edges)).mean()
         moved = prices.bin - round(np.log(self.factor) / width)
         place = np.clip(moved, 0, len(histograms.edges) - 1).astype(prices.bin.dtype)

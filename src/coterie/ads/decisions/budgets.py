@@ -113,7 +113,7 @@ def plan_budget(
             for text in (money(amount), money(most), f"{highest:.4g}")
         )
         why = (
-            f"no bid in the log is expected to spend {wanted}: the highest, {top}, spends {paid}; "
+            f"{wanted} cannot be spent: the most is {paid}, at the highest bid in the log, {top}; "
             "plan for more days, or with less money"
         )
     return BudgetPlan(

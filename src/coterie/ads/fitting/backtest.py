@@ -27,7 +27,7 @@ from coterie.ads.curves.price_readings import paid_prices, paid_shares
 from coterie.ads.curves.shrinkage import pooled_curves, shrunk_shares
 from coterie.ads.curves.supply import Supply, fit_supply
 from coterie.ads.fitting.market_fit import MarketFit, Widening, fit_market
-from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate
+from coterie.ads.forecasts.calibration import LEVELS, TARGETS, Calibration, calibrate
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.forecast_tables import (
@@ -72,6 +72,8 @@ _MOST_TOGETHER = 7
 _MOST_SQUARE, _LEAST_CHANCE = 10.0, 1.0
 #: Bids so far apart, in logarithms, are calibrated separately.
 _BID_STEP = 0.4
+#: Whether the supply is given, and into what plans are divided then.
+_MODES = (True, _BID_STEP), (False, np.inf)
 
 _LOG = logging.getLogger("coterie")
 _Key = tuple[str, tuple[tuple[str, Any], ...], float]
@@ -247,9 +249,19 @@ def _errors_by_setting(
 # ---- The market model
 
 
+class Backtest(NamedTuple):
+    """What is known from forecasts of the last days."""
+
+    choice: Choice
+    calibration: Calibration
+    widening: Widening
+    #: How often values were not below their intervals, by level, mode and target
+    shares_above: Floats | None
+
+
 def backtest_market(
     histograms: BidHistograms, trials: list[SourceTrial], settings: SegmentSettings
-) -> tuple[Choice, Calibration, Widening]:
+) -> Backtest:
     """Choose the settings of the market model by forecasts of the last days.
 
     ``trials`` have the candidates of the source "robust", and may have others. Without trials the
@@ -259,7 +271,7 @@ def backtest_market(
         numbers = settings.possible_numbers(len(histograms.advertisers))
         middle, unknown = numbers[len(numbers) // 2], float("nan")
         usual = Choice(middle, _USUAL_STRENGTH, np.inf, unknown, unknown, unknown, 0)
-        return usual, calibrate([]), Widening()
+        return Backtest(usual, calibrate([]), Widening(), None)
     _LOG.info("Choosing the strength of the market curves")
     robust = choose_sources(trials, settings, ("robust",)).get("robust+pooled")
     n_segments = int(dict(robust.settings)["k"]) if robust else 0
@@ -282,9 +294,10 @@ def backtest_market(
         origins.append(_fit_before(histograms, trial, n_segments))
     origins = _aged(origins, half_life)
     widening = _widening(origins, strength)
-    origins = [replace(origin, widening=widening) for origin in origins]
     # a jump of all prices within days together is no matter of the width of a day's intervals
-    return choice, _calibrated(origins[: len(trials)], strength), widening
+    of_days = [replace(origin, widening=widening) for origin in origins[: len(trials)]]
+    calibration, above = _calibrated(of_days, strength), _shares_above(of_days, strength)
+    return Backtest(choice, calibration, widening, above)
 
 
 def paid_by(
@@ -336,17 +349,19 @@ class _Origin:
     def tables(self, strength: float) -> MarketTables:
         evidence = self.trial.evidence
         win, spread = self.fit.curves(strength)
+        masses = self.fit.histograms.masses
         price, paid = paid_by(win, evidence, self.histograms, self.trial.before)
         return MarketTables(
             evidence.edges,
             price,
             pays_of(evidence),
             win,
-            self.widening.of(win, spread, evidence.edges, self.bid),
+            self.widening.of(win, spread, evidence.edges, self.bid, masses),
             self.events,
             self.fit.levels,
             self.supply,
             paid,
+            masses,
         )
 
     def figures(self, strength: float) -> Floats:
@@ -483,7 +498,7 @@ def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
     and the errors of a curve at several bids cancel in part.
     """
     samples = []
-    for given, step in ((True, _BID_STEP), (False, np.inf)):
+    for given, step in _MODES:
         parts = [_divided(origin, step) for origin in origins]
         figures = np.concatenate(
             [
@@ -504,3 +519,26 @@ def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
             usable = is_large & (deviation > 0)  # NaN is not
             samples.append((size[usable], (truth - mean)[usable] / deviation[usable]))
     return calibrate(samples)
+
+
+def _shares_above(origins: list[_Origin], strength: float) -> Floats | None:
+    """Return how often values were not below their intervals, (4 levels, 2 modes, 4 targets).
+
+    The intervals of each day are calibrated on the others. None of one day alone.
+    """
+    if len(origins) < 2:
+        return None
+    above, number = np.zeros((2, len(LEVELS), len(_MODES), len(TARGETS)))
+    for place, origin in enumerate(origins):
+        others = _calibrated(origins[:place] + origins[place + 1 :], strength)
+        tables = origin.tables(strength)
+        for mode, (given, step) in enumerate(_MODES):
+            plans, _, truth = _divided(origin, step)
+            for i, level in enumerate(LEVELS):
+                figures = tables.of_plans(plans, others.interval_factors(level), given=given)
+                for t, target in enumerate(TARGETS):
+                    low = figures[:, COLUMNS[target] + 1]
+                    # where nothing is the least, every value is above it
+                    above[i, mode, t] += (truth[target] >= low)[low > 0].sum()
+                    number[i, mode, t] += (low > 0).sum()
+    return np.divide(above, number, out=np.full_like(above, np.nan), where=number > 0)

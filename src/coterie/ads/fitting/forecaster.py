@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from coterie.ads.curves.day_levels import DayLevels
-from coterie.ads.curves.price_readings import READINGS, PriceReading, price_misfit, readings_of
+from coterie.ads.curves.price_readings import READINGS, price_misfit, readings_of
 from coterie.ads.curves.supply import fit_supply_rule
 from coterie.ads.fitting.backtest import (
+    Backtest,
     SourceTrial,
     Training,
     backtest_market,
@@ -25,7 +26,7 @@ from coterie.ads.fitting.backtest import (
     training_on,
     trials_on,
 )
-from coterie.ads.fitting.market_fit import Widening, fit_market, price_drift
+from coterie.ads.fitting.market_fit import fit_market, price_drift
 from coterie.ads.fitting.representatives import (
     batches_of,
     choose_representatives,
@@ -76,17 +77,15 @@ _LOG = logging.getLogger("coterie")
 
 
 class Prepared(NamedTuple):
-    """What a fit starts from, all of it of the representatives."""
+    """What a fit starts from, all of it of the representatives but for the histograms."""
 
+    histograms: BidHistograms  # as prices are read, with their masses
     sample: BidHistograms
     vectors: Floats | None  # of texts
     settings: SegmentSettings
     trials: list[SourceTrial]
     training: Training  # evidence and views of all days
-    reading: PriceReading  # that of the sample, for the histograms of the others
-    choice: Choice
-    calibration: Calibration
-    widening: Widening
+    backtest: Backtest
 
 
 class AdForecaster(FittedMarket, BaseEstimator):
@@ -126,10 +125,15 @@ class AdForecaster(FittedMarket, BaseEstimator):
         W at the edges ``edges_`` of the grid, at price level 0, and its standard deviation.
     segment_win_, segment_spread_ : (K + 1, G) arrays
         The same of a new advertiser of each segment; the last row is of any.
+    masses_ : (M,) int array
+        Prices of many auctions, in micros: among the edges, each the end of a bin of its own.
     price_levels_ : :class:`~coterie.ads.curves.day_levels.DayLevels`
     supply_ : :class:`~coterie.ads.curves.supply.Supply`
     choice_ : :class:`~coterie.ads.forecasts.fitted_market.Choice`
     calibration_ : :class:`~coterie.ads.forecasts.calibration.Calibration`
+    shares_above_ : (4, 2, 4) array or None
+        How often values of the backtest were not below their intervals: by level, by whether the
+        supply was given, and by target.
     targets_ : :class:`~coterie.ads.targets.target_effects.TargetEffects` or None
         What values of dimensions change; None if the log has none.
     warnings_ : list of str
@@ -262,23 +266,25 @@ class AdForecaster(FittedMarket, BaseEstimator):
         days = list(range(len(histograms.days)))
         settings = feasible_settings(sample, days, settings)
         tried: list[Prepared] = []
+        error = []
         for reading in readings_of(sample):
-            read = reading.of(sample)
-            trials = trials_on(read, days, vectors, settings, sources)
-            training = training_on(read, days, vectors, settings)
-            choice, *errors = backtest_market(read, trials, settings)
-            choice = replace(choice, prices=reading.name)
-            tried.append(
-                Prepared(read, vectors, settings, trials, training, reading, choice, *errors)
-            )
-        # days like those before do not show what a reading does to other bids
-        return min(tried, key=lambda one: one.choice.error * (1 + _MISFIT * (one is tried[0])))
+            read = reading.of(histograms)
+            sample = histograms_of(read, rows)
+            trials = trials_on(sample, days, vectors, settings, sources)
+            training = training_on(sample, days, vectors, settings)
+            found = backtest_market(sample, trials, settings)
+            found = found._replace(choice=replace(found.choice, prices=reading.name))
+            tried.append(Prepared(read, sample, vectors, settings, trials, training, found))
+            # days like those before do not show what the usual reading does to other bids
+            error.append(found.choice.error * (1 + _MISFIT * (len(tried) == 1)))
+        return tried[int(np.argmin(error))]
 
-    def _fit(self, histograms: BidHistograms, texts: list[str], prepared: Prepared) -> None:
-        """Fit everything else; ``histograms`` and ``texts`` are of all advertisers."""
-        sample, training, choice = prepared.sample, prepared.training, prepared.choice
+    def _fit(self, plain: BidHistograms, texts: list[str], prepared: Prepared) -> None:
+        """Fit everything else; ``plain`` histograms and ``texts`` are of all advertisers."""
+        histograms, sample, _, _, _, training, found = prepared
         rows, evidence, views = self.representatives_, training.evidence, training.informative_views
-        given, histograms = histograms, prepared.reading.of(histograms)
+        choice, self.calibration_ = found.choice, found.calibration
+        self.choice_, self.shares_above_ = choice, found.shares_above
 
         # segments: the consensus of the views of the representatives, in which all are placed
         labels, weights = np.full(len(rows), -1, dtype=np.int64), None
@@ -305,6 +311,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.auction_, self.currency_ = histograms.auction, histograms.currency
         self.form_, self.pays_ = evidence.form, pays_of(evidence)
         self.edges_, self.price_ = evidence.edges, evidence.price
+        self.masses_ = histograms.masses
         self.observations_ = known.observations
         self.successes_, self.trials_by_bin_ = known.successes, known.trials_by_bin
 
@@ -326,11 +333,10 @@ class AdForecaster(FittedMarket, BaseEstimator):
             memberships,
             evidence.price,
             by_segment,
-            prepared.widening,
+            found.widening,
             self.bid_,
         )
         self.segment_win_, self.segment_spread_ = fit.segment_curves()
-        self.choice_, self.calibration_ = choice, prepared.calibration
         self.price_, self.paid_ = paid_by(self.win_, evidence, histograms, days, rows)
 
         # who is unlike the others, and what the segments are called
@@ -352,9 +358,9 @@ class AdForecaster(FittedMarket, BaseEstimator):
         self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)
 
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
-        self.stored_days_ = pack_days(given, named)
-        self.warnings_ = model_warnings(self.price_levels_, choice, prepared.calibration)
-        misfit = price_misfit(histograms_of(given, rows))
+        self.stored_days_ = pack_days(plain, named)
+        self.warnings_ = model_warnings(self.price_levels_, choice, self.calibration_)
+        misfit = price_misfit(histograms_of(plain, rows))
         if misfit is not None:
             chosen = f"; {READINGS[choice.prices]}" if choice.days else ""
             self.warnings_.append(misfit.sentence + chosen)

@@ -205,7 +205,7 @@ def complete_all_curves(
         distances[rows] = distances_from_segments(evidence, of_batch, segment_curves)
         groups = np.where(evidence.observations > 0, of_batch.labels, -1)
         win[rows], own = fit.of_others(some, groups).curves(strength)
-        spread[rows] = widening.of(win[rows], own, evidence.edges, bid[rows])
+        spread[rows] = widening.of(win[rows], own, evidence.edges, bid[rows], some.masses)
     return win, spread, distances
 
 

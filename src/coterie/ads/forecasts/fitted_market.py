@@ -27,7 +27,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from difflib import get_close_matches
 from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -57,7 +56,7 @@ from coterie.ads.forecasts.forecast_tables import (
     contiguous,
     tables_of,
 )
-from coterie.ads.forecasts.placement import Placement, quoted
+from coterie.ads.forecasts.placement import Placement
 from coterie.ads.histograms.stored_days import StoredDays
 from coterie.ads.targets.target_effects import EffectsOfOne, TargetEffects
 from coterie.arrays import Floats, Ints
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
 Curves = NDArray[np.float32]
 
 _MICROS = 1_000_000
-_MOST_COMPARED = 20_000
 _HALVINGS = 44
 
 
@@ -149,6 +147,8 @@ class FittedMarket:
     targets_: TargetEffects | None = None
     representatives_: Ints | None = None
     paid_: Floats | None = None  # what each pays over what price_ says, where that is not known
+    shares_above_: Floats | None = None
+    masses_: Ints = np.empty(0, dtype=np.int64)
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers.
@@ -287,7 +287,7 @@ class FittedMarket:
         elif placement.row is not None:
             auctions = tables.supply(placement.row, table)
         else:
-            raise InvalidParameterError(self._not_in_log(placement.name))
+            raise InvalidParameterError(tables.placer.needs_supply(placement.name))
         return PreparedForecast(
             tables,
             placement,
@@ -338,16 +338,6 @@ class FittedMarket:
                 "coterie ads segment --dimension device"
             )
         return self.targets_
-
-    def _not_in_log(self, name: str) -> str:
-        who = quoted(name) if name else "a new advertiser"
-        # comparing more names takes too long for an error
-        few = self.advertisers_.tolist() if len(self.advertisers_) <= _MOST_COMPARED else []
-        similar = get_close_matches(name, few, 1)
-        hint = f" (similar: {quoted(similar[0])})" if similar else ""
-        return (
-            f"{who} is not in the log{hint}; check the id, or give supply, its number of auctions"
-        )
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ def forecast_by_curves(win: Floats, evidence: Evidence, plans: Plans) -> tuple[F
     asked = AskedPlans(
         (plans.rows, plans.starts, plans.bids, plans.counts, np.zeros(len(plans.bids))),
         np.tile([0.0, 0.0, 1.0], (len(plans.rows), 1)),
-        (edges, np.log(edges), contiguous(evidence.price)),
+        (edges, np.log(edges), contiguous(evidence.price), np.empty(0, np.int64)),
         (contiguous(win, np.float32), np.zeros(win.shape, dtype=np.float32)),
         np.full((len(win), 4), np.nan),
         PAYS[pays_of(evidence)],
@@ -231,7 +231,7 @@ class MarketTables:
     Nothing changes after construction, and the loops let go of the interpreter's lock: any
     number of threads may ask. ``edges`` and ``price`` (G,) are in micros, ``win`` and ``spread``
     (A, G) are W and its deviation, ``levels`` are of prices; for ``pays`` see :data:`PAYS`, for
-    ``events`` (A, 4) the kernels.
+    ``events`` (A, 4) the kernels; ``masses`` (M,) are among the edges.
     """
 
     def __init__(
@@ -245,9 +245,11 @@ class MarketTables:
         levels: DayLevels,
         supply: Supply,
         paid: Floats | None = None,
+        masses: Ints | Sequence[int] = (),
     ) -> None:
         amounts = edges.astype(np.float64)
-        self.market = amounts, np.log(amounts), contiguous(price)
+        bins = contiguous(np.searchsorted(edges, masses), np.int64)
+        self.market = amounts, np.log(amounts), contiguous(price), bins
         self.curves = contiguous(win, np.float32), contiguous(spread, np.float32)
         self.events, self.paid = contiguous(events), paid
         self.pays = PAYS[pays]
@@ -388,6 +390,7 @@ class ForecastTables(MarketTables):
             model.price_levels_,
             model.supply_,
             model.paid_,
+            model.masses_,
         )
         self.row_of = dict(zip(names, range(len(names)), strict=True))
         self.placer = Placer(model)
@@ -396,6 +399,8 @@ class ForecastTables(MarketTables):
         #: Bids of the grid of the log, increasing, and the highest of them.
         self.bid_edges = model.edges_ / _MICROS
         self.highest = float(self.bid_edges[-1])
+        #: Bids that are prices of many auctions; among those of the grid.
+        self.masses = (model.masses_ / _MICROS).tolist()
         self.always = "" if model.choice_.days else _TOO_FEW_DAYS
         highest = f"{self.highest:g} {model.currency_}".rstrip()
         self.above = f"; above every bid in the log ({highest}), whose share won is used"
@@ -568,6 +573,8 @@ class ForecastTables(MarketTables):
 
     def remark(self, bid: float) -> str:
         """Return what the user should know of a bid and of the interval; may be empty."""
+        if bid in self.masses:
+            return f"{self.always}; many auctions cost exactly this bid, and lower bids lose them"
         return self.always + self.above if bid > self.highest else self.always
 
     def interval_factors(self, level: float) -> IntervalFactors:

@@ -28,7 +28,9 @@ Arguments come in groups:
 
 ``market``
     ``edges``, ``log_edges``, ``price``: (G,) float64; upper edges in micros, their logarithms, and
-    the mean price in micros by bin of the price (or of the bid, see ``pays``).
+    the mean price in micros by bin of the price (or of the bid, see ``pays``). ``masses``: (M,)
+    int64, increasing; bins that end at a price of many auctions. It does not move with the level of
+    the day: no level moves a bid past it.
 ``curves``
     ``win``, ``spread``: (R, G) float32; W at the edges, and its standard deviation.
 ``events``
@@ -65,12 +67,15 @@ cdef double MICROS = 1e6
 #: Of errors of W at a bid with those below it.
 cdef double CORRELATION = 0.8
 cdef double SMALL_MEAN = 20.0
+cdef double ROUNDING = 1e-3  # micros
 
 cdef struct Market:
     const double* edges
     const double* log_edges
     const double* price
+    const int64_t* masses
     Py_ssize_t G
+    Py_ssize_t M
     int pays
 
 cdef struct Costs:  # of one auction, in currency units
@@ -87,7 +92,10 @@ cdef struct IntervalFactors:
 
 cdef Market market_of(tuple market, int pays) except *:
     cdef const double[::1] edges = market[0], log_edges = market[1], price = market[2]
-    return Market(&edges[0], &log_edges[0], &price[0], edges.shape[0], pays)
+    cdef const int64_t[::1] masses = market[3]
+    return Market(  # without masses theirs is never followed
+        &edges[0], &log_edges[0], &price[0], &masses[0], edges.shape[0], masses.shape[0], pays
+    )
 
 
 cdef IntervalFactors factors_of(tuple interval_factors) except *:
@@ -182,7 +190,7 @@ cdef void add_item(
     const float* spread, double* parts,
 ) noexcept nogil:
     """Add one bid of a plan to the sums ``parts``; their order is that of the assignments."""
-    cdef double scale = exp(shift), amount = bid * MICROS / scale
+    cdef double scale = exp(shift), amount = at_level_0(bid * MICROS, scale, m)
     cdef Py_ssize_t g = min(first_not_below(m.edges, m.G, amount), m.G - 1)
     cdef double lower = m.edges[g - 1] if g > 0 else 0.0
     cdef double part = min((amount - lower) / (m.edges[g] - lower), 1.0)
@@ -214,6 +222,18 @@ cdef void add_item(
     parts[9] += weight * rate
     parts[10] += weight * costs.mean
     parts[11] += weight
+
+
+cdef inline double at_level_0(double bid, double scale, const Market* m) noexcept nogil:
+    """Return what a bid in micros is at level 0; no mass is passed on the way."""
+    cdef double amount = bid / scale
+    cdef Py_ssize_t k
+    for k in range(m.M):
+        # rounding may have made a bid a little less than the mass
+        if bid < m.edges[m.masses[k]] - ROUNDING:
+            return min(amount, m.edges[m.masses[k] - 1])
+        amount = max(amount, m.edges[m.masses[k]])
+    return amount
 
 
 cdef inline Py_ssize_t first_not_below(

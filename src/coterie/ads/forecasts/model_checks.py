@@ -5,7 +5,7 @@ have written it. A model that passes gives finite figures at every bid.
 
 The rules are one table, at the end. Shapes are written in symbols: A advertisers, G edges of the
 grid of bids, K segments, D days, V views, P columns of the vectors of texts, W words and C runs of
-characters in them, T values of Q dimensions.
+characters in them, T values of Q dimensions, H prices with mass.
 """
 
 from __future__ import annotations
@@ -291,6 +291,7 @@ def _level_rows(path: str) -> tuple[_Row, ...]:
 _TABLE = (
     _Row("advertisers_", "texts", "A", also=(_TEXTS, _IDS, _INCREASING), entries=(1, 10_000_000)),
     _Row("edges_", "whole", "G", 1, int(_MOST), (_FLOATS_INCREASE,), entries=(1, 10_000)),
+    _Row("masses_", "whole", "H", 2, int(_MOST), (_INCREASING,), entries=(0, 1_000)),
     _Row("days_", "datetime64[D]", "D", *_DATES, entries=(1, 4_000)),
     _Row("segments_", list, "K", entries=(0, 10_000)),
     _Row("form_", ("hazard", "rate")),
@@ -344,6 +345,7 @@ _TABLE = (
     _Row("calibration_", Calibration),
     _Row("calibration_.factors", "float64", _LADDERS, 0.0, 100.0),
     _Row("calibration_.forecasts", "number"),
+    _Row("shares_above_", np.ndarray, optional=True),
     _Row("warnings_", list, entries=(0, 100)),
     _Row("warnings_[]", "text", most=1_000),
     *(_Row(f"{event}_rate_", "float64", "A", 0.0, 1.0, optional=True) for event in _EVENTS),
@@ -377,6 +379,7 @@ _NEEDS = {
 }
 _BETWEEN: tuple[_Rule, ...] = (
     ("successes_ must not exceed trials_by_bin_", _is_covered),
+    ("masses_ must be edges_ after the first", lambda m: np.isin(m.masses_, m.edges_[1:]).all()),
     ("labels_ must lie between 0 and K−1", lambda m: not m.segments_ or m.labels_.min() >= 0),
     (
         "agreement_.dissenting must be one of agreement_.names, or empty",

@@ -207,7 +207,7 @@ def report_payload(
     texts = {"source": source, "engine": engine, "title": title}
     _check_arguments(model, evaluation, texts, quality)
     agreement = model.agreement_
-    grid, shown = shown_grid(model.edges_), shown_advertisers(model)
+    grid, shown = shown_grid(model.edges_, model.masses_), shown_advertisers(model)
     return Report(
         title=title,
         made=datetime.now(UTC).isoformat(timespec="seconds"),

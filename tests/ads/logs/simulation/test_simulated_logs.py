@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from coterie.ads.logs.simulation import simulated_logs
 from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day, simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import (
+    COMMON_FLOORS,
     SUPPLY_BY_WEEKDAY,
     MarketSettings,
     draw_traits,
@@ -39,6 +40,22 @@ def week():
 def small_logs(tmp_path_factory):
     """The written files of a small market."""
     return simulate_logs(SMALL, tmp_path_factory.mktemp("simulated") / "market")
+
+
+def test_common_floors_change_the_minimum_to_win_and_nothing_else():
+    """It is the larger of what it was and the floor; each has its share of the auctions."""
+    plain = MarketSettings(advertisers=60, segments=2, floors=False, bids_per_day=100, days=1)
+    floored = dataclasses.replace(plain, common_floors=0.4)
+    traits = draw_traits(floored)
+    before, after = _all_rows(plain, draw_traits(plain), 0), _all_rows(floored, traits, 0)
+    assert (after["minimum"] == np.maximum(before["minimum"], after["floor"])).all()
+    for name in ("advertiser", "ts", "bid"):
+        assert (after[name] == before[name]).all()
+    expected = traits.common_floors[after["advertiser"]]
+    seen = after["floor"][:, None] == in_micros(COMMON_FLOORS)
+    error = np.sqrt((expected * (1 - expected)).sum(axis=0))
+    assert (np.abs((seen - expected).sum(axis=0)) < 4 * error).all()
+    assert expected.sum(axis=1) == pytest.approx(0.4)
 
 
 def test_wins_follow_the_closed_form_of_the_day(week):

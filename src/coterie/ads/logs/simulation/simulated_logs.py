@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.ads.logs.simulation.simulated_traits import (
+    COMMON_FLOORS,
     PRICE_BY_WEEKDAY,
     PRICE_DRIFT,
     PRICE_RISE_DAYS,
@@ -141,9 +142,9 @@ def auction_batches(
     log-normal variable and wins if it reaches the minimum. An advertiser is never split, so a batch
     may be longer by one advertiser; ``rows`` does not affect the rows or their order.
 
-    A batch has ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win),
-    ``price`` (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each dimension
-    the index of its value.
+    A batch has ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``floor``, ``minimum`` (to
+    win), ``price`` (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each
+    dimension the index of its value.
     """
     if rows < 1:
         raise InvalidParameterError(f"rows={rows}: a batch must have at least 1 row")
@@ -235,13 +236,19 @@ def _auctions(
     spread = traits.market_spread[who, component]
     level = market.market_level[who, component] + values.shift
     competing = np.exp(level + spread * rng.standard_normal(n))
-    minimum = in_micros(np.maximum(competing, traits.floor[who]))
+    floor = traits.floor[who]
+    if settings.common_floors:
+        # the place of the floor among the common ones, after the last: the advertiser's own
+        upto = np.cumsum(traits.common_floors, axis=1)[who]
+        place = (_stream(settings, *stream, 2).random(n)[:, None] >= upto).sum(axis=1)
+        floor = np.append(COMMON_FLOORS, 0.0)[place] + floor * (place == len(COMMON_FLOORS))
+    minimum = in_micros(np.maximum(competing, floor))
     noise = traits.bid_spread[who] * rng.standard_normal(n)
     bid = in_micros(np.exp(market.bid_level[who] + noise))
     won, paid = bid >= minimum, minimum
     if settings.markup or settings.price_noise:
         # a separate stream, as that of dimensions
-        luck = _stream(settings, *stream, 2).standard_normal(n)
+        luck = _stream(settings, *stream, 3).standard_normal(n)
         charged = minimum * ((1 + settings.markup) * np.exp(settings.price_noise * luck))
         paid = np.minimum(in_micros(charged / 1e6), bid)
     click = won & (rng.random(n) < traits.click_rate[who] * values.click)
@@ -250,6 +257,7 @@ def _auctions(
         "advertiser": who,
         "ts": midnight + rng.integers(0, _DAY_MICROSECONDS, n),
         "bid": bid,
+        "floor": in_micros(floor),
         "minimum": minimum,
         "price": np.where(won, paid if settings.auction == "second" else bid, 0),
         "won": won,
@@ -319,7 +327,7 @@ def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batc
         "won": batch["won"],
         "price_micros": pa.array(batch["price"], mask=~batch["won"]),
         "auction_type": np.full(n, 2 if settings.auction == "second" else 1, np.int8),
-        "floor_micros": in_micros(traits.floor)[who],
+        "floor_micros": batch["floor"],
         "min_to_win_micros": batch["minimum"],
         "currency": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["USD"]),
         "click": batch["click"],

@@ -29,6 +29,8 @@ YOUNG_DAYS = ((1, 1), (2, 6), (7, 13))
 VOLUME_LIMITS = (5.0, 50_000.0)
 #: Amounts are whole multiples of this many micros of the currency.
 STEP_MICROS = 1000
+#: Floors that many auctions have in common, in currency units.
+COMMON_FLOORS = np.array([0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0])
 
 #: Vocabulary of each segment; further segments reuse a theme with a number appended.
 THEMES = {
@@ -69,7 +71,9 @@ _BETWEEN_VALUES = 0.5
 
 _LEAST = {"advertisers": 1, "segments": 1, "days": 1, "dimensions": 0, "seed": 0}
 _RANGES = {
-    **dict.fromkeys(("text_error", "text_missing", "outliers", "newcomers", "young"), (0, 1)),
+    **dict.fromkeys(
+        ("text_error", "text_missing", "outliers", "newcomers", "young", "common_floors"), (0, 1)
+    ),
     # with wider ranges, amounts in micros could exceed 64 bits
     **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
     **dict.fromkeys(("within_segment", "own_weekdays"), (0, 2)),
@@ -121,7 +125,10 @@ class MarketSettings:
         Standard deviation of the logarithm of what winners pay over that, as if prices were
         averages or estimates.
     floors : bool
-        Whether auctions have a reserve price.
+        Whether auctions have a reserve price, one for each advertiser.
+    common_floors : float
+        Share of auctions whose reserve price is instead one of a few round amounts, which all
+        advertisers meet: prices with mass.
     minimum_logged : bool
         Whether the log has the minimum to win.
     dimensions : int
@@ -158,6 +165,7 @@ class MarketSettings:
     markup: float = 0.0
     price_noise: float = 0.0
     floors: bool = True
+    common_floors: float = 0.0
     minimum_logged: bool = False
     dimensions: int = 0
     start: str = "2026-03-02"
@@ -276,6 +284,7 @@ class Traits:
     bid_spread: Floats
     moved: Floats
     floor: Floats  # reserve price, 0 if there is none
+    common_floors: Floats  # (A, F), share of auctions that have each of COMMON_FLOORS instead
     click_rate: Floats
     conversion_rate: Floats
     effects: tuple[DimensionEffects, ...] = ()  # of the values of each dimension
@@ -327,6 +336,7 @@ def draw_traits(settings: MarketSettings) -> Traits:
         bid_spread=habits["spread"][segment],
         moved=rng.uniform(-settings.bid_move, settings.bid_move, a),
         floor=habits["floor"][segment] * np.exp(typical) if settings.floors else np.zeros(a),
+        common_floors=settings.common_floors * _draw_common_floors(k, settings.seed)[segment],
         click_rate=habits["click"][segment] * np.exp(0.2 * rng.standard_normal(a)),
         conversion_rate=habits["conversion"][segment],
         effects=draw_effects(segment, settings.dimensions, settings.seed),
@@ -369,6 +379,13 @@ def _first_days(days: int, number: int) -> Ints:
     turn, kind = np.divmod(np.arange(number), len(YOUNG_DAYS))
     low, high = np.array(YOUNG_DAYS).T[:, kind]
     return np.asarray(np.maximum(days - 1 - (low + turn % (high - low + 1)), 0))
+
+
+def _draw_common_floors(n: int, seed: int) -> Floats:
+    """Draw how the auctions of n segments that have common floors share them, (n, F)."""
+    # a separate stream, so that they change nothing else
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1_000_001,)))
+    return rng.dirichlet(np.ones(len(COMMON_FLOORS)), n)
 
 
 def _random_mask(n: int, share: float, rng: np.random.Generator) -> Bools:
