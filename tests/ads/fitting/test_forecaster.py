@@ -21,8 +21,8 @@ from coterie.ads.curves.landscapes import curve_at, evidence_of
 from coterie.ads.curves.shrinkage import shrunk_shares
 from coterie.ads.curves.supply import fit_supply
 from coterie.ads.fitting import forecaster as forecasting
-from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
 from coterie.ads.fitting.backtest import Backtest
+from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
 from coterie.ads.fitting.market_fit import Widening
 from coterie.ads.forecasts.calibration import calibrate
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, load_market
