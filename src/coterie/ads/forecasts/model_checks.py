@@ -268,7 +268,7 @@ _LADDERS = f"{len(LEVELS)} × 2 × {len(TARGETS)} × 2 × {len(SIZES)}"
 _EVENTS = ("click", "conversion")
 #: Effects of targets, and the range of each.
 _EFFECTS = [(name, 0.0, 1e3) for name in ("share", *_EVENTS)]
-_EFFECTS += [("shift", -_MOST_LEVEL, _MOST_LEVEL)]
+_EFFECTS += [("score", -_MOST_LEVEL, _MOST_LEVEL)]
 _SPREADS: _Rule = ("have standard deviations from 0 up", lambda x: (x[1] >= 0).all())
 
 

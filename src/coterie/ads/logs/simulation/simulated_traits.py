@@ -70,7 +70,7 @@ _RANGES = {
     **dict.fromkeys(("text_error", "text_missing", "outliers", "newcomers"), (0, 1)),
     # with wider ranges, amounts in micros could exceed 64 bits
     **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
-    "within_segment": (0, 2),
+    **dict.fromkeys(("within_segment", "value_prices"), (0, 2)),
     "price_rise": (-2, 2),
     "weekday_effect": (0, 5),
     "bids_per_day": (0.001, VOLUME_LIMITS[1]),
@@ -113,6 +113,9 @@ class MarketSettings:
     dimensions : int
         Number of dimensions, from 0 to 3: the log has columns device, country and slot, which
         change shares of auctions, prices, clicks and conversions.
+    value_prices : float
+        Standard deviation, between the values of a dimension, of what all segments have in common
+        of their log price level.
     start : str
         The first day, as in 2026-03-02.
     seed : int
@@ -142,6 +145,7 @@ class MarketSettings:
     floors: bool = True
     minimum_logged: bool = False
     dimensions: int = 0
+    value_prices: float = 0.0
     start: str = "2026-03-02"
     seed: int = 0
 
@@ -296,7 +300,7 @@ def draw_traits(settings: MarketSettings) -> Traits:
         floor=habits["floor"][segment] * np.exp(typical) if settings.floors else np.zeros(a),
         click_rate=habits["click"][segment] * np.exp(0.2 * rng.standard_normal(a)),
         conversion_rate=habits["conversion"][segment],
-        effects=draw_effects(segment, settings.dimensions, settings.seed),
+        effects=draw_effects(segment, settings),
     )
 
 
@@ -382,13 +386,16 @@ def _numbered(word: str, number: int) -> str:
 # dimensions: shifts have the mean 0, factors the mean 1.
 
 
-def draw_effects(segment: Ints, n_dimensions: int, seed: int) -> tuple[DimensionEffects, ...]:
-    """Draw the effects of the first ``n_dimensions`` of :data:`DIMENSIONS`."""
-    # a separate stream, so that dimensions change nothing else
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1_000_000,)))
+def draw_effects(segment: Ints, settings: MarketSettings) -> tuple[DimensionEffects, ...]:
+    """Draw the effects of the first dimensions of :data:`DIMENSIONS`."""
+    # separate streams, so that dimensions change nothing else, and common prices nothing but prices
+    rng, of_prices = (
+        np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(1_000_000 + i,)))
+        for i in (0, 1)
+    )
     a, k = len(segment), int(segment.max(initial=0)) + 1
     found = []
-    for name, values in list(DIMENSIONS.items())[:n_dimensions]:
+    for name, values in list(DIMENSIONS.items())[: settings.dimensions]:
         v = len(values)
         popular = _BETWEEN_VALUES * rng.standard_normal(v)
         share, shift, click, conversion = (
@@ -397,6 +404,7 @@ def draw_effects(segment: Ints, n_dimensions: int, seed: int) -> tuple[Dimension
         )
         share = np.exp(popular + share)
         share /= share.sum(axis=1, keepdims=True)
+        shift += settings.value_prices * of_prices.standard_normal(v)
         shift -= (share * shift).sum(axis=1, keepdims=True)
         click, conversion = (
             factor / (share * factor).sum(axis=1, keepdims=True)
