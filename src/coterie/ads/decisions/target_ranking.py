@@ -8,6 +8,7 @@ best come from draws of the posterior of the effects: shares, shifts of scores, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from math import isnan
 from typing import Any, get_args
 
@@ -199,14 +200,10 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> Steps[dict[str
     yield of_nodes.size * len(shifts)
     level, score = (rng.standard_normal((_DRAWS, n)) for n in (1, V))
     (low, by_level), (left, by_score) = (_between(drawn) for drawn in (level, score))
-    values = np.arange(V)
-    impressions, spend = (
-        sum(
-            weight * other * of_nodes[:, low + i, left + j, values]
-            for i, weight in enumerate((1 - by_level, by_level))
-            for j, other in enumerate((1 - by_score, by_score))
-        )
-        * share
+    # weights of the nodes below (0) are 1 − by, of those above (1) by
+    impressions, spend = share * sum(
+        abs(1 - i - by_level) * abs(1 - j - by_score) * of_nodes[:, low + i, left + j, np.arange(V)]
+        for i, j in product((0, 1), repeat=2)
     )
     # errors of the curve are common to all values
     sd = part.asked.price_sd

@@ -39,9 +39,9 @@ lost       log [1 − Φ(x(m_g) − δ)]
 =========  =================================================
 
 for an auction in a bin g with the upper edge e_g and the middle m_g; see
-:mod:`coterie.ads.curves.auction_counts`. Each term is concave in δ. A small part of all auctions is
-taken to be unlike the curve, so that no single auction decides. y and h are those of a step of
-Newton's method from the pooled δ; the steps, x and the pooling alternate.
+:mod:`coterie.ads.curves.auction_counts`. A small part of all auctions is taken to be unlike the
+curve, so that no single auction decides. y and h are those of a step of Newton's method from the
+pooled δ; the steps, x and the pooling alternate.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ _NODES = np.linspace(-2.4, 2.4, 17)
 _STEPS, _SHIFT_STEPS = 4, 10
 #: The least width in x of the bin of a price.
 _LEAST_WIDTH = 1e-3
+_ADVERTISERS_AT_ONCE = 1_000
 
 #: Rounds in which means and variances are found from each other.
 _ROUNDS = 6
 _VARIANCES = (1e-5, 1.0)
 _ROOT_2PI = float(np.sqrt(2 * np.pi))
 _LEAST_FACTOR = 1e-3
-_FARTHEST = 6.0
 _LEAST_SHARE = 1e-6
 #: Relative variance of factors that is assumed, within its own size, before any is seen.
 _USUAL_VARIANCE = 0.1
@@ -243,30 +243,39 @@ def _shifts(counts: TargetCounts, market: Market, columns: Ints, share: Floats) 
     """
     A, shape = len(counts.advertisers), share.shape
     cells = counts.cells
-    row, scores = cells.advertiser, _scores(market, counts.edges)
+    row = cells.advertiser
+    lower, middle, upper = _scores(market, counts.edges, row, cells.bin)
     # Σw / Σw²: the weights of a sample count as (Σw)²/Σw² bids
     number, square = (np.bincount(row, part, A) for part in (cells.bids, cells.squares))
     scale = np.divide(number, square, out=np.zeros(A), where=square > 0)[row]
     place = np.full(len(counts.values), -1)
     place[columns] = np.arange(len(columns))
-    lower, middle, upper = (part[row, cells.bin] for part in scores)
-    infinite = np.full(len(row), np.inf)
-    kinds = [(cells.prices, lower, upper)]
-    if counts.revealed == "none":
-        kinds = [(cells.wins, -infinite, middle)]
+    no_end = np.full(len(row), np.inf)
+    kinds = [(cells.wins, -no_end, middle)]
+    if counts.revealed != "none":
+        kinds = [(cells.prices, lower, upper)]
     if counts.revealed != "minimum":
-        kinds.append((np.maximum(cells.bids - cells.wins, 0.0), middle, infinite))
+        kinds.append((np.maximum(cells.bids - cells.wins, 0.0), middle, no_end))
     auctions = []
     for amounts, low, high in kinds:
         kept = np.flatnonzero((place[cells.value] >= 0) & (amounts > 0))
         at = row[kept] * shape[1] + place[cells.value[kept]]
         auctions.append((at, row[kept], low[kept], high[kept], (amounts * scale)[kept]))
     shift, prior, variance = np.zeros(shape), np.zeros(shape), np.ones(shape)
+    places = np.arange(len(_NODES))
     for _ in range(_SHIFT_STEPS):
-        x = thresholds(np.tile(_NODES, (A, 1)), share, shift)
+        blocks = (slice(a, a + _ADVERTISERS_AT_ONCE) for a in range(0, A, _ADVERTISERS_AT_ONCE))
+        x = np.concatenate([thresholds(_NODES[None], share[some], shift[some]) for some in blocks])
         slope, h = np.zeros(shape), np.zeros(shape)
         for at, who, low, high, weight in auctions:
-            ends = [_between_nodes(x, who, part) - shift.ravel()[at] for part in (low, high)]
+            ends = [
+                np.where(
+                    np.isfinite(z),
+                    _interpolated(x, who, np.interp(z, _NODES, places)) - shift.ravel()[at],
+                    z,
+                )
+                for z in (low, high)
+            ]
             first, second = interval_derivatives(*ends)
             slope += np.bincount(at, weight * first, shift.size).reshape(shape)
             h += np.bincount(at, weight * second, shift.size).reshape(shape)
@@ -282,15 +291,7 @@ def _shifts(counts: TargetCounts, market: Market, columns: Ints, share: Floats) 
 
 
 def thresholds(z: Floats, share: Floats, shift: Floats) -> Floats:
-    """Return x with Σ_v π_v Φ(x − δ_v) = Φ(z) Σ_v π_v, (A, U); infinite where z (A, U) is.
-
-    ``share`` and ``shift`` are (A, V).
-
-    >>> x = thresholds(np.array([[-1.0, 0.5]]), np.array([[0.7, 0.3]]), np.array([[0.0, 2.0]]))
-    >>> won = 0.7 * ndtr(x) + 0.3 * ndtr(x - 2)
-    >>> ndtri(won).round(6).tolist()
-    [[-1.0, 0.5]]
-    """
+    """Return x with Σ_v π_v Φ(x − δ_v) = Φ(z) Σ_v π_v, (A, U); infinite where z (A or 1, U) is."""
     share = (share / share.sum(axis=1, keepdims=True))[:, None]
     shift = shift[:, None]
     finite = np.isfinite(z)
@@ -307,11 +308,7 @@ def thresholds(z: Floats, share: Floats, shift: Floats) -> Floats:
 
 
 def score_slope(won: Floats) -> Floats:
-    """Return d log W / d score, φ(score) / W, at win rates W (N,); 0 where W is 0 or 1.
-
-    >>> score_slope(np.array([0.0, 0.5])).round(2).tolist()
-    [0.0, 0.8]
-    """
+    """Return d log W / d score, φ(score) / W, at win rates W (N,); 0 where W is 0 or 1."""
     density = np.exp(-(ndtri(won) ** 2) / 2) / _ROOT_2PI
     return np.divide(density, won, out=np.zeros_like(won), where=won > 0)
 
@@ -325,7 +322,7 @@ def interval_derivatives(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     # where an end is infinite, both products are 0
     density = [np.exp(-(end**2) / 2) / _ROOT_2PI for end in (low, high)]
     products = [
-        np.multiply(end, part, out=np.zeros_like(end), where=np.isfinite(end))
+        np.where(np.isfinite(end), end, 0.0) * part
         for end, part in zip((low, high), density, strict=True)
     ]
     mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)
@@ -334,31 +331,25 @@ def interval_derivatives(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return np.where(flipped, -first, first), np.maximum(second, 0.0)
 
 
-def _scores(market: Market, wide: Ints) -> list[Floats]:
-    """Return the normal scores of W at the lower edges, middles and upper edges of wide bins."""
-    x = log_edges(market.edges)
-    upper = np.log(wide.astype(np.float64))
+def _scores(market: Market, wide: Ints, rows: Ints, bins: Ints) -> list[Floats]:
+    """Return the normal scores of W at the lower edges, middles and upper edges of cells, (N,)."""
+    x, upper = log_edges(market.edges), np.log(wide.astype(np.float64))
     width = upper[-1] - upper[-2] if len(upper) > 1 else 4 * (x[1] - x[0])
     lower = np.concatenate([[upper[0] - width], upper[:-1]])
     curves = np.concatenate([np.zeros((len(market.win), 1), np.float32), market.win], axis=1)
     found = []
     for amounts in (lower, (lower + upper) / 2, upper):
-        place = np.interp(amounts, x, np.arange(len(x)))
-        below = np.minimum(place.astype(np.int64), len(x) - 2)
-        part = place - below
-        won = curves[:, below] * (1 - part) + curves[:, below + 1] * part
+        won = _interpolated(curves, rows, np.interp(amounts, x, np.arange(len(x)))[bins])
         found.append(ndtri((1 - _UNLIKE) * won + _UNLIKE / 2))
-    found[0][:, 0] = -np.inf  # the first bin has no lower end
+    found[0][bins == 0] = -np.inf  # the first bin has no lower end
     return found
 
 
-def _between_nodes(x: Floats, rows: Ints, z: Floats) -> Floats:
-    """Return x (A, U), known at the nodes, at scores z (N,) of some rows (N,)."""
-    finite = np.isfinite(z)
-    place = (np.where(finite, z, 0.0) - _NODES[0]) / (_NODES[1] - _NODES[0])
-    below = place.astype(np.int64)
+def _interpolated(table: Any, rows: Ints, place: Floats) -> Floats:
+    """Return the values of some rows (N,) of a table (A, U) at fractional columns (N,)."""
+    below = np.minimum(place.astype(np.int64), table.shape[1] - 2)
     part = place - below
-    return np.where(finite, x[rows, below] * (1 - part) + x[rows, below + 1] * part, z)
+    return np.asarray(table[rows, below] * (1 - part) + table[rows, below + 1] * part)
 
 
 def _rates(
@@ -535,7 +526,7 @@ def _relative_variance(counts: Floats, mean: Floats) -> float:
         likeliest = ((weight * excess).sum() + 1 / _USUAL_VARIANCE) / information
         # its mean given that it is above 0: where little is known, the likeliest may be 0
         sd = 1 / np.sqrt(information)
-        t = max(likeliest / sd, -_FARTHEST)
+        t = max(likeliest / sd, -6.0)
         v = float(sd * (t + np.exp(-(t**2) / 2) / _ROOT_2PI / ndtr(t)))
         v = min(max(v, _VARIANCES[0]), _VARIANCES[1])
     return v

@@ -114,8 +114,7 @@ class MarketSettings:
         Number of dimensions, from 0 to 3: the log has columns device, country and slot, which
         change shares of auctions, prices, clicks and conversions.
     value_prices : float
-        Standard deviation, between the values of a dimension, of what all segments have in common
-        of their log price level.
+        Standard deviation, between values of a dimension, of a log price level common to all.
     start : str
         The first day, as in 2026-03-02.
     seed : int
