@@ -29,7 +29,7 @@ _CERTAIN = 0.6
 #: Below this adjusted Rand index a view is taken as unrelated to the segments.
 _UNRELATED = 0.05
 #: A theme is large in a segment if so many of its texts have it.
-_LARGE_THEME = 0.2
+_LARGE_THEME = 0.15
 _LONGEST_THEME = 80  # characters
 
 
@@ -43,7 +43,7 @@ class SegmentProfile:
     median_price: float  # the bid in micros that wins half of its auctions, or the last edge
     size: int  # number of members; a member has its largest share in the segment
     observations: float  # number of bids of its members
-    # words of each theme of at least a fifth of its texts, the most frequent first
+    # words of each theme of at least 15% of its texts, the most frequent first
     themes: tuple[str, ...] = ()
     purity: float | None = None  # share of the most frequent theme; None without texts
 
