@@ -552,8 +552,8 @@ def test_grounds_supply_and_remarks_are_those_of_the_forecast():
         row = tables.row_of[str(name)]
         for bid in (1.0, 2 * highest):
             found = model.forecast(str(name), bid, supply=5)
-            words = tables.why(row) + "; prices of an average day" + tables.remark(bid)
-            assert found.why == words
+            assert found.why.startswith(tables.why(row) + "; prices of an average day")
+            assert found.why.endswith(tables.remark(bid))
         on = tables.days(date(2026, 3, 10))
         assert tables.supply(row, on) == model.forecast(str(name), 1.0, day="2026-03-10").supply
         assert tables.supply(row) == model.forecast(str(name), 1.0).supply

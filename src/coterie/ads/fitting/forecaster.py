@@ -55,7 +55,7 @@ from coterie.ads.segments.segment_profiles import (
     doubtful_members,
     outlying_members,
     segment_curves,
-    segment_words,
+    segment_texts,
     spread_agreement,
 )
 from coterie.ads.segments.settings import SegmentSettings
@@ -346,9 +346,9 @@ class AdForecaster(FittedMarket, BaseEstimator):
         # half the distance of all curves leaves no confidence
         self.confidence_[self.outliers_] *= np.maximum(1.0 - 2.0 * distance, 0.0)
         curves, of_rows = self.segment_win_[:-1], [texts[row] for row in rows.tolist()]
-        words = segment_words(of_rows, self.labels_[rows], len(curves))
+        about = segment_texts(of_rows, prepared.vectors, self.labels_[rows], len(curves))
         self.segments_ = describe_segments(
-            curves, self.edges_, self.labels_, self.observations_, words
+            curves, self.edges_, self.labels_, self.observations_, about
         )
 
         # supply and rates

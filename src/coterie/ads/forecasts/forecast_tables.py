@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from coterie.ads.curves.day_levels import DayLevels, weekday_of
 from coterie.ads.curves.landscapes import PER_UNIT, Evidence
@@ -195,17 +196,19 @@ class AskedPlans(NamedTuple):
             return 0.0
         return float(abs(np.log1p(of_spend / spend) - np.log1p(of_impressions / impressions)))
 
-    def win_at(self, amounts: Floats, *, sd: bool = False) -> Floats:
-        """Return W of one advertiser, or its deviation, at amounts in micros."""
-        curve = self.curves[int(sd)][self.plans[0][0]]
-        return np.interp(amounts, np.append(0.0, self.market[0]), np.append(0.0, curve))
+    @property
+    def win(self) -> Floats:
+        """W of one advertiser at the edges, (G,)."""
+        return np.asarray(self.curves[0][self.plans[0][0]], dtype=np.float64)
 
     def moved_curves(self, moves: Floats) -> tuple[Any, Any]:
-        """Return W and its deviation at price levels that are moved at each edge, (V, G)."""
-        amounts = self.market[0] * np.exp(-moves)
+        """Return W and its deviation with normal scores that are moved at each edge, (V, G)."""
         # moves of several dimensions together might let W fall
-        win = np.maximum.accumulate(self.win_at(amounts), axis=1)
-        return contiguous(win, np.float32), contiguous(self.win_at(amounts, sd=True), np.float32)
+        win = np.maximum.accumulate(ndtr(ndtri(self.win) + moves), axis=1)
+        before, after = self.win * (1 - self.win), win * (1 - win)
+        scale = np.sqrt(np.divide(after, before, out=np.ones_like(win), where=before > 0))
+        spread = self.curves[1][self.plans[0][0]] * scale
+        return contiguous(win, np.float32), contiguous(spread, np.float32)
 
 
 def forecast_by_curves(win: Floats, evidence: Evidence, plans: Plans) -> tuple[Floats, Floats]:

@@ -269,7 +269,7 @@ _LADDERS = f"{len(LEVELS)} × 2 × {len(TARGETS)} × 2 × {len(SIZES)}"
 _EVENTS = ("click", "conversion")
 #: Effects of targets, and the range of each.
 _EFFECTS = [(name, 0.0, 1e3) for name in ("share", *_EVENTS)]
-_EFFECTS += [("shift", -_MOST_LEVEL, _MOST_LEVEL)]
+_EFFECTS += [("score", -_MOST_LEVEL, _MOST_LEVEL)]
 _SPREADS: _Rule = ("have standard deviations from 0 up", lambda x: (x[1] >= 0).all())
 
 
@@ -311,6 +311,9 @@ _TABLE = (
     _Row("segments_[].price_level", "text", most=1_000),
     _Row("segments_[].words", list, entries=(0, 1_000)),
     _Row("segments_[].words[]", "text", most=1_000),
+    _Row("segments_[].themes", tuple),
+    _Row("segments_[].themes[]", "text", most=1_000),
+    _Row("segments_[].purity", "plain", optional=True),
     *(_Row(f"segments_[].{name}", "plain") for name in ("median_price", "size", "observations")),
     _Row("successes_", "counts"),
     _Row("trials_by_bin_", "counts"),

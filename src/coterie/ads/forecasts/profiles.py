@@ -197,6 +197,9 @@ class Profiles:
             "size": profile.size,
             "observations": profile.observations,
             "median_price": profile.median_price / _MICROS,
+            "themes": list(profile.themes),
+            "purity": profile.purity,
+            "mixture": profile.mixture,
             **{name: curve[s].tolist() for name, curve in self._segment_curves.items()},
             "members": [
                 {

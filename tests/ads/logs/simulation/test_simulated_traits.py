@@ -260,7 +260,7 @@ def rows_of(settings: MarketSettings) -> dict:
 
 def test_averages_over_values_stay_as_they_were():
     """Shares sum to 1, shifts have the mean 0 and factors the mean 1 for every advertiser."""
-    for one in draw_effects(np.arange(50) % 7, 3, seed=4):
+    for one in draw_effects(np.arange(50) % 7, MarketSettings(dimensions=3, seed=4)):
         assert one.values == DIMENSIONS[one.name]
         np.testing.assert_allclose(one.share.sum(axis=1), 1)
         np.testing.assert_allclose((one.share * one.shift).sum(axis=1), 0, atol=1e-12)
@@ -268,9 +268,24 @@ def test_averages_over_values_stay_as_they_were():
             np.testing.assert_allclose((one.share * factor).sum(axis=1), 1)
 
 
+def test_common_prices_of_values_change_prices_alone():
+    """They differ by value more than segments and advertisers do, and shares stay as they were."""
+    plain, far = (
+        draw_effects(np.arange(90) % 3, MarketSettings(dimensions=3, value_prices=sd))
+        for sd in (0.0, 2.0)
+    )
+    for one, other in zip(plain, far, strict=True):
+        np.testing.assert_array_equal(one.share, other.share)
+        np.testing.assert_array_equal(one.click, other.click)
+        moved = other.shift - one.shift
+        assert moved.mean(axis=0).std() > 0.5
+        # of each advertiser the mean is 0 again
+        np.testing.assert_allclose(np.diff(moved, axis=1), np.diff(moved, axis=1)[[0] * 90])
+
+
 def test_values_are_drawn_by_their_shares():
     """The values of many auctions of an advertiser have its shares, within chance."""
-    effects = draw_effects(np.array([0, 1]), 2, seed=0)
+    effects = draw_effects(np.array([0, 1]), MarketSettings(dimensions=2))
     drawn = draw_values(effects, np.ones(40_000, dtype=int), np.random.default_rng(1))
     for one in effects:
         share = np.bincount(drawn.codes[one.name], minlength=len(one.values)) / 40_000

@@ -76,7 +76,7 @@ _RANGES = {
     ),
     # with wider ranges, amounts in micros could exceed 64 bits
     **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
-    **dict.fromkeys(("within_segment", "own_weekdays"), (0, 2)),
+    **dict.fromkeys(("within_segment", "own_weekdays", "value_prices"), (0, 2)),
     "price_rise": (-2, 2),
     "markup": (-0.9, 9),
     "price_noise": (0, 2),
@@ -134,6 +134,8 @@ class MarketSettings:
     dimensions : int
         Number of dimensions, from 0 to 3: the log has columns device, country and slot, which
         change shares of auctions, prices, clicks and conversions.
+    value_prices : float
+        Standard deviation, between values of a dimension, of a log price level common to all.
     start : str
         The first day, as in 2026-03-02.
     seed : int
@@ -168,6 +170,7 @@ class MarketSettings:
     common_floors: float = 0.0
     minimum_logged: bool = False
     dimensions: int = 0
+    value_prices: float = 0.0
     start: str = "2026-03-02"
     seed: int = 0
 
@@ -339,7 +342,7 @@ def draw_traits(settings: MarketSettings) -> Traits:
         common_floors=settings.common_floors * _draw_common_floors(k, settings.seed)[segment],
         click_rate=habits["click"][segment] * np.exp(0.2 * rng.standard_normal(a)),
         conversion_rate=habits["conversion"][segment],
-        effects=draw_effects(segment, settings.dimensions, settings.seed),
+        effects=draw_effects(segment, settings),
     )
 
 
@@ -439,13 +442,16 @@ def _numbered(word: str, number: int) -> str:
 # dimensions: shifts have the mean 0, factors the mean 1.
 
 
-def draw_effects(segment: Ints, n_dimensions: int, seed: int) -> tuple[DimensionEffects, ...]:
-    """Draw the effects of the first ``n_dimensions`` of :data:`DIMENSIONS`."""
-    # a separate stream, so that dimensions change nothing else
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1_000_000,)))
+def draw_effects(segment: Ints, settings: MarketSettings) -> tuple[DimensionEffects, ...]:
+    """Draw the effects of the first dimensions of :data:`DIMENSIONS`."""
+    # separate streams, so that dimensions change nothing else, and common prices nothing but prices
+    rng, of_prices = (
+        np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(1_000_000 + i,)))
+        for i in (0, 1)
+    )
     a, k = len(segment), int(segment.max(initial=0)) + 1
     found = []
-    for name, values in list(DIMENSIONS.items())[:n_dimensions]:
+    for name, values in list(DIMENSIONS.items())[: settings.dimensions]:
         v = len(values)
         popular = _BETWEEN_VALUES * rng.standard_normal(v)
         share, shift, click, conversion = (
@@ -454,6 +460,7 @@ def draw_effects(segment: Ints, n_dimensions: int, seed: int) -> tuple[Dimension
         )
         share = np.exp(popular + share)
         share /= share.sum(axis=1, keepdims=True)
+        shift += settings.value_prices * of_prices.standard_normal(v)
         shift -= (share * shift).sum(axis=1, keepdims=True)
         click, conversion = (
             factor / (share * factor).sum(axis=1, keepdims=True)
