@@ -20,7 +20,7 @@ from coterie.ads.decisions.decision_answers import (
     TargetRanking,
     interval_of,
 )
-from coterie.ads.decisions.steps import Steps, stepwise
+from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.fitted_market import (
     DimensionForecasts,
     FittedMarket,
@@ -196,8 +196,10 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> Steps[dict[str
     share /= (effects.share[0] * share).sum(axis=1, keepdims=True)
     # the figures of draws lie between those of some levels and scores
     levels, steps = part.asked.uncertainty[0, 0] * _NODES, _NODES[:, None] * effects.score[1]
-    of_nodes = part.sums(levels, steps)
-    yield of_nodes.size * len(shifts)
+    of_nodes = np.empty((2, len(levels), *steps.shape))
+    for some in blocks(len(levels), steps.size * len(shifts)):
+        of_nodes[:, some] = part.sums(levels[some], steps)
+        yield of_nodes[0, some].size * len(shifts)
     level, score = (rng.standard_normal((_DRAWS, n)) for n in (1, V))
     (low, by_level), (left, by_score) = (_between(drawn) for drawn in (level, score))
     # weights of the nodes below (0) are 1 − by, of those above (1) by

@@ -333,7 +333,7 @@ class Decision(NamedTuple):
 DECISIONS = {
     "bid": Decision(bid_for.steps, lambda asked: 300 + 20 * asked.days),
     "budget": Decision(plan_budget.steps, lambda asked: 1_000 + 40 * asked.days),
-    "targets": Decision(rank_targets.steps, lambda asked: 2_000 + 150 * asked.days),
+    "targets": Decision(rank_targets.steps, lambda asked: 2_000 + 30 * asked.days),
     "portfolio": Decision(
         split_budget.steps, lambda asked: 10 * (len(asked.advertisers or ()) or 100) * asked.days
     ),
