@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from coterie.ads.logs.simulation.simulated_logs import draw_day
+from coterie.ads.logs.simulation.simulated_logs import draw_charges, draw_day, draw_floors
 from coterie.ads.logs.simulation.simulated_traits import (
     COMMON_FLOORS,
     PRICE_RISE_DAYS,
@@ -138,10 +138,10 @@ def draw_outcomes(
         noise = traits.market_spread[who, component] * rng.standard_normal(len(who))
         rise = settings.price_rise if day >= settings.days - PRICE_RISE_DAYS else 0.0
         competing = np.exp(market.market_level[who, component] + noise + rise)
-        minimum = in_micros(np.maximum(competing, traits.floor[who])) / 1e6
+        minimum = in_micros(np.maximum(competing, draw_floors(settings, traits, who, rng)))
         for b in range(B):
-            bid = bids[who, b]
-            price = minimum if settings.auction == "second" else bid
+            bid = bids[who, b] * 1e6
+            price = draw_charges(settings, minimum, bid, rng) / 1e9
             outcomes[0, :, b, place] = np.bincount(who, bid >= minimum, A)
-            outcomes[1, :, b, place] = np.bincount(who, (bid >= minimum) * price, A) / 1000
+            outcomes[1, :, b, place] = np.bincount(who, (bid >= minimum) * price, A)
     return auctions, outcomes

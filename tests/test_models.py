@@ -477,13 +477,6 @@ def test_forged_values_are_refused(tree, error):
         StateReader(arrays).decode(tree)
 
 
-def test_a_field_that_is_newer_than_the_file_has_its_default():
-    """It must have one; the others are read."""
-    state = {"counts": {"$array": 0}, "names": {"$tuple": ["a"]}}
-    found = StateReader([np.arange(3)]).decode({"$object": {"type": "Frozen", "state": state}})
-    assert (found.names, found.added, found.weights) == (("a",), None, None)
-
-
 @pytest.mark.parametrize(
     "state",
     [

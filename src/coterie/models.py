@@ -535,11 +535,7 @@ class StateReader:
             return value
         for field in dataclasses.fields(kind):
             if field.name not in state:
-                if field.default is dataclasses.MISSING:
-                    raise ModelFileError(f"it holds a {name} of another version of coterie")
-                # a file may be older than the field
-                object.__setattr__(value, field.name, field.default)
-                continue
+                raise ModelFileError(f"it holds a {name} of another version of coterie")
             item = self.decode(state[field.name])
             if not _fits(item, _annotations(kind).get(field.name, Any)):
                 raise ModelFileError(f"it holds a {name} whose {field.name} is not {field.type}")

@@ -31,7 +31,6 @@ from coterie.ads.forecasts.forecast_tables import (
     MarketTables,
     forecast_by_curves,
     outcome_of,
-    pays_of,
     plans_of,
 )
 from coterie.ads.segments.memberships import SOURCES, candidates, hard_memberships
@@ -256,7 +255,7 @@ def test_the_strength_with_the_least_error_is_chosen(usual):
     truth, events = outcome_of(log, [3]), np.full((len(log.advertisers), 4), np.nan)
     errors = {}
     for strength in STRENGTHS:
-        market_of = evidence.edges, evidence.price, pays_of(evidence)
+        market_of = evidence.edges, evidence.price, evidence.pays
         forecasts = MarketTables(*market_of, *fit.curves(strength), events, fit.levels, supply)
         found = forecasts.of_plans(plans, ONE_SD, given=True)
         gaps = [

@@ -15,7 +15,7 @@ from coterie.ads.forecasts.calibration import LEVELS, calibrate
 from coterie.ads.histograms.price_grid import price_grid
 
 MICROS = 1e6
-PRICE, OWN_BID, BID = 0, 1, 2
+PRICE, BID = False, True
 NO_MASSES = np.empty(0, dtype=np.int64)
 #: Mean ± one standard deviation of every target, without quantiles of counts.
 ONE_SD = np.ones((2, 4, 2, 3)), 0.0, 1.0
@@ -25,7 +25,7 @@ ONE_SD = np.ones((2, 4, 2, 3)), 0.0, 1.0
 class Market:
     """Curves of some advertisers at random, as the loops take them."""
 
-    pays: int
+    pays: bool
     seed: int = 0
     n: int = 3
 
@@ -35,7 +35,7 @@ class Market:
         edges = price_grid(0.5e6, 4e6).astype(float)
         lower = np.append(0.9 * edges[0], edges[:-1])
         price = lower + (edges - lower) * rng.uniform(0.3, 1, len(edges))
-        if self.pays == OWN_BID:
+        if self.pays == BID:
             price = edges
         win = np.sort(rng.beta(0.8, 0.8, (self.n, len(edges))), axis=1).astype(np.float32)
         spread = (0.1 * rng.random((self.n, len(edges)))).astype(np.float32)
@@ -84,9 +84,6 @@ class Market:
         w, sd = (np.interp(amount, at, np.append(0.0, curve)) for curve in (win, spread))
         each = bid / 1000
         if self.pays != PRICE:
-            if self.pays == BID:
-                paid = np.interp(amount, at, np.append(0.0, price))
-                each = min(paid * np.exp(shift) / 1e9, each)
             return w, sd, each * w, each**2 * w, each * sd
         # the part of each bin up to the bid, at the mean price of that part
         up_to = np.clip(amount, at[:-1], at[1:])
@@ -114,7 +111,7 @@ plans = st.lists(
 
 
 @settings(max_examples=60)
-@given(plans, st.sampled_from([PRICE, OWN_BID, BID]), st.integers(0, 500), st.booleans())
+@given(plans, st.sampled_from([PRICE, BID]), st.integers(0, 500), st.booleans())
 def test_means_and_deviations_are_those_of_the_formulas(items, pays, seed, given):
     """Sums over the bids of a plan; chance adds up, deviations of the curve before the square."""
     drawn = Market(pays, seed)
@@ -157,14 +154,14 @@ def test_clicks_follow_impressions(items, seed):
     assert np.isnan(found[11:]).all()
 
 
-@pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
+@pytest.mark.parametrize("pays", [PRICE, BID])
 def test_the_level_part_is_a_derivative(pays):
     """On smooth curves, that of the mean by the price level, for impressions and spend."""
     drawn = Market(pays)
     edges = drawn.market[0]
     smooth = stats.norm.cdf(np.log(edges / 1.5e6) / 0.5)
     drawn.curves = np.tile(smooth, (3, 1)).astype(np.float32), np.zeros((3, len(edges)), np.float32)
-    price = edges if pays == OWN_BID else 0.98 * edges
+    price = edges if pays == BID else 0.98 * edges
     drawn.market = edges, np.log(edges), price, NO_MASSES
     sd, n, step = 0.1, 1e9, 0.02
     for bid in (0.9, 1.4, 2.2):
@@ -180,7 +177,7 @@ def test_the_level_part_is_a_derivative(pays):
 
 @settings(max_examples=40)
 @given(
-    st.sampled_from([PRICE, OWN_BID, BID]),
+    st.sampled_from([PRICE, BID]),
     st.floats(0.001, 20),
     st.floats(0, 1e6),
     st.floats(-0.3, 0.3),
@@ -267,7 +264,7 @@ def test_nobody_pays_more_than_the_bid_and_higher_bids_win_more(pays, bids, seed
 @settings(max_examples=60)
 @given(
     plans,
-    st.sampled_from([PRICE, OWN_BID, BID]),
+    st.sampled_from([PRICE, BID]),
     st.floats(0, 1),
     st.floats(0, 1),
     st.booleans(),
@@ -337,7 +334,7 @@ def test_the_ends_of_a_small_forecast_are_these_quantiles():
 
 
 @pytest.mark.parametrize("given", [True, False])
-@pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
+@pytest.mark.parametrize("pays", [PRICE, BID])
 def test_nothing_to_win_is_nothing_won(pays, given):
     """Without auctions everything is 0 but for the rates; without a chance to win, rates too."""
     drawn, factors = Market(pays), calibrate([]).interval_factors(0.9)

@@ -59,8 +59,6 @@ def test_options_reach_the_settings(run, tmp_path):
         "--text-missing": 0.3,
         "--outliers": 0.4,
         "--newcomers": 0.25,
-        "--young": 0.5,
-        "--own-weekdays": 0.3,
         "--price-rise": -0.26,
         "--weekday-effect": 2.0,
         "--dimensions": 2,

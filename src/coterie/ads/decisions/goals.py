@@ -96,11 +96,11 @@ def bid_for(
 def _why_safe(model: FittedMarket, prepared: PreparedForecast, goal: str) -> str:
     """Return how likely a goal is reached where the whole interval is at or above it."""
     stated = f"{50 * (1 + prepared.level):.3g}%"
-    measured, share = model.shares_above_, np.nan
+    share, measured = 0.0, model.shares_above_
     if measured is not None:
-        mode = 0 if prepared.given else 1
-        share = measured[LEVELS.index(prepared.level), mode, TARGETS.index(goal)]
-    found = "it was not measured" if np.isnan(share) else f"in the backtest it was {percent(share)}"
+        place = LEVELS.index(prepared.level), int(not prepared.given), TARGETS.index(goal)
+        share = measured[place]
+    found = f"in the backtest it was {percent(share)}" if share else "it was not measured"
     return f"the goal should be reached with a probability of {stated}; {found}"
 
 

@@ -37,7 +37,6 @@ from coterie.ads.forecasts.forecast_tables import (
     forecast_by_curves,
     known_events,
     outcome_of,
-    pays_of,
     plans_of,
 )
 from coterie.ads.histograms.bid_histograms import BidHistograms
@@ -354,7 +353,7 @@ class _Origin:
         return MarketTables(
             evidence.edges,
             price,
-            pays_of(evidence),
+            evidence.pays,
             win,
             self.widening.of(win, spread, evidence.edges, self.bid, masses),
             self.events,
@@ -524,7 +523,8 @@ def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
 def _shares_above(origins: list[_Origin], strength: float) -> Floats | None:
     """Return how often values were not below their intervals, (4 levels, 2 modes, 4 targets).
 
-    The intervals of each day are calibrated on the others. None of one day alone.
+    The intervals of each day are calibrated on the others. None of one day alone; 0 if no interval
+    is above 0.
     """
     if len(origins) < 2:
         return None
@@ -541,4 +541,4 @@ def _shares_above(origins: list[_Origin], strength: float) -> Floats | None:
                     # where nothing is the least, every value is above it
                     above[i, mode, t] += (truth[target] >= low)[low > 0].sum()
                     number[i, mode, t] += (low > 0).sum()
-    return np.divide(above, number, out=np.full_like(above, np.nan), where=number > 0)
+    return above / np.maximum(number, 1.0)

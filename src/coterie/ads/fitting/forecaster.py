@@ -38,7 +38,6 @@ from coterie.ads.fitting.representatives import (
 )
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
-from coterie.ads.forecasts.forecast_tables import pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
@@ -309,7 +308,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         # what the log says of each, as it is kept
         self.advertisers_, self.days_ = histograms.advertisers, histograms.days
         self.auction_, self.currency_ = histograms.auction, histograms.currency
-        self.form_, self.pays_ = evidence.form, pays_of(evidence)
+        self.form_, self.pays_ = evidence.form, evidence.pays
         self.edges_, self.price_ = evidence.edges, evidence.price
         self.masses_ = histograms.masses
         self.observations_ = known.observations

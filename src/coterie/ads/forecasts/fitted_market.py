@@ -137,12 +137,12 @@ class FittedMarket:
     text_view_: TextVectors | None
     vectors_: Floats | None
     stored_days_: StoredDays | None
+    paid_: Floats | None  # what each pays over what price_ says, where that is not known
+    shares_above_: Floats | None
+    masses_: Ints
     # which files of earlier versions lack
     targets_: TargetEffects | None = None
     representatives_: Ints | None = None
-    paid_: Floats | None = None  # what each pays over what price_ says, where that is not known
-    shares_above_: Floats | None = None
-    masses_: Ints = np.empty(0, dtype=np.int64)
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers.
@@ -158,7 +158,7 @@ class FittedMarket:
             trials = np.cumsum(trials[:, ::-1], axis=1)[:, ::-1]
         return Evidence(
             self.form_,
-            "price" if self.pays_ == "price" else "bid",
+            self.pays_,
             self.edges_,
             self.successes_[index].toarray().astype(np.float64),
             trials,
@@ -538,7 +538,7 @@ def load_market(path: str | os.PathLike[str]) -> FittedMarket:
 
 def refuse_former(model: FittedMarket, path: str | os.PathLike[str]) -> None:
     """Refuse a model of a version whose forecasts were made another way."""
-    if not hasattr(model, "win_") or not hasattr(model.supply_, "unseen"):
+    if not hasattr(model, "win_"):
         raise ModelFileError(
             f"{os.fspath(path)} was made by an earlier version of coterie; make it again with "
             "coterie ads segment"

@@ -32,9 +32,6 @@ from coterie.errors import InvalidParameterError
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
 
-#: What a winner pays, as the kernels know it: a price by bin of the price, the bid, or a price by
-#: bin of the bid.
-PAYS = {"price": 0, "own bid": 1, "bid": 2}
 _MICROS = 1_000_000
 _MANY_AUCTIONS = 1e12
 _MOST_PERIODS = 4096
@@ -122,13 +119,6 @@ def outcome_of(histograms: BidHistograms, days: list[int]) -> Outcome:
     return Outcome(wins, cost / PER_UNIT, clicks, conversions)
 
 
-def pays_of(evidence: Evidence) -> str:
-    """Return what a winner pays: a key of :data:`PAYS`."""
-    if evidence.pays == "price":
-        return "price"
-    return "own bid" if bool(np.all(evidence.price == evidence.edges)) else "bid"
-
-
 def contiguous(array: Any, kind: Any = np.float64) -> AnyArray:
     """Return an array as the kernels take it, copied only if it must be."""
     return np.ascontiguousarray(array, dtype=kind)
@@ -157,7 +147,7 @@ class AskedPlans(NamedTuple):
     market: Any
     curves: Any
     events: Floats  # (R, 4)
-    pays: int
+    pays_bid: bool
     # what the advertiser of each plan pays, or the one of all plans, over what the market says
     paid: Any = None  # (Q,) or a number
 
@@ -170,7 +160,7 @@ class AskedPlans(NamedTuple):
 
     def sums(self, *, given: bool = False) -> Floats:
         """Return the sums behind the figures of each plan, (Q, 8)."""
-        sums: Floats = sums_of_plans(self.plans, given, self.market, self.curves, self.pays)
+        sums: Floats = sums_of_plans(self.plans, given, self.market, self.curves, self.pays_bid)
         if self.paid is not None:
             won = np.maximum(sums[:, 0], 1e-300)
             sums[:, 4:] *= self._factor(1000 * sums[:, 4] / won)[:, None] ** [1, 2, 1, 1]
@@ -220,7 +210,7 @@ def forecast_by_curves(win: Floats, evidence: Evidence, plans: Plans) -> tuple[F
         (edges, np.log(edges), contiguous(evidence.price), np.empty(0, np.int64)),
         (contiguous(win, np.float32), np.zeros(win.shape, dtype=np.float32)),
         np.full((len(win), 4), np.nan),
-        PAYS[pays_of(evidence)],
+        evidence.pays == "bid",
     )
     impressions, spend = np.zeros((2, len(win)))
     figures = asked.figures((np.ones((2, 4, 2, 3)), 0.0, 1.0))
@@ -233,8 +223,9 @@ class MarketTables:
 
     Nothing changes after construction, and the loops let go of the interpreter's lock: any
     number of threads may ask. ``edges`` and ``price`` (G,) are in micros, ``win`` and ``spread``
-    (A, G) are W and its deviation, ``levels`` are of prices; for ``pays`` see :data:`PAYS`, for
-    ``events`` (A, 4) the kernels; ``masses`` (M,) are among the edges.
+    (A, G) are W and its deviation, ``levels`` are of prices; ``pays`` is as in
+    :class:`~coterie.ads.curves.landscapes.Evidence`, ``events`` (A, 4) as in the kernels;
+    ``masses`` (M,) are among the edges.
     """
 
     def __init__(
@@ -255,7 +246,7 @@ class MarketTables:
         self.market = amounts, np.log(amounts), contiguous(price), bins
         self.curves = contiguous(win, np.float32), contiguous(spread, np.float32)
         self.events, self.paid = contiguous(events), paid
-        self.pays = PAYS[pays]
+        self.pays_bid = pays == "bid"
         self._levels, self._supply = levels, supply
         self._periods: dict[tuple[date | None, int], PeriodLevels] = {}
 
@@ -337,7 +328,7 @@ class MarketTables:
     def _asked(self, items: Any, uncertainty: Floats) -> AskedPlans:
         paid = None if self.paid is None else self.paid[items[0]]
         return AskedPlans(
-            items, uncertainty, self.market, self.curves, self.events, self.pays, paid
+            items, uncertainty, self.market, self.curves, self.events, self.pays_bid, paid
         )
 
     def _own_factors(self, rows: Any, days: PeriodLevels) -> Floats:
@@ -472,7 +463,7 @@ class ForecastTables(MarketTables):
             self.market,
             self.curves,
             self.events,
-            self.pays,
+            self.pays_bid,
             self.interval_factors(level),
         )
         if self.paid is not None:
@@ -512,7 +503,7 @@ class ForecastTables(MarketTables):
         uncertainty = np.tile([days.level_sd, supply_sd, float(given)], (B, 1))
         curves, events = self._of_placed(placement)
         paid = None if self.paid is None else 1.0 if row is None else float(self.paid[row])
-        return AskedPlans(items, uncertainty, self.market, curves, events, self.pays, paid)
+        return AskedPlans(items, uncertainty, self.market, curves, events, self.pays_bid, paid)
 
     def chances(self, placement: Placement, bid: float, shifts: Floats) -> Floats:
         """Return W, sd(W), C, E[price²·won] and sd(C) of an auction at n price levels, (n, 5)."""

@@ -28,17 +28,15 @@ Arguments come in groups:
 
 ``market``
     ``edges``, ``log_edges``, ``price``: (G,) float64; upper edges in micros, their logarithms, and
-    the mean price in micros by bin of the price (or of the bid, see ``pays``). ``masses``: (M,)
-    int64, increasing; bins that end at a price of many auctions. It does not move with the level of
-    the day: no level moves a bid past it.
+    the mean price in micros by bin. ``masses``: (M,) int64, increasing; bins that end at a price of
+    many auctions. It does not move with the level of the day: no level moves a bid past it.
 ``curves``
     ``win``, ``spread``: (R, G) float32; W at the edges, and its standard deviation.
 ``events``
     (R, 4) float64: rate of clicks and its standard deviation, then of conversions; NaN if the log
     has none.
-``pays``
-    0: ``price`` is by bin of the price; 1: the winner pays its bid; 2: ``price`` is by bin of the
-    bid.
+``pays_bid``
+    Whether the winner pays its bid.
 ``interval_factors``
     ``ladder``, (2, 4, 2, 3) float64: z by mode (supply given, or forecast), target (impressions,
     spend, clicks, conversions), side and size; ``tail``, the probability beyond each end, or 0 for
@@ -76,7 +74,7 @@ cdef struct Market:
     const int64_t* masses
     Py_ssize_t G
     Py_ssize_t M
-    int pays
+    bint pays_bid
 
 cdef struct Costs:  # of one auction, in currency units
     double mean  # C
@@ -90,11 +88,11 @@ cdef struct IntervalFactors:
     double normal
 
 
-cdef Market market_of(tuple market, int pays) except *:
+cdef Market market_of(tuple market, bint pays_bid) except *:
     cdef const double[::1] edges = market[0], log_edges = market[1], price = market[2]
     cdef const int64_t[::1] masses = market[3]
     return Market(  # without masses theirs is never followed
-        &edges[0], &log_edges[0], &price[0], &masses[0], edges.shape[0], masses.shape[0], pays
+        &edges[0], &log_edges[0], &price[0], &masses[0], edges.shape[0], masses.shape[0], pays_bid
     )
 
 
@@ -105,7 +103,7 @@ cdef IntervalFactors factors_of(tuple interval_factors) except *:
 
 def figures_of_plans(
     tuple plans, const double[:, ::1] uncertainty, tuple market, tuple curves,
-    const double[:, ::1] events, int pays, tuple interval_factors,
+    const double[:, ::1] events, bint pays_bid, tuple interval_factors,
 ):
     """Return the figures of Q plans, (Q, 14).
 
@@ -117,7 +115,7 @@ def figures_of_plans(
     cdef const int64_t[::1] rows = plans[0], starts = plans[1]
     cdef const double[::1] bids = plans[2], counts = plans[3], shifts = plans[4]
     cdef const float[:, ::1] win = curves[0], spread = curves[1]
-    cdef Market m = market_of(market, pays)
+    cdef Market m = market_of(market, pays_bid)
     cdef IntervalFactors r = factors_of(interval_factors)
     figures = np.empty((rows.shape[0], N_FIGURES))
     cdef double[:, ::1] out = figures
@@ -137,11 +135,11 @@ def figures_of_plans(
 
 def figures_of_one(
     Py_ssize_t row, double bid, double count, double shift, tuple uncertainty, tuple market,
-    tuple curves, const double[:, ::1] events, int pays, tuple interval_factors,
+    tuple curves, const double[:, ::1] events, bint pays_bid, tuple interval_factors,
 ):
     """Return the figures of a plan of one bid, 14 numbers, as :func:`figures_of_plans` does."""
     cdef const float[:, ::1] win = curves[0], spread = curves[1]
-    cdef Market m = market_of(market, pays)
+    cdef Market m = market_of(market, pays_bid)
     cdef IntervalFactors r = factors_of(interval_factors)
     cdef double[N_FIGURES] figures
     cdef double[N_PARTS] parts
@@ -153,7 +151,7 @@ def figures_of_one(
     return <list>figures
 
 
-def sums_of_plans(tuple plans, bint given, tuple market, tuple curves, int pays):
+def sums_of_plans(tuple plans, bint given, tuple market, tuple curves, bint pays_bid):
     """Return the sums behind the figures of Q plans, (Q, 8): mean, chance, curve and level parts.
 
     Those of impressions come first, then those of spend, as in the table above.
@@ -161,7 +159,7 @@ def sums_of_plans(tuple plans, bint given, tuple market, tuple curves, int pays)
     cdef const int64_t[::1] rows = plans[0], starts = plans[1]
     cdef const double[::1] bids = plans[2], counts = plans[3], shifts = plans[4]
     cdef const float[:, ::1] win = curves[0], spread = curves[1]
-    cdef Market m = market_of(market, pays)
+    cdef Market m = market_of(market, pays_bid)
     sums = np.empty((rows.shape[0], 8))
     cdef double[:, ::1] out = sums
     cdef double[N_PARTS] parts
@@ -255,14 +253,11 @@ cdef inline Costs costs_at(
     const Market* m, const float* win, const float* spread,
 ) noexcept nogil:
     """Return the costs at a bid in bin g."""
-    cdef double each, low, lower, last, risen, at_bid, unit = scale / 1e9
+    cdef double each, lower, last, risen, at_bid, unit = scale / 1e9
     cdef double total = 0.0, squares = 0.0, deviation = 0.0, below = 0.0, before = 0.0
     cdef Py_ssize_t h
-    if m.pays != 0:
+    if m.pays_bid:
         each = bid / 1000.0
-        if m.pays == 2:
-            low = m.price[g - 1] if g > 0 else 0.0
-            each = min((low + part * (m.price[g] - low)) * scale / 1e9, each)
         return Costs(each * rate, each * each * rate, each * sd, -each * slope)
     for h in range(g):
         risen = win[h] - below

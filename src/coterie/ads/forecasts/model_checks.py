@@ -21,7 +21,6 @@ from coterie.ads.curves.price_readings import READINGS
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS, Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket
-from coterie.ads.forecasts.forecast_tables import PAYS
 from coterie.ads.forecasts.kernels import SIZES
 from coterie.ads.histograms.stored_days import StoredDays
 from coterie.ads.segments.segment_profiles import SegmentProfile, ViewAgreement
@@ -295,7 +294,7 @@ _TABLE = (
     _Row("days_", "datetime64[D]", "D", *_DATES, entries=(1, 4_000)),
     _Row("segments_", list, "K", entries=(0, 10_000)),
     _Row("form_", ("hazard", "rate")),
-    _Row("pays_", tuple(PAYS)),
+    _Row("pays_", ("price", "bid")),
     _Row("auction_", ("first", "second")),
     _Row("currency_", "text", most=64),
     _Row("price_", "float64", "G"),
@@ -348,7 +347,7 @@ _TABLE = (
     _Row("calibration_", Calibration),
     _Row("calibration_.factors", "float64", _LADDERS, 0.0, 100.0),
     _Row("calibration_.forecasts", "number"),
-    _Row("shares_above_", np.ndarray, optional=True),
+    _Row("shares_above_", "float64", "4 × 2 × 4", 0.0, _ONE, optional=True),
     _Row("warnings_", list, entries=(0, 100)),
     _Row("warnings_[]", "text", most=1_000),
     *(_Row(f"{event}_rate_", "float64", "A", 0.0, 1.0, optional=True) for event in _EVENTS),

@@ -46,18 +46,12 @@ def simulate(
     newcomers: Annotated[
         float, typer.Option(help="Share of advertisers that start on the last day.")
     ] = 0.02,
-    young: Annotated[
-        float, typer.Option(help="Share of the others that start 1 to 13 days before the last.")
-    ] = 0.0,
     price_rise: Annotated[
         float, typer.Option(help="Change of the logarithm of prices on the last four days.")
     ] = 0.0,
     weekday_effect: Annotated[
         float, typer.Option(help="Exponent of the weekdays' factors; 0: no weekdays.")
     ] = 1.0,
-    own_weekdays: Annotated[
-        float, typer.Option(help="Deviation of the logarithm of each one's own weekdays.")
-    ] = 0.0,
     log_minimum: Annotated[
         bool,
         typer.Option("--log-minimum", metavar="", help="Log the smallest bid that would have won."),
@@ -98,10 +92,8 @@ def simulate(
         text_missing=text_missing,
         outliers=outliers,
         newcomers=newcomers,
-        young=young,
         price_rise=price_rise,
         weekday_effect=weekday_effect,
-        own_weekdays=own_weekdays,
         minimum_logged=log_minimum,
         dimensions=dimensions,
         start=start,

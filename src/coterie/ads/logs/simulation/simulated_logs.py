@@ -157,6 +157,25 @@ def auction_batches(
     yield from _in_sizes(blocks, sizes)
 
 
+def draw_floors(settings: MarketSettings, traits: Traits, who: Ints, rng: _Rng) -> Floats:
+    """Draw the reserve price of each auction, given by its advertiser, in currency units."""
+    floor = traits.floor[who]
+    if not settings.common_floors:
+        return floor
+    # the place of the floor among the common ones, after the last: the advertiser's own
+    upto = np.cumsum(traits.common_floors, axis=1)[who]
+    place = (rng.random(len(who))[:, None] >= upto).sum(axis=1)
+    return np.append(COMMON_FLOORS, 0.0)[place] + floor * (place == len(COMMON_FLOORS))
+
+
+def draw_charges(settings: MarketSettings, minimum: Ints, bid: Ints, rng: _Rng) -> Ints:
+    """Draw what winners pay, given the minimum to win, all in micros."""
+    if settings.auction == "first" or not (settings.markup or settings.price_noise):
+        return bid if settings.auction == "first" else minimum
+    luck = np.exp(settings.price_noise * rng.standard_normal(len(bid)))
+    return np.minimum(in_micros(minimum / 1e6 * (1 + settings.markup) * luck), bid)
+
+
 def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     """Draw the number of bids of each advertiser on a day, and the price levels of the day.
 
@@ -236,21 +255,12 @@ def _auctions(
     spread = traits.market_spread[who, component]
     level = market.market_level[who, component] + values.shift
     competing = np.exp(level + spread * rng.standard_normal(n))
-    floor = traits.floor[who]
-    if settings.common_floors:
-        # the place of the floor among the common ones, after the last: the advertiser's own
-        upto = np.cumsum(traits.common_floors, axis=1)[who]
-        place = (_stream(settings, *stream, 2).random(n)[:, None] >= upto).sum(axis=1)
-        floor = np.append(COMMON_FLOORS, 0.0)[place] + floor * (place == len(COMMON_FLOORS))
+    floor = draw_floors(settings, traits, who, _stream(settings, *stream, 2))
     minimum = in_micros(np.maximum(competing, floor))
     noise = traits.bid_spread[who] * rng.standard_normal(n)
     bid = in_micros(np.exp(market.bid_level[who] + noise))
-    won, paid = bid >= minimum, minimum
-    if settings.markup or settings.price_noise:
-        # a separate stream, as that of dimensions
-        luck = _stream(settings, *stream, 3).standard_normal(n)
-        charged = minimum * ((1 + settings.markup) * np.exp(settings.price_noise * luck))
-        paid = np.minimum(in_micros(charged / 1e6), bid)
+    won = bid >= minimum
+    paid = draw_charges(settings, minimum, bid, _stream(settings, *stream, 3))
     click = won & (rng.random(n) < traits.click_rate[who] * values.click)
     midnight = market.date.astype("datetime64[us]").astype(np.int64)
     return {
@@ -259,7 +269,7 @@ def _auctions(
         "bid": bid,
         "floor": in_micros(floor),
         "minimum": minimum,
-        "price": np.where(won, paid if settings.auction == "second" else bid, 0),
+        "price": np.where(won, paid, 0),
         "won": won,
         "click": click,
         "conversion": click & (rng.random(n) < traits.conversion_rate[who] * values.conversion),

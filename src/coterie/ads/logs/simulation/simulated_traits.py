@@ -316,13 +316,14 @@ def draw_traits(settings: MarketSettings) -> Traits:
     bid_level = typical + habits["level"][segment] + 0.15 * rng.standard_normal(a)
     text_is = _draw_text_kinds(settings, rng)
     volume = settings.bids_per_day * np.exp(settings.volume_spread * rng.standard_normal(a))
-    # a separate stream, so that these settings change no other draw
-    others = np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(1_000_001,)))
+    others = _stream_of(settings, 1)
     weekday = np.exp(settings.own_weekdays * others.standard_normal((a, 7)))
     known = others.permutation(np.flatnonzero(~newcomer))
     young = known[: round(settings.young * len(known))]
     first_day = np.zeros(a, dtype=np.int64)
     first_day[young] = _first_days(settings.days, len(young))
+    # how the auctions of a segment that have common floors share them, (K, F)
+    floors = _stream_of(settings, 2).dirichlet(np.ones(len(COMMON_FLOORS)), k)
     return Traits(
         segment=segment,
         outlier=outlier,
@@ -339,7 +340,7 @@ def draw_traits(settings: MarketSettings) -> Traits:
         bid_spread=habits["spread"][segment],
         moved=rng.uniform(-settings.bid_move, settings.bid_move, a),
         floor=habits["floor"][segment] * np.exp(typical) if settings.floors else np.zeros(a),
-        common_floors=settings.common_floors * _draw_common_floors(k, settings.seed)[segment],
+        common_floors=settings.common_floors * floors[segment],
         click_rate=habits["click"][segment] * np.exp(0.2 * rng.standard_normal(a)),
         conversion_rate=habits["conversion"][segment],
         effects=draw_effects(segment, settings),
@@ -384,11 +385,10 @@ def _first_days(days: int, number: int) -> Ints:
     return np.asarray(np.maximum(days - 1 - (low + turn % (high - low + 1)), 0))
 
 
-def _draw_common_floors(n: int, seed: int) -> Floats:
-    """Draw how the auctions of n segments that have common floors share them, (n, F)."""
-    # a separate stream, so that they change nothing else
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1_000_001,)))
-    return rng.dirichlet(np.ones(len(COMMON_FLOORS)), n)
+def _stream_of(settings: MarketSettings, number: int) -> np.random.Generator:
+    """Return a separate random stream, so that what it draws changes no other draw."""
+    sequence = np.random.SeedSequence(settings.seed, spawn_key=(1_000_000 + number,))
+    return np.random.default_rng(sequence)
 
 
 def _random_mask(n: int, share: float, rng: np.random.Generator) -> Bools:
@@ -444,11 +444,7 @@ def _numbered(word: str, number: int) -> str:
 
 def draw_effects(segment: Ints, settings: MarketSettings) -> tuple[DimensionEffects, ...]:
     """Draw the effects of the first dimensions of :data:`DIMENSIONS`."""
-    # separate streams, so that dimensions change nothing else, and common prices nothing but prices
-    rng, of_prices = (
-        np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(1_000_000 + i,)))
-        for i in (0, 1)
-    )
+    rng, of_prices = _stream_of(settings, 0), _stream_of(settings, 3)
     a, k = len(segment), int(segment.max(initial=0)) + 1
     found = []
     for name, values in list(DIMENSIONS.items())[: settings.dimensions]:
