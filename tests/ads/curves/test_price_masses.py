@@ -55,11 +55,11 @@ def test_a_common_weight_changes_no_mass(floors):
 
 
 def test_the_bin_of_a_mass_holds_its_auctions(floors):
-    """Their number is right to a seventh, and all other sums stay as they are."""
+    """Their number is right to a fourth, and all other sums stay as they are."""
     plain, found, seen = floors
     at = found.dense().prices[:, np.searchsorted(found.edges, found.masses)]
     true = np.array([(seen == f).sum() for f in found.masses])
-    assert at.sum(axis=0) == pytest.approx(true, rel=0.15)
+    assert at.sum(axis=0) == pytest.approx(true, rel=0.25)
     assert found.dense().prices.sum(axis=1) == pytest.approx(plain.dense().prices.sum(axis=1))
     assert found.dense().price.sum() == pytest.approx(plain.dense().price.sum(), rel=1e-3)
     for name in ("count", "wins", "cost"):
@@ -105,7 +105,7 @@ def test_goals_that_only_a_floor_reaches_are_bid_for_at_the_floor():
             reached, n = reached + (np.mean(own <= f) > goal / 1000), n + 1
             below += np.mean(own <= 0.999 * f) > goal / 1000
     assert n > 50
-    assert reached > 0.85 * n > 0.3 * n > below
+    assert reached > 0.75 * n > 0.3 * n > below
 
 
 @pytest.mark.slow

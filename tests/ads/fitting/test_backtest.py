@@ -363,12 +363,12 @@ def test_shares_above_intervals_are_measured_on_days_that_did_not_calibrate_them
     """Of higher levels more; near what is stated; and none if there is but one day."""
     two = replace(QUICK, origins=2)
     log = market(EASY).histograms
-    above = backtest_market(log, trials_of(market(EASY), [0, 1, 2, 3], two), two)[2]
+    above = backtest_market(log, trials_of(market(EASY), [0, 1, 2, 3], two), two).shares_above
     assert above.shape == (4, 2, 4)
     assert (np.diff(above[:, :, :2], axis=0) >= 0).all()
     # of impressions, given the supply
     assert above[:, 0, 0] == pytest.approx([0.75, 0.9, 0.95, 0.975], abs=0.12)
-    assert backtest_market(log, usual[0], QUICK)[2] is None
+    assert backtest_market(log, usual[0], QUICK).shares_above is None
 
 
 def test_wide_errors_widen_intervals():
@@ -412,7 +412,7 @@ def test_prices_that_move_for_each_advertiser_widen_its_curves():
         names = [f"adv-{i:05d}" for i in range(60)]
         log = log_of(**changed, edges=made.histograms.edges, names=names)
         trials = trials_of(replace(made, histograms=log), list(range(9)))
-        found.append(backtest_market(log, trials, QUICK)[2])
+        found.append(backtest_market(log, trials, QUICK).widening)
     # the days together are the last four
     assert found[0].level < 0.0005 and found[0].curve < 1.5
     assert found[1].level > 0.001 and found[1].curve > 2.5

@@ -341,26 +341,25 @@ class _Origin:
     fit: MarketFit
     supply: Supply
     events: Floats  # (A, 4), see the kernels
-    histograms: BidHistograms
     bid: Floats  # (A,), its mean in micros
     widening: Widening
 
     def tables(self, strength: float) -> MarketTables:
         evidence = self.trial.evidence
         win, spread = self.fit.curves(strength)
-        masses = self.fit.histograms.masses
-        price, paid = paid_by(win, evidence, self.histograms, self.trial.before)
+        histograms = self.fit.histograms
+        price, paid = paid_by(win, evidence, histograms, self.trial.before)
         return MarketTables(
             evidence.edges,
             price,
             evidence.pays,
             win,
-            self.widening.of(win, spread, evidence.edges, self.bid, masses),
+            self.widening.of(win, spread, evidence.edges, self.bid, histograms.masses),
             self.events,
             self.fit.levels,
             self.supply,
             paid,
-            masses,
+            histograms.masses,
         )
 
     def figures(self, strength: float) -> Floats:
@@ -383,7 +382,6 @@ def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) 
         fit_market(histograms, trial.before, memberships.labels, shares.shape[1] - 1),
         fit_supply(histograms, trial.before),
         known_events(len(shares), *rates),
-        histograms,
         np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0),
         Widening(),
     )
@@ -437,8 +435,12 @@ class _Divided(NamedTuple):
 
 def _divided(origin: _Origin, step: float) -> _Divided:
     """Divide the plans of an origin where bids are a step apart, in logarithms."""
-    cells, dates, rows = origin.histograms.bids, origin.trial.plans.dates, origin.trial.plans.rows
-    days = np.searchsorted(origin.histograms.days, dates)
+    histograms, dates, rows = (
+        origin.fit.histograms,
+        origin.trial.plans.dates,
+        origin.trial.plans.rows,
+    )
+    cells, days = histograms.bids, np.searchsorted(histograms.days, dates)
     chosen = np.flatnonzero(
         np.isin(cells.day, days) & np.isin(cells.advertiser, rows) & (cells.count > 0)
     )
