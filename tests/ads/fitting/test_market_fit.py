@@ -182,3 +182,17 @@ def test_deviations_grow_with_distance_and_with_the_slope():
     assert Widening(1e9).of(win, spread, edges, bid).max() == 0.5
     one = Widening(level=1.0).of(win[:, :1], spread[:, :1], edges[:1], bid)
     np.testing.assert_array_equal(one, spread[:, :1])
+
+
+def test_no_level_moves_a_mass():
+    """The jump of a curve at a mass is no slope: deviations are those of the curve without it."""
+    edges = np.array([1_000_000, 1_998_000, 2_000_000, 4_000_000])
+    win = np.array([[0.1, 0.4, 0.7, 0.8]], dtype=np.float32)
+    spread, bid = np.full((1, 4), 0.02, dtype=np.float32), np.array([2e6])
+    own = Widening(level=0.01).of(win, spread, edges, bid, np.array([2_000_000]))
+    kept = [0, 2, 3]
+    smooth = Widening(level=0.01).of(
+        win[:, kept] - [0, 0.3, 0.3], spread[:, kept], edges[kept], bid
+    )
+    np.testing.assert_allclose(own[:, kept], smooth, rtol=1e-5)
+    assert own[0, 1] == own[0, 2]
