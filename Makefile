@@ -15,7 +15,7 @@ BUILD = PATH="$(abspath $(BIN)):$$PATH" CYTHON="$(abspath $(BIN))/cython" $(COMP
 
 .PHONY: demo test test-all hunt check bench docs links clean test-wheel test-lowest test-newest release release-rehearsal
 
-demo: $(READY)            ## simulate a week of auctions, find segments, forecast: demo-output/report.html
+demo: $(READY)            ## simulate two weeks of auctions, find segments, forecast: demo-output/report.html
 	$(BIN)/coterie ads demo --output demo-output
 
 PYTEST = -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -2,7 +2,9 @@
 
 In every cell the market is drawn several times. Each draw is simulated to files, read back by the
 engine, and evaluated on its last day: by the model that would be saved, by every other source of
-curves, and by the planted curves, which no source knows. Nothing is tuned per cell.
+curves, and by the planted curves, which no source knows. The model is also asked about one constant
+bid on the day after its log and on the week after it, and the planted market says what that would
+have won and cost. Nothing is tuned per cell.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import Context
 from benchmarks.results import Marks, Result, Table, dot_plot, figure_text
-from benchmarks.true_curves import day_shifts, true_win_rates
+from benchmarks.true_curves import day_shifts, draw_outcomes, true_win_rates
 from coterie.ads import (
     BidHistograms,
     MarketSettings,
@@ -30,6 +33,9 @@ from coterie.ads import (
     simulate_logs,
 )
 from coterie.ads.evaluation.evaluation import DEFAULT, STRATA, Evaluation, strata_of
+from coterie.ads.fitting.forecaster import AdForecaster
+from coterie.ads.forecasts.forecast_figures import COLUMNS
+from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.logs.simulation.simulated_traits import Traits, draw_traits
 from coterie.errors import CoterieWarning
 
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TARGETS = ("impressions", "spend")
+_AUCTIONS = ("second", "first")
 #: The planted curves, at the mean price level of the training days.
 TRUE = "true"
 #: Sources in the order of the tables, with colour and marker of those that are drawn.
@@ -61,8 +68,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "many bids": {"bids_per_day": 150, "text_error": 0.4, "outliers": 0.2},
     "outliers": {"outliers": 0.35, "within_segment": 0.15, "text_error": 0.4},
     "four weeks": {"days": 28, "bids_per_day": 12, "weekday_effect": 2.0},
+    "floors": {"common_floors": 0.5},
     "price rise": {"days": 15, "bids_per_day": 20, "price_rise": 0.26},
+    "own weekdays, young": {"days": 22, "bids_per_day": 20, "own_weekdays": 0.3, "young": 0.5},
+    "charged prices": {"markup": 0.1, "price_noise": 0.2},
 }
+#: Constant bids, in units of the mean bid, and how many days they are kept.
+MULTIPLES, HORIZONS = (0.4, 1.0, 2.5, 5.0), (1, 7)
+#: Days since an advertiser's first: name, from, to (exclusive).
+_SEEN = (("1 day seen", 1, 2), ("2–6", 2, 7), ("7–13", 7, 14), ("14 and more", 14, np.inf))
 
 
 def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
@@ -74,7 +88,13 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
     n_draws = 1 if context.quick else draws
     kept = context.trials("ads")
     cells: list[dict[str, Any]] = []
-    grid = [(auction, kind) for auction in ("second", "first") for kind in kinds]
+    # in first price winners pay their bids
+    grid = [
+        (auction, kind)
+        for auction in _AUCTIONS
+        for kind in kinds
+        if auction == "second" or "markup" not in kinds[kind]
+    ]
     for auction, kind in context.track(grid, "simulating and forecasting"):
         market = {**kinds[kind], "auction": auction, "advertisers": advertisers}
         found = [
@@ -90,11 +110,12 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
                 "kind": kind,
                 "draws": draws_of_cell,
                 "coverage": coverage,
+                "constant": [row for draw in found for row in draw["constant"]],
                 "summary": summary,
             }
         )
     tables = [_table(cells, target) for target in TARGETS]
-    tables += [_coverage_table(cells), _level_table(cells)]
+    tables += [_coverage_table(cells), _level_table(cells), _constant_table(cells)]
     notes = [note for target in TARGETS for note in _notes(cells, target)]
     return Result("ads", tables, {"cells": cells}, notes, {"": partial(_plot, cells)})
 
@@ -103,8 +124,9 @@ def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
     """Simulate one market, and evaluate every source on its last day.
 
     Return by target and source ``wape``, ``bias``, ``thin`` (the WAPE of thin advertisers) and
-    ``paired_error``, the standard error of the difference from the default; and ``coverage``, rows
-    of target, supply, level, stratum, advertisers and covered ones.
+    ``paired_error``, the standard error of the difference from the default; ``coverage``, rows of
+    target, supply, level, stratum, advertisers and covered ones; and ``constant``, those of
+    :func:`constant_bids`.
     """
     settings = MarketSettings(seed=draw, **market)
     histograms, texts, traits, rows = simulate(settings)
@@ -128,7 +150,57 @@ def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
     return {
         **{t: {name: errors(name, t) for name in found.forecasts} for t in TARGETS},
         "coverage": _coverages(found),
+        "constant": constant_bids(found.model, settings, traits),
     }
+
+
+def constant_bids(
+    model: AdForecaster, settings: MarketSettings, traits: Traits
+) -> list[dict[str, Any]]:
+    """Ask about one bid of each advertiser on the days after the log of a model.
+
+    Return how many 90% intervals contain what the market does, by horizon, supply, days since the
+    advertiser's first, multiple of its mean bid, and target.
+    """
+    tables = tables_of(model)
+    who = np.array([int(name.removeprefix("adv-")) for name in model.advertisers_.tolist()])
+    rows, n_days = np.flatnonzero(model.bid_ > 0), len(model.days_)
+    bids = np.zeros((len(traits.volume), len(MULTIPLES)))
+    bids[who] = model.bid_[:, None] / 1e6 * np.array(MULTIPLES)
+    auctions, outcomes = draw_outcomes(
+        settings, traits, range(n_days, n_days + max(HORIZONS)), bids
+    )
+    auctions, outcomes, bids = auctions[who], outcomes[:, who], bids[who]
+    seen = n_days - traits.first_day[who]
+    first, found = (model.days_[-1] + 1).item(), []
+    for horizon, given in product(HORIZONS, (True, False)):
+        days = tables.days(first, horizon)
+        known = auctions[:, :horizon].sum(axis=1)
+        asked = rows[known[rows] > 0] if given else rows
+        supply = known[asked] if given else tables.auctions(asked, days)
+        for b, multiple in enumerate(MULTIPLES):
+            figures = tables.at(
+                asked, bids[asked, b], supply, [days] * len(asked), np.full(len(asked), given)
+            )
+            for target, actual in zip(TARGETS, outcomes[:, asked, b, :horizon], strict=True):
+                column, truth = COLUMNS[target], actual.sum(axis=1)
+                slack = 1e-9 * (1 + truth)  # sums of prices round
+                low, high = figures[:, column + 1] - slack, figures[:, column + 2] + slack
+                inside = (low <= truth) & (truth <= high)
+                for name, least, most in _SEEN:
+                    some = (seen[asked] >= least) & (seen[asked] < most)
+                    found.append(
+                        {
+                            "horizon": "a week" if horizon > 1 else "one day",
+                            "supply": "given" if given else "forecast",
+                            "seen": name,
+                            "multiple": multiple,
+                            "target": target,
+                            "advertisers": int(some.sum()),
+                            "covered": int(inside[some].sum()),
+                        }
+                    )
+    return found
 
 
 def simulate(
@@ -208,9 +280,11 @@ def _summed_coverage(draws: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     return [dict(zip(names, (*key, *total), strict=True)) for key, total in sums.items()]
 
 
-def _share(cells: Sequence[Mapping[str, Any]], **wanted: Any) -> float | None:
+def _share(
+    cells: Sequence[Mapping[str, Any]], kind: str = "coverage", /, **wanted: Any
+) -> float | None:
     """Return the share of advertisers whose value was inside, over all draws of some cells."""
-    rows = [row for cell in cells for row in cell["coverage"] if wanted.items() <= row.items()]
+    rows = [row for cell in cells for row in cell[kind] if wanted.items() <= row.items()]
     n = sum(row["advertisers"] for row in rows)
     return sum(row["covered"] for row in rows) / n if n else None
 
@@ -267,6 +341,25 @@ def _level_table(cells: Sequence[Mapping[str, Any]]) -> Table:
         f"{target}, supply {supply}" for supply in ("given", "forecast") for target in TARGETS
     ]
     return Table("Coverage of 50 / 80 / 90 / 95% intervals", headings, rows, 2)
+
+
+def _constant_table(cells: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the coverage of 90% intervals at constant bids, by stratum, over all cells."""
+    strata: list[tuple[str, dict[str, Any]]] = [("all", {})]
+    for name in ("horizon", "supply", "seen", "multiple"):
+        values = dict.fromkeys(row[name] for cell in cells for row in cell["constant"])
+        strata += [(f"{v:g} × bid" if name == "multiple" else v, {name: v}) for v in values]
+    chosen = {auction: [c for c in cells if c["auction"] == auction] for auction in _AUCTIONS}
+    rows = []
+    for stratum, wanted in strata:
+        row = [stratum]
+        for target, some in product(TARGETS, (cells, *chosen.values())):
+            share = _share(some, "constant", **{"target": target, **wanted})
+            row.append(figure_text(share, ".1%"))
+        rows.append(row)
+    headings = ["stratum"]
+    headings += [f"{t}, {name}" for t in TARGETS for name in ("all", *chosen)]
+    return Table("Coverage of 90% intervals at constant bids after the log", headings, rows, 1)
 
 
 def _notes(cells: Sequence[Mapping[str, Any]], target: str) -> list[str]:

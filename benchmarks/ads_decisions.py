@@ -1,7 +1,8 @@
-"""Are decisions right? Budgets and portfolios of simulated markets, against what then happened.
+"""Are decisions right? Goals, budgets and portfolios of simulated markets, against what happened.
 
 A model is fitted to two weeks. The third week is simulated with the price that every auction would
-have cost, so that what any bid wins and pays there is known exactly.
+have cost, so that what any bid wins and pays there is known exactly. In markets with floors, half
+of the auctions have one of seven reserve prices.
 """
 
 from __future__ import annotations
@@ -17,20 +18,32 @@ from scipy.optimize import linprog
 
 from benchmarks.ads import simulate
 from benchmarks.harness import Context
-from benchmarks.results import Result, Table, seconds_text
+from benchmarks.results import Result, Table, figure_text, seconds_text
+from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads import AdForecaster, MarketSettings, bid_for, plan_budget, split_budget
 from coterie.ads.decisions.decision_answers import BudgetSplit
 from coterie.ads.decisions.portfolios import allocate
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.logs.simulation.simulated_logs import auction_batches
-from coterie.ads.logs.simulation.simulated_traits import Traits
+from coterie.ads.logs.simulation.simulated_traits import COMMON_FLOORS, Traits
 
 Floats = NDArray[np.float64]
 TRAINING, PLANNED = 14, 7
 #: Budgets, in parts of the expected spend at the mean bid.
 PARTS = (0.5, 1.0)
 _MICROS, _DAY = 1e6, 86_400e6
-#: So many budgets are planned in a market.
+#: Markets by name: settings of each.
+MARKETS: dict[str, dict[str, Any]] = {
+    "second": {"auction": "second"},
+    "first": {"auction": "first"},
+    "second, floors": {"auction": "second", "common_floors": 0.5},
+    "first, floors": {"auction": "first", "common_floors": 0.5},
+}
+#: Goals are the means at bids up to so far from the mean bid, in log units.
+_FAR = 0.5
+#: Goals of advertisers with so many bids count, if they are larger than this.
+_GOAL_BIDS, _LEAST_GOAL = 200, 5.0
+#: So many goals are asked for, and budgets planned, in a market.
 _PLANS = 300
 _FEWEST_BIDS = 50
 #: Points of a curve between two edges of the grid, for the solver.
@@ -40,30 +53,25 @@ _SOLVED = 20
 
 
 def run(context: Context, *, draws: int = 3, advertisers: int = 1000) -> Result:
-    """Measure second- and first-price markets; a quick run has one small market of each."""
+    """Measure every kind of market; a quick run has one draw of each."""
     kept = context.trials("ads_decisions")
     n_draws = 1 if context.quick else draws
-    grid = [(auction, draw) for auction in ("second", "first") for draw in range(n_draws)]
-    found: dict[str, list[dict[str, Any]]] = {"second": [], "first": []}
-    for auction, draw in context.track(grid, "deciding"):
-        market: dict[str, Any] = {
-            "auction": auction,
-            "advertisers": advertisers,
-            "seed": 100 + draw,
-        }
-        found[auction].append(kept.find_or_run(market, partial(run_market, **market)))
-    means = {auction: _means(trials) for auction, trials in found.items()}
-    tables = [_budget_table(means), _portfolio_table(means), _speed_table(means)]
+    grid = [(name, draw) for name in MARKETS for draw in range(n_draws)]
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in MARKETS}
+    for name, draw in context.track(grid, "deciding"):
+        market = {**MARKETS[name], "advertisers": advertisers, "seed": 100 + draw}
+        found[name].append(kept.find_or_run(market, partial(run_market, **market)))
+    means = {name: _means(trials) for name, trials in found.items()}
+    tables = [_goal_table(means), _budget_table(means), _portfolio_table(means)]
+    tables.append(_speed_table(means))
     data = {"means": means, "trials": found}
     return Result("ads_decisions", tables, data)
 
 
-def run_market(auction: str, advertisers: int, seed: int) -> dict[str, Any]:
+def run_market(**market: Any) -> dict[str, Any]:
     """Fit two weeks of a market, decide for the third, and compare."""
     settings = MarketSettings(
-        auction=auction,
-        advertisers=advertisers,
-        seed=seed,
+        **market,
         days=TRAINING + PLANNED,
         newcomers=0.0,
         bid_move=0.0,
@@ -71,7 +79,17 @@ def run_market(auction: str, advertisers: int, seed: int) -> dict[str, Any]:
     histograms, texts, traits, rows = simulate(settings)
     model = AdForecaster().fit(histograms.for_days(range(TRAINING)), texts)
     week = _Week.of(settings, traits, rows, len(model.advertisers_))
-    return {**_budgets(model, week), **_portfolio(model, week), **_speed(model)}
+    shift = day_shifts(settings, traits)[TRAINING:].mean(axis=0)
+
+    def true_rates(bids: Floats) -> Floats:
+        return true_win_rates(settings, traits, shift, bids * _MICROS)[rows[: len(week.starts) - 1]]
+
+    return {
+        **_goals(model, week, true_rates),
+        **_budgets(model, week),
+        **_portfolio(model, week),
+        **_speed(model),
+    }
 
 
 class _Week(NamedTuple):
@@ -109,6 +127,35 @@ class _Week(NamedTuple):
         wins = minimum <= bid
         cost = np.full(wins.sum(), bid) if self.pays_bid else minimum[wins]
         return cost / 1000.0, day[wins]
+
+
+def _goals(model: AdForecaster, week: _Week, true_rates: Any) -> dict[str, float | None]:
+    """Return how often goals were met at the bid and at the safe bid.
+
+    Goals "at floors" are amounts that in truth only a floor reaches, which is not farther than
+    :data:`_FAR` from the mean bid.
+    """
+    rng = np.random.default_rng(0)
+    busy = np.flatnonzero(model.observations_ >= _GOAL_BIDS)
+    chosen = rng.choice(busy, min(_PLANS, len(busy)), replace=False)
+    jumps = true_rates(COMMON_FLOORS) - true_rates(0.999 * COMMON_FLOORS)
+    met: dict[str, list[bool]] = {name: [] for name in ("goal", "safe", "floor", "floor safe")}
+    for row in chosen.tolist():
+        name, bid = str(model.advertisers_[row]), float(model.bid_[row]) / _MICROS
+        prepared = model.prepare_forecast(name, days=PLANNED)
+        asked = bid * float(np.exp(rng.uniform(-_FAR, _FAR)))
+        goals = [("goal", "safe", float(prepared.figures(asked)[0, COLUMNS["impressions"]]))]
+        near = (np.abs(np.log(COMMON_FLOORS / bid)) < _FAR) & (jumps[row] > 0.01)
+        if near.any():
+            k = int(rng.choice(np.flatnonzero(near)))
+            rate = true_rates(COMMON_FLOORS)[row, k] - rng.uniform(0.2, 0.8) * jumps[row, k]
+            goals.append(("floor", "floor safe", prepared.supply * float(rate)))
+        for at_bid, at_safe, amount in goals:
+            found = bid_for(model, name, impressions=max(amount, 1e-9), days=PLANNED)
+            for kind, chosen_bid in ((at_bid, found.bid), (at_safe, found.safe_bid)):
+                if chosen_bid is not None and amount > _LEAST_GOAL:
+                    met[kind].append(len(week.won(row, chosen_bid)[0]) >= amount)
+    return {f"{kind} met": float(np.mean(each)) if each else None for kind, each in met.items()}
 
 
 def _budgets(model: AdForecaster, week: _Week) -> dict[str, float]:
@@ -248,8 +295,23 @@ def _within(value: float, interval: tuple[float, float], slack: float) -> bool:
     return interval[0] - slack <= value <= interval[1] + slack
 
 
-def _means(trials: list[dict[str, Any]]) -> dict[str, float]:
-    return {name: float(np.mean([one[name] for one in trials])) for name in trials[0]}
+def _means(trials: list[dict[str, Any]]) -> dict[str, Any]:
+    known = {name: [one[name] for one in trials if one[name] is not None] for name in trials[0]}
+    return {name: float(np.mean(each)) if each else None for name, each in known.items()}
+
+
+def _goal_table(means: dict[str, dict[str, Any]]) -> Table:
+    def share(name: str) -> Any:
+        return lambda market: figure_text(means[market][f"{name} met"], ".3f")
+
+    columns = {
+        "market": str,
+        "at the bid": share("goal"),
+        "at the safe bid": share("safe"),
+        "at floors, at the bid": share("floor"),
+        "at floors, at the safe bid": share("floor safe"),
+    }
+    return Table.of("Goals: share that is met in the week", means, columns)
 
 
 def _budget_table(means: dict[str, dict[str, float]]) -> Table:
@@ -257,7 +319,7 @@ def _budget_table(means: dict[str, dict[str, float]]) -> Table:
         return lambda auction: f"{means[auction][name]:.3f}"
 
     columns = {
-        "auction": str,
+        "market": str,
         "impressions": share("impressions inside"),
         "spend": share("spend inside"),
         "day it runs out": share("until inside"),
@@ -273,7 +335,7 @@ def _portfolio_table(means: dict[str, dict[str, float]]) -> Table:
         return f"{found['ours amount'] / found['log amount'] - 1:+.1%}"
 
     columns: dict[str, Any] = {
-        "auction": str,
+        "market": str,
         "gain stated": lambda auction: f"{means[auction]['gain stated']:+.1%}",
         "gain in the week": gain,
         "of the best in hindsight": lambda auction: (
@@ -295,7 +357,7 @@ def _speed_table(means: dict[str, dict[str, float]]) -> Table:
         return lambda auction: f"{max(means[auction][f'below the {name}'], 0.0):.4%}"
 
     columns = {
-        "auction": str,
+        "market": str,
         "goal": taken("goal"),
         "budget": taken("budget"),
         "portfolio": taken("portfolio"),

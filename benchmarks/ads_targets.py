@@ -1,9 +1,11 @@
 """Which targets? Regret of the value that each rule would choose, on held-out days.
 
-Markets with planted effects of devices, countries and slots are simulated. Models see all days but
-the last two. For every advertiser and dimension each rule chooses a value: the one with the most
-impressions, with the most clicks, or with the cheapest click at the advertiser's usual bid. The
-regret is against the truly best value. Held-out auctions say what the choices then won.
+Markets with planted effects of devices, countries and slots are simulated: values with similar and
+with very different prices. Models see all days but the last two. For every advertiser and dimension
+each rule chooses a value: the one with the most impressions, with the most clicks, or with the
+cheapest click at the advertiser's usual bid. The regret is against the truly best value. Held-out
+auctions say what the choices then won. How often the value ranked first is the best is compared
+with the probability that was stated.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from coterie.ads import (
     read_targets,
     simulate_logs,
 )
+from coterie.ads.decisions.decision_answers import RankedBy
 from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day
 from coterie.ads.logs.simulation.simulated_traits import DIMENSIONS, Traits, draw_traits
 from coterie.errors import CoterieWarning
@@ -40,10 +43,21 @@ Floats = NDArray[np.float64]
 
 RULES = ("own record", "everybody", "segment", "coterie")
 GOALS = ("impressions", "clicks", "cost per click")
-STRATA = ("up to 200 bids", "more bids")
+#: What values are ranked by for each goal.
+_BY: dict[str, RankedBy] = dict(
+    zip(GOALS, ("impressions", "clicks", "cost_per_click"), strict=True)
+)
+MARKETS: dict[str, dict[str, Any]] = {
+    "similar prices": {},
+    "far prices": {"value_prices": 0.8, "bids_per_day": 12.0},
+}
+STRATA = ("up to 50 bids", "51–200 bids", "more bids")
+_STRATUM_ENDS = (50.0, 200.0)
+#: Ends of the bins of stated probabilities.
+_CHANCES = (0.0, 0.5, 0.7, 0.9, 1.0)
 #: Markets of these seeds were used while the rules were written, so they are not reported.
 FIRST_SEED = 10
-_HELD_DAYS, _THIN = 2, 200.0
+_HELD_DAYS = 2
 _SEGMENTS = 10
 
 
@@ -59,19 +73,16 @@ def run(context: Context, *, draws: int = 3, advertisers: int = 600) -> Result:
     """Measure second and first price; a quick run has one draw of few advertisers."""
     n_draws, number = (1, 100) if context.quick else (draws, advertisers)
     kept = context.trials("ads_targets")
-    cells = []
-    grid = list(product(("second", "first"), range(FIRST_SEED, FIRST_SEED + n_draws)))
-    for auction, seed in context.track(grid, "choosing targets"):
-        market = {"auction": auction, "advertisers": number, "seed": seed}
-        cells.append(kept.find_or_run(market, partial(run_draw, market)))
-    auctions = [auction for auction, _ in grid]
-    summary = {
-        auction: _summary(
-            [cell for cell, one in zip(cells, auctions, strict=True) if one == auction]
-        )
-        for auction in ("second", "first")
-    }
-    tables = [_regrets(summary), _differences(summary), _outcomes(summary), _coverage(summary)]
+    seeds = range(FIRST_SEED, FIRST_SEED + n_draws)
+    grid = list(product(MARKETS, ("second", "first"), seeds))
+    cells: dict[str, list[dict[str, Any]]] = {}
+    for kind, auction, seed in context.track(grid, "choosing targets"):
+        market = {**MARKETS[kind], "auction": auction, "advertisers": number, "seed": seed}
+        found = kept.find_or_run(market, partial(run_draw, market))
+        cells.setdefault(f"{auction}, {kind}", []).append(found)
+    summary = {name: _summary(found) for name, found in cells.items()}
+    tables = [_regrets(summary), _differences(summary), _chances(summary)]
+    tables += [_outcomes(summary), _coverage(summary)]
     return Result("ads_targets", tables, {"summary": summary})
 
 
@@ -85,9 +96,9 @@ def run_draw(market: dict[str, Any]) -> dict[str, Any]:
     rows = np.array([int(name.removeprefix("adv-")) for name in model.advertisers_])
     held = np.datetime64(settings.start, "D") + settings.days - _HELD_DAYS
     truth, outcome = _truth(settings, traits), _held_out(settings, traits)
-    figures, covered = _ranked(model, traits, rows, str(held), (truth, outcome))
-    thin = model.observations_ <= _THIN
-    found: dict[str, Any] = {"regret": {}, "outcome": {}, "covered": covered}
+    figures, covered, chances = _ranked(model, traits, rows, str(held), (truth, outcome))
+    stratum = np.searchsorted(_STRATUM_ENDS, model.observations_)
+    found: dict[str, Any] = {"regret": {}, "outcome": {}, "covered": covered, "chances": chances}
     chosen = {
         "own record": _by_counts(*_sums(counts, np.eye(len(rows)))),
         "everybody": _by_counts(*_sums(counts, np.ones((len(rows), len(rows))))),
@@ -99,7 +110,7 @@ def run_draw(market: dict[str, Any]) -> dict[str, Any]:
         for rule, measures in chosen.items():
             picks = _pick(measures[goal], goal)
             regret = _regret(_measures(truth, traits)[goal][rows], picks, best, goal)
-            found["regret"].setdefault(goal, {})[rule] = _split(regret, thin)
+            found["regret"].setdefault(goal, {})[rule] = _split(regret, stratum)
             found["outcome"].setdefault(goal, {})[rule] = _won(outcome, rows, picks)
         found["outcome"][goal]["best"] = _won(outcome, rows, best)
     return found
@@ -211,8 +222,12 @@ def _ranked(
     rows: NDArray[np.int64],
     day: str,
     actual: tuple[Truth, Truth],
-) -> tuple[dict[str, Floats], dict[str, list[float]]]:
-    """Return what the model chooses by, and which intervals covered; values in planted order."""
+) -> tuple[dict[str, Floats], dict[str, list[float]], dict[str, list[tuple[float, bool]]]]:
+    """Return what the model chooses by, which intervals covered, and chances of first values.
+
+    Values are in planted order. A chance is what was stated of the value that is ranked first, and
+    whether it is the best.
+    """
     truth, outcome = actual
     places = {
         (name, value): at.start + v
@@ -222,9 +237,17 @@ def _ranked(
     shape = len(rows), len(places)
     found = {goal: np.full(shape, -np.inf if goal != GOALS[2] else np.inf) for goal in GOALS}
     covered: dict[str, list[float]] = {}
+    chances: dict[str, list[tuple[float, bool]]] = {goal: [] for goal in GOALS}
+    best = {goal: _pick(each[rows], goal) for goal, each in _measures(truth, traits).items()}
     for a, (name, row) in enumerate(zip(model.advertisers_, rows, strict=True)):
         bid = float(np.exp(traits.bid_level[row]))
-        for one in rank_targets(model, str(name), bid, day=day, days=_HELD_DAYS).targets:
+        for goal, by in _BY.items():
+            ranked = rank_targets(model, str(name), bid, by=by, day=day, days=_HELD_DAYS).targets
+            for d, dimension in enumerate(DIMENSIONS):
+                first = next(one for one in ranked if one.dimension == dimension)
+                is_best = bool(places[dimension, first.value] == best[goal][a, d])
+                chances[goal].append((first.chance_best or 0.0, is_best))
+        for one in ranked:
             v = places[one.dimension, one.value]
             found["impressions"][a, v] = one.impressions
             found["clicks"][a, v] = one.clicks
@@ -241,7 +264,8 @@ def _ranked(
             ):
                 if ends is not None:
                     covered.setdefault(what, []).append(float(ends[0] <= value <= ends[1]))
-    return found, {what: [float(np.mean(each)), len(each)] for what, each in covered.items()}
+    means = {what: [float(np.mean(each)), len(each)] for what, each in covered.items()}
+    return found, means, chances
 
 
 def _same(labels: NDArray[np.int64]) -> Floats:
@@ -292,8 +316,8 @@ def _regret(truth: Floats, picks: Any, best: Any, goal: str) -> Floats:
     return np.asarray(loss.mean(axis=1))
 
 
-def _split(regret: Floats, thin: NDArray[np.bool_]) -> dict[str, list[float]]:
-    return dict(zip(STRATA, (regret[thin].tolist(), regret[~thin].tolist()), strict=True))
+def _split(regret: Floats, stratum: NDArray[np.int64]) -> dict[str, list[float]]:
+    return {name: regret[stratum == place].tolist() for place, name in enumerate(STRATA)}
 
 
 def _won(outcome: Truth, rows: NDArray[np.int64], picks: Any) -> list[float]:
@@ -333,13 +357,23 @@ def _summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
         )
         for kind in kinds
     }
-    return {"regret": regret, "outcome": outcome, "covered": covered}
+    chances = {}
+    for goal in GOALS:
+        stated, is_best = np.concatenate([cell["chances"][goal] for cell in cells]).T
+        place = np.clip(np.digitize(stated, _CHANCES) - 1, 0, len(_CHANCES) - 2)
+        chances[goal] = [
+            [float(part[place == i].mean()) for part in (stated, is_best)]
+            if any(place == i)
+            else None
+            for i in range(len(_CHANCES) - 1)
+        ] + [[float(stated.mean()), float(is_best.mean())]]
+    return {"regret": regret, "outcome": outcome, "covered": covered, "chances": chances}
 
 
 def _rows_of(summary: dict[str, Any]) -> list[tuple[str, str, str, dict[str, Any]]]:
     return [
-        (auction, goal, stratum, summary[auction]["regret"][goal][stratum])
-        for auction, goal, stratum in product(summary, GOALS, STRATA)
+        (market, goal, stratum, summary[market]["regret"][goal][stratum])
+        for market, goal, stratum in product(summary, GOALS, STRATA)
     ]
 
 
@@ -347,12 +381,12 @@ def _regrets(summary: dict[str, Any]) -> Table:
     cells = _rows_of(summary)
     figures = [[100 * found[rule]["mean"] for rule in RULES] for *_, found in cells]
     rows = [
-        (auction, goal, stratum, str(found[RULES[0]]["advertisers"]), *(f"{x:.1f}" for x in each))
-        for (auction, goal, stratum, found), each in zip(cells, figures, strict=True)
+        (market, goal, stratum, str(found[RULES[0]]["advertisers"]), *(f"{x:.1f}" for x in each))
+        for (market, goal, stratum, found), each in zip(cells, figures, strict=True)
     ]
     return Table(
         "Regret of the chosen value against the truly best one, in percent",
-        ("auction", "goal", "advertisers with", "number", *RULES),
+        ("market", "goal", "advertisers with", "number", *RULES),
         rows,
         n_named=3,
         bold=best_cells(figures, 4, lowest=True, digits=1),
@@ -362,29 +396,49 @@ def _regrets(summary: dict[str, Any]) -> Table:
 def _differences(summary: dict[str, Any]) -> Table:
     rows = [
         (
-            *(auction, goal, stratum),
+            *(market, goal, stratum),
             f"{100 * found['coterie']['less']:+.1f} ± {100 * found['coterie']['error']:.1f}",
         )
-        for auction, goal, stratum, found in _rows_of(summary)
+        for market, goal, stratum, found in _rows_of(summary)
     ]
     return Table(
         "Regret of own records minus regret of coterie, in points, ± paired standard error",
-        ("auction", "goal", "advertisers with", "difference"),
+        ("market", "goal", "advertisers with", "difference"),
         rows,
         n_named=3,
     )
 
 
+def _chances(summary: dict[str, Any]) -> Table:
+    rows = [
+        (
+            *(market, goal),
+            *(
+                "" if pair is None else f"{pair[0]:.2f} / {pair[1]:.2f}"
+                for pair in summary[market]["chances"][goal]
+            ),
+        )
+        for market, goal in product(summary, GOALS)
+    ]
+    bins = [f"{low:g} to {high:g}" for low, high in pairwise(_CHANCES)]
+    return Table(
+        "Probability that the value ranked first is the best: stated / true, by what was stated",
+        ("market", "goal", *bins, "all"),
+        rows,
+        n_named=2,
+    )
+
+
 def _outcomes(summary: dict[str, Any]) -> Table:
     rows = []
-    for auction, goal in product(summary, GOALS):
-        found = summary[auction]["outcome"][goal]
+    for market, goal in product(summary, GOALS):
+        found = summary[market]["outcome"][goal]
         amounts = {rule: _amount(won, goal) for rule, won in found.items()}
         texts = [f"{amounts[rule] / amounts['best']:.3f}" for rule in RULES]
-        rows.append((auction, goal, *texts))
+        rows.append((market, goal, *texts))
     return Table(
         "Held-out outcome of the choices over that of the truly best ones",
-        ("auction", "goal", *RULES),
+        ("market", "goal", *RULES),
         rows,
         n_named=2,
     )
@@ -400,9 +454,9 @@ def _amount(won: list[float], goal: str) -> float:
 
 
 def _coverage(summary: dict[str, Any]) -> Table:
-    kinds = list(summary["second"]["covered"])
+    kinds = list(next(iter(summary.values()))["covered"])
     rows = [
-        (auction, *(_share(summary[auction]["covered"].get(kind)) for kind in kinds))
-        for auction in summary
+        (market, *(_share(summary[market]["covered"].get(kind)) for kind in kinds))
+        for market in summary
     ]
-    return Table("Coverage of intervals of 90%, over all values", ("auction", *kinds), rows)
+    return Table("Coverage of intervals of 90%, over all values", ("market", *kinds), rows)

@@ -44,7 +44,7 @@ BENCHMARKS = {
     "tables": ("tables", "Label tables that stay in DuckDB or Spark, and runs that are killed."),
     "ads": ("ads", "Forecast error of every source of curves on simulated markets."),
     "ads-segments": ("ads_segments", "When do segments help a forecast?"),
-    "ads-decisions": ("ads_decisions", "Budgets and portfolios against what then happened."),
+    "ads-decisions": ("ads_decisions", "Goals, budgets and portfolios against what then happened."),
     "ads-targets": ("ads_targets", "Which targets? Regret of the value that each rule chooses."),
     "ads-scale": ("ads_scale", "Time, memory and errors from a thousand to a million advertisers."),
     "ads-speed": ("ads_speed", "Time of histograms and similarities beside plain code."),

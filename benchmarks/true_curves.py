@@ -1,16 +1,24 @@
-"""True curves: the win rate by bid of a simulated market, and the daily changes of its prices."""
+"""True curves: win rates by bid of a simulated market, its daily prices, and later days of it."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from coterie.ads.logs.simulation.simulated_logs import draw_day
-from coterie.ads.logs.simulation.simulated_traits import MarketSettings, Traits
+from coterie.ads.logs.simulation.simulated_logs import draw_charges, draw_day, draw_floors
+from coterie.ads.logs.simulation.simulated_traits import (
+    COMMON_FLOORS,
+    PRICE_RISE_DAYS,
+    MarketSettings,
+    Traits,
+    in_micros,
+)
 from coterie.errors import InvalidParameterError
 
-__all__ = ["day_shifts", "true_win_rates"]
+__all__ = ["day_shifts", "draw_outcomes", "true_win_rates"]
 
 
 def true_win_rates(
@@ -22,7 +30,9 @@ def true_win_rates(
     from two log-normal components c of share π, log level μ and spread σ, so that with the shift δ
     of the log level
 
-        W(b) = Σ_c π_c Φ((log b − μ_c − δ) / σ_c)  if b ≥ floor, else 0.
+        W(b) = Σ_c π_c Φ((log b − μ_c − δ) / σ_c)  if b ≥ floor, else 0,
+
+    averaged over the floors of an advertiser's auctions.
 
     The rounding of logged amounts to whole steps is ignored.
 
@@ -71,8 +81,9 @@ def true_win_rates(
     for component in (0, 1):
         z = (log_amount - level[:, component, None]) / traits.market_spread[:, component, None]
         rates += traits.market_share[:, component, None] * ndtr(z)
-    rates[amount < traits.floor[:, None]] = 0.0
-    return rates
+    common = traits.common_floors
+    reached = (1.0 - common.sum(axis=1, keepdims=True)) * (amount >= traits.floor[:, None])
+    return rates * (reached + common @ (amount >= COMMON_FLOORS[:, None]))
 
 
 def day_shifts(settings: MarketSettings, traits: Traits) -> NDArray[np.float64]:
@@ -90,3 +101,47 @@ def day_shifts(settings: MarketSettings, traits: Traits) -> NDArray[np.float64]:
     """
     days = range(settings.days)
     return np.stack([draw_day(settings, traits, day).level_shift for day in days])
+
+
+def draw_outcomes(
+    settings: MarketSettings, traits: Traits, days: range, bids: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draw what constant bids would win and pay on some days, of the log or after it.
+
+    Newcomers and moves of bids have no part: all bid on every day from their first one on.
+
+    Parameters
+    ----------
+    settings : MarketSettings
+    traits : Traits
+        The A advertisers drawn from the settings.
+    days : range
+        From 0, the first day of the log.
+    bids : (A, B) array
+        B bids of each advertiser, in currency units.
+
+    Returns
+    -------
+    auctions : (A, days) array
+    outcomes : (2, A, B, days) array
+        Impressions and spend.
+    """
+    # a day more, because newcomers and moves are those of the last day; the rise has its own days
+    longer = replace(settings, days=days.stop + 1, price_rise=0.0)
+    A, B = bids.shape
+    auctions, outcomes = np.zeros((A, len(days))), np.zeros((2, A, B, len(days)))
+    for place, day in enumerate(days):
+        market, rng = draw_day(longer, traits, day), np.random.default_rng([settings.seed, day])
+        auctions[:, place] = market.counts
+        who = np.repeat(np.arange(A), market.counts)
+        component = (rng.random(len(who)) >= traits.market_share[who, 0]).astype(np.int64)
+        noise = traits.market_spread[who, component] * rng.standard_normal(len(who))
+        rise = settings.price_rise if day >= settings.days - PRICE_RISE_DAYS else 0.0
+        competing = np.exp(market.market_level[who, component] + noise + rise)
+        minimum = in_micros(np.maximum(competing, draw_floors(settings, traits, who, rng)))
+        for b in range(B):
+            bid = bids[who, b] * 1e6
+            price = draw_charges(settings, minimum, bid, rng) / 1e9
+            outcomes[0, :, b, place] = np.bincount(who, bid >= minimum, A)
+            outcomes[1, :, b, place] = np.bincount(who, (bid >= minimum) * price, A)
+    return auctions, outcomes

@@ -229,7 +229,7 @@ def test_all_advertisers_come_page_by_page(client):
 @pytest.mark.parametrize("name", ["nobody", "..", ".", "../model", "a/../../health", "%2e%2e"])
 def test_an_unknown_advertiser_is_an_error(client, name):
     """Also one whose id would lead elsewhere if it were a path."""
-    with pytest.raises(InvalidParameterError, match="has no advertiser"):
+    with pytest.raises(InvalidParameterError, match="is not in the log"):
         client.advertiser(name)
 
 

@@ -253,7 +253,7 @@ def test_ids_that_are_only_dots(serve, open_address):
     assert exact(page, "#spend-value") == [model.forecast("..", 3.0).spend]
     assert "only dots" in page.inner_text("#facts")
     page.evaluate("location.hash = '#advertiser=.'")
-    page.locator("#fault", has_text="knows no advertiser").wait_for(timeout=PATIENCE)
+    page.locator("#fault", has_text="is not in the log").wait_for(timeout=PATIENCE)
     settle(page)
     assert no_figures(page)
 

@@ -99,7 +99,7 @@ def test_links_that_ask_nonsense_ask_nothing(address, market, open_address):
 def test_an_unknown_advertiser_is_said(address, open_address):
     """A link to somebody the model does not know says so, shows no figures, and can be mended."""
     page = open_address(link(address, advertiser="<i>nobody</i>", bid=2)).page
-    assert "knows no advertiser" in page.inner_text("#fault")
+    assert "is not in the log" in page.inner_text("#fault")
     assert page.locator("#figures").is_hidden()
     choose(page, ONE, ONE)
     assert page.inner_text("#fault") == ""

@@ -65,7 +65,7 @@ def test_client_works_through_the_proxy(proxy):
             assert client.forecast(name, 2.5) == model.forecast(name, 2.5)
         bids = [1 + i / 1000 for i in range(9_000)]
         assert client.forecast("adv-00041", bids) == model.forecast("adv-00041", bids)
-        with pytest.raises(InvalidParameterError, match="has no advertiser"):
+        with pytest.raises(InvalidParameterError, match="is not in the log"):
             client.advertiser("..")
 
 

@@ -15,6 +15,8 @@ from coterie.ads.logs.checks.log_checks import LogCheck, check_logs
 
 Rows = list[dict[str, Any]]
 
+_AMOUNTS = ("bid_micros", "price_micros", "floor_micros", "min_to_win_micros")
+
 ADVERTISERS = ("ash", "birch", "cedar", "elm")
 DAYS = tuple(datetime.datetime(2026, 3, d, tzinfo=datetime.UTC) for d in (2, 3, 4))
 TEXTS = {name: f"{name} furniture" for name in ADVERTISERS}
@@ -237,8 +239,18 @@ BAD_LOGS: dict[str, Callable[[], BadLog]] = {
         ),
         96,
     ),
-    "prices_implausible": lambda: BadLog(
-        everywhere(price_micros=lambda row: None if row["price_micros"] is None else 9_000), 96
+    "prices_zero": lambda: BadLog(changed(*places(won=True), price_micros=0), 3),
+    "amounts_multiplied": lambda: BadLog(
+        [
+            row | {name: row[name] and row[name] * 713 // 1000 for name in _AMOUNTS}
+            if row["advertiser_id"] == "elm"
+            else row
+            for row in good_rows()
+        ],
+        1,
+    ),
+    "days_scattered": lambda: BadLog(
+        everywhere(ts=lambda row: row["ts"] + 30 * (row["ts"].day - 2) * datetime.timedelta(1)), 3
     ),
     "amounts_whole": lambda: BadLog(_in_cents(0), 2, given={"amounts": "currency"}),
     "amounts_with_decimals": lambda: BadLog(_in_cents(0.5), 2, given={"amounts": "cents"}),

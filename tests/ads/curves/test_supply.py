@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.curves.day_levels import day_weights, weekday_of
+from coterie.ads.curves.day_levels import weekday_of
 from coterie.ads.curves.supply import fit_supply, fit_supply_rule
 from markets import FIRST_DAY, log_of
 
@@ -59,7 +61,8 @@ def test_levels_and_factors_of_regular_days_are_found():
     np.testing.assert_allclose(expected, np.outer(level, np.tile(factor, 2)), rtol=1e-9)
     np.testing.assert_allclose(np.exp(found.factors.values).mean(), 1, rtol=1e-9)
     # rounding decides for no half-life, and for no week of their own
-    assert np.isinf(found.half_life) and (found.weekday == 1).all()
+    assert np.isinf(found.half_life)
+    np.testing.assert_allclose(found.weekday, 1)
 
 
 def test_levels_are_unbiased():
@@ -139,18 +142,75 @@ def test_newcomers_do_not_affect_the_factors_of_days():
 
 
 def test_days_without_bids_count_after_the_first_bid():
-    """A level is the weighted sum of bids over that of factors, from the first bid on.
+    """Days before it change nothing, days after it do."""
+    numbers, days = np.array([[60.0, 60, 60, 60], [0, 0, 9, 0]]), FIRST_DAY + np.arange(4)
+    rule = fit_supply_rule(numbers, days)
+    late = replace(rule, dates=days[2:], factor=rule.factor[2:])
+    for name in ("level", "error", "variation", "weekday", "unseen"):
+        one, other = (getattr(x, name) for x in (rule.supply(numbers), late.supply(numbers[:, 2:])))
+        np.testing.assert_allclose(one[1], other[1], err_msg=name)
+    assert 3 < rule.supply(numbers).level[1] < 6
 
-    Weekdays are the same for all in less than two weeks.
-    """
-    numbers = np.array([[20, 10, 0, 6], [60, 60, 60, 60], [0, 0, 9, 0]])
-    log = log_of_numbers(numbers)
-    found = fitted(log)
-    factor, weight = np.exp(found.factors.values), day_weights(log.days, found.half_life)
-    started = np.cumsum(numbers, axis=1) > 0
-    expected = (numbers * weight).sum(axis=1) / (started * weight * factor).sum(axis=1)
-    np.testing.assert_allclose(found.level, expected)
-    assert (found.weekday == 1).all()
+
+@pytest.mark.parametrize("n_days", [1, 4, 16])
+def test_own_weekdays_are_the_posterior_of_a_normal_model(n_days):
+    """Their means and variances, by least squares with the prior as further observations."""
+    rng = np.random.default_rng(n_days)
+    days = FIRST_DAY + np.arange(n_days)
+    rule = replace(
+        fit_supply_rule(np.full((1, n_days), 1e6), days), weekday_variance=0.02, variation=0.03
+    )
+    numbers = 1e6 * (1 + 0.2 * rng.random((1, n_days)))
+    found = rule.supply(numbers)
+    noise, between = found.variation[0] + 1e-6, found.weekday_variance[0]
+    # unknowns: the centre, and the deviations of the weekdays
+    design = np.hstack([np.ones((n_days, 1)), np.eye(7)[weekday_of(days)]])
+    precision = design.T @ design / noise + np.diag([0.0, *[1 / between] * 7])
+    posterior = np.linalg.inv(precision)
+    centre, *deviations = posterior @ design.T @ numbers[0] / noise
+    np.testing.assert_allclose(
+        found.level[0] * found.weekday[0], centre + np.array(deviations), rtol=1e-4
+    )
+    each = np.hstack([np.ones((7, 1)), np.eye(7)])
+    expected = (each @ posterior @ each.T).diagonal()
+    stated = [found.own_variance(0, np.eye(7)[w]) for w in range(7)]
+    # a forecast is compared with the level found, not with the true one
+    np.testing.assert_allclose(stated, expected, rtol=0.12)
+
+
+@pytest.mark.parametrize("n_days", [7, 21])
+@pytest.mark.parametrize("ahead", [1, 7])
+def test_the_supply_of_young_advertisers_is_as_uncertain_as_stated(n_days, ahead):
+    """Advertisers with a week of their own, of 1 to 6 days, lie in their intervals."""
+    rng = np.random.default_rng(8)
+    A, dates = 900, FIRST_DAY + np.arange(n_days + ahead)
+    own = np.exp(0.3 * rng.standard_normal((A, 7)))
+    own /= own.mean(axis=1, keepdims=True)
+    mean = rng.uniform(50, 200, (A, 1)) * own[:, weekday_of(dates)]
+    numbers = rng.poisson(mean * rng.gamma(50, 1 / 50, mean.shape)).astype(float)
+    young = np.arange(A) < 400
+    first = np.where(young, n_days - 1 - np.arange(A) % 6, 0)
+    numbers[np.arange(len(dates)) < first[:, None]] = 0
+    found = supply_of(numbers[:, :n_days], dates[:n_days])
+    later = dates[n_days:]
+    expected = found.level * found.weekday[:, weekday_of(later)].sum(axis=1)
+    shares = np.bincount(weekday_of(later), minlength=7) / ahead
+    variance = found.own_variance(np.arange(A), shares) + found.variation / ahead + 1 / expected
+    inside = np.abs(numbers[:, n_days:].sum(axis=1) / expected - 1) < 1.645 * np.sqrt(variance)
+    for some in (young & (first == n_days - 1), young):
+        assert 0.83 < inside[some].mean() < 0.97
+
+
+def test_the_variance_of_own_weekdays_is_found():
+    """From days 7 apart against days 6 and 8 apart; a short log has a share of its variation."""
+    rng = np.random.default_rng(9)
+    dates = FIRST_DAY + np.arange(21)
+    for sd in (0.0, 0.2):
+        own = 1 + sd * rng.standard_normal((400, 7))
+        mean = 300 * own[:, weekday_of(dates)] * rng.gamma(50, 1 / 50, (400, 21))
+        rule = fit_supply_rule(rng.poisson(np.maximum(mean, 0.0)).astype(float), dates)
+        assert rule.weekday_variance == pytest.approx(sd**2, abs=0.004)
+        assert rule.variation == pytest.approx(0.02, abs=0.004)
 
 
 def test_one_day_is_its_own_level():

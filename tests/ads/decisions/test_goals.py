@@ -59,12 +59,25 @@ def test_from_the_bid_on_a_figure_that_falls_again_is_high_enough():
     def figures(bids):
         return np.interp(bids, [0.0, *edges], [0.0, 5.0, 10.0, 6.0, 20.0])[:, None]
 
-    tables, days = SimpleNamespace(bid_edges=edges), SimpleNamespace(shifts=[0.0])
+    tables, days = SimpleNamespace(bid_edges=edges, masses=[]), SimpleNamespace(shifts=[0.0])
     asked = SimpleNamespace(tables=tables, days=days, figures=figures)
     assert finished(least_bid(asked, 0, 8.0)) == pytest.approx(3.0 + 2 / 14)
     # it does not fall below this again
     assert finished(least_bid(asked, 0, 5.5)) == pytest.approx(1.1)
     assert finished(least_bid(asked, 0, 21.0)) is None
+
+
+def test_a_safe_bid_says_how_often_the_backtest_was_right():
+    """The stated probability, and the share that was measured on days it was not calibrated on."""
+    model, asked = copy(small_model()), {"impressions": 100.0, "supply": 1e6, "level": 0.8}
+    model.shares_above_ = None
+    stated = "the goal should be reached with a probability of 90%; "
+    assert bid_for(model, "adv-00020", **asked).safe_why == f"{stated}it was not measured"
+    model.shares_above_ = np.full((4, 2, 4), np.nan)
+    model.shares_above_[1, 0, 0] = 0.873
+    assert bid_for(model, "adv-00020", **asked).safe_why == f"{stated}in the backtest it was 87.3%"
+    asked["impressions"] = 1e9
+    assert bid_for(model, "adv-00020", **asked).safe_why == ""
 
 
 @pytest.mark.parametrize("goal", GOALS)

@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 
 from coterie.ads.decisions.decision_answers import TargetRanking
 from coterie.ads.decisions.target_ranking import RANKED_BY, rank_targets
+from coterie.ads.forecasts.fitted_market import DimensionForecasts
 from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.errors import InvalidParameterError
@@ -51,34 +52,43 @@ def test_figures_are_those_of_forecasts():
 
 
 @pytest.mark.parametrize(
-    ("by", "figure", "others"),
+    ("by", "column", "others"),
     [
-        ("impressions", lambda one: one.win_rate, ["share"]),
-        ("clicks", lambda one: one.win_rate, ["share", "click"]),
-        ("cost_per_click", lambda one: one.cost, ["click"]),
+        ("impressions", 0, ["share"]),
+        ("clicks", 0, ["share", "click"]),
+        ("cost_per_click", 1, ["click"]),
     ],
 )
-def test_own_weights_are_shares_of_the_variance(by, figure, others):
+def test_own_weights_are_shares_of_the_variance(by, column, others):
     """They are what own evidence took from the variance of the logarithm of the ranked figure.
 
-    A shift of prices does to it what a lower bid does, and moves the price itself.
+    A shift of the normal score moves the win rate and the price paid.
     """
     model, step = targets_model(), 0.05
-    placement = model.prepare_forecast("adv-00003").placement
+    prepared = model.prepare_forecast("adv-00003")
     columns = model.targets_.columns("device")
-    after = model.target_effects(placement).of(columns)
-    before = model.targets_.of_new(placement.shares).of(columns)
+    after = model.target_effects(prepared.placement).of(columns)
+    before = model.targets_.of_new(prepared.placement.shares).of(columns)
     found = rank_targets(model, "adv-00003", 2.0, dimension="device", by=by).targets
     weights = {row.value: row.own_weight for row in found}
+    part = DimensionForecasts(prepared.asked(np.array([2.0])), after)
+    factors = prepared.tables.interval_factors(0.9)
     for v, value in enumerate(model.targets_.values[columns].tolist()):
-        bids = [2.0 * np.exp(-step), 2.0]
-        moved, here = model.forecast("adv-00003", bids, where={"device": value})
-        slope = np.log(figure(moved) / figure(here)) / step + (by == "cost_per_click")
+        of_row = part.asked.plans[0][0]
+        here, moved = (
+            part.asked._replace(
+                plans=(np.zeros(1, dtype=int), *part.asked.plans[1:]),
+                curves=part.asked.moved_curves(part.moves[v : v + 1] - shift),
+                events=part.asked.events[of_row : of_row + 1],
+            ).figures(factors)[0, column]
+            for shift in (0.0, step)
+        )
+        slope = np.log(moved / here) / step
         left, whole = (
-            slope**2 * one.shift[1, v] ** 2 + sum(getattr(one, name)[1, v] ** 2 for name in others)
+            slope**2 * one.score[1, v] ** 2 + sum(getattr(one, name)[1, v] ** 2 for name in others)
             for one in (after, before)
         )
-        assert weights[value] == pytest.approx(1 - left / whole)
+        assert weights[value] == pytest.approx(1 - left / whole, abs=1e-6)
 
 
 def test_values_that_cannot_be_chosen_are_last():

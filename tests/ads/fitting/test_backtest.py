@@ -25,13 +25,12 @@ from coterie.ads.fitting.backtest import (
     training_on,
     trials_on,
 )
-from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.fitting.market_fit import Widening, fit_market
 from coterie.ads.forecasts.calibration import calibrate
 from coterie.ads.forecasts.forecast_tables import (
     MarketTables,
     forecast_by_curves,
     outcome_of,
-    pays_of,
     plans_of,
 )
 from coterie.ads.segments.memberships import SOURCES, candidates, hard_memberships
@@ -232,14 +231,14 @@ def trials_of(made, days, offered=QUICK):
 
 def backtest(made, days, offered=QUICK):
     """Choice and calibration."""
-    return backtest_market(made.histograms, trials_of(made, days, offered), offered)
+    return backtest_market(made.histograms, trials_of(made, days, offered), offered)[:2]
 
 
 @pytest.fixture(scope="module")
 def usual():
     """Trials, choice and calibration of an easy market."""
     trials = trials_of(market(EASY), [0, 1, 2, 3])
-    return trials, *backtest_market(market(EASY).histograms, trials, QUICK)
+    return trials, *backtest_market(market(EASY).histograms, trials, QUICK)[:2]
 
 
 def test_the_strength_with_the_least_error_is_chosen(usual):
@@ -256,7 +255,7 @@ def test_the_strength_with_the_least_error_is_chosen(usual):
     truth, events = outcome_of(log, [3]), np.full((len(log.advertisers), 4), np.nan)
     errors = {}
     for strength in STRENGTHS:
-        market_of = evidence.edges, evidence.price, pays_of(evidence)
+        market_of = evidence.edges, evidence.price, evidence.pays
         forecasts = MarketTables(*market_of, *fit.curves(strength), events, fit.levels, supply)
         found = forecasts.of_plans(plans, ONE_SD, given=True)
         gaps = [
@@ -283,11 +282,13 @@ def test_no_setting_looks_at_later_days():
 def test_without_trials_the_usual_settings_are_taken():
     """And the intervals of normal errors; error and bias are NaN."""
     made = market(EASY)
-    choice, calibration = backtest_market(made.histograms, [], QUICK)
+    choice, calibration, widening, above = backtest_market(made.histograms, [], QUICK)
+    assert above is None
     assert choice.days == 0 and choice.strength in STRENGTHS and choice.half_life == np.inf
     assert choice.n_segments in QUICK.n_segments
     assert np.isnan([choice.error, choice.bias, choice.bias_error]).all()
     np.testing.assert_array_equal(calibration.factors, calibrate([]).factors)
+    assert widening == Widening()
 
 
 @pytest.mark.parametrize(("days", "has_one"), [(5, False), (12, True)])
@@ -358,6 +359,18 @@ def test_a_log_without_wins_has_no_bias():
 
 
 @pytest.mark.slow
+def test_shares_above_intervals_are_measured_on_days_that_did_not_calibrate_them(usual):
+    """Of higher levels more; near what is stated; and none if there is but one day."""
+    two = replace(QUICK, origins=2)
+    log = market(EASY).histograms
+    above = backtest_market(log, trials_of(market(EASY), [0, 1, 2, 3], two), two).shares_above
+    assert above.shape == (4, 2, 4)
+    assert (np.diff(above[:, :, :2], axis=0) >= 0).all()
+    # of impressions, given the supply
+    assert above[:, 0, 0] == pytest.approx([0.75, 0.9, 0.95, 0.975], abs=0.12)
+    assert backtest_market(log, usual[0], QUICK).shares_above is None
+
+
 def test_wide_errors_widen_intervals():
     """A last day of half the wins, each advertiser for itself, is not what deviations state."""
     made = market(replace(EASY, bids_per_day=120))
@@ -373,7 +386,7 @@ def test_wide_errors_widen_intervals():
     assert calibration.inflation > 1.5 * usual.inflation
     assert calibration.is_suspicious and not usual.is_suspicious
     # one for each advertiser that was known and bid
-    assert 80 < calibration.forecasts <= 90
+    assert calibration.forecasts > 80
 
 
 def test_rates_of_events_are_shrunk_to_the_segments():
@@ -385,3 +398,21 @@ def test_rates_of_events_are_shrunk_to_the_segments():
     for one, other in zip(rates, shrunk_shares(clicks, wins, shares), strict=True):
         np.testing.assert_array_equal(one, other)
     assert event_rates(0 * clicks, wins, shares) == (None, None)
+
+
+def test_prices_that_move_for_each_advertiser_widen_its_curves():
+    """On the last three days each has a level of its own."""
+    made = market(replace(EASY, advertisers=60, days=9, bids_per_day=120, newcomers=0.0))
+    rows, moved = dict(made.rows), np.exp(0.2 * np.random.default_rng(3).standard_normal(60))
+    found = []
+    for factor in (np.ones(60), moved):
+        each = np.where(rows["day"] >= 6, factor[rows["advertiser"]], 1.0)
+        minimum = (each * rows["minimum"]).astype(np.int64)
+        changed = rows | {"minimum": minimum, "won": rows["bid"] >= minimum, "price": minimum}
+        names = [f"adv-{i:05d}" for i in range(60)]
+        log = log_of(**changed, edges=made.histograms.edges, names=names)
+        trials = trials_of(replace(made, histograms=log), list(range(9)))
+        found.append(backtest_market(log, trials, QUICK).widening)
+    # the days together are the last four
+    assert found[0].level < 0.0005 and found[0].curve < 1.5
+    assert found[1].level > 0.001 and found[1].curve > 2.5

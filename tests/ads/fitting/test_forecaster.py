@@ -21,7 +21,9 @@ from coterie.ads.curves.landscapes import curve_at, evidence_of
 from coterie.ads.curves.shrinkage import shrunk_shares
 from coterie.ads.curves.supply import fit_supply
 from coterie.ads.fitting import forecaster as forecasting
+from coterie.ads.fitting.backtest import Backtest
 from coterie.ads.fitting.forecaster import AdForecaster, load_forecaster, model_warnings
+from coterie.ads.fitting.market_fit import Widening
 from coterie.ads.forecasts.calibration import calibrate
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, load_market
 from coterie.ads.forecasts.forecast_tables import tables_of
@@ -175,16 +177,18 @@ def test_settings_and_choices_reach_the_fit(monkeypatch):
 
         monkeypatch.setattr(forecasting, name, spy)
     choice = Choice(3, 30.0, 7.0, 0.1, 0.0, 0.01, 1)
-    monkeypatch.setattr(forecasting, "backtest_market", lambda *_: (choice, calibrate([])))
+    found = Backtest(choice, calibrate([]), Widening(level=0.04), None)
+    monkeypatch.setattr(forecasting, "backtest_market", lambda *_: found)
     made = market(EASY)
     log = replace(made.histograms, advertisers=np.append(made.histograms.advertisers, "silent"))
     model = forecaster(max_observations=77.0, random_state=5).fit(log, made.descriptions)
     assert seen["fit_market"][0][2][-1] == -1 < model.labels_[-1]
     assert seen["fit_market"][1] == {"half_life": 7.0}
     assert seen["complete_all_curves"][0][3] == 30.0
+    assert seen["complete_all_curves"][0][7] is found[2]
     assert seen["robust_memberships"][0][3] == 77.0
     assert seen["TextView"][1] == {"random_state": 5}
-    assert model.choice_ is choice and len(model.segments_) == 3
+    assert model.choice_ == choice and len(model.segments_) == 3
 
 
 def test_rates_are_of_the_clicks_and_conversions_of_each():
@@ -213,7 +217,7 @@ def test_click_intervals_know_how_little_is_known_of_a_rate():
 
 
 def test_more_bids_of_ones_own_make_a_curve_more_certain():
-    """Of the same log, eight times over."""
+    """Of the same log, eight times over; a backtest would notice that they are copies."""
     made = market(EASY)
     log = some_of(made.histograms, advertisers=range(30))
 
@@ -222,7 +226,7 @@ def test_more_bids_of_ones_own_make_a_curve_more_certain():
         return type(cells)(**{n: p if n in kept else p * 8 for n, p in vars(cells).items()})
 
     many = replace(log, bids=more(log.bids), prices=more(log.prices))
-    spreads = [forecaster().fit(h, made.descriptions).spread_.mean() for h in (log, many)]
+    spreads = [forecaster(origins=0).fit(h, made.descriptions).spread_.mean() for h in (log, many)]
     assert spreads[1] < 0.8 * spreads[0]
 
 
@@ -234,7 +238,7 @@ def test_the_supply_is_that_of_the_day():
     usual = model.forecast(name, 1.0)
     level, _ = supply.factors.typical()
     assert usual.supply == pytest.approx(supply.level[5] * np.exp(level))
-    assert usual.why.endswith("; supply and prices of an average day")
+    assert "; supply and prices of an average day; the log has no Friday" in usual.why
     tuesday = model.forecast(name, 1.0, day="2026-03-10")
     mean, _ = supply.factors.ahead(["2026-03-10"])
     assert tuesday.supply == pytest.approx(supply.level[5] * supply.weekday[5, 1] * np.exp(mean[0]))
@@ -245,7 +249,7 @@ def test_the_supply_is_that_of_the_day():
     assert week.impressions == pytest.approx(sum(one.impressions for one in days))
     assert week.spend == pytest.approx(sum(one.spend for one in days))
     given = model.forecast(name, 1.0, supply=77)
-    assert given.supply == 77 and given.why.endswith("; prices of an average day")
+    assert given.supply == 77 and "; prices of an average day; the log has no" in given.why
 
 
 def test_days_have_their_own_prices():
@@ -317,7 +321,7 @@ def test_a_new_advertiser_needs_a_supply():
         match=r"'unknown' is not in the log.*or give supply, its number of auctions",
     ):
         fitted().forecast("unknown", 1.0)
-    with pytest.raises(InvalidParameterError, match=r"'adv-20' .* \(similar: 'adv-0"):
+    with pytest.raises(InvalidParameterError, match=r"'adv-20' .*\(similar: 'adv-00020'\)"):
         fitted().forecast("adv-20", 1.0)
     with pytest.raises(InvalidParameterError, match="give the supply or the day, not both"):
         fitted().forecast("adv-00000", 1.0, supply=5, day="2026-03-09")

@@ -16,7 +16,7 @@ from coterie.ads.curves.supply import fit_supply_rule
 from coterie.ads.evaluation.evaluation import evaluate
 from coterie.ads.fitting import representatives
 from coterie.ads.fitting.forecaster import AdForecaster
-from coterie.ads.fitting.market_fit import fit_market
+from coterie.ads.fitting.market_fit import Widening, fit_market
 from coterie.ads.fitting.representatives import (
     batches_of,
     choose_representatives,
@@ -33,6 +33,11 @@ from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index
 from coterie.models import load_model, save_model
 from markets import EASY, QUICK, log_of, market, sound
+
+
+def unwidened(log):
+    """What leaves deviations as they are: the last arguments of complete_all_curves."""
+    return Widening(), np.zeros(len(log.advertisers))
 
 
 def campaigns(*sizes):
@@ -190,7 +195,9 @@ def test_batches_change_nothing(kind, size):
     groups = np.where(evidence.observations > 0, learned.labels, -1)
     fit = fit_market(log, days, groups, 3)
     curves = segment_curves(evidence, learned)
-    found = complete_all_curves(log, batches, fit, 100.0, learned, evidence.price, curves)
+    found = complete_all_curves(
+        log, batches, fit, 100.0, learned, evidence.price, curves, *unwidened(log)
+    )
     for one, other in zip(found[:2], fit.curves(100.0), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
@@ -215,7 +222,9 @@ def test_batches_of_campaigns_are_put_in_order():
     groups = learned.labels
     fit = fit_market(log, [0, 1, 2, 3], groups, 3)
     curves = segment_curves(evidence, learned)
-    win, _, _ = complete_all_curves(log, batches, fit, 100.0, learned, evidence.price, curves)
+    win, _, _ = complete_all_curves(
+        log, batches, fit, 100.0, learned, evidence.price, curves, *unwidened(log)
+    )
     np.testing.assert_allclose(win, fit.curves(100.0)[0], atol=1e-6)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from coterie import load_model, save_model
 from coterie.ads.decisions.budgets import plan_budget
@@ -79,7 +80,7 @@ def test_prices_of_a_target_remain_where_all_is_won():
     model = targets_model()
     effects = model.targets_.of_row(3).of(model.targets_.columns("device"))
     names = values_of(model, "device")
-    cheap, dear = (names[int(at)] for at in (effects.shift[0].argmin(), effects.shift[0].argmax()))
+    cheap, dear = (names[int(at)] for at in (effects.score[0].argmin(), effects.score[0].argmax()))
     for bid in (20.0, 60.0, 1e3):
         one, other = (
             model.forecast(str(model.advertisers_[3]), bid, where={"device": value})
@@ -137,16 +138,19 @@ def test_a_doubt_about_an_effect_adds_to_the_variance(effect, columns):
         assert variances[1] - variances[0] == pytest.approx(added, rel=1e-6, abs=1e-9)
 
 
-def test_a_doubt_about_a_shift_is_one_about_the_level_of_prices():
-    """Both are deviations of a log level, and add as independent ones do."""
+def test_a_doubt_about_a_score_is_one_about_what_is_won():
+    """By the slope of the win rate W: φ(score) / W."""
     model = targets_model()
     asked = model.prepare_forecast("adv-00003", supply=1e8).asked(np.array([2.0]))
     sure = sure_effects(model, 3)
-    unsure = sure._replace(shift=np.stack([sure.shift[0], np.full_like(sure.shift[0], 0.2)]))
-    less_known = asked.uncertainty.copy()
-    less_known[:, 0] = np.hypot(less_known[:, 0], 0.2)
-    expected = figures_of_device(asked._replace(uncertainty=less_known), sure)
-    np.testing.assert_allclose(figures_of_device(asked, unsure), expected)
+    unsure = sure._replace(score=np.stack([sure.score[0], np.full_like(sure.score[0], 0.2)]))
+    before, after = (figures_of_device(asked, effects) for effects in (sure, unsure))
+    slope = norm.pdf(norm.ppf(before[0])) / before[0]
+    for column in (2, 5):
+        variances = [
+            ((one[column + 2] - one[column]) / one[column]) ** 2 for one in (before, after)
+        ]
+        assert variances[1] - variances[0] == pytest.approx((0.2 * slope) ** 2, rel=1e-3)
 
 
 def test_how_many_of_some_auctions_are_in_a_target_is_chance():
@@ -226,7 +230,7 @@ def test_a_stored_model_gives_the_same_forecasts(tmp_path):
     ("part", "change", "message"),
     [
         ("share", lambda x: x * 2, "sum to 1 in each dimension"),
-        ("shift", lambda x: x[:, :-1], "targets_.shift must be an array"),
+        ("score", lambda x: x[:, :-1], "targets_.score must be an array"),
         ("click", lambda x: x - 5, "targets_.click must lie"),
         ("dimension", lambda x: x + 5, "targets_.dimension must lie"),
     ],
@@ -250,7 +254,7 @@ def test_updating_equals_fitting_to_all_days():
     model.update(second.histograms, second.texts, targets=second.targets)
     expected = targets_model().targets_
     assert model.targets_.values.tolist() == expected.values.tolist()
-    for name in ("share", "shift", "click", "segment_shift"):
+    for name in ("share", "score", "click", "segment_score"):
         np.testing.assert_allclose(
             getattr(model.targets_, name), getattr(expected, name), rtol=1e-4, atol=1e-5
         )

@@ -83,19 +83,22 @@ def test_days_are_read():
 WORKDAYS = fit_levels(FIRST_DAY + np.arange(5), np.zeros(5), np.full(5, 1e-4))
 
 
+OTHERS = "so other weekdays stand in"
+
+
 @pytest.mark.parametrize(
     ("first", "days", "said"),
     [
-        (None, 1, "an average day"),
-        (None, 2, "the 2 days after the log, with a weekday that is not in the log"),
+        (None, 1, f"an average day; the log has no Saturday or Sunday, {OTHERS}"),
+        (None, 2, f"the 2 days after the log; the log has no Saturday or Sunday, {OTHERS}"),
         (date(2026, 3, 9), 1, "2026-03-09"),
         (date(2026, 3, 9), 5, "the 5 days from 2026-03-09"),
-        (date(2026, 3, 7), 1, "2026-03-07, with a weekday that is not in the log"),
-        (date(2026, 3, 12), 3, "the 3 days from 2026-03-12, with a weekday that is not in the log"),
+        (date(2026, 3, 7), 1, f"2026-03-07; the log has no Saturday, {OTHERS}"),
+        (date(2026, 3, 12), 3, f"the 3 days from 2026-03-12; the log has no Saturday, {OTHERS}"),
         (
             date(2026, 3, 9),
             300,
-            "the 300 days from 2026-03-09, with a weekday that is not in the log",
+            f"the 300 days from 2026-03-09; the log has no Saturday or Sunday, {OTHERS}",
         ),
     ],
 )
@@ -110,4 +113,4 @@ def test_the_days_after_the_log_have_the_weekdays_that_follow_it():
     days = FIRST_DAY + np.array([2, 3, 5, 6, 7, 8])
     levels = fit_levels(days, np.zeros(6), np.full(6, 1e-4))
     assert describe_days(levels, None, 2, True).endswith("the 2 days after the log")
-    assert describe_days(levels, None, 3, True).endswith("a weekday that is not in the log")
+    assert describe_days(levels, None, 3, True).endswith(f"; the log has no Friday, {OTHERS}")

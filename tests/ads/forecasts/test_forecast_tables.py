@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from sklearn.base import clone
 
 from coterie.ads.curves.day_levels import fit_levels, weekday_of
-from coterie.ads.curves.landscapes import Evidence, curve_at, evidence_of, own_curves, spend_curves
+from coterie.ads.curves.landscapes import curve_at, evidence_of, own_curves, spend_curves
 from coterie.ads.curves.supply import Supply
 from coterie.ads.fitting.forecaster import AdForecaster
 from coterie.ads.forecasts.calibration import LEVELS
@@ -31,7 +31,6 @@ from coterie.ads.forecasts.forecast_tables import (
     forecast_by_curves,
     known_events,
     outcome_of,
-    pays_of,
     plans_of,
     rate_and_sd,
     tables_of,
@@ -146,11 +145,13 @@ def two_advertisers(spread=0.0, pays="price", events=None):
         error=np.array([0.01, 0.002]),
         variation=np.array([0.05, 0.01]),
         weekday=own,
+        unseen=np.array([np.full(7, 0.25), np.full(7, 1.0)]),
+        weekday_variance=np.array([0.02, 0.0]),
         factors=factors,
         half_life=np.inf,
     )
     events = np.full((2, 4), np.nan) if events is None else events
-    price = EDGES * (1.0 if pays == "own bid" else 0.99)
+    price = EDGES * (1.0 if pays == "bid" else 0.99)
     return MarketTables(EDGES, price, pays, win, np.full(win.shape, spread), events, levels, supply)
 
 
@@ -213,15 +214,25 @@ def test_supply_is_the_level_times_the_factors_of_the_days():
     np.testing.assert_allclose(core.auctions(1, usual), 2000 * usual.factors[0])
 
 
-def test_the_doubt_of_a_supply_has_three_parts():
-    """The error of the level, the variation of days, and the common factors of days."""
+def test_the_doubt_of_a_supply_has_four_parts():
+    """The level, own weekdays as far as unseen, the variation of days, and their common factors."""
     core = two_advertisers()
     days = core.days(date(2026, 3, 21), 2)
-    expected = np.sqrt(0.01 + 0.05 * days.daily_share + days.factor_sd**2)
+    share = days.factors / days.factors.sum()
+    own = 0.01 * 0.25**2 + 0.02 * 0.25 * (share**2).sum()
+    expected = np.sqrt(own + 0.05 * days.daily_share + days.factor_sd**2)
     assert core.supply_sd(0, days) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("pays", ["price", "own bid", "bid"])
+def test_an_average_day_may_be_any_weekday():
+    """Own factors that differ between weekdays add their variance."""
+    core = two_advertisers()
+    day, own = core.days(), np.array([1, 1, 1, 1, 1.5, 0.5, 1])
+    expected = np.sqrt(0.002 + own.var() + 0.01 + day.factor_sd**2)
+    assert core.supply_sd(1, day) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("pays", ["price", "bid", "bid"])
 def test_means_are_sums_over_days_at_their_levels(pays):
     """A plan of three days is three plans of a day."""
     core = two_advertisers(pays=pays)
@@ -305,13 +316,13 @@ def test_advertisers_without_a_plan_are_forecast_nothing():
     [
         (("second", "paid"), "price"),
         (("second", "minimum"), "price"),
-        (("first", "none"), "own bid"),
-        (("first", "minimum"), "own bid"),
-        (("second", "none"), "bid"),
+        (("first", "none"), "bid"),
+        (("first", "minimum"), "bid"),
+        (("second", "none"), "price"),
     ],
 )
 def test_what_a_winner_pays_is_known_by_the_log(kind, pays):
-    """A price by its own bin, the bid, or a price by the bin of the bid."""
+    """A price by its own bin, known or not, or the bid."""
     auction, revealed = kind
     log = log_of(
         bid=[5, 9, 20],
@@ -322,7 +333,7 @@ def test_what_a_winner_pays_is_known_by_the_log(kind, pays):
         auction=auction,
         revealed=revealed,
     )
-    assert isinstance(evidence_of(log), Evidence) and pays_of(evidence_of(log)) == pays
+    assert evidence_of(log).pays == pays
 
 
 def test_rates_of_events_have_deviations():
@@ -540,8 +551,8 @@ def test_grounds_supply_and_remarks_are_those_of_the_forecast():
         row = tables.row_of[str(name)]
         for bid in (1.0, 2 * highest):
             found = model.forecast(str(name), bid, supply=5)
-            words = tables.why(row) + "; prices of an average day" + tables.remark(bid)
-            assert found.why == words
+            assert found.why.startswith(tables.why(row) + "; prices of an average day")
+            assert found.why.endswith(tables.remark(bid))
         on = tables.days(date(2026, 3, 10))
         assert tables.supply(row, on) == model.forecast(str(name), 1.0, day="2026-03-10").supply
         assert tables.supply(row) == model.forecast(str(name), 1.0).supply

@@ -15,7 +15,8 @@ from coterie.ads.forecasts.calibration import LEVELS, calibrate
 from coterie.ads.histograms.price_grid import price_grid
 
 MICROS = 1e6
-PRICE, OWN_BID, BID = 0, 1, 2
+PRICE, BID = False, True
+NO_MASSES = np.empty(0, dtype=np.int64)
 #: Mean ± one standard deviation of every target, without quantiles of counts.
 ONE_SD = np.ones((2, 4, 2, 3)), 0.0, 1.0
 
@@ -24,7 +25,7 @@ ONE_SD = np.ones((2, 4, 2, 3)), 0.0, 1.0
 class Market:
     """Curves of some advertisers at random, as the loops take them."""
 
-    pays: int
+    pays: bool
     seed: int = 0
     n: int = 3
 
@@ -34,11 +35,11 @@ class Market:
         edges = price_grid(0.5e6, 4e6).astype(float)
         lower = np.append(0.9 * edges[0], edges[:-1])
         price = lower + (edges - lower) * rng.uniform(0.3, 1, len(edges))
-        if self.pays == OWN_BID:
+        if self.pays == BID:
             price = edges
         win = np.sort(rng.beta(0.8, 0.8, (self.n, len(edges))), axis=1).astype(np.float32)
         spread = (0.1 * rng.random((self.n, len(edges)))).astype(np.float32)
-        self.market = edges, np.log(edges), price
+        self.market = edges, np.log(edges), price, NO_MASSES
         self.curves = win, spread
         self.events = np.column_stack(
             [
@@ -76,16 +77,13 @@ class Market:
 
     def item(self, bid, shift, row=0):
         """W, sd(W), C, E[price² · won] and sd(C) of one auction, in currency units."""
-        edges, _, price = self.market
+        edges, _, price, _ = self.market
         win, spread = (curve[row].astype(float) for curve in self.curves)
         amount = bid * MICROS * np.exp(-shift)
         at, bins = np.append(0.0, edges), np.arange(len(edges))
         w, sd = (np.interp(amount, at, np.append(0.0, curve)) for curve in (win, spread))
         each = bid / 1000
         if self.pays != PRICE:
-            if self.pays == BID:
-                paid = np.interp(amount, at, np.append(0.0, price))
-                each = min(paid * np.exp(shift) / 1e9, each)
             return w, sd, each * w, each**2 * w, each * sd
         # the part of each bin up to the bid, at the mean price of that part
         up_to = np.clip(amount, at[:-1], at[1:])
@@ -96,8 +94,12 @@ class Market:
         ]
         unit = np.exp(shift) / 1e9
         cost = unit * (mean @ rises[0])
-        # of the curve's deviation as a whole, or of as many impressions at the mean price
-        cost_sd = max(unit * abs(mean @ rises[1]), cost / w * sd if w > 0 else 0.0)
+        # errors of W at the bid and below it, at their prices, have the correlation 0.8
+        last = mean[min(np.searchsorted(edges, amount), len(edges) - 1)]
+        at_bid = unit * last * sd
+        below = max(at_bid - unit * (mean @ rises[1]), 0.0)
+        gap = unit * (mean @ rises[1])
+        cost_sd = np.sqrt(gap**2 + 2 * (1 - 0.8) * at_bid * below)
         return w, sd, cost, unit**2 * (mean**2 @ rises[0]), cost_sd
 
 
@@ -109,7 +111,7 @@ plans = st.lists(
 
 
 @settings(max_examples=60)
-@given(plans, st.sampled_from([PRICE, OWN_BID, BID]), st.integers(0, 500), st.booleans())
+@given(plans, st.sampled_from([PRICE, BID]), st.integers(0, 500), st.booleans())
 def test_means_and_deviations_are_those_of_the_formulas(items, pays, seed, given):
     """Sums over the bids of a plan; chance adds up, deviations of the curve before the square."""
     drawn = Market(pays, seed)
@@ -152,14 +154,15 @@ def test_clicks_follow_impressions(items, seed):
     assert np.isnan(found[11:]).all()
 
 
-@pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
+@pytest.mark.parametrize("pays", [PRICE, BID])
 def test_the_level_part_is_a_derivative(pays):
     """On smooth curves, that of the mean by the price level, for impressions and spend."""
     drawn = Market(pays)
     edges = drawn.market[0]
     smooth = stats.norm.cdf(np.log(edges / 1.5e6) / 0.5)
     drawn.curves = np.tile(smooth, (3, 1)).astype(np.float32), np.zeros((3, len(edges)), np.float32)
-    drawn.market = edges, np.log(edges), edges if pays == OWN_BID else 0.98 * edges
+    price = edges if pays == BID else 0.98 * edges
+    drawn.market = edges, np.log(edges), price, NO_MASSES
     sd, n, step = 0.1, 1e9, 0.02
     for bid in (0.9, 1.4, 2.2):
         found = drawn.figures(bid, n, level=sd)
@@ -174,7 +177,7 @@ def test_the_level_part_is_a_derivative(pays):
 
 @settings(max_examples=40)
 @given(
-    st.sampled_from([PRICE, OWN_BID, BID]),
+    st.sampled_from([PRICE, BID]),
     st.floats(0.001, 20),
     st.floats(0, 1e6),
     st.floats(-0.3, 0.3),
@@ -261,7 +264,7 @@ def test_nobody_pays_more_than_the_bid_and_higher_bids_win_more(pays, bids, seed
 @settings(max_examples=60)
 @given(
     plans,
-    st.sampled_from([PRICE, OWN_BID, BID]),
+    st.sampled_from([PRICE, BID]),
     st.floats(0, 1),
     st.floats(0, 1),
     st.booleans(),
@@ -331,7 +334,7 @@ def test_the_ends_of_a_small_forecast_are_these_quantiles():
 
 
 @pytest.mark.parametrize("given", [True, False])
-@pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
+@pytest.mark.parametrize("pays", [PRICE, BID])
 def test_nothing_to_win_is_nothing_won(pays, given):
     """Without auctions everything is 0 but for the rates; without a chance to win, rates too."""
     drawn, factors = Market(pays), calibrate([]).interval_factors(0.9)
@@ -351,7 +354,7 @@ def test_nothing_to_win_is_nothing_won(pays, given):
 def test_one_edge_is_enough():
     """A log in which everybody bids the same."""
     drawn = Market(PRICE)
-    drawn.market = np.array([2e6]), np.log([2e6]), np.array([1.5e6])
+    drawn.market = np.array([2e6]), np.log([2e6]), np.array([1.5e6]), NO_MASSES
     drawn.curves = np.full((3, 1), 0.5, np.float32), np.full((3, 1), 0.1, np.float32)
     for bid, rate in ((1.0, 0.25), (2.0, 0.5), (9.0, 0.5)):
         found = drawn.figures(bid, 100, level=0.2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,6 +94,27 @@ def test_texts_are_placed_together_as_alone(placer):
         assert (place.why, place.curve, place.segment) == (alone.why, alone.curve, alone.segment)
         np.testing.assert_array_equal(place.weights, alone.weights)
         np.testing.assert_array_equal(place.shares, alone.shares)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("adv-0033", "'adv-0033' is not in the log (similar: 'adv-00033')"),
+        ("ADV 33", "'ADV 33' is not in the log (similar: 'adv-00033')"),
+        ("acme", "'acme' is not in the log (similar: 'acme-1', 'acme-2')"),
+        # a beginning of very many, and what is like none
+        ("adv-00", "'adv-00' is not in the log"),
+        ("adv-777", "'adv-777' is not in the log"),
+        ("", "a new advertiser is not in the log"),
+    ],
+)
+def test_an_unknown_id_suggests_those_with_the_same_number_or_a_few_that_begin_with_it(asked, said):
+    """Never all that are equally near."""
+    names = np.array(["acme-1", "acme-2", *(f"adv-{i:05d}" for i in range(100))])
+    known = {name: getattr(small_model(), name) for name in vars(small_model())}
+    placer = Placer(SimpleNamespace(**known | {"advertisers_": names}))
+    assert placer.unknown(asked) == said
+    assert placer.needs_supply(asked).startswith(f"{said}; check the id")
 
 
 @pytest.mark.parametrize("name", ["x" * 1000, "\U0010ffff" * 1000])

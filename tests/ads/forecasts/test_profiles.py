@@ -160,7 +160,7 @@ def test_figures_of_an_advertiser_are_those_of_the_log(model, book):
     for row in (0, 30):
         assert known[row]["bid"] == pytest.approx(model.bid_[row] / MICROS)
         asked = model.forecast(known[row]["id"], 1.0)
-        assert asked.why == known[row]["why"] + "; supply and prices of an average day"
+        assert asked.why.startswith(known[row]["why"] + "; supply and prices of an average day")
         assert known[row]["supply"] == asked.supply
         assert known[row]["curve"] == "pooled"
         assert known[row]["conversion_rate"] == model.conversion_rate_[row]

@@ -39,7 +39,7 @@ OF_ADVERTISERS = ("successes", "trials", "observations")
 
 
 def thin_evidence(a=40, g=8, seed=0, form="hazard"):
-    """Two kinds of advertisers with at most 200 bids each, below the limit of the likelihood."""
+    """Two kinds of advertisers with at most 200 bids each."""
     rng = np.random.default_rng(seed)
     kind = np.arange(a) % 2
     trials = np.sort(rng.integers(1, 60, (a, g)), axis=1)[:, ::-1].astype(float)
@@ -114,7 +114,8 @@ def test_one_step_from_the_definition():
     score = np.zeros((6, 3))
     for a, s in np.ndindex(6, 3):
         x, y, q = evidence.successes[a], evidence.trials[a], rates[s]
-        score[a, s] = np.log(sizes[s]) + (x * np.log(q) + (y - x) * np.log(1 - q)).sum()
+        weight = 50 / (evidence.observations[a] + 50)
+        score[a, s] = (x * np.log(q) + (y - x) * np.log(1 - q)).sum() * weight + np.log(sizes[s])
         for column in votes.T:
             if column[a] >= 0:
                 said = [start[(column == c), s].sum() + 1 for c in range(column.max() + 1)]

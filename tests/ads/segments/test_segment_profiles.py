@@ -13,7 +13,12 @@ from sklearn.metrics import adjusted_rand_score, rand_score
 from coterie.ads.curves.landscapes import evidence_of, own_curves, win_curves
 from coterie.ads.curves.shrinkage import overall_rate
 from coterie.ads.fitting.forecaster import AdForecaster
-from coterie.ads.logs.simulation.simulated_traits import THEMES, theme_names
+from coterie.ads.logs.simulation.simulated_traits import (
+    THEMES,
+    MarketSettings,
+    draw_traits,
+    theme_names,
+)
 from coterie.ads.segments.memberships import Memberships, hard_memberships
 from coterie.ads.segments.segment_profiles import (
     bid_that_wins_half,
@@ -24,9 +29,10 @@ from coterie.ads.segments.segment_profiles import (
     outlying_members,
     paper_table_of_clusters,
     segment_curves,
-    segment_words,
+    segment_texts,
     spread_agreement,
 )
+from coterie.ads.segments.text_view import TextView
 from coterie.ads.segments.views import View
 from markets import EASY, QUICK, log_of, market
 
@@ -41,8 +47,8 @@ def profiles_at(prices, texts=()):
     """Profiles of segments of one advertiser each, whose auctions all cost one price."""
     edges, labels = np.arange(10, 101, 10), np.arange(len(prices))
     curves = (edges >= np.array(prices)[:, None]).astype(float)
-    words = segment_words(texts, labels, len(prices))
-    return describe_segments(curves, edges, labels, np.ones(len(prices)), words)
+    about = segment_texts(texts, None, labels, len(prices))
+    return describe_segments(curves, edges, labels, np.ones(len(prices)), about)
 
 
 def evidence_at(prices, n=400):
@@ -105,6 +111,40 @@ def test_price_levels_are_thirds_of_the_segments(prices, levels):
     assert [profile.price_level for profile in profiles_at(prices)] == levels
 
 
+@pytest.fixture(scope="module")
+def mixed():
+    """Profiles of a segment of two planted themes and one of a third, and the number of each."""
+    traits = draw_traits(
+        MarketSettings(advertisers=300, segments=3, text_error=0.0, text_missing=0.1)
+    )
+    labels = np.minimum(traits.segment, 1)
+    about = segment_texts(traits.text, TextView().fit_transform(traits.text), labels, 2)
+    edges = np.array([10, 20])
+    profiles = describe_segments(np.ones((2, 2)), edges, labels, np.ones(300), about)
+    return profiles, np.bincount(traits.segment[traits.text_is == "right"])
+
+
+def test_a_mixture_is_named_by_all_its_themes(mixed):
+    """Each has words of its own; the purity is the share of the most frequent one."""
+    (pure, mixture), (_, *numbers) = mixed
+    assert len(pure.themes) == 1 and pure.purity > 0.95 and pure.mixture == ""
+    assert pure.name.startswith(pure.words[0])
+    assert mixture.purity == pytest.approx(max(numbers) / sum(numbers), abs=0.02)
+    planted = [set(THEMES[name].split()) for name in theme_names(3)[1:]]
+    found = [set(theme.split()) for theme in mixture.themes]
+    assert any(
+        found[0] <= one and found[1] <= other for one, other in itertools.permutations(planted)
+    )
+    assert mixture.name.startswith(" + ".join(theme.split()[0] for theme in mixture.themes))
+    assert all(theme in mixture.mixture for theme in mixture.themes)
+
+
+def test_without_vectors_of_texts_there_is_no_purity():
+    """Nor a theme: nothing is said of a mixture."""
+    profiles = profiles_at([20, 60], ["shoes", "boots"])
+    assert [(one.themes, one.purity, one.mixture) for one in profiles] == [((), None, "")] * 2
+
+
 def test_names_are_distinct():
     """Segments with equal words and price level are numbered."""
     found = profiles_at([50] * 6, ["shoes"] * 6)
@@ -121,8 +161,8 @@ def test_a_curve_that_never_wins_half_has_the_last_edge():
 def test_without_segments_there_are_no_profiles():
     """Advertisers outside all segments are counted nowhere, and none is an outlier."""
     none = np.array([-1, -1])
-    words = segment_words(["shoes", "boots"], none, 0)
-    assert describe_segments(np.empty((0, 2)), np.array([5, 10]), none, np.ones(2), words) == []
+    about = segment_texts(["shoes", "boots"], np.eye(2), none, 0)
+    assert describe_segments(np.empty((0, 2)), np.array([5, 10]), none, np.ones(2), about) == []
     evidence = evidence_of(log_of(bid=[5, 5], won=False, price=0, advertiser=[0, 1], edges=[5, 10]))
     outliers = outliers_of(evidence, hard_memberships(evidence, none))
     assert [part.tolist() for part in outliers] == [[], []]

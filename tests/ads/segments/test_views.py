@@ -11,12 +11,13 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from coterie.ads.curves.landscapes import evidence_of, share_of_cost, share_of_wins
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits
 from coterie.ads.segments import views as views_module
 from coterie.ads.segments.memberships import learn_memberships
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.similarity import compare_curves, ks_graph
 from coterie.ads.segments.text_view import TextView, description_vectors
-from coterie.ads.segments.views import make_views, normalised_cuts, text_clusters
+from coterie.ads.segments.views import make_views, normalised_cuts, text_clusters, text_themes
 from coterie.labels.encode import renumber_by_appearance
 from leader_rule import leader_clusters
 from markets import EASY, log_of, market
@@ -205,6 +206,23 @@ def planted(sizes, inside, outside, seed=0):
     chance = np.where(y[:, None] == y, inside, outside)
     upper = np.triu(rng.random(chance.shape) < chance, k=1)
     return sp.csr_array(upper | upper.T), y
+
+
+@pytest.mark.parametrize("number", [1, 3, 8])
+def test_there_are_as_many_themes_as_were_planted(number):
+    """Nearly every text is in the theme of its segment; one without words is in none."""
+    traits = draw_traits(MarketSettings(advertisers=400, segments=number, text_error=0.0))
+    found = text_themes(TextView().fit_transform(traits.text))
+    assert ((found == -1) == (traits.text == "")).all()
+    known = found >= 0
+    assert found.max() == number - 1
+    assert adjusted_rand_score(traits.segment[known], found[known]) > 0.9
+
+
+@pytest.mark.parametrize("vectors", [np.empty((0, 2)), np.zeros((3, 2)), np.ones((3, 2))])
+def test_few_or_equal_texts_have_one_theme_at_most(vectors):
+    """Texts without words have none."""
+    assert text_themes(vectors).tolist() == [0 if row.any() else -1 for row in vectors]
 
 
 @pytest.mark.parametrize("sizes", [(40, 30, 20), (300, 200, 100, 50)], ids=["dense", "sparse"])

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.ndimage import gaussian_filter1d
-from scipy.special import ndtr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
 
-from coterie.ads.curves.auction_counts import log_edges
 from coterie.ads.histograms.bid_histograms import bin_of
 from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.histograms.target_counts import BINS_TOGETHER, TargetCounts, sum_cells
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.ads.targets.target_effects import (
-    SHIFTS,
     Market,
     fit_targets,
+    interval_derivatives,
     pool_factors,
     pool_shifts,
-    shift_likelihood,
+    thresholds,
 )
 from coterie.errors import InvalidParameterError
 from target_markets import DIVIDED, counted_market, targets_model
@@ -48,25 +49,22 @@ def planted():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "least"), [("share", 0.95), ("shift", 0.85), ("click", 0.5)])
+@pytest.mark.parametrize(
+    ("name", "true", "least"),
+    [("share", "share", 0.95), ("score", "shift", 0.8), ("click", "click", 0.5)],
+)
 @pytest.mark.parametrize("auction", ["second", "first"])
-def test_planted_effects_are_found(planted, auction, name, least):
-    """Fitted means correlate with the planted effects."""
-    model = targets_model(auction)
-    found = getattr(model.targets_, name)[0]
-    assert np.corrcoef(found.ravel(), planted[name].ravel())[0, 1] > least
+def test_planted_effects_are_found(planted, auction, name, true, least):
+    """Fitted means correlate with the planted effects; scores with shifts of log prices."""
+    found = getattr(targets_model(auction).targets_, name)[0]
+    assert np.corrcoef(found.ravel(), planted[true].ravel())[0, 1] > least
 
 
-def test_intervals_of_shares_and_shifts_cover(planted):
-    """Intervals of 90% contain most planted shares and shifts."""
-    effects = targets_model().targets_
-    share, shift = effects.share, effects.shift
+def test_intervals_of_shares_cover(planted):
+    """Intervals of 90% contain most planted shares."""
+    share = targets_model().targets_.share
     relative = np.abs(np.log(share[0] / planted["share"]))
     assert 0.8 < (relative < 1.645 * share[1]).mean() < 0.99
-    of_dimension = np.eye(2)[effects.dimension]
-    centre = (planted["share"] * shift[0]) @ of_dimension @ of_dimension.T
-    far = np.abs(shift[0] - centre - planted["shift"])
-    assert 0.75 < (far < 1.645 * shift[1]).mean() < 0.99
 
 
 def test_shares_sum_to_one_and_unknown_events_change_nothing():
@@ -91,7 +89,7 @@ def test_an_error_of_the_curve_moves_no_effect():
     moved = np.array([np.interp(x - 0.2, x, row) for row in model.win_]).astype(np.float32)
     market = Market(model.edges_, moved, model.shares_, model.click_rate_, None)
     found = fit_targets(counts, market)
-    assert np.abs(found.shift[0] - model.targets_.shift[0]).mean() < 0.05
+    assert np.abs(found.score[0] - model.targets_.score[0]).mean() < 0.05
 
 
 def test_an_advertiser_without_auctions_gets_its_segment():
@@ -103,7 +101,7 @@ def test_an_advertiser_without_auctions_gets_its_segment():
     market = Market(model.edges_, model.win_, model.shares_, model.click_rate_, None)
     found = fit_targets(dataclasses.replace(counts, cells=fewer), market)
     own, new = found.of_row(0), found.of_new(model.shares_[0])
-    for name in ("share", "shift", "click"):
+    for name in ("share", "score", "click"):
         np.testing.assert_allclose(
             getattr(own, name)[0], getattr(new, name)[0], rtol=1e-3, atol=1e-4
         )
@@ -115,80 +113,87 @@ def test_the_values_of_an_unknown_dimension_are_refused():
         targets_model().targets_.columns("planet")
 
 
-def counts_by(revealed: str, n: int, weight: float = 1.0) -> tuple[TargetCounts, np.ndarray]:
-    """Auctions of one advertiser with three values, and its win curve before the shifts."""
+def market_by(revealed: str, floor: float, shifts: np.ndarray = PLANTED) -> tuple[Any, ...]:
+    """Return counts of 300 alike advertisers with three values, their market, and true win rates.
+
+    Log prices are normal, of standard deviation 0.4 and with a mean that the value shifts, but not
+    below the floor. The true rates are those at a bid of 2.
+    """
     rng = np.random.default_rng(0)
-    value = rng.integers(0, 3, n)
-    price = 2e6 * np.exp(PLANTED[value] + 0.4 * rng.standard_normal(n))
+    A, n = 300, 300 * 60
+    row, value = np.arange(n) % A, rng.integers(0, 3, n)
+    price = np.maximum(2e6 * np.exp(shifts[value] + 0.4 * rng.standard_normal(n)), floor)
     bid = 2e6 * np.exp(0.3 * rng.standard_normal(n))
     won = bid >= price
     known = {"paid": won, "minimum": np.ones(n, bool), "none": np.zeros(n, bool)}[revealed]
-    zero, one = np.zeros(n), np.full(n, weight)
-    bids = {"bids": one, "squares": one**2, "wins": won * one, "prices": zero}
+    zero, one = np.zeros(n), np.ones(n)
+    bids = {"bids": one, "squares": one, "wins": won * one, "prices": zero}
     prices = {"bids": zero, "squares": zero, "wins": zero, "prices": known * one}
     columns = {name: np.concatenate([bids[name], prices[name]]) for name in bids}
     columns["bin"] = np.concatenate([bin_of(bid, WIDE), bin_of(price, WIDE)])
-    columns["value"] = np.tile(value, 2)
-    columns["advertiser"] = np.zeros(2 * n, dtype=int)
-    cells = sum_cells(columns, (1, 3, len(WIDE)))
-    names = np.array(["x", "y", "z"])
+    columns["value"], columns["advertiser"] = np.tile(value, 2), np.tile(row, 2)
+    cells = sum_cells(columns, (A, 3, len(WIDE)))
+    names = np.array([f"a{a:03d}" for a in range(A)])
     counts = TargetCounts(
-        np.array(["a"]), WIDE, ["d"], names, np.zeros(3, dtype=int), cells, revealed
+        names, WIDE, ["d"], np.array(["x", "y", "z"]), np.zeros(3, dtype=int), cells, revealed
     )
-    win = ndtr(np.log(EDGES / 2e6) / 0.4)[None].astype(np.float32)
-    return counts, win
+    of_values = ndtr((np.log(EDGES / 2e6)[:, None] - shifts) / 0.4) * (EDGES >= floor)[:, None]
+    win = np.tile(of_values.mean(axis=1), (A, 1)).astype(np.float32)
+    return counts, Market(EDGES, win, np.ones((A, 1)), None, None), ndtr(-shifts / 0.4)
 
 
+@pytest.mark.parametrize("shifts", [PLANTED, 3 * PLANTED])
+@pytest.mark.parametrize("floor", [0.0, 1.6e6])
 @pytest.mark.parametrize("revealed", ["paid", "minimum", "none"])
-def test_the_planted_shift_is_found(revealed):
-    """With many auctions the mode is the planted shift, within three standard deviations."""
-    counts, win = counts_by(revealed, 6_000)
-    found = shift_likelihood(counts, win, EDGES, np.arange(3))
-    mode, variance = found.mode(np.zeros(3), np.full(3, 0.25))
-    # the curve is smoothed where prices are revealed, which costs a little
-    assert (np.abs(mode - PLANTED) < 3 * np.sqrt(variance) + 0.03).all()
-    assert (np.sqrt(variance) < 0.05).all()
+def test_planted_win_rates_are_found(revealed, floor, shifts):
+    """By value, near and far apart, with a floor that hides low prices and without one."""
+    counts, market, true = market_by(revealed, floor, shifts)
+    found = fit_targets(counts, market).of_row(0)
+    z = ndtri(np.array([[np.interp(2e6, EDGES, market.win[0])]]))
+    x = thresholds(z, np.full((1, 3), 1 / 3), found.score[:1])
+    np.testing.assert_allclose(ndtr(x - found.score[0])[0], true, atol=0.04)
 
 
-def test_without_evidence_the_prior_remains():
-    """Where the likelihood is flat, the mode and its variance are those of the prior."""
-    counts, win = counts_by("none", 30)
-    found = shift_likelihood(counts, win, EDGES, np.arange(3))
-    flat = found._replace(values=np.zeros_like(found.values))
-    mode, variance = flat.mode(np.full(3, 0.12), np.full(3, 0.04))
-    np.testing.assert_allclose(mode, 0.12, atol=1e-6)
-    np.testing.assert_allclose(variance, 0.04, rtol=1e-6)
+def test_without_auctions_nothing_is_known_of_scores():
+    """All values have the score 0, and the deviation of the variances that are assumed."""
+    counts, market, _ = market_by("paid", 0.0)
+    no_cells = type(counts.cells)(**{name: part[:0] for name, part in vars(counts.cells).items()})
+    found = fit_targets(dataclasses.replace(counts, cells=no_cells), market).of_row(0)
+    np.testing.assert_allclose(found.score[0], 0, atol=1e-9)
+    assert (found.score[1] > 0).all()
 
 
-@pytest.mark.parametrize("revealed", ["paid", "minimum", "none"])
-def test_likelihoods_are_sums_over_auctions(revealed):
-    """From the definition, cell by cell, with 2% of the auctions unlike the curve.
+@settings(max_examples=50, deadline=None)
+@given(
+    z=st.lists(st.floats(-4, 4), min_size=1, max_size=5),
+    parts=st.lists(st.tuples(st.floats(0.01, 1), st.floats(-3, 3)), min_size=1, max_size=5),
+)
+def test_win_rates_of_values_add_up(z, parts):
+    """Σ π Φ(x − δ) = Φ(z); x rises with z, and is infinite where z is."""
+    share, shift = np.array(parts).T
+    share = share / share.sum()
+    z = np.sort([-np.inf, *z, np.inf])
+    x = thresholds(z[None], share[None], shift[None])[0]
+    np.testing.assert_allclose(ndtr(x[:, None] - shift) @ share, ndtr(z), atol=1e-6)
+    assert (x[1:] >= x[:-1] - 1e-6).all()
 
-    Pairs of other values are left out, and a common weight of all rows changes nothing.
-    """
-    counts, win = counts_by(revealed, 60, weight=3.0)
-    cells, asked = counts.cells, [0, 2]
-    found = shift_likelihood(counts, win, EDGES, np.array(asked))
-    assert found.value.tolist() == asked and found.values.shape == (2, len(SHIFTS))
-    curve = win[0] if revealed == "none" else gaussian_filter1d(win[0], 10, mode="nearest")
-    x, upper = log_edges(EDGES), np.log(WIDE)
-    lower = np.append(2 * upper[0] - upper[1], upper[:-1])
-    for row, place in np.ndindex(2, len(SHIFTS)):
-        total = 0.0
-        for i in np.flatnonzero(cells.value == asked[row]):
-            amounts = np.array([lower[cells.bin[i]], upper[cells.bin[i]]])
-            low, middle, high = np.interp(
-                [amounts[0], amounts.mean(), amounts[1]] - SHIFTS[place], x, np.append(0, curve)
-            )
-            won = 0.98 * middle + 0.01
-            lost = (cells.bids[i] - cells.wins[i]) * np.log(1 - won)
-            if revealed == "none":
-                total += cells.wins[i] * np.log(won) + lost
-                continue
-            mass = high - (low if cells.bin[i] else 0.0)
-            total += cells.prices[i] * np.log(0.98 * mass + 0.02 / len(WIDE))
-            total += lost if revealed == "paid" else 0.0
-        assert found.values[row, place] == pytest.approx(total / 3, rel=1e-4)
+
+@settings(max_examples=50, deadline=None)
+@given(low=st.floats(-6, 6), width=st.floats(0.01, 8))
+def test_derivatives_are_those_of_the_likelihood(low, width):
+    """By differences of log [Φ(high − δ) − Φ(low − δ)]; information is never negative."""
+    ends = np.array([[low, -np.inf, low], [low + width, low, np.inf]])
+    first, second = interval_derivatives(*ends)
+    assert (second >= 0).all()
+
+    def log_mass(shift):
+        turned = np.where(ends[0] > 0, -ends[::-1], ends) + np.where(ends[0] > 0, shift, -shift)
+        return np.log(ndtr(turned[1]) - ndtr(turned[0]))
+
+    step = 1e-3
+    below, here, above = (log_mass(shift) for shift in (-step, 0.0, step))
+    np.testing.assert_allclose(first, (above - below) / (2 * step), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(second, (2 * here - below - above) / step**2, rtol=0.02, atol=1e-3)
 
 
 @pytest.fixture(scope="module")

@@ -95,6 +95,21 @@ class TestDrift:
         assert (result.exit_code, json.loads(result.stdout)["drift"]) == (0, None)
 
 
+def test_a_misread_log_is_doubted_where_a_model_is_made_too(run, market, tmp_path):
+    """Two days without losses are said by both commands, and are no change of prices."""
+    query = tmp_path / "q.sql"
+    query.write_text("FROM log WHERE won OR ts::DATE < DATE '2026-03-04'")
+    facts = json.loads(run("ads", "check", market, "--sql", query, "--json").stdout)
+    (fault,) = (fault for fault in facts["faults"] if fault["code"] == "days_few_losses")
+    assert (fault["count"], facts["drift"]) == (2, None)
+    model = tmp_path / "m.coterie"
+    result = run("ads", "segment", market, "--sql", query, "--json", "-o", model)
+    assert result.exit_code == 0, result.stderr
+    notes = " ".join(json.loads(result.stdout)["notes"])
+    assert f"{fault['what']} (2 days); {fault['remedy']}" in notes
+    assert model.exists()
+
+
 def test_all_faults_are_listed(run, write_log, monkeypatch):
     """Each kind of error has its count and an example; the exit code is 1."""
     log = write_log(**bad_columns())
@@ -197,3 +212,16 @@ class TestEngines:
         engine = f"duckdb://{database}"
         facts = json.loads(run("ads", "check", "first", "--engine", engine, "--json").stdout)
         assert facts["overview"]["rows"] == N
+
+
+def test_prices_that_do_not_fit_the_wins_are_a_warning(run, market, tmp_path):
+    """Prices with a fee, cut at the bid, are said as a sentence; the log can be used."""
+    query = tmp_path / "q.sql"
+    query.write_text(
+        "SELECT * REPLACE (least(price_micros * 6 // 5, bid_micros - 5000) AS price_micros) "
+        "FROM log WHERE bid_micros > 10000"
+    )
+    result = run("ads", "check", market, "--sql", query)
+    assert result.exit_code == 0, result.stderr
+    assert "perhaps lost bids are missing, or prices are above" in unwrapped(result.stdout)
+    assert json.loads(run("ads", "check", market, "--json").stdout)["prices"] is None

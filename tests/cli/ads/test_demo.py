@@ -75,7 +75,7 @@ def test_the_folder_is_filled(facts_and_folder):
     assert facts["written"] == [str(folder / name) for name in names]
     assert sorted(path.name for path in folder.iterdir()) == sorted([*names, "demo.json"])
     rows = sum(pq.read_metadata(path).num_rows for path in (folder / "market" / "bids").iterdir())
-    assert (facts["market"]["rows"], facts["market"]["days"]) == (rows, 7)
+    assert (facts["market"]["rows"], facts["market"]["days"]) == (rows, 14)
     assert facts["faults"]["errors"] == 0
 
 
@@ -96,7 +96,7 @@ def test_planted_segments_are_compared_with_found_ones(facts_and_folder):
 def test_errors_are_of_the_last_day(facts_and_folder):
     """Errors are those of own, global, pooled and market curves on the last day."""
     facts, _ = facts_and_folder
-    assert facts["holdout"] == ["2026-03-08"]
+    assert facts["holdout"] == ["2026-03-15"]
     assert list(facts["wape"]) == ["own", "global", "robust+pooled", "dictionary"]
     assert facts["wape"]["dictionary"]["impressions"] < facts["wape"]["global"]["impressions"]
     assert [one.split(" (")[0] for one in facts["verdicts"]] == [
@@ -123,7 +123,7 @@ def test_summary_fits_80_columns(facts_and_folder, capsys):
     for part in (
         "bids of 40 advertisers in 10 segments",
         "10 were planted (adjusted Rand index 0.",
-        "On 2026-03-08 all bids changed",
+        "On 2026-03-15 all bids changed",
         "market curves, the default",
         "Error of impressions (WAPE): ",
         f"coterie ads forecast '{folder}/market.coterie' --advertiser adv-000",

@@ -134,8 +134,8 @@ class TestRefusals:
         bids = [2_000_000 + 1000 * (i % 700) for i in range(n)]
         log = write_log(
             bid_micros=bids,
-            won=[True] * n,
-            price_micros=bids,
+            won=[i % 3 > 0 for i in range(n)],
+            price_micros=[bid if i % 3 else None for i, bid in enumerate(bids)],
             auction_type=[1] * n,
             currency=["USD"] * n,
             day=["2026-03-09"] * n,

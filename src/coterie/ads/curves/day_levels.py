@@ -2,14 +2,16 @@
 
 The log level y_d of a day d, of prices or of supply, is modelled as
 
-    y_d = walk_d + weekday_w(d) + day_d + error_d
+    y_d = walk_d + weekday_w(d) + kind_k(d) + day_d + error_d
 
-with a random walk (standard deviation s_walk per day), a constant effect of each weekday (s_week),
-independent daily noise (s_day), and the known error of measurement. All parts are normal, so the
-level of any later day has a normal distribution given the days of the log. A weekday that the log
-does not have adds the variance of weekdays; a day further ahead adds more of the walk.
+with a random walk (standard deviation s_walk per day), a constant effect of each weekday (s_week)
+and of the weekend and the other days (s_kind), independent daily noise (s_day), and the known error
+of measurement. Sunday is therefore expected to be like Saturday where the log has no Sunday. All
+parts are normal, so the level of any later day has a normal distribution given the days of the
+log. A weekday that the log does not have adds the variance of weekdays; a day further ahead adds
+more of the walk.
 
-The three standard deviations are not known. Forecasts are averages over a grid of them, weighted by
+The four standard deviations are not known. Forecasts are averages over a grid of them, weighted by
 their likelihood and half-Cauchy priors. A week or less hardly separates weekdays, walk and noise,
 and the average stays between them.
 
@@ -36,15 +38,19 @@ Days = NDArray[np.datetime64]
 #: Advertiser, day and bin of each cell.
 Places = tuple[Ints, Ints, Ints]
 
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: Only the last days matter, and the work grows with their cube.
 _MOST_DAYS = 84
 _START_VARIANCE = 4.0
 #: Variance below which no level is known.
 _LEAST_VARIANCE = 1e-7
+_SATURDAY = 5
 #: The grid of each standard deviation, in units of its prior's.
 _FACTORS = np.array([0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0])
-#: Grid points with a smaller probability are left out.
-_LEAST_WEIGHT = 0.005
+#: The grid of that of kinds of days, whose prior is that of weekdays.
+_KIND_FACTORS = np.array([0.1, 1.0, 2.0, 4.0])
+#: Grid points with a smaller probability, as a share of the largest, are left out.
+_LEAST_WEIGHT = 0.02
 
 #: Shifts that are tried in each round, around the level found before: first far, then near.
 _STEPS = (np.linspace(-0.36, 0.36, 7), np.array([-0.06, 0.0, 0.06]), np.array([-0.03, 0.0, 0.03]))
@@ -66,8 +72,9 @@ _MOST_VARIANCE = 0.25
 class DayLevels:
     """Levels of the days of a log, and which standard deviations of the parts are likely.
 
-    ``values`` (D,) are measured log levels with variances ``errors`` (D,). ``parts`` (M, 3) are the
-    standard deviations of walk, weekdays and daily noise, with probabilities ``weights`` (M,).
+    ``values`` (D,) are measured log levels with variances ``errors`` (D,). ``parts`` (M, 4) are the
+    standard deviations of walk, weekdays, daily noise and kinds of days, with probabilities
+    ``weights`` (M,).
     """
 
     days: Days
@@ -164,7 +171,9 @@ def fit_levels(
     found = np.asarray(days, dtype="datetime64[D]")[kept]
     level = np.asarray(values, dtype=np.float64)[kept]
     error = np.asarray(errors, dtype=np.float64)[kept] + _LEAST_VARIANCE
-    grid = np.array(list(product(*(scale * _FACTORS for scale in scales))))
+    priors = *scales, scales[1]
+    factors = _FACTORS, _FACTORS, _FACTORS, _KIND_FACTORS
+    grid = np.array(list(product(*(s * f for s, f in zip(priors, factors, strict=True)))))
     shared = _shared(found, found, found[0])
     centred = level - level.mean()
     score = np.empty(len(grid))
@@ -172,10 +181,10 @@ def fit_levels(
         covariance = _covariance(shared, part) + np.diag(part[2] ** 2 + error)
         _, log_determinant = np.linalg.slogdet(covariance)
         fit = centred @ np.linalg.solve(covariance, centred) + log_determinant
-        prior = sum(np.log1p((s / scale) ** 2) for s, scale in zip(part, scales, strict=True))
+        prior = sum(np.log1p((s / scale) ** 2) for s, scale in zip(part, priors, strict=True))
         score[i] = -0.5 * float(fit) - float(prior)
     weights = np.exp(score - score.max())
-    likely = weights > _LEAST_WEIGHT * weights.sum()
+    likely = weights > _LEAST_WEIGHT
     return DayLevels(found, level, error, grid[likely], weights[likely] / weights[likely].sum())
 
 
@@ -200,19 +209,21 @@ def day_weights(days: ArrayLike, half_life: float) -> Floats:
     return np.asarray(0.5 ** (age / half_life), dtype=np.float64)
 
 
-def _shared(first: Days, second: Days, start: np.datetime64) -> tuple[Floats, Bools]:
-    """Return what two lists of days share: the days of the walk, and whether the weekday."""
+def _shared(first: Days, second: Days, start: np.datetime64) -> tuple[Floats, Bools, Bools]:
+    """Return what two lists of days share: the days of the walk, the weekday and its kind."""
     a, b = ((days - start).astype(np.float64) for days in (first, second))
     # before the first day of the log the walk goes the other way
     is_same_side = np.sign(a)[:, None] == np.sign(b)[None, :]
     walked = is_same_side * np.minimum(np.abs(a)[:, None], np.abs(b)[None, :])
-    return walked, weekday_of(first)[:, None] == weekday_of(second)[None, :]
+    one, other = weekday_of(first)[:, None], weekday_of(second)[None, :]
+    return walked, one == other, (one >= _SATURDAY) == (other >= _SATURDAY)
 
 
-def _covariance(shared: tuple[Floats, Bools], part: list[float]) -> Floats:
+def _covariance(shared: tuple[Floats, Bools, Bools], part: list[float]) -> Floats:
     """Return the covariance of walk and weekday effects between two lists of days."""
-    walked, is_same_weekday = shared
-    return _START_VARIANCE + part[0] ** 2 * walked + part[1] ** 2 * is_same_weekday
+    (walked, is_same_weekday, is_same_kind), (walk, week, _, kind) = shared, part
+    effects = week**2 * is_same_weekday + kind**2 * is_same_kind
+    return _START_VARIANCE + walk**2 * walked + effects
 
 
 def price_levels(histograms: BidHistograms, days: Sequence[int]) -> DayLevels:

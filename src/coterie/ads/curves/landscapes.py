@@ -104,20 +104,15 @@ def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evi
     else:
         trials = counts.bids * scale
     edges = counts.edges.astype(np.float64)
-    if is_first:
-        price = edges
-    elif has_prices:
-        number = counts.prices.sum(axis=0)
+    price = edges
+    if not is_first:
+        # by prices that are not known, a winner pays the smallest bid that wins
+        number = counts.prices.sum(axis=0) * has_prices
         middle = (np.concatenate([[0.0], edges[:-1]]) + edges) / 2
         price = np.divide(counts.price.sum(axis=0), number, out=middle, where=number > 0)
-    else:
-        # the mean of the wins by bin of the bid, made to increase with the bid
-        wins = counts.wins.sum(axis=0)
-        mean = np.divide(counts.cost.sum(axis=0), wins, out=np.zeros_like(edges), where=wins > 0)
-        price = np.minimum(monotone_rows(mean[None], wins[None])[0], edges)
     return Evidence(
         "hazard" if has_prices else "rate",
-        "price" if has_prices and not is_first else "bid",
+        "bid" if is_first else "price",
         counts.edges,
         (counts.prices if has_prices else counts.wins) * scale,
         trials,

@@ -113,7 +113,7 @@ def plan_budget(
             for text in (money(amount), money(most), f"{highest:.4g}")
         )
         why = (
-            f"no bid in the log is expected to spend {wanted}: the highest, {top}, spends {paid}; "
+            f"{wanted} cannot be spent: the most is {paid}, at the highest bid in the log, {top}; "
             "plan for more days, or with less money"
         )
     return BudgetPlan(
@@ -190,7 +190,8 @@ def draw_days(model: FittedMarket, prepared: PreparedForecast, bid: float) -> St
         # factors have the mean 1 for every variance
         common = np.exp(common - common.mean(axis=0))
         common /= common.mean(axis=0)
-        own = _gamma_of_mean_1(float(model.supply_.error[row]), (n_draws, 1), rng)
+        of_own = model.supply_.own_variance(row, prepared.days.weekday_shares)
+        own = _gamma_of_mean_1(float(of_own), (n_draws, 1), rng)
         daily = _gamma_of_mean_1(float(model.supply_.variation[row]), shifts.shape, rng)
         auctions = expected * common * own * daily
     yield shifts.size // _PLAIN

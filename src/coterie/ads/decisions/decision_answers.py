@@ -45,6 +45,8 @@ class GoalBid:
         At the bid; if the goal is not reached, at the highest bid in the log.
     why : str
         If the goal is not reached, the reason; otherwise empty.
+    safe_why : str
+        How likely the safe bid reaches the amount, as far as the backtest says; empty without it.
     model_version : str
         Of the model of a service; otherwise empty. It is not compared.
     """
@@ -57,6 +59,7 @@ class GoalBid:
     marginal_cost: float | None
     forecast: Forecast
     why: str = ""
+    safe_why: str = ""
     model_version: str = field(default="", compare=False)
 
 
@@ -207,6 +210,8 @@ class BudgetSplit:
         Of all amounts; empty if the log has none.
     allocations : list of Allocation
         The largest spend first.
+    why : str
+        How many of the bids are at prices of many auctions; empty if none is.
     model_version : str
         Of the model of a service; otherwise empty. It is not compared.
     """
@@ -223,6 +228,7 @@ class BudgetSplit:
     level: float
     currency: str
     allocations: list[Allocation]
+    why: str = ""
     model_version: str = field(default="", compare=False)
 
 

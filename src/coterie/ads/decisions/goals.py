@@ -14,10 +14,11 @@ import numpy as np
 from coterie.ads.curves.landscapes import marginal_costs
 from coterie.ads.decisions.decision_answers import GOALS, Goal, GoalBid
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
+from coterie.ads.forecasts.calibration import LEVELS, TARGETS
 from coterie.ads.forecasts.fitted_market import FittedMarket, PreparedForecast
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.errors import InvalidParameterError
-from coterie.runtime.wording import format_count, money
+from coterie.runtime.wording import format_count, money, percent
 
 _PARTS = 64  # into which a stretch of bids is divided at once
 _ROUNDS = 7  # 64^7 parts of a bin are finer than floats
@@ -88,7 +89,19 @@ def bid_for(
             "ask for more days or auctions, or for less"
         )
     marginal = marginal_cost(prepared, at)
-    return GoalBid(goal, amount, bid is not None, bid, safe, marginal, forecast, why)
+    safe_why = "" if safe is None else _why_safe(model, prepared, name)
+    return GoalBid(goal, amount, bid is not None, bid, safe, marginal, forecast, why, safe_why)
+
+
+def _why_safe(model: FittedMarket, prepared: PreparedForecast, goal: str) -> str:
+    """Return how likely a goal is reached where the whole interval is at or above it."""
+    stated = f"{50 * (1 + prepared.level):.3g}%"
+    share, measured = 0.0, model.shares_above_
+    if measured is not None:
+        place = LEVELS.index(prepared.level), int(not prepared.given), TARGETS.index(goal)
+        share = measured[place]
+    found = f"in the backtest it was {percent(share)}" if share else "it was not measured"
+    return f"the goal should be reached with a probability of {stated}; {found}"
 
 
 def least_bid(prepared: PreparedForecast, column: int, amount: float) -> Steps[float | None]:
@@ -108,7 +121,8 @@ def least_bid(prepared: PreparedForecast, column: int, amount: float) -> Steps[f
         below = np.flatnonzero(figure < amount)
         place = int(below[-1]) + 1 if len(below) else 0
         low, high = bids[place], bids[place + 1]
-        if high - low <= 4 * np.spacing(high):
+        # nothing is gained below a mass
+        if high in prepared.tables.masses or high - low <= 4 * np.spacing(high):
             break
         bids = np.linspace(low, high, _PARTS + 1)
     return float(high)

@@ -32,6 +32,7 @@ from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, 
 from coterie.ads.forecasts.placement import quoted
 from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import number_of
 
 _GOALS = get_args(PortfolioGoal)
 #: Where the factors of the interval of each goal are.
@@ -99,6 +100,9 @@ def split_budget(
         high = known[np.arange(n), np.maximum(best.nexts, best.places) + 1]
         part = np.linspace(0.0, 1.0, _FINE + 1)
         bids = low[:, None] + (high - low)[:, None] * part[None, :]
+        # with the best point itself, which may be a mass
+        here = known[np.arange(n), np.maximum(best.places, 0) + 1]
+        bids = np.sort(np.column_stack([bids, here]), axis=1)
         best = allocate(*(yield from market.points(bids)), money)
     chosen = np.where(best.places >= 0, bids[np.arange(n), np.maximum(best.places, 0)], 0.0)
 
@@ -108,6 +112,10 @@ def split_budget(
         one = slice(best.partial, best.partial + 1)
         part_of_it = market._replace(rows=rows[one], rates=market.rates[one])
         chosen[one] = yield from part_of_it.bids_spending(best.spend[one], edges.spend[one])
+    # no bid is inside the bin of a mass; the last one would spend more than is left at its end
+    place = np.minimum(np.searchsorted(grid, chosen), len(grid) - 1)
+    is_less = (chosen < grid[place] * (1 - 1e-9)) | (np.arange(n) == best.partial)
+    chosen = np.where(np.isin(grid[place], tables.masses) & is_less, grid[place - 1], chosen)
     sums, then = (yield from market.sums(chosen)), (yield from market.points(before_bids))
     now = _Points(sums[:, 4], sums[:, 0] * market.rates[:, 0])
     more = yield from market.points(np.minimum(np.maximum(chosen, 1e-12) * RAISE, tables.highest))
@@ -131,6 +139,7 @@ def split_budget(
         for i, row in enumerate(rows)
     ]
     total, in_log = float(now.amount.sum()), float(then.amount.sum())
+    at_masses = int(np.isin(chosen, tables.masses).sum())
     return BudgetSplit(
         goal=goal,
         budget=money,
@@ -144,6 +153,9 @@ def split_budget(
         level=level,
         currency=model.currency_,
         allocations=sorted(allocations, key=lambda one: -one.spend),
+        why=f"{number_of(at_masses, 'bid')} at prices of many auctions, which lower bids lose"
+        if at_masses
+        else "",
     )
 
 
@@ -266,7 +278,7 @@ def _rows(
     if unknown:
         tables.placer.refuse_whole_advertiser(unknown[0])
         raise InvalidParameterError(
-            f"{quoted(unknown[0])} is not in the log; a budget can only be divided between "
+            f"{tables.placer.unknown(unknown[0])}; a budget can only be divided between "
             "advertisers of the log"
         )
     if len(set(names)) < len(names):

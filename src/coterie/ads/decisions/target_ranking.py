@@ -2,12 +2,13 @@
 
 The figures of a value are those of a forecast with it
 (:mod:`coterie.ads.forecasts.fitted_market`). Costs per action and the probability to be the
-best come from draws of the posterior of the effects: shares, shifts of prices, factors of rates.
+best come from draws of the posterior of the effects: shares, shifts of scores, factors of rates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from math import isnan
 from typing import Any, get_args
 
@@ -29,7 +30,7 @@ from coterie.ads.forecasts.fitted_market import (
 from coterie.ads.forecasts.forecast_figures import COLUMNS, NO_BID, checked_bids
 from coterie.ads.histograms.target_counts import NO_VALUE, OTHER_VALUES
 from coterie.ads.targets.target_effects import EffectsOfOne
-from coterie.arrays import Bools, Floats
+from coterie.arrays import Bools, Floats, Ints
 from coterie.errors import InvalidParameterError
 
 #: What values may be ranked by.
@@ -37,8 +38,10 @@ RANKED_BY: tuple[RankedBy, ...] = get_args(RankedBy)
 _LARGEST_FIRST = ("impressions", "clicks", "conversions")
 _MICROS = 1_000_000
 _DRAWS = 500
-#: Change of the log bid from which the effect of a shift on the win rate is measured.
+#: Change of the normal score from which its effect on the win rate is measured.
 _STEP = 0.05
+#: Where figures are computed, in standard deviations of levels and scores.
+_NODES = np.array([-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0])
 
 
 @stepwise
@@ -182,23 +185,28 @@ def _ranked(
 
 def _draws(part: DimensionForecasts, rng: np.random.Generator) -> Steps[dict[str, Floats]]:
     """Return draws of what can be ranked by, (R, V) each; without those that the log lacks."""
-    effects, (_, _, _, counts, shifts) = part.effects, part.asked.plans
+    effects, shifts = part.effects, part.asked.plans[4]
     V = effects.share.shape[1]
 
     def factors(effect: Floats) -> Floats:
         """Return draws of a log-normal factor, of mean 1."""
         return np.exp(effect[1] * rng.standard_normal((_DRAWS, V)) - effect[1] ** 2 / 2)
 
-    share = effects.share[0] * factors(effects.share)
-    share /= share.sum(axis=1, keepdims=True)
-    level = part.asked.uncertainty[0, 0] * rng.standard_normal((_DRAWS, 1))
-    moved = level + effects.shift[1] * rng.standard_normal((_DRAWS, V))
-    impressions, spend = np.empty((2, _DRAWS, V))
-    for some in blocks(_DRAWS, V * len(shifts)):
-        impressions[some], spend[some] = part.sums(
-            share[some, :, None] * counts, shifts + moved[some, :, None]
-        )
-        yield share[some].size * len(shifts)
+    share = factors(effects.share)
+    share /= (effects.share[0] * share).sum(axis=1, keepdims=True)
+    # the figures of draws lie between those of some levels and scores
+    levels, steps = part.asked.uncertainty[0, 0] * _NODES, _NODES[:, None] * effects.score[1]
+    of_nodes = np.empty((2, len(levels), *steps.shape))
+    for some in blocks(len(levels), steps.size * len(shifts)):
+        of_nodes[:, some] = part.sums(levels[some], steps)
+        yield of_nodes[0, some].size * len(shifts)
+    level, score = (rng.standard_normal((_DRAWS, n)) for n in (1, V))
+    (low, by_level), (left, by_score) = (_between(drawn) for drawn in (level, score))
+    # weights of the nodes below (0) are 1 − by, of those above (1) by
+    impressions, spend = share * sum(
+        abs(1 - i - by_level) * abs(1 - j - by_score) * of_nodes[:, low + i, left + j, np.arange(V)]
+        for i, j in product((0, 1), repeat=2)
+    )
     # errors of the curve are common to all values
     sd = part.asked.price_sd
     spend = spend * np.exp(sd * rng.standard_normal((_DRAWS, 1)))
@@ -218,6 +226,13 @@ def _draws(part: DimensionForecasts, rng: np.random.Generator) -> Steps[dict[str
     return found
 
 
+def _between(drawn: Floats) -> tuple[Ints, Floats]:
+    """Return the node below each of some normal draws, and how far they are from it to the next."""
+    place = np.interp(drawn, _NODES, np.arange(len(_NODES)))
+    below = np.minimum(place.astype(np.int64), len(_NODES) - 2)
+    return below, place - below
+
+
 def _chances(draws: Floats, can_choose: Bools, by: str) -> Floats:
     """Return how often each value is the best of those that can be chosen, (V,).
 
@@ -234,18 +249,12 @@ def _chances(draws: Floats, can_choose: Bools, by: str) -> Floats:
 
 def _own_weights(part: DimensionForecasts, prior: EffectsOfOne, by: str) -> Floats:
     """Return by how much own evidence reduced the variance of the ranked figure, (V,)."""
-    counts, shifts = part.asked.plans[3:]
-    shape = 1, part.effects.share.shape[1], len(counts)
-    impressions, spend = (
-        part.sums(
-            np.broadcast_to(np.maximum(counts, 1e-9), shape), np.broadcast_to(shifts + step, shape)
-        )[:, 0]
-        for step in (0.0, _STEP)
-    )
-    slopes = np.log(_over(spend, impressions)) / _STEP
+    steps = np.array([[0.0], [_STEP]]) * np.ones(part.effects.share.shape[1])
+    impressions, spend = part.sums(np.zeros(1), steps)[:, 0]
+    slopes = [np.log(_over(one[1], one[0])) / _STEP for one in (impressions, spend)]
     # of cost per action, spend over events: both fall together
     slope = slopes[0] if by in _LARGEST_FIRST else slopes[1] - slopes[0]
-    used = {"shift": slope**2}
+    used = {"score": slope**2}
     if by in _LARGEST_FIRST:
         used["share"] = np.ones_like(slope)
     for event in ("click", "conversion"):

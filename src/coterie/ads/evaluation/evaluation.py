@@ -432,7 +432,7 @@ def _by_sources(
     prepared: Prepared, sources: Sequence[str], plans: Plans
 ) -> tuple[dict[str, SourceChoice], dict[str, tuple[Floats, Floats]]]:
     """Return choices and forecasts of the sources of the paper, alone and pooled."""
-    _, _, settings, trials, training = prepared
+    settings, trials, training = prepared.settings, prepared.trials, prepared.training
     offered = (
         list(candidates(training.views, training.evidence, settings, sources)) if sources else []
     )

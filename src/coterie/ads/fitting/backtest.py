@@ -17,15 +17,17 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
-from coterie.ads.curves.landscapes import Evidence, evidence_of
+from coterie.ads.curves.landscapes import PER_UNIT, Evidence, evidence_of
+from coterie.ads.curves.price_readings import paid_prices, paid_shares
 from coterie.ads.curves.shrinkage import pooled_curves, shrunk_shares
 from coterie.ads.curves.supply import Supply, fit_supply
-from coterie.ads.fitting.market_fit import MarketFit, fit_market
-from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate
+from coterie.ads.fitting.market_fit import MarketFit, Widening, fit_market
+from coterie.ads.forecasts.calibration import LEVELS, TARGETS, Calibration, calibrate
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.forecast_tables import (
@@ -35,7 +37,6 @@ from coterie.ads.forecasts.forecast_tables import (
     forecast_by_curves,
     known_events,
     outcome_of,
-    pays_of,
     plans_of,
 )
 from coterie.ads.histograms.bid_histograms import BidHistograms
@@ -48,7 +49,7 @@ from coterie.ads.segments.memberships import (
 )
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.views import View, make_views
-from coterie.arrays import Floats
+from coterie.arrays import Floats, Ints
 
 #: Strengths of the dictionary's curves, in auctions, to choose from.
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, np.inf)
@@ -59,6 +60,19 @@ _USUAL_STRENGTH = 100.0
 _LEAST_GAIN = 0.002
 _TINY_FACTOR = 1e-6
 _TINY_FACTORS = np.full((2, 4, 2, 3), _TINY_FACTOR), 0.0, 1.0
+
+#: Means and deviations of the prior of :class:`Widening`.
+_WIDENING = (1.0, 0.3, 1e-4), (0.5, 0.3, 2e-4)
+_LEAST_CURVE, _ROUNDS = 0.25, 4
+_ROOT_2 = np.sqrt(2.0)
+#: At most so many last days are forecast together.
+_MOST_TOGETHER = 7
+#: The largest squared standardised error that counts, and the least variance by chance in wins.
+_MOST_SQUARE, _LEAST_CHANCE = 10.0, 1.0
+#: Bids so far apart, in logarithms, are calibrated separately.
+_BID_STEP = 0.4
+#: Whether the supply is given, and into what plans are divided then.
+_MODES = (True, _BID_STEP), (False, np.inf)
 
 _LOG = logging.getLogger("coterie")
 _Key = tuple[str, tuple[tuple[str, Any], ...], float]
@@ -234,9 +248,19 @@ def _errors_by_setting(
 # ---- The market model
 
 
+class Backtest(NamedTuple):
+    """What is known from forecasts of the last days."""
+
+    choice: Choice
+    calibration: Calibration
+    widening: Widening
+    #: How often values were not below their intervals, by level, mode and target
+    shares_above: Floats | None
+
+
 def backtest_market(
     histograms: BidHistograms, trials: list[SourceTrial], settings: SegmentSettings
-) -> tuple[Choice, Calibration]:
+) -> Backtest:
     """Choose the settings of the market model by forecasts of the last days.
 
     ``trials`` have the candidates of the source "robust", and may have others. Without trials the
@@ -246,7 +270,7 @@ def backtest_market(
         numbers = settings.possible_numbers(len(histograms.advertisers))
         middle, unknown = numbers[len(numbers) // 2], float("nan")
         usual = Choice(middle, _USUAL_STRENGTH, np.inf, unknown, unknown, unknown, 0)
-        return usual, calibrate([])
+        return Backtest(usual, calibrate([]), Widening(), None)
     _LOG.info("Choosing the strength of the market curves")
     robust = choose_sources(trials, settings, ("robust",)).get("robust+pooled")
     n_segments = int(dict(robust.settings)["k"]) if robust else 0
@@ -259,7 +283,44 @@ def backtest_market(
             half_lives[half_life] = _errors(_aged(origins, half_life), strength)
     half_life = _best(half_lives, np.inf)
     choice = Choice(n_segments, strength, half_life, *half_lives[half_life], len(trials))
-    return choice, _calibrated(_aged(origins, half_life), strength)
+    days = [*trials[-1].before, int(np.searchsorted(histograms.days, trials[-1].plans.dates[0]))]
+    if (together := min(len(days) // 2, _MOST_TOGETHER)) > 1:
+        # days together, where chance is a smaller part of errors; with the segments of another day
+        before, ahead = days[:-together], days[-together:]
+        evidence, truth = evidence_of(histograms, before), outcome_of(histograms, ahead)
+        plans = plans_of(histograms, ahead).of_rows(evidence.observations > 0)
+        trial = replace(trials[0], before=before, evidence=evidence, plans=plans, truth=truth)
+        origins.append(_fit_before(histograms, trial, n_segments))
+    origins = _aged(origins, half_life)
+    widening = _widening(origins, strength)
+    # a jump of all prices within days together is no matter of the width of a day's intervals
+    of_days = [replace(origin, widening=widening) for origin in origins[: len(trials)]]
+    calibration, above = _calibrated(of_days, strength), _shares_above(of_days, strength)
+    return Backtest(choice, calibration, widening, above)
+
+
+def paid_by(
+    win: Any,
+    evidence: Evidence,
+    histograms: BidHistograms,
+    days: list[int],
+    rows: Ints | None = None,
+) -> tuple[Floats, Floats | None]:
+    """Return prices by bin (G,), and what each advertiser paid over them on some days, (A,).
+
+    Where prices are the smallest bids that win, or bids, they are known, and the second is None.
+    The first are learnt from some ``rows``, by default all.
+    """
+    if evidence.form == "hazard" or evidence.pays == "bid":
+        return evidence.price, None
+    some = np.arange(len(win)) if rows is None else rows
+    counts, truth = histograms.for_advertisers(some).dense(days), outcome_of(histograms, days)
+    price = paid_prices(win[some], evidence, counts.wins, counts.cost)
+    evidence = replace(evidence, price=price)
+    impressions, spend = forecast_by_curves(win, evidence, plans_of(histograms, days))
+    expected = np.divide(spend, impressions, out=np.zeros_like(spend), where=impressions > 0)
+    factor, paid = paid_shares(truth.spend, truth.impressions, expected)
+    return factor * price, paid
 
 
 def event_rates(
@@ -280,21 +341,29 @@ class _Origin:
     fit: MarketFit
     supply: Supply
     events: Floats  # (A, 4), see the kernels
+    bid: Floats  # (A,), its mean in micros
+    widening: Widening
 
-    def figures(self, strength: float, *, given: bool = True) -> Floats:
+    def tables(self, strength: float) -> MarketTables:
         evidence = self.trial.evidence
         win, spread = self.fit.curves(strength)
-        forecasts = MarketTables(
+        histograms = self.fit.histograms
+        price, paid = paid_by(win, evidence, histograms, self.trial.before)
+        return MarketTables(
             evidence.edges,
-            evidence.price,
-            pays_of(evidence),
+            price,
+            evidence.pays,
             win,
-            spread,
+            self.widening.of(win, spread, evidence.edges, self.bid, histograms.masses),
             self.events,
             self.fit.levels,
             self.supply,
+            paid,
+            histograms.masses,
         )
-        return forecasts.of_plans(self.trial.plans, _TINY_FACTORS, given=given)
+
+    def figures(self, strength: float) -> Floats:
+        return self.tables(strength).of_plans(self.trial.plans, _TINY_FACTORS, given=True)
 
     def truth(self, target: str) -> Floats:
         return np.asarray(getattr(self.trial.truth, target)[self.trial.plans.rows])
@@ -303,6 +372,7 @@ class _Origin:
 def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) -> _Origin:
     memberships = _memberships(trial, n_segments)
     shares, before = memberships.shares, outcome_of(histograms, trial.before)
+    count, bid = (histograms.daily(name)[:, trial.before].sum(axis=1) for name in ("count", "bid"))
     rates = [
         event_rates(events, before.impressions, shares)
         for events in (before.clicks, before.conversions)
@@ -312,6 +382,8 @@ def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) 
         fit_market(histograms, trial.before, memberships.labels, shares.shape[1] - 1),
         fit_supply(histograms, trial.before),
         known_events(len(shares), *rates),
+        np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0),
+        Widening(),
     )
 
 
@@ -353,19 +425,122 @@ def _best(errors: dict[float, tuple[float, float, float]], usual: float) -> floa
     return usual if is_close else best
 
 
+class _Divided(NamedTuple):
+    """Plans of an origin, divided by bid."""
+
+    plans: Plans
+    far: Floats  # (Q,), mean distance from the advertiser's mean bid, in logarithms
+    truth: dict[str, Floats]  # by target, (Q,)
+
+
+def _divided(origin: _Origin, step: float) -> _Divided:
+    """Divide the plans of an origin where bids are a step apart, in logarithms."""
+    histograms, dates, rows = (
+        origin.fit.histograms,
+        origin.trial.plans.dates,
+        origin.trial.plans.rows,
+    )
+    cells, days = histograms.bids, np.searchsorted(histograms.days, dates)
+    chosen = np.flatnonzero(
+        np.isin(cells.day, days) & np.isin(cells.advertiser, rows) & (cells.count > 0)
+    )
+    amount = cells.bid[chosen] / cells.count[chosen]
+    far = np.log(amount / origin.bid[cells.advertiser[chosen]])
+    group = np.rint(far / step)
+    order = np.lexsort((group, cells.advertiser[chosen]))
+    chosen, amount, far, group = chosen[order], amount[order], far[order], group[order]
+    row, number = cells.advertiser[chosen].astype(np.int64), cells.count[chosen].astype(np.float64)
+    is_first = (np.diff(row, prepend=-1) != 0) | (np.diff(group, prepend=np.nan) != 0)
+    starts = np.flatnonzero(is_first)
+    day = np.searchsorted(days, cells.day[chosen]).astype(np.int64)
+    plans = Plans(row[starts], np.append(starts, len(row)), amount / 1e6, number, day, dates)
+    values = (getattr(cells, name)[chosen] for name in ("wins", "cost", "clicks", "conversions"))
+    sums = [np.add.reduceat(x * 1.0, starts) for x in (number * np.abs(far), *values)]
+    sums[2] /= PER_UNIT
+    return _Divided(plans, sums[0] / plans.supplies, dict(zip(TARGETS, sums[1:], strict=True)))
+
+
+def _widening(origins: list[_Origin], strength: float) -> Widening:
+    """Find by how much deviations of curves must be widened to explain the errors of forecasts.
+
+    What is left of a squared error after chance is a sum of three variances: of the curve, of the
+    curve by the distance of the bids, and of the own price level. Their sizes are found by least
+    squares, weighted by the variance of each square, which depends on them.
+    """
+    causes, errors = [], []
+    for origin in origins:
+        plans, far, truth = _divided(origin, _BID_STEP)
+        sums = origin.tables(strength).asked_plans(plans).sums(given=True)
+        # squared errors of a few wins or losses are far from normal
+        usable = sums[:, 1] > _LEAST_CHANCE
+        for place, target in ((0, "impressions"), (4, "spend")):
+            mean, chance, curve, level = sums[usable, place : place + 4].T
+            error, variance = truth[target][usable] - mean, chance + curve**2
+            # the common error of the level is no error of curves
+            error -= level * (level @ (error / variance)) / max(level @ (level / variance), 1e-300)
+            causes.append(np.stack([curve**2, curve**2 * far[usable], level**2, chance], axis=1))
+            errors.append(error)
+    cause, square = np.concatenate(causes), np.concatenate(errors) ** 2
+    means, deviations = np.array(_WIDENING)
+    found = means
+    for _ in range(_ROUNDS):
+        variance = cause @ np.append(found, 1.0)
+        left = np.minimum(square / variance, _MOST_SQUARE) - cause[:, 3] / variance
+        # a squared standard normal has the variance 2
+        design = np.vstack([cause[:, :3] / variance[:, None] / _ROOT_2, np.diag(1 / deviations)])
+        found = nnls(design, np.append(left / _ROOT_2, means / deviations))[0]
+    return Widening(max(float(found[0]), _LEAST_CURVE), *found[1:].tolist())
+
+
 def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
-    """Calibrate by the standardised errors of all origins."""
+    """Calibrate by the standardised errors of all origins.
+
+    With given supply, bids that are far apart are separate forecasts: a question is about one bid,
+    and the errors of a curve at several bids cancel in part.
+    """
     samples = []
-    for given in (True, False):
-        figures = np.concatenate([origin.figures(strength, given=given) for origin in origins])
+    for given, step in _MODES:
+        parts = [_divided(origin, step) for origin in origins]
+        figures = np.concatenate(
+            [
+                origin.tables(strength).of_plans(part.plans, _TINY_FACTORS, given=given)
+                for origin, part in zip(origins, parts, strict=True)
+            ]
+        )
+        # what hardly wins says nothing of the shape
+        is_large = figures[:, COLUMNS["impressions"]] > (_LEAST_CHANCE if given else 0.0)
         for place, target in enumerate(TARGETS):
             column = COLUMNS[target]
             mean, high = figures[:, column], figures[:, column + 2]
             # clicks and conversions have sizes of their own
             size = figures[:, COLUMNS["impressions"] if place < 2 else column]
-            truth = np.concatenate([origin.truth(target) for origin in origins])
+            truth = np.concatenate([part.truth[target] for part in parts])
             # intervals were requested with tiny factors, so that no limit cuts them
             deviation = (high - mean) / _TINY_FACTOR
-            usable = deviation > 0  # NaN is not
+            usable = is_large & (deviation > 0)  # NaN is not
             samples.append((size[usable], (truth - mean)[usable] / deviation[usable]))
     return calibrate(samples)
+
+
+def _shares_above(origins: list[_Origin], strength: float) -> Floats | None:
+    """Return how often values were not below their intervals, (4 levels, 2 modes, 4 targets).
+
+    The intervals of each day are calibrated on the others. None of one day alone; 0 if no interval
+    is above 0.
+    """
+    if len(origins) < 2:
+        return None
+    above, number = np.zeros((2, len(LEVELS), len(_MODES), len(TARGETS)))
+    for place, origin in enumerate(origins):
+        others = _calibrated(origins[:place] + origins[place + 1 :], strength)
+        tables = origin.tables(strength)
+        for mode, (given, step) in enumerate(_MODES):
+            plans, _, truth = _divided(origin, step)
+            for i, level in enumerate(LEVELS):
+                figures = tables.of_plans(plans, others.interval_factors(level), given=given)
+                for t, target in enumerate(TARGETS):
+                    low = figures[:, COLUMNS[target] + 1]
+                    # where nothing is the least, every value is above it
+                    above[i, mode, t] += (truth[target] >= low)[low > 0].sum()
+                    number[i, mode, t] += (low > 0).sum()
+    return above / np.maximum(number, 1.0)

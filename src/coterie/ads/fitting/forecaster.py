@@ -13,13 +13,16 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.price_readings import READINGS, price_misfit, readings_of
 from coterie.ads.curves.supply import fit_supply_rule
 from coterie.ads.fitting.backtest import (
+    Backtest,
     SourceTrial,
     Training,
     backtest_market,
     event_rates,
     feasible_settings,
+    paid_by,
     training_on,
     trials_on,
 )
@@ -35,7 +38,6 @@ from coterie.ads.fitting.representatives import (
 )
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
-from coterie.ads.forecasts.forecast_tables import pays_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
@@ -52,7 +54,7 @@ from coterie.ads.segments.segment_profiles import (
     doubtful_members,
     outlying_members,
     segment_curves,
-    segment_words,
+    segment_texts,
     spread_agreement,
 )
 from coterie.ads.segments.settings import SegmentSettings
@@ -67,18 +69,22 @@ from coterie.runtime.wording import percent
 
 #: A relative bias of the backtest above this is large.
 _LARGE_BIAS = 0.15
+#: The usual reading of prices that do not fit the wins must be better by so much.
+_MISFIT = 0.1
 
 _LOG = logging.getLogger("coterie")
 
 
 class Prepared(NamedTuple):
-    """What a fit starts from, all of it of the representatives."""
+    """What a fit starts from, all of it of the representatives but for the histograms."""
 
+    histograms: BidHistograms  # as prices are read, with their masses
     sample: BidHistograms
     vectors: Floats | None  # of texts
     settings: SegmentSettings
     trials: list[SourceTrial]
     training: Training  # evidence and views of all days
+    backtest: Backtest
 
 
 class AdForecaster(FittedMarket, BaseEstimator):
@@ -118,10 +124,15 @@ class AdForecaster(FittedMarket, BaseEstimator):
         W at the edges ``edges_`` of the grid, at price level 0, and its standard deviation.
     segment_win_, segment_spread_ : (K + 1, G) arrays
         The same of a new advertiser of each segment; the last row is of any.
+    masses_ : (M,) int array
+        Prices of many auctions, in micros: among the edges, each the end of a bin of its own.
     price_levels_ : :class:`~coterie.ads.curves.day_levels.DayLevels`
     supply_ : :class:`~coterie.ads.curves.supply.Supply`
     choice_ : :class:`~coterie.ads.forecasts.fitted_market.Choice`
     calibration_ : :class:`~coterie.ads.forecasts.calibration.Calibration`
+    shares_above_ : (4, 2, 4) array or None
+        How often values of the backtest were not below their intervals: by level, by whether the
+        supply was given, and by target.
     targets_ : :class:`~coterie.ads.targets.target_effects.TargetEffects` or None
         What values of dimensions change; None if the log has none.
     warnings_ : list of str
@@ -253,15 +264,26 @@ class AdForecaster(FittedMarket, BaseEstimator):
         vectors = None if self.vectors_ is None else self.vectors_[rows]
         days = list(range(len(histograms.days)))
         settings = feasible_settings(sample, days, settings)
-        trials = trials_on(sample, days, vectors, settings, sources)
-        training = training_on(sample, days, vectors, settings)
-        return Prepared(sample, vectors, settings, trials, training)
+        tried: list[Prepared] = []
+        error = []
+        for reading in readings_of(sample):
+            read = reading.of(histograms)
+            sample = histograms_of(read, rows)
+            trials = trials_on(sample, days, vectors, settings, sources)
+            training = training_on(sample, days, vectors, settings)
+            found = backtest_market(sample, trials, settings)
+            found = found._replace(choice=replace(found.choice, prices=reading.name))
+            tried.append(Prepared(read, sample, vectors, settings, trials, training, found))
+            # days like those before do not show what the usual reading does to other bids
+            error.append(found.choice.error * (1 + _MISFIT * (len(tried) == 1)))
+        return tried[int(np.argmin(error))]
 
-    def _fit(self, histograms: BidHistograms, texts: list[str], prepared: Prepared) -> None:
-        """Fit everything else; ``histograms`` and ``texts`` are of all advertisers."""
-        sample, _, settings, trials, training = prepared
+    def _fit(self, plain: BidHistograms, texts: list[str], prepared: Prepared) -> None:
+        """Fit everything else; ``plain`` histograms and ``texts`` are of all advertisers."""
+        histograms, sample, _, _, _, training, found = prepared
         rows, evidence, views = self.representatives_, training.evidence, training.informative_views
-        choice, calibration = backtest_market(sample, trials, settings)
+        choice, self.calibration_ = found.choice, found.calibration
+        self.choice_, self.shares_above_ = choice, found.shares_above
 
         # segments: the consensus of the views of the representatives, in which all are placed
         labels, weights = np.full(len(rows), -1, dtype=np.int64), None
@@ -286,8 +308,9 @@ class AdForecaster(FittedMarket, BaseEstimator):
         # what the log says of each, as it is kept
         self.advertisers_, self.days_ = histograms.advertisers, histograms.days
         self.auction_, self.currency_ = histograms.auction, histograms.currency
-        self.form_, self.pays_ = evidence.form, pays_of(evidence)
+        self.form_, self.pays_ = evidence.form, evidence.pays
         self.edges_, self.price_ = evidence.edges, evidence.price
+        self.masses_ = histograms.masses
         self.observations_ = known.observations
         self.successes_, self.trials_by_bin_ = known.successes, known.trials_by_bin
 
@@ -299,11 +322,21 @@ class AdForecaster(FittedMarket, BaseEstimator):
         of_sample = replace(memberships, shares=self.shares_[rows])
         by_segment = segment_curves(evidence, of_sample)
         self.price_levels_ = fit.levels
+        count, bid, wins, cost, clicks, conversions = known.sums.values()
+        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
         self.win_, self.spread_, distances = complete_all_curves(
-            histograms, batches, fit, choice.strength, memberships, evidence.price, by_segment
+            histograms,
+            batches,
+            fit,
+            choice.strength,
+            memberships,
+            evidence.price,
+            by_segment,
+            found.widening,
+            self.bid_,
         )
         self.segment_win_, self.segment_spread_ = fit.segment_curves()
-        self.choice_, self.calibration_ = choice, calibration
+        self.price_, self.paid_ = paid_by(self.win_, evidence, histograms, days, rows)
 
         # who is unlike the others, and what the segments are called
         self.outliers_, distance = outlying_members(distances)
@@ -312,22 +345,24 @@ class AdForecaster(FittedMarket, BaseEstimator):
         # half the distance of all curves leaves no confidence
         self.confidence_[self.outliers_] *= np.maximum(1.0 - 2.0 * distance, 0.0)
         curves, of_rows = self.segment_win_[:-1], [texts[row] for row in rows.tolist()]
-        words = segment_words(of_rows, self.labels_[rows], len(curves))
+        about = segment_texts(of_rows, prepared.vectors, self.labels_[rows], len(curves))
         self.segments_ = describe_segments(
-            curves, self.edges_, self.labels_, self.observations_, words
+            curves, self.edges_, self.labels_, self.observations_, about
         )
 
         # supply and rates
-        count, bid, wins, cost, clicks, conversions = known.sums.values()
         self.supply_ = known.supply
-        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
         self.wins_, self.cost_, self.rows_ = wins, cost, float(count.sum())
         self.click_rate_, self.click_worth_ = event_rates(clicks, wins, self.shares_)
         self.conversion_rate_, self.conversion_worth_ = event_rates(conversions, wins, self.shares_)
 
         named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
-        self.stored_days_ = pack_days(histograms, named)
-        self.warnings_ = model_warnings(self.price_levels_, choice, calibration)
+        self.stored_days_ = pack_days(plain, named)
+        self.warnings_ = model_warnings(self.price_levels_, choice, self.calibration_)
+        misfit = price_misfit(histograms_of(plain, rows))
+        if misfit is not None:
+            chosen = f"; {READINGS[choice.prices]}" if choice.days else ""
+            self.warnings_.append(misfit.sentence + chosen)
         for sentence in self.warnings_:
             warn_user(sentence, CoterieWarning)
 

@@ -2,22 +2,25 @@
 
 The steps: the price level of each day, the auctions of all days at level 0, the dictionary of
 curves with the segments as its groups, and the curve of each advertiser completed by its own
-auctions. A lasting change of the level is a drift of prices.
+auctions, with the masses of prices put back (:mod:`coterie.ads.curves.price_masses`). A lasting
+change of the level is a drift of prices.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves.auction_counts import AuctionCounts, count_auctions
 from coterie.ads.curves.day_levels import DayLevels, day_weights, price_levels
+from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.market_dictionary import MarketDictionary, fit_dictionary
-from coterie.ads.curves.shrinkage import complete_curves
+from coterie.ads.curves.price_masses import censored_at_masses
+from coterie.ads.curves.shrinkage import SEGMENT_STRENGTH, complete_curves, pooled_rates
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.arrays import Floats, Ints
 from coterie.runtime.wording import percent
@@ -26,6 +29,8 @@ Curves = NDArray[np.float32]
 
 #: Prices drift if their log level changes by more than this and this many standard errors.
 _LEAST_CHANGE, _LEAST_ERRORS = 0.1, 4.0
+#: A share has no larger deviation.
+_MOST_SPREAD = 0.5
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class MarketFit:
     dictionary: MarketDictionary
     counts: AuctionCounts  # at level 0, days weighted by age
     half_life: float
+    mass_shares: Floats  # (K + 1, M), h of each segment, and of all; see price_masses
 
     def with_half_life(self, half_life: float) -> MarketFit:
         """Return the curves by the same atoms, with days weighted by their age."""
@@ -61,12 +67,29 @@ class MarketFit:
     def curves(self, strength: float) -> tuple[Curves, Curves]:
         """Return W at the upper edges of the bins and its standard deviation, (A, G) each."""
         win, variance = complete_curves(self.counts, *self.prior, strength)
+        self._put_masses_back(win, variance, *self._own_mass_shares)
         return win.astype(np.float32), np.sqrt(variance).astype(np.float32)
 
     def segment_curves(self) -> tuple[Floats, Floats]:
         """Return W of a new advertiser of each segment or any, and its deviation, (K + 1, G)."""
-        mean, variance = self.dictionary.curves(self.dictionary.weights)
-        return mean[:, 1:], np.sqrt(variance[:, 1:])
+        mean, variance = (part[:, 1:] for part in self.dictionary.curves(self.dictionary.weights))
+        self._put_masses_back(mean, variance, self.mass_shares, np.zeros_like(self.mass_shares))
+        return mean, np.sqrt(variance)
+
+    @cached_property
+    def _own_mass_shares(self) -> tuple[Floats, Floats]:
+        """h of each mass and advertiser, and its variance, (A, M) each."""
+        at, among = _mass_counts(self.histograms, self.days)
+        shares = pooled_rates(at, among, self.mass_shares[self.segments], SEGMENT_STRENGTH)
+        return shares, shares * (1.0 - shares) / (among + SEGMENT_STRENGTH + 1.0)
+
+    def _put_masses_back(
+        self, win: Floats, variance: Floats, shares: Floats, of_shares: Floats
+    ) -> None:
+        for k, g in enumerate(_mass_bins(self.histograms).tolist()):
+            stays, left = 1.0 - shares[:, k : k + 1], 1.0 - win[:, g:]
+            variance[:, g:] = variance[:, g:] * stays**2 + left**2 * of_shares[:, k : k + 1]
+            win[:, g:] = 1.0 - left * stays
 
 
 def fit_market(
@@ -81,10 +104,43 @@ def fit_market(
 
     ``segments`` (A,) are the groups of its prior, −1 for none.
     """
-    levels = price_levels(histograms, days)
+    levels = price_levels(censored_at_masses(histograms), days)
     counts = _counts(histograms, days, levels, half_life)
     dictionary = fit_dictionary(counts, segments, n_segments)
-    return MarketFit(histograms, days, levels, segments, dictionary, counts, half_life)
+    groups = np.eye(n_segments + 1)[segments]
+    groups[:, -1] = 1.0
+    at, among = (groups.T @ part for part in _mass_counts(histograms, days))
+    of_all = at[-1] / np.maximum(among[-1], 1.0)
+    shares = pooled_rates(at, among, of_all, SEGMENT_STRENGTH)
+    return MarketFit(histograms, days, levels, segments, dictionary, counts, half_life, shares)
+
+
+@dataclass(frozen=True)
+class Widening:
+    """By how much the deviations of curves are widened.
+
+    A variance becomes κ²(1 + r·d) times as large at a bid d away from the advertiser's mean bid, in
+    logarithms; added is that of an advertiser's own log price level.
+    """
+
+    curve: float = 1.0  # κ²
+    distance: float = 0.0  # κ²·r
+    level: float = 0.0
+
+    def of(self, win: Curves, spread: Curves, edges: Ints, bid: Floats, masses: Any = ()) -> Curves:
+        """Return the widened deviations of curves (A, G) of advertisers with mean bids (A,)."""
+        place = np.log(edges)
+        far = np.abs(place - np.log(np.where(bid > 0, bid, np.nan))[:, None])
+        variance = (self.curve + self.distance * np.nan_to_num(far)) * spread**2
+        # no level moves a mass: curves without their jumps, and without the bins of these
+        at, smooth = np.searchsorted(edges, masses), win.copy()
+        for g in at.tolist():
+            smooth[:, g:] -= win[:, g : g + 1] - win[:, g - 1 : g]
+        kept = np.delete(np.arange(len(edges)), at - 1)
+        if len(kept) > 1:
+            slope = np.gradient(smooth[:, kept], place[kept], axis=1)
+            variance += self.level * slope[:, np.searchsorted(kept, np.arange(len(edges)))] ** 2
+        return np.minimum(np.sqrt(variance), _MOST_SPREAD).astype(np.float32)
 
 
 class PriceDrift(NamedTuple):
@@ -137,4 +193,16 @@ def _counts(
         [np.repeat(levels.values[:1], len(days) - len(levels.values)), levels.values]
     )
     weights = day_weights(histograms.days[days], half_life)
-    return count_auctions(histograms, days, weights=weights, shifts=shifts)
+    return count_auctions(censored_at_masses(histograms), days, weights=weights, shifts=shifts)
+
+
+def _mass_bins(histograms: BidHistograms) -> Ints:
+    return np.searchsorted(histograms.edges, histograms.masses)
+
+
+def _mass_counts(histograms: BidHistograms, days: list[int]) -> tuple[Floats, Floats]:
+    """Return the auctions of each advertiser at each mass, and those not below it, (A, M)."""
+    if not len(histograms.masses):
+        return (np.zeros((len(histograms.advertisers), 0)),) * 2
+    evidence, bins = evidence_of(histograms, days), _mass_bins(histograms)
+    return evidence.successes[:, bins], evidence.trials[:, bins]

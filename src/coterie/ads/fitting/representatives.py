@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.supply import Supply, SupplyRule
-from coterie.ads.fitting.market_fit import Curves, MarketFit
+from coterie.ads.fitting.market_fit import Curves, MarketFit, Widening
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import MembershipRule, Memberships
 from coterie.ads.segments.segment_profiles import distances_from_segments
@@ -165,7 +165,7 @@ def place_all(
     back = np.argsort(np.concatenate(batches))
     of_rows: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in supplies])[back]
-        for name in ("level", "error", "variation", "weekday")
+        for name in ("level", "error", "variation", "weekday", "unseen", "weekday_variance")
     }
     return KnownAdvertisers(
         shares,
@@ -185,11 +185,14 @@ def complete_all_curves(
     memberships: Memberships,
     price: Floats,
     segment_curves: Floats,
+    widening: Widening,
+    bid: Floats,
 ) -> tuple[Curves, Curves, Floats]:
     """Complete the curves of all advertisers by a dictionary that was fitted to some.
 
     Return W and its standard deviation, (A, G) each, and the distance of each advertiser's own
-    curve from that of its segment, (A,). ``segment_curves`` (K + 1, G) are by own auctions.
+    curve from that of its segment, (A,). ``segment_curves`` (K + 1, G) are by own auctions; ``bid``
+    (A,) are mean bids.
     """
     A, _, G = histograms.shape
     win, spread = np.empty((A, G), np.float32), np.empty((A, G), np.float32)
@@ -201,7 +204,8 @@ def complete_all_curves(
         of_batch = replace(memberships, shares=memberships.shares[rows])
         distances[rows] = distances_from_segments(evidence, of_batch, segment_curves)
         groups = np.where(evidence.observations > 0, of_batch.labels, -1)
-        win[rows], spread[rows] = fit.of_others(some, groups).curves(strength)
+        win[rows], own = fit.of_others(some, groups).curves(strength)
+        spread[rows] = widening.of(win[rows], own, evidence.edges, bid[rows], some.masses)
     return win, spread, distances
 
 

@@ -5,20 +5,15 @@ any bid. It needs nothing that fitting needs: a model file gives forecasts witho
 which takes longer to import than a large model to load.
 
 The auctions may be only those with some values of dimensions, a target. With π_v the share of a
-value v of one dimension, δ_v its shift of the log price level and λ_v its factor of a rate,
-auctions with v are π_v of all and are won with probability
-
-    W_v(b) = W(b·e^{−δ_v − c(b)}).
-
-The offset c(b) is the one at which the values of a dimension together win what is won without
-dimensions:
-
-    Σ_v π_v W_v(b) = W(b)
+value v of one dimension, δ_v its shift of the normal score and λ_v its factor of a rate, auctions
+with v are π_v of all and are won with probability W_v(b) = Φ(x(b) − δ_v). x is such that the values
+of a dimension together win what is won without dimensions, Σ_v π_v W_v(b) = W(b); see
+:mod:`coterie.ads.targets.target_effects`.
 
 W_v is a win curve like W: it never falls with the bid, and the prices paid with v are distributed
 by it. So impressions and spend of the values add up to those without dimensions. Rates are scaled
 so that events add up, too. Several dimensions are taken as independent: their shares and factors
-are multiplied, their shifts are added.
+are multiplied, their changes of the normal score are added.
 """
 
 from __future__ import annotations
@@ -27,7 +22,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from difflib import get_close_matches
 from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -35,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.landscapes import Evidence, marginal_costs, own_curves
@@ -54,12 +49,11 @@ from coterie.ads.forecasts.forecast_tables import (
     AskedPlans,
     ForecastTables,
     PeriodLevels,
-    contiguous,
     tables_of,
 )
-from coterie.ads.forecasts.placement import Placement, quoted
+from coterie.ads.forecasts.placement import Placement
 from coterie.ads.histograms.stored_days import StoredDays
-from coterie.ads.targets.target_effects import EffectsOfOne, TargetEffects
+from coterie.ads.targets.target_effects import EffectsOfOne, TargetEffects, score_slope, thresholds
 from coterie.arrays import Floats, Ints
 from coterie.errors import InvalidParameterError, ModelFileError
 from coterie.models import load_model
@@ -72,8 +66,6 @@ if TYPE_CHECKING:
 Curves = NDArray[np.float32]
 
 _MICROS = 1_000_000
-_MOST_COMPARED = 20_000
-_HALVINGS = 44
 
 
 @dataclass(frozen=True)
@@ -87,6 +79,7 @@ class Choice:
     bias: float  # mean of their relative biases; NaN without a backtest
     bias_error: float  # its standard error over advertisers; NaN without a backtest
     days: int  # number of days that were forecast
+    prices: str = "minimum"  # how they are read, see coterie.ads.curves.price_readings
 
 
 @dataclass(frozen=True)
@@ -144,6 +137,9 @@ class FittedMarket:
     text_view_: TextVectors | None
     vectors_: Floats | None
     stored_days_: StoredDays | None
+    paid_: Floats | None  # what each pays over what price_ says, where that is not known
+    shares_above_: Floats | None
+    masses_: Ints
     # which files of earlier versions lack
     targets_: TargetEffects | None = None
     representatives_: Ints | None = None
@@ -162,7 +158,7 @@ class FittedMarket:
             trials = np.cumsum(trials[:, ::-1], axis=1)[:, ::-1]
         return Evidence(
             self.form_,
-            "price" if self.pays_ == "price" else "bid",
+            self.pays_,
             self.edges_,
             self.successes_[index].toarray().astype(np.float64),
             trials,
@@ -285,7 +281,7 @@ class FittedMarket:
         elif placement.row is not None:
             auctions = tables.supply(placement.row, table)
         else:
-            raise InvalidParameterError(self._not_in_log(placement.name))
+            raise InvalidParameterError(tables.placer.needs_supply(placement.name))
         return PreparedForecast(
             tables,
             placement,
@@ -336,16 +332,6 @@ class FittedMarket:
                 "coterie ads segment --dimension device"
             )
         return self.targets_
-
-    def _not_in_log(self, name: str) -> str:
-        who = quoted(name) if name else "a new advertiser"
-        # comparing more names takes too long for an error
-        few = self.advertisers_.tolist() if len(self.advertisers_) <= _MOST_COMPARED else []
-        similar = get_close_matches(name, few, 1)
-        hint = f" (similar: {quoted(similar[0])})" if similar else ""
-        return (
-            f"{who} is not in the log{hint}; check the id, or give supply, its number of auctions"
-        )
 
 
 @dataclass(frozen=True)
@@ -418,20 +404,11 @@ class DimensionForecasts:
 
     @cached_property
     def moves(self) -> Floats:
-        """Shift of the log price level by value at each edge, δ_v + c, (V, G).
-
-        c is found by bisection: the win rate falls with it.
-        """
-        edges, share, shift = self.asked.market[0], self.effects.share[0], self.effects.shift[0]
-        goal = share.sum() * self.asked.win_at(edges)
-        # at the lower end all values have lower prices than without dimensions, at the upper none
-        low, high = (np.full(len(edges), -end) for end in (shift.max(), shift.min()))
-        scaled = edges * np.exp(-shift)[:, None]
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            too_many = share @ self.asked.win_at(scaled * np.exp(-middle)) > goal
-            low, high = np.where(too_many, middle, low), np.where(too_many, high, middle)
-        return np.asarray(shift[:, None] + (low + high) / 2)
+        """Change of the normal score by value at each edge, (V, G); 0 where W is 0 or 1."""
+        z, (share, shift) = ndtri(self.asked.win), (self.effects.share[0], self.effects.score[0])
+        x = thresholds(z[None], share[None], shift[None])
+        moves = np.subtract(x, z, out=np.zeros_like(x), where=np.isfinite(z)) - shift[:, None]
+        return np.where(np.isfinite(z), moves, 0.0)
 
     @cached_property
     def curves(self) -> tuple[Any, Any]:
@@ -447,18 +424,24 @@ class DimensionForecasts:
         of_bids = np.column_stack([one.reshape(len(rows), -1).sum(axis=1) for one in won])
         return np.asarray(of_bids * self.effects.share[0])
 
-    def sums(self, counts: Floats, shifts: Floats) -> Floats:
-        """Return means of impressions and spend of other auctions at the first bid, (2, N, V).
+    def sums(self, levels: Floats, steps: Floats) -> Floats:
+        """Return means of impressions and spend at the first bid, (2, L, M, V).
 
-        ``counts`` and ``shifts`` are (N, V, H).
+        ``levels`` (L,) are added to the log price level, ``steps`` (M, V) to the shifts of values.
         """
-        asked, (N, V, H) = self.asked, counts.shape
-        bids = np.tile(asked.plans[2][:H], N * V)
-        starts = np.arange(N * V + 1, dtype=np.int64) * H
-        rows = np.tile(np.arange(V), N)
-        plans = (rows, starts, bids, contiguous(counts.ravel()), contiguous(shifts.ravel()))
-        found = asked._replace(plans=plans, curves=self.curves).sums()
-        return np.asarray(found[:, [0, 4]].T.reshape(2, N, V))
+        asked, (L, M, V) = self.asked, (len(levels), *steps.shape)
+        _, (_, H, *_), bids, counts, shifts = asked.plans
+        of_values = np.tile(self.effects.share[0], M)[:, None] * counts[:H]
+        plans = (
+            np.tile(np.arange(M * V), L),
+            np.arange(L * M * V + 1, dtype=np.int64) * H,
+            np.tile(bids[:H], L * M * V),
+            np.tile(of_values.ravel(), L),
+            np.repeat(levels, M * V * H) + np.tile(shifts[:H], L * M * V),
+        )
+        curves = asked.moved_curves((self.moves - steps[:, :, None]).reshape(M * V, -1))
+        found = asked._replace(plans=plans, curves=curves).sums()
+        return np.asarray(found[:, [0, 4]].T.reshape(2, L, M, V))
 
     def rate_factors(self, event: int) -> Floats:
         """Return factors of the rate of clicks (0) or conversions (1) by value, (B, V)."""
@@ -497,7 +480,7 @@ def chosen_figures(
 ) -> Floats:
     """Return the figures of one value of each dimension, (B, 14).
 
-    Errors of shares and shifts widen the intervals.
+    Errors of shares and scores widen the intervals.
     """
     rows, starts, bids, counts, shifts = asked.plans
     B = len(rows)
@@ -511,10 +494,13 @@ def chosen_figures(
     # of a given number of auctions, how many are in the target is itself a matter of chance
     chance = np.where(given, (1 - share) / np.maximum(supply * share, 1e-9), 0.0)
     chance[supply <= 0] = 0.0
-    of_level = sum(one.shift[1, 0] ** 2 for one in chosen)
+    curves = asked.moved_curves(np.tile(move, (B, 1)))
+    # an error ε of the score changes W by the factor 1 + ε φ(score) / W
+    amounts = bids[starts[:-1]] * _MICROS * np.exp(-shifts[starts[:-1]])
+    won = np.interp(amounts, np.append(0.0, asked.market[0]), np.append(0.0, curves[0][0]))
+    of_score = score_slope(won) ** 2 * sum(one.score[1, 0] ** 2 for one in chosen)
     of_share = sum(one.share[1, 0] ** 2 for one in chosen)
-    uncertainty[:, 0] = np.sqrt(uncertainty[:, 0] ** 2 + of_level)
-    uncertainty[:, 1] = np.sqrt(uncertainty[:, 1] ** 2 + of_share + chance)
+    uncertainty[:, 1] = np.sqrt(uncertainty[:, 1] ** 2 + of_share + of_score + chance)
     uncertainty[:, 2] = np.where(given, share, 0.0)
     events = np.empty((B, 4))
     for event, name in enumerate(("click", "conversion")):
@@ -525,8 +511,9 @@ def chosen_figures(
         events[:, 2 * event] = own
         events[:, 2 * event + 1] = np.sqrt((sd * factor) ** 2 + own**2 * relative)
     plans = (np.arange(B, dtype=np.int64), starts, bids, counts * share, shifts)
-    curves = asked.moved_curves(np.tile(move, (B, 1)))
-    return AskedPlans(plans, uncertainty, asked.market, curves, events, asked.pays).figures(factors)
+    return asked._replace(
+        plans=plans, uncertainty=uncertainty, curves=curves, events=events
+    ).figures(factors)
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coterie.ads.curves.day_levels import DayLevels, weekday_of
+from coterie.ads.curves.day_levels import WEEKDAYS, DayLevels, weekday_of
 from coterie.arrays import Floats
 from coterie.errors import InvalidParameterError
 
@@ -196,7 +196,7 @@ def describe_days(levels: DayLevels, first: date | None, days: int, expected: bo
     ``expected`` says whether the supply is that of these days, and not given.
     """
     if first is None:
-        when, weekdays = "an average day", set[int]()
+        when, weekdays = "an average day", set(range(7))
         if days > 1:
             last = int(weekday_of(levels.days[-1:])[0])
             when = f"the {days} days after the log"
@@ -205,6 +205,7 @@ def describe_days(levels: DayLevels, first: date | None, days: int, expected: bo
         when = str(first) if days == 1 else f"the {days} days from {first}"
         weekdays = {(first.weekday() + i) % 7 for i in range(min(days, 7))}
     sentence = f"; {'supply and prices' if expected else 'prices'} of {when}"
-    if weekdays and not levels.has_weekday[list(weekdays)].all():
-        sentence += ", with a weekday that is not in the log"
+    unseen = [WEEKDAYS[day] for day in sorted(weekdays) if not levels.has_weekday[day]]
+    if unseen:
+        sentence += f"; the log has no {' or '.join(unseen)}, so other weekdays stand in"
     return sentence

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from coterie.ads.curves.day_levels import DayLevels, weekday_of
 from coterie.ads.curves.landscapes import PER_UNIT, Evidence
@@ -31,9 +32,6 @@ from coterie.errors import InvalidParameterError
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
 
-#: What a winner pays, as the kernels know it: a price by bin of the price, the bid, or a price by
-#: bin of the bid.
-PAYS = {"price": 0, "own bid": 1, "bid": 2}
 _MICROS = 1_000_000
 _MANY_AUCTIONS = 1e12
 _MOST_PERIODS = 4096
@@ -121,13 +119,6 @@ def outcome_of(histograms: BidHistograms, days: list[int]) -> Outcome:
     return Outcome(wins, cost / PER_UNIT, clicks, conversions)
 
 
-def pays_of(evidence: Evidence) -> str:
-    """Return what a winner pays: a key of :data:`PAYS`."""
-    if evidence.pays == "price":
-        return "price"
-    return "own bid" if bool(np.all(evidence.price == evidence.edges)) else "bid"
-
-
 def contiguous(array: Any, kind: Any = np.float64) -> AnyArray:
     """Return an array as the kernels take it, copied only if it must be."""
     return np.ascontiguousarray(array, dtype=kind)
@@ -145,6 +136,7 @@ class PeriodLevels(NamedTuple):
     factor_sd: float  # of the logarithm of their supply
     daily_share: float  # Σ u² of the shares u of the days: how much daily variation averages out
     weekdays: Ints  # (H,), from Monday; empty for a day whose weekday is unknown
+    weekday_shares: Floats  # (7,), in their supply; empty for a day whose weekday is unknown
 
 
 class AskedPlans(NamedTuple):
@@ -155,17 +147,29 @@ class AskedPlans(NamedTuple):
     market: Any
     curves: Any
     events: Floats  # (R, 4)
-    pays: int
+    pays_bid: bool
+    # what the advertiser of each plan pays, or the one of all plans, over what the market says
+    paid: Any = None  # (Q,) or a number
 
     def figures(self, factors: IntervalFactors) -> Floats:
         """Return the figures of each plan, (Q, 14)."""
-        figures: Floats = figures_of_plans(*self, factors)
+        figures: Floats = figures_of_plans(*self[:-1], factors)
+        if self.paid is not None:
+            figures[:, [1, 5, 6, 7]] *= self._factor(figures[:, 1])[:, None]
         return figures
 
-    def sums(self) -> Floats:
+    def sums(self, *, given: bool = False) -> Floats:
         """Return the sums behind the figures of each plan, (Q, 8)."""
-        sums: Floats = sums_of_plans(self.plans, False, self.market, self.curves, self.pays)
+        sums: Floats = sums_of_plans(self.plans, given, self.market, self.curves, self.pays_bid)
+        if self.paid is not None:
+            won = np.maximum(sums[:, 0], 1e-300)
+            sums[:, 4:] *= self._factor(1000 * sums[:, 4] / won)[:, None] ** [1, 2, 1, 1]
         return sums
+
+    def _factor(self, price: Floats) -> Floats:
+        """Return the factor of prices (Q,), with which they stay below the highest bid."""
+        highest = np.maximum.reduceat(self.plans[2], self.plans[1][:-1])
+        return np.minimum(self.paid, highest / np.maximum(price, 1e-300))
 
     @property
     def rates(self) -> Floats:
@@ -182,17 +186,19 @@ class AskedPlans(NamedTuple):
             return 0.0
         return float(abs(np.log1p(of_spend / spend) - np.log1p(of_impressions / impressions)))
 
-    def win_at(self, amounts: Floats, *, sd: bool = False) -> Floats:
-        """Return W of one advertiser, or its deviation, at amounts in micros."""
-        curve = self.curves[int(sd)][self.plans[0][0]]
-        return np.interp(amounts, np.append(0.0, self.market[0]), np.append(0.0, curve))
+    @property
+    def win(self) -> Floats:
+        """W of one advertiser at the edges, (G,)."""
+        return np.asarray(self.curves[0][self.plans[0][0]], dtype=np.float64)
 
     def moved_curves(self, moves: Floats) -> tuple[Any, Any]:
-        """Return W and its deviation at price levels that are moved at each edge, (V, G)."""
-        amounts = self.market[0] * np.exp(-moves)
+        """Return W and its deviation with normal scores that are moved at each edge, (V, G)."""
         # moves of several dimensions together might let W fall
-        win = np.maximum.accumulate(self.win_at(amounts), axis=1)
-        return contiguous(win, np.float32), contiguous(self.win_at(amounts, sd=True), np.float32)
+        win = np.maximum.accumulate(ndtr(ndtri(self.win) + moves), axis=1)
+        before, after = self.win * (1 - self.win), win * (1 - win)
+        scale = np.sqrt(np.divide(after, before, out=np.ones_like(win), where=before > 0))
+        spread = self.curves[1][self.plans[0][0]] * scale
+        return contiguous(win, np.float32), contiguous(spread, np.float32)
 
 
 def forecast_by_curves(win: Floats, evidence: Evidence, plans: Plans) -> tuple[Floats, Floats]:
@@ -201,10 +207,10 @@ def forecast_by_curves(win: Floats, evidence: Evidence, plans: Plans) -> tuple[F
     asked = AskedPlans(
         (plans.rows, plans.starts, plans.bids, plans.counts, np.zeros(len(plans.bids))),
         np.tile([0.0, 0.0, 1.0], (len(plans.rows), 1)),
-        (edges, np.log(edges), contiguous(evidence.price)),
+        (edges, np.log(edges), contiguous(evidence.price), np.empty(0, np.int64)),
         (contiguous(win, np.float32), np.zeros(win.shape, dtype=np.float32)),
         np.full((len(win), 4), np.nan),
-        PAYS[pays_of(evidence)],
+        evidence.pays == "bid",
     )
     impressions, spend = np.zeros((2, len(win)))
     figures = asked.figures((np.ones((2, 4, 2, 3)), 0.0, 1.0))
@@ -217,8 +223,9 @@ class MarketTables:
 
     Nothing changes after construction, and the loops let go of the interpreter's lock: any
     number of threads may ask. ``edges`` and ``price`` (G,) are in micros, ``win`` and ``spread``
-    (A, G) are W and its deviation, ``levels`` are of prices; for ``pays`` see :data:`PAYS`, for
-    ``events`` (A, 4) the kernels.
+    (A, G) are W and its deviation, ``levels`` are of prices; ``pays`` is as in
+    :class:`~coterie.ads.curves.landscapes.Evidence`, ``events`` (A, 4) as in the kernels;
+    ``masses`` (M,) are among the edges.
     """
 
     def __init__(
@@ -231,12 +238,15 @@ class MarketTables:
         events: Floats,
         levels: DayLevels,
         supply: Supply,
+        paid: Floats | None = None,
+        masses: Ints | Sequence[int] = (),
     ) -> None:
         amounts = edges.astype(np.float64)
-        self.market = amounts, np.log(amounts), contiguous(price)
+        bins = contiguous(np.searchsorted(edges, masses), np.int64)
+        self.market = amounts, np.log(amounts), contiguous(price), bins
         self.curves = contiguous(win, np.float32), contiguous(spread, np.float32)
-        self.events = contiguous(events)
-        self.pays = PAYS[pays]
+        self.events, self.paid = contiguous(events), paid
+        self.pays_bid = pays == "bid"
         self._levels, self._supply = levels, supply
         self._periods: dict[tuple[date | None, int], PeriodLevels] = {}
 
@@ -259,6 +269,7 @@ class MarketTables:
                 float(_root(spread)),
                 1.0,
                 np.empty(0, dtype=np.int64),
+                np.empty(0),
             )
         else:
             start = self._levels.days[-1] + 1 if first is None else np.datetime64(first, "D")
@@ -288,7 +299,8 @@ class MarketTables:
 
     def supply_sd(self, rows: Any, days: PeriodLevels) -> Any:
         """Return the relative standard deviation of the supply of some advertisers."""
-        own = self._supply.error[rows] + self._supply.variation[rows] * days.daily_share
+        own = self._supply.own_variance(rows, days.weekday_shares)
+        own = own + self._supply.variation[rows] * days.daily_share
         return np.sqrt(own + days.factor_sd**2)
 
     def of_plans(self, plans: Plans, factors: IntervalFactors, *, given: bool) -> Floats:
@@ -296,6 +308,10 @@ class MarketTables:
 
         With ``given`` False the auctions of a plan only divide the expected supply of its days.
         """
+        return self.asked_plans(plans, given=given).figures(factors)
+
+    def asked_plans(self, plans: Plans, *, given: bool = True) -> AskedPlans:
+        """Return questions about plans, as the kernels take them."""
         shifts, covariance = self._levels.ahead(plans.dates)
         shares = plans.day_shares
         level_sd = _root(np.einsum("qi,ij,qj->q", shares, covariance, shares))
@@ -307,10 +323,13 @@ class MarketTables:
             counts = counts * np.repeat(scale, np.diff(plans.starts))
             uncertainty[:, 1], uncertainty[:, 2] = self.supply_sd(plans.rows, days), 0.0
         items = (plans.rows, plans.starts, plans.bids, counts, shifts[plans.days])
-        return self._asked(items, uncertainty).figures(factors)
+        return self._asked(items, uncertainty)
 
     def _asked(self, items: Any, uncertainty: Floats) -> AskedPlans:
-        return AskedPlans(items, uncertainty, self.market, self.curves, self.events, self.pays)
+        paid = None if self.paid is None else self.paid[items[0]]
+        return AskedPlans(
+            items, uncertainty, self.market, self.curves, self.events, self.pays_bid, paid
+        )
 
     def _own_factors(self, rows: Any, days: PeriodLevels) -> Floats:
         """Return the factors of the days times each advertiser's own of their weekdays."""
@@ -330,14 +349,16 @@ class MarketTables:
         shifts, covariance = self._levels.ahead(dates)
         log_factor, of_factors = self._supply.factors.ahead(dates)
         factors = np.exp(log_factor)
-        share = factors / factors.sum()
+        share: Floats = factors / factors.sum()
+        weekdays = weekday_of(dates)
         return PeriodLevels(
             shifts,
             factors,
             float(_root(share @ covariance @ share)),
             float(_root(share @ of_factors @ share)),
             float((share**2).sum()),
-            weekday_of(dates),
+            weekdays,
+            share @ np.eye(7)[weekdays],
         )
 
 
@@ -362,6 +383,8 @@ class ForecastTables(MarketTables):
             known_events(len(names), *self._rates),
             model.price_levels_,
             model.supply_,
+            model.paid_,
+            model.masses_,
         )
         self.row_of = dict(zip(names, range(len(names)), strict=True))
         self.placer = Placer(model)
@@ -370,6 +393,8 @@ class ForecastTables(MarketTables):
         #: Bids of the grid of the log, increasing, and the highest of them.
         self.bid_edges = model.edges_ / _MICROS
         self.highest = float(self.bid_edges[-1])
+        #: Bids that are prices of many auctions; among those of the grid.
+        self.masses = (model.masses_ / _MICROS).tolist()
         self.always = "" if model.choice_.days else _TOO_FEW_DAYS
         highest = f"{self.highest:g} {model.currency_}".rstrip()
         self.above = f"; above every bid in the log ({highest}), whose share won is used"
@@ -438,9 +463,13 @@ class ForecastTables(MarketTables):
             self.market,
             self.curves,
             self.events,
-            self.pays,
+            self.pays_bid,
             self.interval_factors(level),
         )
+        if self.paid is not None:
+            factor = min(float(self.paid[row]), bid / max(figures[1], 1e-300))
+            for column in (1, 5, 6, 7):
+                figures[column] *= factor
         return figures
 
     def at_placed(
@@ -473,16 +502,15 @@ class ForecastTables(MarketTables):
         )
         uncertainty = np.tile([days.level_sd, supply_sd, float(given)], (B, 1))
         curves, events = self._of_placed(placement)
-        return AskedPlans(items, uncertainty, self.market, curves, events, self.pays)
+        paid = None if self.paid is None else 1.0 if row is None else float(self.paid[row])
+        return AskedPlans(items, uncertainty, self.market, curves, events, self.pays_bid, paid)
 
     def chances(self, placement: Placement, bid: float, shifts: Floats) -> Floats:
         """Return W, sd(W), C, E[price²·won] and sd(C) of an auction at n price levels, (n, 5)."""
-        n = len(shifts)
+        n, asked = len(shifts), self.asked(placement, np.array([bid]), 1.0, self.days(), True)
         rows, starts = np.full(n, placement.row or 0, dtype=np.int64), np.arange(n + 1)
         items = rows, starts, np.full(n, bid, dtype=np.float64), np.ones(n), shifts
-        curves, _ = self._of_placed(placement)
-        sums: Floats = sums_of_plans(items, False, self.market, curves, self.pays)
-        return sums[:, [0, 2, 4, 5, 6]]
+        return asked._replace(plans=items).sums()[:, [0, 2, 4, 5, 6]]
 
     def sums(self, rows: Ints, bids: Floats, days: PeriodLevels) -> Floats:
         """Return the sums behind the figures of Q questions about expected supplies, (Q, 8).
@@ -512,6 +540,7 @@ class ForecastTables(MarketTables):
         placed = copy(self)
         win, spread = (np.vstack([curves[side] for curves, _ in of_each]) for side in (0, 1))
         placed.curves, placed.events = (win, spread), np.vstack([events for _, events in of_each])
+        placed.paid = None if self.paid is None else np.ones(len(placements))
         numbered = replace(plans, rows=np.arange(len(placements)))
         return placed.of_plans(numbered, self.interval_factors(level), given=True)
 
@@ -538,6 +567,8 @@ class ForecastTables(MarketTables):
 
     def remark(self, bid: float) -> str:
         """Return what the user should know of a bid and of the interval; may be empty."""
+        if bid in self.masses:
+            return f"{self.always}; many auctions cost exactly this bid, and lower bids lose them"
         return self.always + self.above if bid > self.highest else self.always
 
     def interval_factors(self, level: float) -> IntervalFactors:

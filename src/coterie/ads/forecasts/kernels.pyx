@@ -9,11 +9,12 @@ item of n auctions at a bid b adds
 =============  ====================================  ==========================================
 mean           n·W(b·e^{−s})                         n·e^s·C(b·e^{−s}), or n·W·b in first price
 chance         n·W·(1 − W)                           n·(E[price²·won] − C²)
-curve          n·sd(W)                               n·max(|Σ price·Δsd(W)|, sd(W)·C/W)
+curve          n·sd(W)                               n·√((x − y)² + 2(1 − ρ)·x·y)
 level          −n·dW/d log b                         n·(C − b·dW/d log b)
 =============  ====================================  ==========================================
 
-Chance parts are variances of independent auctions and add up. Curve and level parts are common to
+where x = b·sd(W), y = x − Σ price·Δsd(W) is what errors of W below the bid take from it, and ρ their
+correlation; in first price it is n·b·sd(W). Chance parts are variances of independent auctions and add up. Curve and level parts are common to
 all items of a plan: they add up before they are squared. If the number of auctions is forecast, it
 is a Poisson number, and the chance parts have no term −W² or −C².
 
@@ -27,15 +28,15 @@ Arguments come in groups:
 
 ``market``
     ``edges``, ``log_edges``, ``price``: (G,) float64; upper edges in micros, their logarithms, and
-    the mean price in micros by bin of the price (or of the bid, see ``pays``).
+    the mean price in micros by bin. ``masses``: (M,) int64, increasing; bins that end at a price of
+    many auctions. It does not move with the level of the day: no level moves a bid past it.
 ``curves``
     ``win``, ``spread``: (R, G) float32; W at the edges, and its standard deviation.
 ``events``
     (R, 4) float64: rate of clicks and its standard deviation, then of conversions; NaN if the log
     has none.
-``pays``
-    0: ``price`` is by bin of the price; 1: the winner pays its bid; 2: ``price`` is by bin of the
-    bid.
+``pays_bid``
+    Whether the winner pays its bid.
 ``interval_factors``
     ``ladder``, (2, 4, 2, 3) float64: z by mode (supply given, or forecast), target (impressions,
     spend, clicks, conversions), side and size; ``tail``, the probability beyond each end, or 0 for
@@ -61,14 +62,19 @@ FIGURES = N_FIGURES
 SIZES = (0.5, 1.5, 2.5)
 
 cdef double MICROS = 1e6
+#: Of errors of W at a bid with those below it.
+cdef double CORRELATION = 0.8
 cdef double SMALL_MEAN = 20.0
+cdef double ROUNDING = 1e-3  # micros
 
 cdef struct Market:
     const double* edges
     const double* log_edges
     const double* price
+    const int64_t* masses
     Py_ssize_t G
-    int pays
+    Py_ssize_t M
+    bint pays_bid
 
 cdef struct Costs:  # of one auction, in currency units
     double mean  # C
@@ -82,9 +88,12 @@ cdef struct IntervalFactors:
     double normal
 
 
-cdef Market market_of(tuple market, int pays) except *:
+cdef Market market_of(tuple market, bint pays_bid) except *:
     cdef const double[::1] edges = market[0], log_edges = market[1], price = market[2]
-    return Market(&edges[0], &log_edges[0], &price[0], edges.shape[0], pays)
+    cdef const int64_t[::1] masses = market[3]
+    return Market(  # without masses theirs is never followed
+        &edges[0], &log_edges[0], &price[0], &masses[0], edges.shape[0], masses.shape[0], pays_bid
+    )
 
 
 cdef IntervalFactors factors_of(tuple interval_factors) except *:
@@ -94,7 +103,7 @@ cdef IntervalFactors factors_of(tuple interval_factors) except *:
 
 def figures_of_plans(
     tuple plans, const double[:, ::1] uncertainty, tuple market, tuple curves,
-    const double[:, ::1] events, int pays, tuple interval_factors,
+    const double[:, ::1] events, bint pays_bid, tuple interval_factors,
 ):
     """Return the figures of Q plans, (Q, 14).
 
@@ -106,7 +115,7 @@ def figures_of_plans(
     cdef const int64_t[::1] rows = plans[0], starts = plans[1]
     cdef const double[::1] bids = plans[2], counts = plans[3], shifts = plans[4]
     cdef const float[:, ::1] win = curves[0], spread = curves[1]
-    cdef Market m = market_of(market, pays)
+    cdef Market m = market_of(market, pays_bid)
     cdef IntervalFactors r = factors_of(interval_factors)
     figures = np.empty((rows.shape[0], N_FIGURES))
     cdef double[:, ::1] out = figures
@@ -126,11 +135,11 @@ def figures_of_plans(
 
 def figures_of_one(
     Py_ssize_t row, double bid, double count, double shift, tuple uncertainty, tuple market,
-    tuple curves, const double[:, ::1] events, int pays, tuple interval_factors,
+    tuple curves, const double[:, ::1] events, bint pays_bid, tuple interval_factors,
 ):
     """Return the figures of a plan of one bid, 14 numbers, as :func:`figures_of_plans` does."""
     cdef const float[:, ::1] win = curves[0], spread = curves[1]
-    cdef Market m = market_of(market, pays)
+    cdef Market m = market_of(market, pays_bid)
     cdef IntervalFactors r = factors_of(interval_factors)
     cdef double[N_FIGURES] figures
     cdef double[N_PARTS] parts
@@ -142,7 +151,7 @@ def figures_of_one(
     return <list>figures
 
 
-def sums_of_plans(tuple plans, bint given, tuple market, tuple curves, int pays):
+def sums_of_plans(tuple plans, bint given, tuple market, tuple curves, bint pays_bid):
     """Return the sums behind the figures of Q plans, (Q, 8): mean, chance, curve and level parts.
 
     Those of impressions come first, then those of spend, as in the table above.
@@ -150,7 +159,7 @@ def sums_of_plans(tuple plans, bint given, tuple market, tuple curves, int pays)
     cdef const int64_t[::1] rows = plans[0], starts = plans[1]
     cdef const double[::1] bids = plans[2], counts = plans[3], shifts = plans[4]
     cdef const float[:, ::1] win = curves[0], spread = curves[1]
-    cdef Market m = market_of(market, pays)
+    cdef Market m = market_of(market, pays_bid)
     sums = np.empty((rows.shape[0], 8))
     cdef double[:, ::1] out = sums
     cdef double[N_PARTS] parts
@@ -179,7 +188,7 @@ cdef void add_item(
     const float* spread, double* parts,
 ) noexcept nogil:
     """Add one bid of a plan to the sums ``parts``; their order is that of the assignments."""
-    cdef double scale = exp(shift), amount = bid * MICROS / scale
+    cdef double scale = exp(shift), amount = at_level_0(bid * MICROS, scale, m)
     cdef Py_ssize_t g = min(first_not_below(m.edges, m.G, amount), m.G - 1)
     cdef double lower = m.edges[g - 1] if g > 0 else 0.0
     cdef double part = min((amount - lower) / (m.edges[g] - lower), 1.0)
@@ -213,6 +222,18 @@ cdef void add_item(
     parts[11] += weight
 
 
+cdef inline double at_level_0(double bid, double scale, const Market* m) noexcept nogil:
+    """Return what a bid in micros is at level 0; no mass is passed on the way."""
+    cdef double amount = bid / scale
+    cdef Py_ssize_t k
+    for k in range(m.M):
+        # rounding may have made a bid a little less than the mass
+        if bid < m.edges[m.masses[k]] - ROUNDING:
+            return min(amount, m.edges[m.masses[k] - 1])
+        amount = max(amount, m.edges[m.masses[k]])
+    return amount
+
+
 cdef inline Py_ssize_t first_not_below(
     const double* edges, Py_ssize_t G, double amount
 ) noexcept nogil:
@@ -232,14 +253,11 @@ cdef inline Costs costs_at(
     const Market* m, const float* win, const float* spread,
 ) noexcept nogil:
     """Return the costs at a bid in bin g."""
-    cdef double each, low, lower, last, risen, unit = scale / 1e9
+    cdef double each, lower, last, risen, at_bid, unit = scale / 1e9
     cdef double total = 0.0, squares = 0.0, deviation = 0.0, below = 0.0, before = 0.0
     cdef Py_ssize_t h
-    if m.pays != 0:
+    if m.pays_bid:
         each = bid / 1000.0
-        if m.pays == 2:
-            low = m.price[g - 1] if g > 0 else 0.0
-            each = min((low + part * (m.price[g] - low)) * scale / 1e9, each)
         return Costs(each * rate, each * each * rate, each * sd, -each * slope)
     for h in range(g):
         risen = win[h] - below
@@ -255,8 +273,11 @@ cdef inline Costs costs_at(
     squares += last * last * (rate - below)
     deviation += last * (sd - before)
     total *= unit
-    # rises and falls of the deviation cancel in the sum, though curves differ in both ways
-    deviation = max(fabs(deviation) * unit, total / rate * sd if rate > 0 else 0.0)
+    deviation *= unit
+    # what the cost owes to errors of W at the bid, and less it to those below it
+    at_bid = last * unit * sd
+    below = max(at_bid - deviation, 0.0)
+    deviation = sqrt(deviation * deviation + 2.0 * (1.0 - CORRELATION) * at_bid * below)
     return Costs(total, squares * unit * unit, deviation, total - bid / 1000.0 * slope)
 
 

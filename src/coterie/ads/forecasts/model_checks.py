@@ -5,7 +5,7 @@ have written it. A model that passes gives finite figures at every bid.
 
 The rules are one table, at the end. Shapes are written in symbols: A advertisers, G edges of the
 grid of bids, K segments, D days, V views, P columns of the vectors of texts, W words and C runs of
-characters in them, T values of Q dimensions.
+characters in them, T values of Q dimensions, H prices with mass.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.price_readings import READINGS
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS, Calibration
 from coterie.ads.forecasts.fitted_market import Choice, FittedMarket
-from coterie.ads.forecasts.forecast_tables import PAYS
 from coterie.ads.forecasts.kernels import SIZES
 from coterie.ads.histograms.stored_days import StoredDays
 from coterie.ads.segments.segment_profiles import SegmentProfile, ViewAgreement
@@ -268,7 +268,7 @@ _LADDERS = f"{len(LEVELS)} × 2 × {len(TARGETS)} × 2 × {len(SIZES)}"
 _EVENTS = ("click", "conversion")
 #: Effects of targets, and the range of each.
 _EFFECTS = [(name, 0.0, 1e3) for name in ("share", *_EVENTS)]
-_EFFECTS += [("shift", -_MOST_LEVEL, _MOST_LEVEL)]
+_EFFECTS += [("score", -_MOST_LEVEL, _MOST_LEVEL)]
 _SPREADS: _Rule = ("have standard deviations from 0 up", lambda x: (x[1] >= 0).all())
 
 
@@ -281,7 +281,7 @@ def _level_rows(path: str) -> tuple[_Row, ...]:
         _Row(f"{path}.values", "float64", D, -_MOST_LEVEL, _MOST_LEVEL),
         _Row(f"{path}.errors", "float64", D, 1e-9, _MOST_VARIANCE),
         _Row(f"{path}.weights", "float64", M, 0.0, _ONE, (_SUM_TO_1,), entries=(1, 10_000)),
-        _Row(f"{path}.parts", "float64", f"{M} × 3", 0.0, 100.0),
+        _Row(f"{path}.parts", "float64", f"{M} × 4", 0.0, 100.0),
         _Row(path, DayLevels, also=((f"give levels up to {2 * _MOST_LEVEL:g}", _stays_near),)),
     )
 
@@ -290,13 +290,15 @@ def _level_rows(path: str) -> tuple[_Row, ...]:
 _TABLE = (
     _Row("advertisers_", "texts", "A", also=(_TEXTS, _IDS, _INCREASING), entries=(1, 10_000_000)),
     _Row("edges_", "whole", "G", 1, int(_MOST), (_FLOATS_INCREASE,), entries=(1, 10_000)),
+    _Row("masses_", "whole", "H", 2, int(_MOST), (_INCREASING,), entries=(0, 1_000)),
     _Row("days_", "datetime64[D]", "D", *_DATES, entries=(1, 4_000)),
     _Row("segments_", list, "K", entries=(0, 10_000)),
     _Row("form_", ("hazard", "rate")),
-    _Row("pays_", tuple(PAYS)),
+    _Row("pays_", ("price", "bid")),
     _Row("auction_", ("first", "second")),
     _Row("currency_", "text", most=64),
     _Row("price_", "float64", "G"),
+    _Row("paid_", "float64", "A", optional=True),
     _Row("shares_", "float64", "A × K+1", 0.0, _ONE, (_SUM_TO_1,)),
     _Row("confidence_", "float64", "A", 0.0, _ONE),
     _Row("labels_", "whole", "A", -1, "K+-1"),
@@ -308,6 +310,9 @@ _TABLE = (
     _Row("segments_[].price_level", "text", most=1_000),
     _Row("segments_[].words", list, entries=(0, 1_000)),
     _Row("segments_[].words[]", "text", most=1_000),
+    _Row("segments_[].themes", tuple),
+    _Row("segments_[].themes[]", "text", most=1_000),
+    _Row("segments_[].purity", "plain", optional=True),
     *(_Row(f"segments_[].{name}", "plain") for name in ("median_price", "size", "observations")),
     _Row("successes_", "counts"),
     _Row("trials_by_bin_", "counts"),
@@ -326,6 +331,7 @@ _TABLE = (
     _Row("choice_", Choice),
     _Row("choice_.strength", "strength"),
     _Row("choice_.half_life", "half-life"),
+    _Row("choice_.prices", tuple(READINGS)),
     *(_Row(f"choice_.{name}", "error") for name in ("error", "bias", "bias_error")),
     *(_Row(f"choice_.{name}", "number") for name in ("n_segments", "days")),
     *_level_rows("price_levels_"),
@@ -334,11 +340,14 @@ _TABLE = (
     _Row("supply_.error", "float64", "A", 0.0, _MOST_VARIANCE),
     _Row("supply_.variation", "float64", "A", 0.0, _MOST_VARIANCE),
     _Row("supply_.weekday", "float64", "A × 7", 0.0, 1e3),
+    _Row("supply_.unseen", "float64", "A × 7", 0.0, _ONE),
+    _Row("supply_.weekday_variance", "float64", "A", 0.0, _MOST_VARIANCE),
     _Row("supply_.half_life", "half-life"),
     *_level_rows("supply_.factors"),
     _Row("calibration_", Calibration),
     _Row("calibration_.factors", "float64", _LADDERS, 0.0, 100.0),
     _Row("calibration_.forecasts", "number"),
+    _Row("shares_above_", "float64", "4 × 2 × 4", 0.0, _ONE, optional=True),
     _Row("warnings_", list, entries=(0, 100)),
     _Row("warnings_[]", "text", most=1_000),
     *(_Row(f"{event}_rate_", "float64", "A", 0.0, 1.0, optional=True) for event in _EVENTS),
@@ -372,6 +381,7 @@ _NEEDS = {
 }
 _BETWEEN: tuple[_Rule, ...] = (
     ("successes_ must not exceed trials_by_bin_", _is_covered),
+    ("masses_ must be edges_ after the first", lambda m: np.isin(m.masses_, m.edges_[1:]).all()),
     ("labels_ must lie between 0 and K−1", lambda m: not m.segments_ or m.labels_.min() >= 0),
     (
         "agreement_.dissenting must be one of agreement_.names, or empty",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,10 @@ _TEXTS_TOGETHER = 16
 # what rounding may do to a cosine
 _ROUNDING = 1e-9
 _MOST_SHOWN = 80
+#: Runs of digits, and of letters.
+_PARTS = re.compile(r"\d+|[^\W\d_]+")
+#: More advertisers are not compared, and no more than so many ids are suggested.
+_MOST_COMPARED, _MOST_SIMILAR = 20_000, 3
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,29 @@ class Placer:
                 f"{quoted(name)} has campaigns in this model; name one of them, such as "
                 f"{quoted(campaign)}"
             )
+
+    def unknown(self, name: str) -> str:
+        """Return that an id is not in the log, with those that are written almost like it."""
+        similar = self._by_form.get(_form(name), [])
+        if name and not similar:
+            first = bisect_left(self._advertisers, name)
+            similar = self._advertisers[first : first + _MOST_SIMILAR + 1].tolist()
+            similar = [other for other in similar if other.startswith(name)]
+        few = ", ".join(map(quoted, similar)) if len(similar) <= _MOST_SIMILAR else ""
+        who = quoted(name) if name else "a new advertiser"
+        return f"{who} is not in the log" + (f" (similar: {few})" if few else "")
+
+    def needs_supply(self, name: str) -> str:
+        """Return the same, and what to do about a question that needs a supply."""
+        return f"{self.unknown(name)}; check the id, or give supply, its number of auctions"
+
+    @cached_property
+    def _by_form(self) -> dict[str, list[str]]:
+        """Return the ids by their forms; none if there are too many to do this for an error."""
+        found: dict[str, list[str]] = {}
+        for name in self._advertisers.tolist() if len(self._advertisers) <= _MOST_COMPARED else []:
+            found.setdefault(_form(name), []).append(name)
+        return found
 
     def placed_by_texts(self, texts: Sequence[str]) -> list[Placement]:
         """Return the places of advertisers that are not in the log, by their texts, under no names.
@@ -187,6 +215,16 @@ def quoted(name: str) -> str:
     ("'adv-7'", 82)
     """
     return repr(name if len(name) <= _MOST_SHOWN else f"{name[: _MOST_SHOWN - 1]}…")
+
+
+def _form(name: str) -> str:
+    """Return an id without case, punctuation and leading zeros.
+
+    >>> _form("ADV 0033"), _form("adv-00033/a")
+    ('adv 33', 'adv 33 a')
+    """
+    parts = _PARTS.findall(name[:_MOST_SHOWN].casefold())
+    return " ".join(part.lstrip("0") or part for part in parts)
 
 
 def _called(name: str) -> str:

@@ -50,7 +50,7 @@ class Profiles:
         vectors = np.zeros((len(self._wins), 0)) if model.vectors_ is None else model.vectors_
         self._texts = np.ascontiguousarray(vectors, dtype=np.float64)
         self._has_text = self._texts.any(axis=1).view(np.uint8)
-        self._on = shown_grid(model.edges_)
+        self._on = shown_grid(model.edges_, model.masses_)
         self.grid: list[float] = (self._on / _MICROS).tolist()
         self._segment_curves = segments_on_grid(self._tables, len(model.segments_), self._on)
         self._shares_of_bids = bid_shares(model, self._on)
@@ -197,6 +197,9 @@ class Profiles:
             "size": profile.size,
             "observations": profile.observations,
             "median_price": profile.median_price / _MICROS,
+            "themes": list(profile.themes),
+            "purity": profile.purity,
+            "mixture": profile.mixture,
             **{name: curve[s].tolist() for name, curve in self._segment_curves.items()},
             "members": [
                 {
@@ -208,10 +211,11 @@ class Profiles:
         }
 
 
-def shown_grid(edges: Ints) -> Ints:
+def shown_grid(edges: Ints, masses: Ints | None = None) -> Ints:
     """Return at most 64 bids of the grid, spread evenly over it, with the first and the last.
 
-    A log with one amount alone has a grid of one; a curve needs a second point, which is 0.
+    The ends of the bins of prices with mass are further ones. A log with one amount alone has a
+    grid of one; a curve needs a second point, which is 0.
 
     >>> shown_grid(np.array([5, 9])).tolist(), shown_grid(np.array([5])).tolist()
     ([5, 9], [0, 5])
@@ -223,7 +227,9 @@ def shown_grid(edges: Ints) -> Ints:
     evenly = np.linspace(0, len(edges) - 1, _POINTS * 3 // 4).round().astype(np.int64)
     # charts have a logarithmic axis: the rare high bids need points too
     apart = np.geomspace(edges[0], edges[-1], _POINTS // 4)
-    return edges[np.union1d(evenly, np.minimum(np.searchsorted(edges, apart), len(edges) - 1))]
+    bins = np.searchsorted(edges, [] if masses is None else masses)
+    apart = np.minimum(np.searchsorted(edges, apart), len(edges) - 1)
+    return edges[np.unique(np.concatenate([evenly, apart, bins - 1, bins]))]
 
 
 def own_on_grid(model: FittedMarket, row: int, grid: Ints) -> dict[str, list[float]]:

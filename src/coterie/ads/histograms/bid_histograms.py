@@ -25,7 +25,7 @@ cells are made in blocks of whole advertisers: the memory needed does not grow w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -133,6 +133,9 @@ class BidHistograms:
         ISO 4217, empty if the log has none.
     unit : {"advertiser", "campaign"}
         What ``advertisers`` are; a campaign is named ``ADVERTISER/CAMPAIGN``.
+    masses : (K,) int64 array
+        Prices of many auctions, in micros, each alone in its bin; see
+        :mod:`coterie.ads.curves.price_masses`.
     """
 
     advertisers: NDArray[np.str_]
@@ -144,6 +147,7 @@ class BidHistograms:
     prices: PriceCells
     currency: str = ""
     unit: str = "advertiser"
+    masses: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     __repr__ = short_repr
 
@@ -414,4 +418,4 @@ def refuse_many_days(n_days: int, source: str) -> None:
 
 def columns_of(kind: type[Any]) -> list[str]:
     """Return the names of the sums of a kind of cells."""
-    return [field.name for field in fields(kind) if field.name not in KEYS]
+    return [one.name for one in fields(kind) if one.name not in KEYS]

@@ -74,6 +74,7 @@ def on_price_grid(histograms: BidHistograms) -> BidHistograms:
     return replace(
         histograms,
         edges=grid,
+        masses=histograms.masses[:0],
         bids=_moved(bids, place, histograms.shape[:2], len(grid)),
         prices=_moved(prices, place, histograms.shape[:2], len(grid)),
     )

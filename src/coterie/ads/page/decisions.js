@@ -86,13 +86,14 @@ const coterieDecisions = (() => {
       fields.setBid(bid, bid);
       const reached = goalWords({ goal, amount });
       const parts = [strong(money(bid)), ` is the least bid expected to reach ${reached} ${when}. `];
-      parts.push(safeWords(found.safe_bid));
+      parts.push(safeWords(found.safe_bid, found.safe_why));
       return showWords("goal", parts);
     }
 
     /** From which bid on even the lower end of the interval reaches the goal; undefined: no interval. */
-    function safeWords(bid) {
+    function safeWords(bid, why) {
       if (bid === undefined) return "";
+      if (why) return `From ${money(bid)} on, ${why}.`;
       const from = bid === null ? "At no bid" : `From ${money(bid)} on`;
       return `${from} ${bid === null ? "is the whole interval" : "the whole interval is"} above it.`;
     }
@@ -143,7 +144,7 @@ const coterieDecisions = (() => {
     function showPlan(plan) {
       const parts = plan.why ? [sentence(plan.why), " "] : [];
       if (plan.using_bid !== null) parts.push("A bid of ", strong(money(plan.using_bid)), " uses the budget. ");
-      parts.push(...boughtWords(plan), ...lastsWords(plan));
+      parts.push(...boughtWords(plan), ...(plan.using_bid === null ? [] : lastsWords(plan)));
       showWords("budget", parts);
       find("budget-plan").hidden = false;
       const days = plan.by_day.map((one, i) => one.day || `day ${i + 1}`);

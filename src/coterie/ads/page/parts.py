@@ -53,7 +53,6 @@ SERVICE_SCRIPTS = (
     "service_page.js",
 )
 SERVICE_STYLES = (STYLE, "service.css")
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html"}
 _HASH_DIGITS = 16
 

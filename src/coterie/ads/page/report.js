@@ -114,6 +114,8 @@
     const place = grid.findIndex((bid) => valueAt(bid) >= amount);
     if (place < 0) return null;
     let [low, high] = [place ? grid[place - 1] : 0, grid[place]];
+    // a bin as narrow as this holds one price of many auctions: nothing is won below it
+    if (low > 0.9985 * high) return high;
     for (let round = 0; round < 60; round += 1) {
       const middle = (low + high) / 2;
       if (valueAt(middle) >= amount) high = middle;

@@ -88,7 +88,7 @@
       if (ownTurn !== turn) return undefined;
       leave();
       box.show(visible(asked.advertiser ?? ""));
-      panel.clear(fault.status === 404 ? "This model knows no advertiser of this id." : fault.message);
+      panel.clear(fault.message);
     }
     return undefined;
   }

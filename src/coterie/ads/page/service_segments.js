@@ -85,6 +85,7 @@ const coterieSegments = (() => {
       { class: "card", id: `segment-${index}`, tabindex: "-1" },
       element("h3", {}, element("bdi", {}, visible(segment.name)), badge),
       element("p", { class: "words" }, visible(segment.words.join(", "))),
+      ...(segment.mixture ? [element("p", { class: "meta" }, visible(segment.mixture))] : []),
       element("p", { class: "meta" }, aboutSegment(segment)),
       charts,
       // one list is open at a time and covers the cards below

@@ -193,6 +193,9 @@ class Segment(Struct):
     size: Count
     observations: Amount
     median_price: Amount
+    themes: list[str]
+    purity: Share | None
+    mixture: str
     win: list[Share]
     win_low: list[Share]
     win_high: list[Share]

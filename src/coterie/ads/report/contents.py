@@ -96,6 +96,9 @@ class SegmentCard(CurvesOnGrid):
     size: int
     observations: float
     median_price: float
+    themes: list[str]
+    purity: float | None
+    mixture: str  # what is to be known of a segment of several themes; otherwise empty
     members: list[int]
     # shares of wins and of cost with a bid of at most each of the grid; None if not known
     wins_below: list[float] | None
@@ -207,7 +210,7 @@ def report_payload(
     texts = {"source": source, "engine": engine, "title": title}
     _check_arguments(model, evaluation, texts, quality)
     agreement = model.agreement_
-    grid, shown = shown_grid(model.edges_), shown_advertisers(model)
+    grid, shown = shown_grid(model.edges_, model.masses_), shown_advertisers(model)
     return Report(
         title=title,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -330,8 +333,10 @@ def _segments(model: AdForecaster, grid: Ints, shown: Ints) -> list[SegmentCard]
         profiles[-1] = SegmentProfile("all advertisers", [], "", price, n, n_bids)
     return [
         SegmentCard(
-            **asdict(profile) | {"median_price": profile.median_price / _MICROS},
+            **asdict(profile)
+            | {"median_price": profile.median_price / _MICROS, "themes": list(profile.themes)},
             **{name: curve[s].tolist() for name, curve in on_grid.items()},
+            mixture=profile.mixture,
             members=_numbered(typical_members(model, s), shown),
             **_shares_below(None if shares is None else shares.of_segment(s)),
         )

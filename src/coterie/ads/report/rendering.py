@@ -13,10 +13,10 @@ from itertools import pairwise
 from os import PathLike
 from typing import Any, TypeVar
 
+from coterie.ads.curves.day_levels import WEEKDAYS
 from coterie.ads.page.parts import (
     SHARED_SCRIPTS,
     STYLE,
-    WEEKDAYS,
     environment,
     page_file,
 )

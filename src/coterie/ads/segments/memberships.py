@@ -7,10 +7,11 @@ curve fits. With π_as the share of advertiser a in segment s, q_s the segment's
 (:mod:`coterie.ads.curves.shrinkage`), x and y the advertiser's successes and trials, and c_v its
 cluster in view v:
 
-    log π_as = log p_s + Σ_g [x_g log q_sg + (y_g − x_g) log(1 − q_sg)]
+    log π_as = log p_s + w_a Σ_g [x_g log q_sg + (y_g − x_g) log(1 − q_sg)]
                + Σ_v log P_v(c_v | s) + const
 
-Rates q, sizes p and tables P_v are estimated from the shares in turn (expectation–maximisation).
+The weight w_a falls with the number of observations (``_MOST_OBSERVATIONS``). Rates q, sizes p
+and tables P_v are estimated from the shares in turn (expectation–maximisation).
 If a view is unrelated to the segments, its P_v is constant and has no effect. The last column of
 the shares is an additional segment with the curve of all advertisers.
 
@@ -46,8 +47,9 @@ FEWEST_MEMBERS, FEWEST_BIDS = 3, 100.0
 _LEAST_RATE = 1e-9
 _LEAST_SHARE = 1e-6
 _LEAST_SIZE_OF_LAST = 0.02
-#: An advertiser counts as at most so many observations of its segment.
-_MOST_OBSERVATIONS = 200.0
+#: An advertiser counts as at most so many observations of its segment. Next to a vote, its n prices
+#: count as n·m / (n + m): they are so many that they would outvote its text.
+_MOST_OBSERVATIONS, _MOST_PRICES = 200.0, 50.0
 
 #: Of curves, in the order of the tables.
 SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
@@ -71,9 +73,13 @@ class MembershipRule:
         """
         success = np.log(np.maximum(self.rates, _LEAST_RATE))
         failure = np.log(np.maximum(1 - self.rates, _LEAST_RATE))
-        # further auctions do not help to identify the segment, because advertisers differ a little
+        # further auctions hardly help to identify the segment, because advertisers differ a little
         # from theirs
-        scale = np.minimum(1.0, _MOST_OBSERVATIONS / np.maximum(evidence.observations, 1.0))
+        n = evidence.observations
+        scale = np.minimum(1.0, _MOST_OBSERVATIONS / np.maximum(n, 1.0))
+        if evidence.form == "hazard" and len(votes):
+            voted = np.any(np.hstack(votes) >= 0, axis=1)
+            scale[voted] = _MOST_PRICES / (n[voted] + _MOST_PRICES)
         score = self.log_sizes + scale[:, None] * (
             evidence.successes @ success.T + evidence.failures @ failure.T
         )

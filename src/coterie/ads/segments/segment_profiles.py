@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from coterie.ads.curves.landscapes import Evidence, own_curves, win_curves
 from coterie.ads.curves.shrinkage import win_variance
 from coterie.arrays import Floats, Ints
+from coterie.runtime.wording import percent
 
 if TYPE_CHECKING:
     from coterie.ads.segments.memberships import Memberships
@@ -27,6 +28,9 @@ _FEWEST_TRIALS = 10.0
 _CERTAIN = 0.6
 #: Below this adjusted Rand index a view is taken as unrelated to the segments.
 _UNRELATED = 0.05
+#: A theme is large in a segment if so many of its texts have it.
+_LARGE_THEME = 0.15
+_LONGEST_THEME = 80  # characters
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,28 @@ class SegmentProfile:
     median_price: float  # the bid in micros that wins half of its auctions, or the last edge
     size: int  # number of members; a member has its largest share in the segment
     observations: float  # number of bids of its members
+    # words of each theme of at least 15% of its texts, the most frequent first
+    themes: tuple[str, ...] = ()
+    purity: float | None = None  # share of the most frequent theme; None without texts
+
+    @property
+    def mixture(self) -> str:
+        """What is to be known of a segment of several themes, as a sentence; otherwise empty."""
+        if len(self.themes) < 2 or self.purity is None:
+            return ""
+        first, *others = self.themes
+        return (
+            f"A mixture: {percent(self.purity)} of its texts are about {first}, others about "
+            f"{' and '.join(others)}."
+        )
+
+
+class SegmentTexts(NamedTuple):
+    """What the texts of a segment are about."""
+
+    words: list[str]
+    themes: tuple[str, ...]
+    purity: float | None
 
 
 def describe_segments(
@@ -46,9 +72,11 @@ def describe_segments(
     edges: Ints,
     labels: Ints,
     observations: Floats,
-    words: Sequence[list[str]],
+    texts: Sequence[SegmentTexts],
 ) -> list[SegmentProfile]:
     """Describe every segment by its characteristic words and its price level.
+
+    A segment of several large themes is named by the first word of each.
 
     Parameters
     ----------
@@ -58,8 +86,8 @@ def describe_segments(
         Bids in micros.
     labels, observations : (A,) arrays
         Segment of each advertiser, −1 for none, and the number of its bids.
-    words : K lists of str
-        From :func:`segment_words`.
+    texts : K of :class:`SegmentTexts`
+        From :func:`segment_texts`.
     """
     K, inside = len(curves), labels >= 0
     sizes = np.bincount(labels[inside], minlength=K)
@@ -70,25 +98,46 @@ def describe_segments(
     third = rank * 3 // K if K > 2 else rank * 2 + (K == 1)
     profiles, names = [], set[str]()
     for s in range(K):
-        subject, level = " ".join(words[s][:2]) or f"segment {s + 1}", _PRICE_LEVELS[third[s]]
+        words, themes, purity = texts[s]
+        subject, level = " ".join(words[:2]) or f"segment {s + 1}", _PRICE_LEVELS[third[s]]
+        if len(themes) > 1:
+            subject = " + ".join(theme.split()[0] for theme in themes)
         name, number = f"{subject}, {level}", 1
         while name in names:
             number += 1
             name = f"{subject}, {level} ({number})"
         names.add(name)
         profiles.append(
-            SegmentProfile(name, words[s], level, prices[s], int(sizes[s]), float(bids[s]))
+            SegmentProfile(
+                *(name, words, level, prices[s], int(sizes[s]), float(bids[s])), themes, purity
+            )
         )
     return profiles
 
 
-def segment_words(texts: Sequence[str], labels: Ints, K: int) -> list[list[str]]:
-    """Return up to three characteristic words of each segment; none where there are no texts."""
-    # imported here because it needs scikit-learn, which reading a profile does not
+def segment_texts(
+    texts: Sequence[str], vectors: Floats | None, labels: Ints, K: int
+) -> list[SegmentTexts]:
+    """Return what the texts, with ``vectors`` (A, d), of each of the segments are about."""
+    # imported here because they need scikit-learn, which reading a profile does not
     from coterie.ads.segments.text_view import characteristic_words
+    from coterie.ads.segments.views import text_themes
 
     words = characteristic_words(list(texts), labels, n=3) if any(texts) else []
-    return [list(words[s]) if s < len(words) else [] for s in range(K)]
+    words += [[]] * (K - len(words))
+    theme = np.full(len(labels), -1) if vectors is None else text_themes(vectors)
+    of_themes = characteristic_words(list(texts), theme, n=2)
+    names = [" ".join(two)[:_LONGEST_THEME] for two in of_themes]
+    inside = (labels >= 0) & (theme >= 0)
+    counts = np.zeros((K, len(names)))
+    np.add.at(counts, (labels[inside], theme[inside]), 1)
+    found = []
+    for s, count in enumerate(counts):
+        share = count / max(count.sum(), 1.0)
+        order = [t for t in np.argsort(-share, kind="stable").tolist() if share[t] >= _LARGE_THEME]
+        large = tuple(names[t] or f"theme {t + 1}" for t in order)
+        found.append(SegmentTexts(list(words[s]), large, float(share.max()) if order else None))
+    return found
 
 
 def bid_that_wins_half(curve: Floats, edges: Ints) -> float:

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
+from sklearn.metrics import silhouette_score
 from sklearn.utils import check_random_state
 
 from coterie.ads.curves.landscapes import Evidence, share_of_cost, share_of_wins
@@ -42,6 +43,8 @@ from coterie.runtime.messages import ignore_duplicate_points_warning
 _MOST_IN_ALL_PAIRS, _NEAREST = 5000, 50
 _DENSE = 300  # up to this many vertices, dense eigensolvers are faster
 _STARTS = 5  # of k-means
+#: Of themes: the most of them, the most texts compared, the least silhouette of clear ones.
+_MOST_THEMES, _MOST_COMPARED, _LEAST_SILHOUETTE = 24, 2000, 0.05
 _TOLERANCE = 1e-6
 _STEPS = 100
 
@@ -148,6 +151,29 @@ def text_clusters(vectors: ArrayLike, ks: Sequence[int], random_state: Any = Non
     for column, k in enumerate(ks):
         labels[present, column] = _kmeans_labels(rows[present], k, seed)
     return labels
+
+
+def text_themes(vectors: ArrayLike, random_state: int = 0) -> Ints:
+    """Cluster unit vectors (A, p) into themes, as many as have the highest mean silhouette.
+
+    The silhouette is that of up to 2,000 texts. All texts have one theme if none is clear. Returns
+    labels (A,), −1 for a row of zeros (no text).
+    """
+    rows = np.asarray(vectors, dtype=np.float64)
+    present = np.flatnonzero(rows.any(axis=1))
+    rng = np.random.default_rng(random_state)
+    sample = rows[np.sort(rng.permutation(present)[:_MOST_COMPARED])]
+    themes, best = np.full(len(rows), -1, dtype=np.int64), _LEAST_SILHOUETTE
+    themes[present] = 0
+    n_distinct = len(np.unique(sample, axis=0))
+    for k in range(2, min(_MOST_THEMES, n_distinct - 1) + 1):
+        with on_one_thread(), ignore_duplicate_points_warning():
+            means = KMeans(k, n_init=1, random_state=random_state).fit(sample)
+        if len(np.unique(means.labels_)) > 1:
+            score = silhouette_score(sample, means.labels_)
+            if score > best:
+                themes[present], best = means.predict(rows[present]), score
+    return themes
 
 
 def normalised_cuts(graph: Any, ks: Sequence[int], random_state: Any = None) -> Ints:

@@ -25,7 +25,6 @@ from coterie.ads.decisions.portfolios import split_budget
 from coterie.ads.decisions.steps import Steps
 from coterie.ads.decisions.target_ranking import rank_targets
 from coterie.ads.forecasts.forecast_tables import PeriodLevels
-from coterie.ads.forecasts.placement import quoted
 from coterie.ads.forecasts.profiles import shown_grid
 from coterie.ads.protocol import (
     Answer,
@@ -117,9 +116,7 @@ class Batch:
                 yield self._fault(number, "advertiser", error)
                 continue
             if self.questions[number].supply is UNSET:
-                who = quoted(name) if name else "a new advertiser"
-                advice = "check the id, or give supply, its number of auctions"
-                yield self._fault(number, "supply", f"{who} is not in the log; {advice}")
+                yield self._fault(number, "supply", self.served.placer.needs_supply(name))
 
     def _fault(self, number: int, member: str, words: object) -> Fault:
         return Fault(f"[{number}].{member}" if self.many else member, str(words))
@@ -336,7 +333,7 @@ class Decision(NamedTuple):
 DECISIONS = {
     "bid": Decision(bid_for.steps, lambda asked: 300 + 20 * asked.days),
     "budget": Decision(plan_budget.steps, lambda asked: 1_000 + 40 * asked.days),
-    "targets": Decision(rank_targets.steps, lambda asked: 2_000 + 150 * asked.days),
+    "targets": Decision(rank_targets.steps, lambda asked: 2_000 + 30 * asked.days),
     "portfolio": Decision(
         split_budget.steps, lambda asked: 10 * (len(asked.advertisers or ()) or 100) * asked.days
     ),
@@ -389,7 +386,7 @@ def curve_parts(
     if segment is not None:
         rows = np.flatnonzero(model.labels_ == segment)
     # the bids of the charts
-    grid = shown_grid(model.edges_)
+    grid = shown_grid(model.edges_, model.masses_)
     bins = np.searchsorted(model.edges_, grid[grid > 0])
     table = curve_table(model, bins, served.version.version)
     writer: Any = (

@@ -262,9 +262,10 @@ class Application:
 
     async def advertiser(self, request: Request) -> Response:
         served = await self.holder.current.with_details()
-        row = served.tables.row_of.get(request.scope["coterie.rest"])
+        name = request.scope["coterie.rest"]
+        row = served.tables.row_of.get(name)
         if row is None:
-            raise Problem("unknown-advertiser", "the model has no advertiser of this id")
+            raise Problem("unknown-advertiser", served.placer.unknown(name))
         return await self._tagged(request, served, lambda: (_ENCODE(served.advertiser(row)), None))
 
     async def forecast(self, request: Request) -> Response:

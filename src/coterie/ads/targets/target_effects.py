@@ -1,42 +1,47 @@
 """Target effects: what each value of a dimension changes for each advertiser, fitted to a log.
 
-A value v changes four things for an advertiser: the share of its auctions, its log price level by
-a shift, and its rates of clicks and of conversions per impression by factors.
+A value v changes four things for an advertiser: the share of its auctions, its win curve by a
+shift, and its rates of clicks and of conversions per impression by factors.
 
 **Pooling.** Effects of V values of one dimension on A advertisers follow a hierarchy of two steps:
 own evidence, completed by the segments', completed by those of all advertisers. With s_ak the
 share of advertiser a in segment k, the last of them "no segment in particular":
 
 ===========  ===================================  ========================================
-             shift δ of the log price level       factor λ of a rate
+             shift δ of the normal score          factor λ of a rate
 ===========  ===================================  ========================================
 segment      μ_kv ~ N(m_v, ω²)                    ρ_kv ~ gamma of mean 1, variance 1/S
 advertiser   δ_av ~ N(Σ_k s_ak μ_kv, τ²)          λ_av ~ gamma of mean λ_v Σ_k s_ak ρ_kv and
                                                   relative variance 1/M
-evidence     x_av ~ N(δ_av, 1/h_av)               c_av ~ Poisson(E_av λ_av)
+evidence     y_av ~ N(δ_av, 1/h_av)               c_av ~ Poisson(E_av λ_av)
 ===========  ===================================  ========================================
 
 τ, ω, M and S are common to the values of a dimension. τ and ω are fitted by maximum likelihood, M
 and S by moments, with a weak prior, since a few clicks say nothing about them: 1/M = 0.1 ± 0.1. An
 advertiser with many auctions counts in its segment as one draw of δ or λ, not by its auctions.
 
-**Shifts of the price level.** With W_a the win curve of advertiser a over all its auctions, those
-with value v are taken to have the curve W_a(b·e^{−δ}). The log likelihood of δ is the sum over the
-auctions of
+**Shifts.** With W_a the win curve of advertiser a over all its auctions and π_av the shares of the
+values, auctions with value v are won at a bid b with probability
+
+    W_av(b) = Φ(x_a(b) − δ_av),   Σ_v π_av W_av(b) = W_a(b),
+
+where Φ is the normal distribution. The second equation defines x, which takes the place of the bid.
+So only the order of prices matters: floors and the form of the curve do not. Where prices with one
+value are log-normal, δ is the shift of their logarithm over its standard deviation. The log
+likelihood of δ is the sum over the auctions of
 
 =========  =================================================
 auction    log likelihood
 =========  =================================================
-revealed   log [W_a(e_g·e^{−δ}) − W_a(e_{g−1}·e^{−δ})]
-won        log W_a(m_g·e^{−δ})
-lost       log [1 − W_a(m_g·e^{−δ})]
+revealed   log [Φ(x(e_g) − δ) − Φ(x(e_{g−1}) − δ)]
+won        log Φ(x(m_g) − δ)
+lost       log [1 − Φ(x(m_g) − δ)]
 =========  =================================================
 
 for an auction in a bin g with the upper edge e_g and the middle m_g; see
 :mod:`coterie.ads.curves.auction_counts`. A small part of all auctions is taken to be unlike the
-curve, so that no single auction decides. The curve of an advertiser rises in steps at the prices
-that it has seen itself. Where prices are revealed it is smoothed first: otherwise these steps would
-favour the shift 0.
+curve, so that no single auction decides. y and h are those of a step of Newton's method from the
+pooled δ; the steps, x and the pooling alternate.
 """
 
 from __future__ import annotations
@@ -48,6 +53,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from coterie.ads.curves.auction_counts import log_edges
 from coterie.ads.histograms.target_counts import StoredTargets, TargetCounts, pack_targets
@@ -60,21 +66,20 @@ Curves = NDArray[np.float32]
 _RANGE = (-10.0, 1e3)
 _MOST_NAMED = 8
 
-#: The shifts at which likelihoods are computed, (J,).
-SHIFTS = np.linspace(-1.2, 1.2, 49)
-#: Variance of the prior under which shifts are first looked for.
-_WIDE = 0.25
 #: Share of the auctions that are unlike the curve.
 _UNLIKE = 0.02
-#: Standard deviation of the smoothing of curves, in bins of the price grid: 10 of them are a factor
-#: of 1.27.
-_SMOOTH_BINS = 10.0
+#: Normal scores at which x is computed; between them it is nearly straight.
+_NODES = np.linspace(-2.4, 2.4, 17)
+#: Steps of Newton's method: of x, and of shifts.
+_STEPS, _SHIFT_STEPS = 4, 10
+#: The least width in x of the bin of a price.
+_LEAST_WIDTH = 1e-3
 _ADVERTISERS_AT_ONCE = 1_000
-_PAIRS_AT_ONCE = 100_000
 
 #: Rounds in which means and variances are found from each other.
 _ROUNDS = 6
 _VARIANCES = (1e-5, 1.0)
+_ROOT_2PI = float(np.sqrt(2 * np.pi))
 _LEAST_FACTOR = 1e-3
 _LEAST_SHARE = 1e-6
 #: Relative variance of factors that is assumed, within its own size, before any is seen.
@@ -100,7 +105,7 @@ class EffectsOfOne(NamedTuple):
     """
 
     share: Floats
-    shift: Floats
+    score: Floats
     click: Floats
     conversion: Floats
 
@@ -121,11 +126,11 @@ class TargetEffects:
     values: NDArray[np.str_]  # (V,)
     dimension: Ints  # (V,), indices into dimensions
     share: Curves  # (2, A, V), of the auctions; of each dimension they sum to 1
-    shift: Curves  # (2, A, V), of the log price level
+    score: Curves  # (2, A, V), shifts of the normal score of the win rate
     click: Curves  # (2, A, V), factor of the click rate
     conversion: Curves  # (2, A, V), factor of the conversion rate
     segment_share: Curves  # (2, K + 1, V)
-    segment_shift: Curves
+    segment_score: Curves
     segment_click: Curves
     segment_conversion: Curves
     counts: StoredTargets | None  # to which later days are added
@@ -165,7 +170,7 @@ class TargetEffects:
 
     def of_row(self, row: int) -> EffectsOfOne:
         """Return the effects on an advertiser of the log."""
-        parts: list[Any] = [self.share, self.shift, self.click, self.conversion]
+        parts: list[Any] = [self.share, self.score, self.click, self.conversion]
         return EffectsOfOne(*(part[:, row].astype(np.float64) for part in parts))
 
     def of_new(self, shares: Floats) -> EffectsOfOne:
@@ -174,9 +179,9 @@ class TargetEffects:
             _mixed_factors(shares, part)
             for part in (self.segment_share, self.segment_click, self.segment_conversion)
         )
-        mean = shares @ self.segment_shift[0]
-        variance = shares @ (self.segment_shift[1].astype(np.float64) ** 2)
-        variance += shares @ (self.segment_shift[0] - mean) ** 2
+        mean = shares @ self.segment_score[0]
+        variance = shares @ (self.segment_score[1].astype(np.float64) ** 2)
+        variance += shares @ (self.segment_score[0] - mean) ** 2
         return EffectsOfOne(share, np.stack([mean, np.sqrt(variance)]), click, conversion)
 
 
@@ -192,9 +197,10 @@ def fit_targets(counts: TargetCounts, market: Market) -> TargetEffects:
     for number, dimension in enumerate(counts.dimensions):
         _LOG.info("Fitting the effects of %s", dimension)
         columns = np.flatnonzero(counts.dimension == number)
+        share = _shares(bids[:, columns], market.shares)
         fitted = {
-            "share": _shares(bids[:, columns], market.shares),
-            "shift": _shifts(counts, market, columns),
+            "share": share,
+            "score": _shifts(counts, market, columns, share.mean),
             "click": _rates(clicks, wins, market.click_rate, columns, market.shares),
             "conversion": _rates(conversions, wins, market.conversion_rate, columns, market.shares),
         }
@@ -230,34 +236,120 @@ def _shares(bids: Floats, shares: Floats) -> Pooled:
     )
 
 
-def _shifts(counts: TargetCounts, market: Market, columns: Ints) -> Pooled:
-    """Return the shifts of the values of one dimension.
+def _shifts(counts: TargetCounts, market: Market, columns: Ints, share: Floats) -> Pooled:
+    """Return the shifts of the values of one dimension, of which the advertisers have the shares.
 
-    The likelihood is replaced by a normal one where it matters: first around its own mode, then
-    around the mode under the pooled prior.
+    The likelihood is replaced by a normal one around the pooled shifts of the round before.
     """
-    found = shift_likelihood(counts, market.win, market.edges, columns)
-    shape = len(counts.advertisers), len(columns)
-    row, column = found.advertiser, np.searchsorted(columns, found.value)
-    mean, variance = np.zeros(len(row)), np.full(len(row), _WIDE)
-    for _ in range(2):
-        mode, spread = found.mode(mean, variance)
-        information = np.maximum(1 / spread - 1 / variance, 0.0)
-        x, h = np.zeros(shape), np.zeros(shape)
-        h[row, column] = information
-        x[row, column] = np.divide(
-            mode / spread - mean / variance,
-            information,
-            out=np.zeros_like(mode),
-            where=information > 0,
-        )
+    A, shape = len(counts.advertisers), share.shape
+    cells = counts.cells
+    row = cells.advertiser
+    lower, middle, upper = _scores(market, counts.edges, row, cells.bin)
+    # Σw / Σw²: the weights of a sample count as (Σw)²/Σw² bids
+    number, square = (np.bincount(row, part, A) for part in (cells.bids, cells.squares))
+    scale = np.divide(number, square, out=np.zeros(A), where=square > 0)[row]
+    place = np.full(len(counts.values), -1)
+    place[columns] = np.arange(len(columns))
+    no_end = np.full(len(row), np.inf)
+    kinds = [(cells.wins, -no_end, middle)]
+    if counts.revealed != "none":
+        kinds = [(cells.prices, lower, upper)]
+    if counts.revealed != "minimum":
+        kinds.append((np.maximum(cells.bids - cells.wins, 0.0), middle, no_end))
+    auctions = []
+    for amounts, low, high in kinds:
+        kept = np.flatnonzero((place[cells.value] >= 0) & (amounts > 0))
+        at = row[kept] * shape[1] + place[cells.value[kept]]
+        auctions.append((at, row[kept], low[kept], high[kept], (amounts * scale)[kept]))
+    shift, prior, variance = np.zeros(shape), np.zeros(shape), np.ones(shape)
+    places = np.arange(len(_NODES))
+    for _ in range(_SHIFT_STEPS):
+        blocks = (slice(a, a + _ADVERTISERS_AT_ONCE) for a in range(0, A, _ADVERTISERS_AT_ONCE))
+        x = np.concatenate([thresholds(_NODES[None], share[some], shift[some]) for some in blocks])
+        slope, h = np.zeros(shape), np.zeros(shape)
+        for at, who, low, high, weight in auctions:
+            ends = [
+                np.where(
+                    np.isfinite(z),
+                    _interpolated(x, who, np.interp(z, _NODES, places)) - shift.ravel()[at],
+                    z,
+                )
+                for z in (low, high)
+            ]
+            first, second = interval_derivatives(*ends)
+            slope += np.bincount(at, weight * first, shift.size).reshape(shape)
+            h += np.bincount(at, weight * second, shift.size).reshape(shape)
+        y = shift + np.divide(slope, h, out=np.zeros(shape), where=h > 0)
         # an error of the curve itself moves all values of an advertiser alike
-        x -= (h * x).sum(axis=1, keepdims=True) / np.maximum(h.sum(axis=1, keepdims=True), 1e-9)
-        pooled = pool_shifts(x, h, market.shares)
-        prior_variance = np.maximum(market.shares @ pooled.segment_sd**2, 1e-5)
-        mean = (market.shares @ pooled.segment_mean)[row, column]
-        variance = prior_variance[row, column]
+        trust = h / (1 + h * variance)
+        total = trust.sum(axis=1, keepdims=True)
+        y -= (trust * (y - prior)).sum(axis=1, keepdims=True) / np.maximum(total, 1e-9)
+        pooled = pool_shifts(y, h, market.shares)
+        shift, prior = pooled.mean, market.shares @ pooled.segment_mean
+        variance = market.shares @ pooled.segment_sd**2
     return pooled
+
+
+def thresholds(z: Floats, share: Floats, shift: Floats) -> Floats:
+    """Return x with Σ_v π_v Φ(x − δ_v) = Φ(z) Σ_v π_v, (A, U); infinite where z (A or 1, U) is."""
+    share = (share / share.sum(axis=1, keepdims=True))[:, None]
+    shift = shift[:, None]
+    finite = np.isfinite(z)
+    inside = np.where(finite, z, 0.0)
+    mean = (share * shift).sum(axis=2)
+    # exact if the shifts are normal
+    x = mean + inside * np.sqrt(1 + (share * shift**2).sum(axis=2) - mean**2)
+    for _ in range(_STEPS):
+        t = x[:, :, None] - shift
+        reached = ndtri(np.clip((share * ndtr(t)).sum(axis=2), 1e-15, 1 - 1e-15))
+        density = (share * np.exp(-(t**2) / 2)).sum(axis=2)
+        x -= (reached - inside) * np.exp(-(reached**2) / 2) / np.maximum(density, 1e-30)
+    return np.where(finite, x, z)
+
+
+def score_slope(won: Floats) -> Floats:
+    """Return d log W / d score, φ(score) / W, at win rates W (N,); 0 where W is 0 or 1."""
+    density = np.exp(-(ndtri(won) ** 2) / 2) / _ROOT_2PI
+    return np.divide(density, won, out=np.zeros_like(won), where=won > 0)
+
+
+def interval_derivatives(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return d/dδ and −d²/dδ² of log [Φ(high − δ) − Φ(low − δ)] at δ = 0, (N,) each."""
+    high = np.maximum(high, low + _LEAST_WIDTH)
+    # from the side on which the probabilities are small
+    flipped = low > 0
+    low, high = np.where(flipped, -high, low), np.where(flipped, -low, high)
+    # where an end is infinite, both products are 0
+    density = [np.exp(-(end**2) / 2) / _ROOT_2PI for end in (low, high)]
+    products = [
+        np.where(np.isfinite(end), end, 0.0) * part
+        for end, part in zip((low, high), density, strict=True)
+    ]
+    mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)
+    first = (density[0] - density[1]) / mass
+    second = first**2 + (products[1] - products[0]) / mass
+    return np.where(flipped, -first, first), np.maximum(second, 0.0)
+
+
+def _scores(market: Market, wide: Ints, rows: Ints, bins: Ints) -> list[Floats]:
+    """Return the normal scores of W at the lower edges, middles and upper edges of cells, (N,)."""
+    x, upper = log_edges(market.edges), np.log(wide.astype(np.float64))
+    width = upper[-1] - upper[-2] if len(upper) > 1 else 4 * (x[1] - x[0])
+    lower = np.concatenate([[upper[0] - width], upper[:-1]])
+    curves = np.concatenate([np.zeros((len(market.win), 1), np.float32), market.win], axis=1)
+    found = []
+    for amounts in (lower, (lower + upper) / 2, upper):
+        won = _interpolated(curves, rows, np.interp(amounts, x, np.arange(len(x)))[bins])
+        found.append(ndtri((1 - _UNLIKE) * won + _UNLIKE / 2))
+    found[0][bins == 0] = -np.inf  # the first bin has no lower end
+    return found
+
+
+def _interpolated(table: Any, rows: Ints, place: Floats) -> Floats:
+    """Return the values of some rows (N,) of a table (A, U) at fractional columns (N,)."""
+    below = np.minimum(place.astype(np.int64), table.shape[1] - 2)
+    part = place - below
+    return np.asarray(table[rows, below] * (1 - part) + table[rows, below + 1] * part)
 
 
 def _rates(
@@ -276,103 +368,6 @@ def _mixed_factors(shares: Floats, segments: Curves) -> Floats:
     mean = shares @ each
     variance = shares @ ((each * deviation) ** 2 + (each - mean) ** 2)
     return np.stack([mean, np.sqrt(variance) / np.maximum(mean, 1e-300)])
-
-
-class ShiftLikelihood(NamedTuple):
-    """Log likelihoods of P pairs of an advertiser and a value, at the J shifts."""
-
-    advertiser: Ints  # (P,)
-    value: Ints  # (P,)
-    values: Curves  # (P, J)
-
-    def mode(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Return the most probable shift of each pair and its variance, (P,) each.
-
-        The prior is normal, of these means and variances (P,). The variance is that of a parabola
-        through the three best points.
-        """
-        found = np.empty((2, len(self.values)))
-        step = SHIFTS[1] - SHIFTS[0]
-        for first in range(0, len(self.values), _PAIRS_AT_ONCE):
-            some = slice(first, first + _PAIRS_AT_ONCE)
-            centre, spread = mean[some], variance[some]
-            total = self.values[some] - (SHIFTS - centre[:, None]) ** 2 / (2 * spread[:, None])
-            best = np.clip(total.argmax(axis=1), 1, len(SHIFTS) - 2)
-            rows = np.arange(len(best))
-            left, middle, right = (total[rows, best + side] for side in (-1, 0, 1))
-            # never flatter than the prior alone: rounding and kinks of the curve may suggest it
-            curvature = np.maximum((2 * middle - left - right) / step**2, 1 / spread)
-            move = (right - left) / (2 * step) / curvature
-            found[:, some] = SHIFTS[best] + np.clip(move, -step, step), 1 / curvature
-        return found[0], found[1]
-
-
-def shift_likelihood(
-    counts: TargetCounts, win: Curves, edges: Ints, columns: Ints
-) -> ShiftLikelihood:
-    """Return the likelihoods of the shifts of some values, given by index.
-
-    ``win`` (A, G) are the curves at ``edges`` (G,). Pairs without auctions are left out.
-    """
-    # imported here because it is slow and forecasts do not need it
-    from scipy.ndimage import gaussian_filter1d
-
-    A, cells = len(counts.advertisers), counts.cells
-    # Σw / Σw²: the weights of a sample count as (Σw)²/Σw² bids
-    number, square = (
-        np.bincount(cells.advertiser, part, A) for part in (cells.bids, cells.squares)
-    )
-    scale = np.divide(number, square, out=np.zeros(A), where=square > 0)
-    kept = np.flatnonzero(np.isin(cells.value, columns))
-    pair = cells.advertiser[kept].astype(np.int64) * len(counts.values) + cells.value[kept]
-    found, first = np.unique(pair, return_index=True)
-    values = np.empty((len(found), len(SHIFTS)), dtype=np.float32)
-    for low in range(0, A, _ADVERTISERS_AT_ONCE):
-        high = min(low + _ADVERTISERS_AT_ONCE, A)
-        start, stop = np.searchsorted(cells.advertiser[kept], [low, high]).tolist()
-        if start == stop:
-            continue
-        chosen, curves = kept[start:stop], win[low:high]
-        if counts.revealed != "none":
-            curves = gaussian_filter1d(curves, _SMOOTH_BINS, axis=1, mode="nearest")
-        revealed, won, lost = _log_tables(curves, edges, counts.edges)
-        bids, wins, prices = (part[chosen] for part in (cells.bids, cells.wins, cells.prices))
-        kinds = [(wins, won) if counts.revealed == "none" else (prices, revealed)]
-        if counts.revealed != "minimum":
-            kinds.append((np.maximum(bids - wins, 0.0), lost))
-        place = (cells.advertiser[chosen] - low) * len(counts.edges) + cells.bin[chosen]
-        sums = np.zeros((len(chosen), len(SHIFTS)), dtype=np.float32)
-        for auctions, table in kinds:
-            weight = (auctions * scale[cells.advertiser[chosen]]).astype(np.float32)
-            sums += weight[:, None] * table[place]
-        pairs = slice(*np.searchsorted(first, [start, stop]))
-        values[pairs] = np.add.reduceat(sums, first[pairs] - start, axis=0)
-    advertiser, value = np.divmod(found, len(counts.values))
-    return ShiftLikelihood(advertiser, value, values)
-
-
-def _log_tables(win: Curves, edges: Ints, wide: Ints) -> tuple[Curves, Curves, Curves]:
-    """Return log likelihoods of revealed, won and lost auctions, (A · bins, J) each."""
-    x = log_edges(edges)
-    upper = np.log(wide.astype(np.float64))
-    width = upper[-1] - upper[-2] if len(upper) > 1 else 4 * (x[1] - x[0])
-    lower = np.concatenate([[upper[0] - width], upper[:-1]])
-    curves = np.concatenate([np.zeros((len(win), 1), np.float32), win], axis=1)
-
-    def at(amount: Floats) -> Curves:
-        """Return W of all advertisers at shifted amounts, (A · bins, J)."""
-        place = np.interp(amount[:, None] - SHIFTS, x, np.arange(len(x)))
-        below = np.minimum(place.astype(np.int64), len(x) - 2)
-        part = (place - below).astype(np.float32)
-        found = curves[:, below] * (1 - part) + curves[:, below + 1] * part
-        return np.asarray(found.reshape(-1, len(SHIFTS)))
-
-    whole = np.float32(1 - _UNLIKE)
-    middle = whole * at((lower + upper) / 2) + np.float32(_UNLIKE / 2)
-    top, bottom = at(upper), at(lower)
-    bottom.reshape(len(win), -1, len(SHIFTS))[:, 0] = 0.0  # the first bin has no lower end
-    revealed = whole * np.maximum(top - bottom, 0.0) + np.float32(_UNLIKE / len(wide))
-    return np.log(revealed), np.log(middle), np.log1p(-middle)
 
 
 class Pooled(NamedTuple):
@@ -528,6 +523,10 @@ def _relative_variance(counts: Floats, mean: Floats) -> float:
         # the variance of a square of a Poisson number, at the current v
         weight = signal / np.maximum(2 * (noise + v * signal) ** 2 + noise, 1e-300)
         information = (weight * signal).sum() + 1 / _USUAL_VARIANCE**2
-        v = float(((weight * excess).sum() + 1 / _USUAL_VARIANCE) / information)
+        likeliest = ((weight * excess).sum() + 1 / _USUAL_VARIANCE) / information
+        # its mean given that it is above 0: where little is known, the likeliest may be 0
+        sd = 1 / np.sqrt(information)
+        t = max(likeliest / sd, -6.0)
+        v = float(sd * (t + np.exp(-(t**2) / 2) / _ROOT_2PI / ndtr(t)))
         v = min(max(v, _VARIANCES[0]), _VARIANCES[1])
     return v

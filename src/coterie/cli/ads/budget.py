@@ -69,6 +69,8 @@ def _print_plan(plan: BudgetPlan) -> None:
     during = f" in {plan.days} days" if plan.days > 1 else ""
     unit = f" {currency}" if currency else ""
     rest = f": {money(plan.budget)}{unit}{during} at a bid of {plan.bid:.4g}{unit}"
+    if plan.using_bid is None:
+        layout.print_heading(console, layout.sentence(plan.why), "", "bold red")
     layout.print_heading(console, name, rest)
     counts = (plan.impressions_interval, plan.clicks_interval, plan.conversions_interval)
     facts = {
@@ -78,16 +80,16 @@ def _print_plan(plan: BudgetPlan) -> None:
         "impressions": _with_span(plan.impressions, plan.impressions_interval, format_count),
         "clicks": _with_span(plan.clicks, plan.clicks_interval, format_count),
         "conversions": _with_span(plan.conversions, plan.conversions_interval, format_count),
-        "the money lasts": f"with a probability of {percent(plan.lasts)}",
+        "the money lasts": None
+        if plan.using_bid is None
+        else f"with a probability of {percent(plan.lasts)}",
         "otherwise for": _with_span(
             plan.days_until_empty, plan.days_until_empty_interval, lambda days: f"{days:.1f} days"
         ),
         "marginal eCPM": None if plan.marginal_cost is None else money(plan.marginal_cost),
     }
     layout.print_indented(console, layout.facts_grid(facts))
-    if plan.using_bid is None:
-        console.print(layout.sentence(plan.why))
-    elif plan.using_bid != plan.bid:
+    if plan.using_bid not in (None, plan.bid):
         console.print(f"The bid that uses the budget is {plan.using_bid:.4g}{unit}.")
     if plan.days > 1:
         headings = ["auctions", "impressions", "spend", "spent until then"]

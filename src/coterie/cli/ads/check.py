@@ -16,6 +16,7 @@ from coterie.runtime.wording import money, percent
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from coterie.ads.curves.price_readings import PriceMisfit
     from coterie.ads.fitting.market_fit import PriceDrift
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck, LogOverview
@@ -44,11 +45,15 @@ def check(
     """
     with shown_notes(quiet) as notes, progress_unless(quiet):
         opened, log_check = reading.LogInput(logs, log_options).check()
-        drift = _drift(opened, log_check) if as_json or not quiet else None
-    facts = log_check.as_dict() | {"drift": None if drift is None else _drift_facts(drift)}
-    facts["notes"] = notes
+        drift, misfit = _of_prices(opened, log_check) if as_json or not quiet else (None, None)
+    facts = log_check.as_dict() | {
+        "drift": drift and drift._asdict() | {"sentence": drift.sentence},
+        "prices": misfit and misfit.sentence,
+        "notes": notes,
+    }
+    said = [found.sentence for found in (drift, misfit) if found is not None]
 
-    layout.print_answer(facts, lambda _: _print_summary(log_check, drift), as_json, quiet)
+    layout.print_answer(facts, lambda _: _print_summary(log_check, said), as_json, quiet)
     if not log_check.ok:
         raise typer.Exit(1)
 
@@ -66,23 +71,28 @@ def faults_as_notes(log_check: LogCheck) -> list[dict[str, Any]]:
     ]
 
 
-def _drift(opened: BidLogs, log_check: LogCheck) -> PriceDrift | None:
-    """Return a lasting change of prices; None without one, with few days, or with errors."""
-    if not log_check.ok or log_check.overview.days < _FEWEST_DAYS:
-        return None
+def _of_prices(
+    opened: BidLogs, log_check: LogCheck
+) -> tuple[PriceDrift | None, PriceMisfit | None]:
+    """Return a lasting change of prices, and wins that they do not explain, if there are any.
+
+    Nothing is looked for in few days, or with errors. Days that lack losses look like days of other
+    prices, and other doubts may explain wins.
+    """
+    lacks_losses = any(fault.code == "days_few_losses" for fault in log_check.faults)
+    if not log_check.ok or lacks_losses or log_check.overview.days < _FEWEST_DAYS:
+        return None, None
     from coterie.ads.curves.day_levels import price_levels
+    from coterie.ads.curves.price_readings import price_misfit
     from coterie.ads.fitting.market_fit import price_drift
     from coterie.ads.histograms.counting import read_histograms
 
     histograms = read_histograms(opened)
-    return price_drift(price_levels(histograms, range(len(histograms.days))))
+    misfit = None if log_check.doubts else price_misfit(histograms)
+    return price_drift(price_levels(histograms, range(len(histograms.days)))), misfit
 
 
-def _drift_facts(drift: PriceDrift) -> dict[str, Any]:
-    return {"since": drift.since, "change": drift.change, "sentence": drift.sentence}
-
-
-def _print_summary(log_check: LogCheck, drift: PriceDrift | None) -> None:
+def _print_summary(log_check: LogCheck, said: list[str]) -> None:
     console = layout.stdout_console()
     kinds = {"bids": "bid log", "histograms": "ready-made histograms"}
     overview = log_check.overview
@@ -90,10 +100,10 @@ def _print_summary(log_check: LogCheck, drift: PriceDrift | None) -> None:
         console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}"
     )
     layout.print_indented(console, layout.facts_grid(_overview(overview)))
-    if log_check.faults or drift is not None:
-        console.print(_fault_grid(log_check, drift))
+    if log_check.faults or said:
+        console.print(_fault_grid(log_check, said))
         console.print()
-    errors, warnings = len(log_check.errors), len(log_check.warnings) + (drift is not None)
+    errors, warnings = len(log_check.errors), len(log_check.warnings) + len(said)
     verdict = "the log can be used" if log_check.ok else "results would be wrong; correct the log"
     console.print(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}: {verdict}.")
 
@@ -132,8 +142,8 @@ def _overview(overview: LogOverview) -> dict[str, str | None]:
     }
 
 
-def _fault_grid(log_check: LogCheck, drift: PriceDrift | None) -> Table:
-    """Return each fault with its examples and its remedy, then the change of prices."""
+def _fault_grid(log_check: LogCheck, said: list[str]) -> Table:
+    """Return each fault with its examples and its remedy, then what is said of all prices."""
     from rich.table import Table
     from rich.text import Text
 
@@ -153,8 +163,8 @@ def _fault_grid(log_check: LogCheck, drift: PriceDrift | None) -> Table:
             grid.add_row("", Text(layout.one_line(_example(row)), "dim"))
         if fault.remedy:
             grid.add_row("", Text(layout.one_line(fault.remedy)))
-    if drift is not None:
-        grid.add_row(Text("warning", _COLOURS["warning"]), Text(drift.sentence, "bold"))
+    for sentence in said:
+        grid.add_row(Text("warning", _COLOURS["warning"]), Text(sentence, "bold"))
     return grid
 
 

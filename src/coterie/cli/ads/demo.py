@@ -1,4 +1,4 @@
-"""``coterie ads demo``: a simulated week of auctions, its segments, forecasts and report."""
+"""``coterie ads demo``: two simulated weeks of auctions, their segments, forecasts and report."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ SOURCES = {
 }
 
 _DEFAULT = "dictionary"
+# Every weekday is seen before the last day, which is held out.
+_DAYS = 14
 # Advertisers with few bids gain most from segments.
 _THIN = "10–199 bids"
 _EXAMPLE_BIDS = 100
@@ -56,7 +58,7 @@ def demo(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Simulate a week of auctions, find segments, forecast, and write a report.
+    """Simulate two weeks of auctions, find segments, forecast, and write a report.
 
     FOLDER receives market/ (bid logs, texts, and the truth), market.coterie
     (the model), segments.csv and report.html. Files of an earlier demo are
@@ -69,7 +71,7 @@ def demo(
     from coterie.tables.writing import write_table
 
     started = time.perf_counter()
-    market = MarketSettings(advertisers=advertisers, seed=seed)
+    market = MarketSettings(advertisers=advertisers, days=_DAYS, seed=seed)
     report, model_file, table = (output / name for name in (REPORT, MODEL, SEGMENTS))
     names = MARKET, MODEL, SEGMENTS, REPORT
     with (

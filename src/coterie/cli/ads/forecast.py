@@ -201,7 +201,7 @@ def _print_goal(goal_bid: GoalBid) -> None:
         )
     else:
         bid = with_currency(_bid(goal_bid.safe_bid))
-        console.print(f"At {bid} or more, the probability of reaching the goal is {sure}.")
+        console.print(f"At {bid} or more, {goal_bid.safe_why}.")
     console.print()
 
 

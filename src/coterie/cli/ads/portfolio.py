@@ -124,6 +124,8 @@ def _print_split(split: BudgetSplit) -> None:
     more = len(split.allocations) - _MOST_SHOWN
     if more > 0:
         console.print(f"… and {more:,} more; -o FILE writes all of them.")
+    if split.why:
+        console.print(layout.sentence(split.why))
     console.print(
         f"The interval should contain the actual total with a probability of {split.level:.0%}."
     )

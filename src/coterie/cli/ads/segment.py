@@ -132,7 +132,8 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
         "currency": model.currency_,
         "dimensions": dimensions,
         "segments": [
-            {**asdict(profile), "median_price": profile.median_price / 1e6}
+            asdict(profile)
+            | {"median_price": profile.median_price / 1e6, "mixture": profile.mixture}
             for profile in model.segments_
         ],
         "choice": choice_facts(model.choice_),
@@ -161,7 +162,8 @@ def choice_facts(choice: Choice) -> dict[str, Any]:
         "bias_standard_error": choice.bias_error,
         "days": choice.days,
     }
-    return {name: value if math.isfinite(value) else None for name, value in facts.items()}
+    known = {name: value if math.isfinite(value) else None for name, value in facts.items()}
+    return known | {"prices": choice.prices}
 
 
 def day_weights_in_words(half_life: float | None) -> str:
@@ -182,6 +184,9 @@ def print_segments(facts: dict[str, Any]) -> None:
     )
     if facts["segments"]:
         layout.print_indented(console, _segment_table(facts))
+        for row in facts["segments"]:
+            if row["mixture"]:
+                console.print(layout.one_line(row["mixture"]))
     console.print(facts["views"]["sentence"])
     if facts["segments"]:
         console.print(
@@ -220,10 +225,16 @@ def _choice_sentence(choice: dict[str, Any], n_segments: int) -> str:
 
 def _segment_table(facts: dict[str, Any]) -> Table:
     unit = f" ({facts['currency']})" if facts["currency"] else ""
-    table = layout.figures_table(["segment"], ["members", "bids", f"bid that wins half{unit}"])
+    table = layout.figures_table(
+        ["segment"], ["members", "purity", "bids", f"bid that wins half{unit}"]
+    )
     for row in facts["segments"]:
-        price = money(row["median_price"])
+        price, purity = money(row["median_price"]), row["purity"]
         table.add_row(
-            layout.one_line(row["name"]), f"{row['size']:,}", exact(row["observations"]), price
+            layout.one_line(row["name"]),
+            f"{row['size']:,}",
+            "–" if purity is None else percent(purity),
+            exact(row["observations"]),
+            price,
         )
     return table

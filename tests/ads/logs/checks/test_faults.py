@@ -107,6 +107,7 @@ def broken_by_hand(row) -> list[str]:
         "price_negative": price is not None and price < 0,
         "price_above_bid": is_far and price > bid and not is_first,
         "price_not_bid": is_far and is_first,
+        "prices_zero": won is True and price == 0,
         "price_on_loss": won is False and has_price and price > 0,
         "click_on_loss": won is False and row["click"] is True,
         "minimum_missing": has_bid and row["min_to_win_micros"] is None,

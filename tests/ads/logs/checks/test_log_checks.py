@@ -43,7 +43,7 @@ BIG = 2**63 - 1
 OF_THE_WHOLE = {
     *("no_wins", "all_wins", "no_losses_at_all", "bids_implausible"),
     *("auction_recognised", "prices_equal_bids", "no_texts", "texts_unreadable"),
-    "prices_implausible",
+    "prices_net",
 }
 
 
@@ -73,6 +73,43 @@ LONG_BAD_LOGS = {
         distinct(everywhere(first_price(), auction_type=2) * 3), 144
     ),
     "days_without_win": lambda: BadLog(distinct(_without_wins_on("2026-03-03") * 5), 1),
+    "days_few_losses": lambda: BadLog(
+        distinct(kept(lambda row: row["won"] or row["ts"].day != 3) * 8), 1
+    ),
+    "values_without_losses": lambda: BadLog(
+        [
+            row | {"exchange": "b" if row["auction_id"] % 5 < 2 else "a"}
+            for row in distinct(good_rows() * 10)
+            if row["won"] or row["auction_id"] % 5 >= 2
+        ],
+        1,
+    ),
+    "losses_at_one_bid": lambda: BadLog(
+        everywhere(
+            distinct(good_rows() * 2),
+            bid_micros=lambda row: (
+                row["bid_micros"] if row["won"] or row["advertiser_id"] != "elm" else 1_400_000
+            ),
+        ),
+        1,
+    ),
+    "prices_implausible": lambda: BadLog(
+        everywhere(
+            distinct(good_rows() * 2),
+            price_micros=lambda row: (
+                row["price_micros"]
+                and row["price_micros"] // (20 if row["advertiser_id"] == "elm" else 1)
+            ),
+        ),
+        1,
+    ),
+    "prices_net": lambda: BadLog(
+        everywhere(
+            distinct(good_rows() * 14),
+            price_micros=lambda row: row["price_micros"] and 850_000,
+        ),
+        672,
+    ),
     "no_losses_at_all": lambda: BadLog(distinct(kept(lambda row: row["won"]) * 2), 96),
     "no_losses": lambda: BadLog(
         distinct(kept(lambda row: row["won"] or row["advertiser_id"] != "elm") * 5), 1
@@ -342,8 +379,9 @@ def cells_of(advertiser, day, amount, rows, wins=None) -> check_queries.RowCells
         cost=wins * 1000,
         low=np.where(300 * amount <= median, bids, 0),
         high=np.where(amount >= 300 * median, bids, 0),
-        priced=np.zeros(n, dtype=np.int64),
-        equal=np.zeros(n, dtype=np.int64),
+        **dict.fromkeys(("priced", "equal", "close"), np.zeros(n, dtype=np.int64)),
+        **dict.fromkeys(check_queries._ENDS, np.zeros(n, dtype=np.int64)),
+        share=np.zeros(n),
     )
 
 
@@ -442,7 +480,7 @@ def test_a_recognised_auction_is_a_warning():
     assert "99.5% of 240 wins" in fault.what
     for i in won[:3]:
         rows[i]["price_micros"] = 900_000
-    assert faults_of(rows) == {}
+    assert list(faults_of(rows)) == ["prices_equal_bids"]
 
 
 def test_a_stated_first_price_is_not_recognised():
@@ -453,7 +491,7 @@ def test_a_stated_first_price_is_not_recognised():
 
 
 def test_prices_that_equal_bids_contradict_second_price():
-    """Stated by the column or given, second price is doubted from 100 wins and 99 % on."""
+    """Stated by the column or given, second price is doubted if 5% of 100 wins paid their bid."""
     rows = everywhere(bare(first_price(), 5), auction_type=2)
     given = faults_of(without("auction_type", rows=rows), auction="second")
     assert list(given) == ["prices_equal_bids"]
@@ -466,7 +504,11 @@ def test_prices_that_equal_bids_contradict_second_price():
     for place in won[:2]:
         rows[place]["price_micros"] = 900_000
     assert "99.1% of 240 wins" in faults_of(rows)["prices_equal_bids"].what
-    rows[won[2]]["price_micros"] = 900_000
+    for place in won[2:-20]:
+        rows[place]["price_micros"] = 900_000
+    assert "8.3% of 240 wins" in faults_of(rows)["prices_equal_bids"].what
+    for place in won[-20:-10]:
+        rows[place]["price_micros"] = 900_000
     assert faults_of(rows) == {}
 
 
@@ -520,8 +562,8 @@ def test_logs_with_the_minimum_to_win_need_no_losses():
     won = [row for row in rows if row["won"]]
     assert list(faults_of(won)) == ["all_wins"]
     some[0]["min_to_win_micros"] = won[0]["min_to_win_micros"] = None
-    assert list(faults_of(some)) == ["minimum_missing", "no_losses"]
-    assert list(faults_of(won)) == ["minimum_missing", "no_losses_at_all"]
+    assert list(faults_of(some)) == ["no_losses", "minimum_missing"]
+    assert list(faults_of(won)) == ["no_losses_at_all", "minimum_missing"]
 
 
 def test_losses_of_a_sample_are_counted_by_rows():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from coterie.ads.logs.simulation import simulated_logs
 from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day, simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import (
+    COMMON_FLOORS,
     SUPPLY_BY_WEEKDAY,
     MarketSettings,
     draw_traits,
@@ -39,6 +40,22 @@ def week():
 def small_logs(tmp_path_factory):
     """The written files of a small market."""
     return simulate_logs(SMALL, tmp_path_factory.mktemp("simulated") / "market")
+
+
+def test_common_floors_change_the_minimum_to_win_and_nothing_else():
+    """It is the larger of what it was and the floor; each has its share of the auctions."""
+    plain = MarketSettings(advertisers=60, segments=2, floors=False, bids_per_day=100, days=1)
+    floored = dataclasses.replace(plain, common_floors=0.4)
+    traits = draw_traits(floored)
+    before, after = _all_rows(plain, draw_traits(plain), 0), _all_rows(floored, traits, 0)
+    assert (after["minimum"] == np.maximum(before["minimum"], after["floor"])).all()
+    for name in ("advertiser", "ts", "bid"):
+        assert (after[name] == before[name]).all()
+    expected = traits.common_floors[after["advertiser"]]
+    seen = after["floor"][:, None] == in_micros(COMMON_FLOORS)
+    error = np.sqrt((expected * (1 - expected)).sum(axis=0))
+    assert (np.abs((seen - expected).sum(axis=0)) < 4 * error).all()
+    assert expected.sum(axis=1) == pytest.approx(0.4)
 
 
 def test_wins_follow_the_closed_form_of_the_day(week):
@@ -160,6 +177,39 @@ def test_batches_cut_the_same_rows(rows, block, seed):
         assert len(batch["won"]) < rows + counts[last]
         assert following is None or len(batch["won"]) >= rows
         assert following is None or following["advertiser"][0] > last
+
+
+@pytest.mark.parametrize("auction", ["second", "first"])
+def test_charged_prices_change_nothing_else(auction):
+    """They are the markup and the noise above the minimum, at most the bid; bids in first price."""
+    plain = MarketSettings(advertisers=60, days=1, auction=auction, seed=5)
+    charged = dataclasses.replace(plain, markup=0.1, price_noise=0.3)
+    found = []
+    for one in (plain, charged):
+        batches = auction_batches(one, draw_traits(one), 0)
+        found.append({k: np.concatenate(v) for k, v in _joined(batches).items()})
+    before, after = found
+    for name in set(before) - {"price"}:
+        np.testing.assert_array_equal(before[name], after[name])
+    if auction == "first":
+        np.testing.assert_array_equal(before["price"], after["price"])
+        return
+    won = after["won"]
+    bid, minimum, price = (after[name][won] for name in ("bid", "minimum", "price"))
+    assert (price <= bid).all() and (price > 0).all() and not after["price"][~won].any()
+    # far below the bid hardly any price is cut
+    low = minimum < 0.3 * bid
+    logs = np.log(price[low] / minimum[low])
+    assert logs.mean() == pytest.approx(np.log(1.1), abs=4 * 0.3 / np.sqrt(low.sum()))
+    assert logs.std() == pytest.approx(0.3, rel=0.2)
+
+
+def _joined(batches):
+    columns = {}
+    for batch in batches:
+        for name, values in batch.items():
+            columns.setdefault(name, []).append(values)
+    return columns
 
 
 def test_days_and_blocks_have_separate_streams(monkeypatch):

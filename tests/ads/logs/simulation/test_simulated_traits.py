@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from coterie.ads.logs.simulation import simulated_traits
-from coterie.ads.logs.simulation.simulated_logs import auction_batches, simulate_logs
+from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day, simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import (
     COMMON_WORDS,
     DIMENSIONS,
@@ -40,7 +40,7 @@ def test_counts_must_be_whole_numbers(name):
     [
         *("text_error", "text_missing", "outliers", "newcomers"),
         *("bid_move", "volume_spread", "within_segment", "bids_per_day"),
-        "weekday_effect",
+        *("weekday_effect", "own_weekdays", "young"),
     ],
 )
 def test_numbers_are_within_their_range(name):
@@ -123,6 +123,35 @@ def test_expected_rows_follow_the_weekday_effect():
         ]
         factors = simulated_traits.SUPPLY_BY_WEEKDAY**effect
         np.testing.assert_allclose(rows, rows[0] * factors, atol=1)
+
+
+def test_young_advertisers_have_days_of_three_kinds():
+    """A third each of 1, 2 to 6 and 7 to 13 days before the last; a short log has them from 0."""
+    traits = draw_traits(MarketSettings(advertisers=620, days=22, young=0.5, newcomers=0.0))
+    seen = 21 - traits.first_day
+    young = seen[seen < 21]
+    assert len(young) == 310 and (np.bincount(young)[2:7] > 15).all()
+    for low, high in ((1, 1), (2, 6), (7, 13)):
+        assert ((young >= low) & (young <= high)).sum() in {103, 104}
+    short = draw_traits(MarketSettings(advertisers=60, days=4, young=1.0))
+    assert short.first_day.min() == 0 and short.first_day[~short.newcomer].max() == 2
+
+
+def test_own_weekdays_and_young_advertisers_change_no_other_trait():
+    """Own factors have the mean 1 and the deviation asked for; rows are as many as expected."""
+    plain = MarketSettings(advertisers=400, segments=4, days=9, volume_spread=0.2)
+    asked = dataclasses.replace(plain, own_weekdays=0.3, young=0.5)
+    one, other = draw_traits(plain), draw_traits(asked)
+    for name in (field.name for field in dataclasses.fields(one)):
+        if name not in {"weekday", "first_day", "effects"}:
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert (one.weekday == 1).all() and not one.first_day.any()
+    np.testing.assert_allclose(other.weekday.mean(axis=1), 1.0)
+    # less the mean, which is of the same seven
+    assert np.log(other.weekday).std(axis=1, ddof=1).mean() == pytest.approx(0.3, rel=0.1)
+    days = [draw_day(asked, other, day).counts for day in range(9)]
+    assert np.sum(days) == pytest.approx(asked.expected_rows, rel=0.03)
+    assert not np.stack(days, axis=1)[np.arange(9) < other.first_day[:, None]].any()
 
 
 def test_shares_are_exact():
@@ -231,7 +260,7 @@ def rows_of(settings: MarketSettings) -> dict:
 
 def test_averages_over_values_stay_as_they_were():
     """Shares sum to 1, shifts have the mean 0 and factors the mean 1 for every advertiser."""
-    for one in draw_effects(np.arange(50) % 7, 3, seed=4):
+    for one in draw_effects(np.arange(50) % 7, MarketSettings(dimensions=3, seed=4)):
         assert one.values == DIMENSIONS[one.name]
         np.testing.assert_allclose(one.share.sum(axis=1), 1)
         np.testing.assert_allclose((one.share * one.shift).sum(axis=1), 0, atol=1e-12)
@@ -239,9 +268,24 @@ def test_averages_over_values_stay_as_they_were():
             np.testing.assert_allclose((one.share * factor).sum(axis=1), 1)
 
 
+def test_common_prices_of_values_change_prices_alone():
+    """They differ by value more than segments and advertisers do, and shares stay as they were."""
+    plain, far = (
+        draw_effects(np.arange(90) % 3, MarketSettings(dimensions=3, value_prices=sd))
+        for sd in (0.0, 2.0)
+    )
+    for one, other in zip(plain, far, strict=True):
+        np.testing.assert_array_equal(one.share, other.share)
+        np.testing.assert_array_equal(one.click, other.click)
+        moved = other.shift - one.shift
+        assert moved.mean(axis=0).std() > 0.5
+        # of each advertiser the mean is 0 again
+        np.testing.assert_allclose(np.diff(moved, axis=1), np.diff(moved, axis=1)[[0] * 90])
+
+
 def test_values_are_drawn_by_their_shares():
     """The values of many auctions of an advertiser have its shares, within chance."""
-    effects = draw_effects(np.array([0, 1]), 2, seed=0)
+    effects = draw_effects(np.array([0, 1]), MarketSettings(dimensions=2))
     drawn = draw_values(effects, np.ones(40_000, dtype=int), np.random.default_rng(1))
     for one in effects:
         share = np.bincount(drawn.codes[one.name], minlength=len(one.values)) / 40_000

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from coterie.ads.logs.amount_codes import MOST_MICROS, by_bisection
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs, priced_wins
 from coterie.ads.logs.checks.faults import FIRST_DAY, LAST_DAY, LONGEST_EXAMPLE, RowRule
-from coterie.ads.logs.column_recognition import words_of
+from coterie.ads.logs.column_recognition import CANONICAL, words_of
 from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.tables.engines import fetch
 
@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 EXAMPLES = 3
 #: Median bids that differ by this factor are in different units; real markets differ by less.
 UNIT_FACTOR = 300
+#: The share of the bid from which on a price is close to it.
+CLOSE = 0.9
 
+#: Columns with more values are not compared by value.
+_MOST_VALUES = 100
+#: Logarithm of the odds against chance from which on a common factor of bids is none.
+_SURE = 18.0
+_ENDS = ("lost_least", "lost_most", "won_least", "won_most")
 _LARGEST = [10 ** (d + 2) - 1 for d in range(14)]  # the largest amount that drops d digits
 _PERSON = re.compile(
     r"(^|_)(ip(v[46])?|ip_?addr(ess)?|e?mail|phone|msisdn|cookies?|idf[av]|gaid|aaid|maid|ifa|imei"
@@ -84,8 +91,16 @@ class RowCells:
     cost: Floats  # in micros
     low: Floats  # bids far below the median bid of the log, by UNIT_FACTOR
     high: Floats  # bids far above it
-    priced: Ints  # rows that won with a known price; 0 in ready-made histograms
-    equal: Ints  # those of them whose price equals the bid
+    # of rows that won with a known price; 0 in ready-made histograms, like what follows
+    priced: Ints
+    equal: Ints  # those whose price equals the bid
+    close: Ints  # others whose price is at least CLOSE of the bid
+    share: Floats  # Σ price / bid
+    # the least and the largest bid that lost, and that won; 0 if there are none
+    lost_least: Ints
+    lost_most: Ints
+    won_least: Ints
+    won_most: Ints
 
 
 def raw_table(logs: BidLogs) -> ir.Table:
@@ -143,9 +158,14 @@ def read_cells(
     values["high"] = (amount >= median_bid * UNIT_FACTOR).ifelse(bids, 0)
     if logs.kind == "histograms":
         keys["amount"] = amount
+    if logs.kind == "bids":
+        lost, won = (bids.ifelse(rows.bid_micros, None) for bids in (~rows.won, rows.won))
+        values |= dict(zip(_ENDS, (lost, lost, won, won), strict=True))
+    ends = dict(zip(_ENDS, ("min", "max") * 2, strict=True))
     marked = rows.select(**keys, **values)
     cells = marked.group_by(*keys).agg(
-        rows=marked.count(), **{name: marked[name].sum() for name in values}
+        rows=marked.count(),
+        **{name: getattr(marked[name], ends.get(name, "sum"))() for name in values},
     )
     found = fetch(cells)
     n = found.num_rows
@@ -159,7 +179,8 @@ def read_cells(
             return np.zeros(n, dtype=dtype)
         return found[name].fill_null(0).to_numpy().astype(dtype)
 
-    whole = ("amount", "faults", "auction_type", "rows", "with_bid", "priced", "equal")
+    whole = ("amount", "faults", "auction_type", "rows", "with_bid", "priced", "equal", "close")
+    sums = ("bids", "wins", "cost", "low", "high", "share")
     currencies, currency = [""], np.zeros(n, dtype=np.int64)
     if "currency" in found.column_names:
         currencies, currency = _numbered(found["currency"].fill_null(""))
@@ -168,8 +189,8 @@ def read_cells(
         advertiser=advertiser,
         day=day,
         currency=np.array(currencies, dtype=str)[currency],
-        **{name: column(name, np.int64) for name in whole},
-        **{name: column(name, np.float64) for name in ("bids", "wins", "cost", "low", "high")},
+        **{name: column(name, np.int64) for name in (*whole, *_ENDS)},
+        **{name: column(name, np.float64) for name in sums},
     )
 
 
@@ -210,6 +231,41 @@ def repeats_query(logs: BidLogs, one_in: int = 1) -> ir.Table | None:
     return counted.select(**_displayed(counted, shown), n=counted.n)
 
 
+def read_values(logs: BidLogs, one_in: int = 1) -> list[dict[str, Any]]:
+    """Return the numbers of bids and losses by the values of the columns that have no role.
+
+    These are columns of few values, such as an exchange. ``one_in`` is as in
+    :func:`repeats_query`. A row has ``column``, ``value``, ``rows``, ``lost``, ``priced`` and
+    ``share``.
+    """
+    from ibis.expr.operations import Project
+
+    node, raw, name_of = logs.table.op(), raw_table(logs), logs.reading.column
+    if logs.kind == "histograms" or not isinstance(node, Project):
+        return []
+    hidden = {*person_columns(logs), *map(name_of, CANONICAL.values())} - {name_of("campaign_id")}
+    types = {name: raw[name].type() for name in raw.columns if name not in hidden}
+    others = [name for name, kind in types.items() if _is_plain(kind) and not kind.is_temporal()]
+    if not others:
+        return []
+    read = {name: node.values[name].to_expr() for name in ("won", "bid_micros", "price_micros")}
+    # names of the log may be those of read columns
+    of_value = {f"value_{name}": raw[name].cast("string") for name in others}
+    time = raw[name_of("ts")] if one_in > 1 and name_of("ts") in raw.columns else raw[others[0]]
+    rows = raw.select(**read, **of_value, part=time.hash() % one_in)
+    rows = rows.filter(rows.part == 0, rows.won.notnull(), rows.bid_micros > 0)
+    numbers = fetch(rows.aggregate(**{name: rows[name].approx_nunique() for name in of_value}))
+    few = [name for name, (n,) in numbers.to_pydict().items() if 1 < n <= _MOST_VALUES]
+    if not few:
+        return []
+    shares = {name: _shares(rows)[name] for name in ("priced", "share")}
+    rows = rows.select(*few, lost=(~rows.won).ifelse(1, 0), **shares)
+    long = rows.pivot_longer(few, names_to="column", values_to="value")
+    sums = {name: long[name].sum().cast("float64") for name in ("lost", "priced", "share")}
+    found = fetch(long.group_by("column", "value").agg(rows=long.count(), **sums)).to_pylist()
+    return [row | {"column": row["column"].removeprefix("value_")} for row in found]
+
+
 def person_columns(logs: BidLogs) -> list[str]:
     """Return the columns of a log that, by their names, may identify a person."""
     return [name for name in raw_table(logs).columns if _PERSON.search("_".join(words_of(name)))]
@@ -242,15 +298,22 @@ def _values(rows: ir.Table, logs: BidLogs) -> dict[str, Any]:
     weight = rows.weight if logs.weighted else ibis.literal(1, type="int64")
     # a float sum cannot overflow, and whole numbers are exact up to 9·10^15
     cost = price.cast("float64") * weight
-    priced, equal = priced_wins(rows)
     return {
         "amount": bid.between(1, MOST_MICROS).ifelse(_two_digits(bid), ibis.null("int64")),
         "bids": weight,
         "wins": rows.won.ifelse(weight, 0),
         "cost": (rows.won & price.between(0, MOST_MICROS)).ifelse(cost, 0.0),
-        "priced": priced,
-        "equal": equal,
+        **_shares(rows),
     }
+
+
+def _shares(rows: ir.Table) -> dict[str, Any]:
+    """Return what prices are as shares of bids, as in :class:`RowCells`."""
+    priced, equal = priced_wins(rows)
+    share = rows.price_micros.cast("float64") / rows.bid_micros
+    close = priced & ~equal & share.between(CLOSE, 1)
+    share = priced.ifelse(share, 0.0)
+    return {"priced": priced, "equal": equal, "close": close, "share": share}
 
 
 def _two_digits(amount: Any) -> Any:
@@ -342,6 +405,38 @@ class LogSums:
         total, low, high = (self.by_advertiser(name) for name in ("bids", "low", "high"))
         is_far = (total > 0) & ((2 * low >= total) | (2 * high > total))
         return [self.cells.advertisers[i] for i in np.flatnonzero(is_far)]
+
+    def ends(self) -> list[Ints]:
+        """Return the least and the largest bid of each advertiser that lost, and that won, (A,)."""
+        found = []
+        for name in _ENDS:
+            bids = getattr(self.cells, name)
+            used = self.counts & (bids > 0)
+            end = np.full(len(self.cells.advertisers), MOST_MICROS if "least" in name else 0)
+            join = np.minimum if "least" in name else np.maximum
+            join.at(end, self.cells.advertiser[used], bids[used])
+            found.append(end)
+        return found
+
+    def in_multiples(self) -> list[str]:
+        """Return advertisers whose bids all have a factor that those of most do not have.
+
+        Amounts that were converted from another currency have. The factors 2 and 5 are those of
+        round amounts. By chance, n further bids have a factor f with the probability f^−n.
+        """
+        bids = np.concatenate([getattr(self.cells, name)[self.counts] for name in _ENDS])
+        who = np.tile(self.cells.advertiser[self.counts], len(_ENDS))
+        who, bids = np.unique(np.stack([who, bids])[:, bids > 0], axis=1)
+        if not len(who):
+            return []
+        starts = np.flatnonzero(np.diff(who, prepend=-1))
+        factor = np.gcd.reduceat(bids, starts)
+        for round_one in (2, 5):
+            while (divides := factor % round_one == 0).any():
+                factor[divides] //= round_one
+        further = np.diff(starts, append=len(who)) - 1
+        odd = who[starts[further * np.log(factor) > _SURE]]
+        return [self.cells.advertisers[i] for i in odd] if 2 * len(odd) < len(starts) else []
 
     def medians_by_day(self) -> Ints:
         """Return the median bid of each day in micros, (D,)."""

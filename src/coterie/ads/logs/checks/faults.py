@@ -194,7 +194,93 @@ _ERRORS = {
     ),
 }
 
-_WARNINGS = {
+#: Warnings that the log may be misread; they are repeated where a model is made of it.
+DOUBTS = {
+    "prices_equal_bids": (
+        "rows",
+        "the log is read as second price, but the price equals the bid in {share} of {wins} wins",
+        "if winners pay their bids, give --auction first; if only some do, split the log, or give "
+        "auction_type; nothing is wrong if these bids equal floors",
+    ),
+    "prices_zero": (
+        "rows",
+        "the bid won at a price of 0",
+        "if these impressions were not free, their prices are missing, and forecasts of spend are "
+        "too low; add the prices, or leave these rows out",
+    ),
+    "prices_net": (
+        "rows",
+        "hardly any of {wins} winners paid nearly its bid, though bids often lost",
+        "prices seem to be net of a fee, or in another unit than bids; give those of the auction",
+    ),
+    "bids_implausible": (
+        "rows",
+        "the median bid is {median} of the currency for a thousand impressions",
+        "check that amounts are micros for a thousand impressions: 2.50 is written 2500000; if "
+        "they are in another unit, say --amounts",
+    ),
+    "prices_implausible": (
+        "advertisers",
+        "the advertiser paid a far smaller share of its bids than is usual",
+        "check that its prices are in the unit and the currency of its bids; if they are not, "
+        "convert one by SQL",
+    ),
+    "amounts_whole": (
+        "columns",
+        "all amounts are whole numbers, but they are read as units of the currency",
+        "check whether they are cents or micros, and say --amounts",
+    ),
+    "amounts_with_decimals": (
+        "columns",
+        "most amounts have decimals, but they are read as cents or micros",
+        "check whether they are units of the currency, and say --amounts",
+    ),
+    "amounts_multiplied": (
+        "advertisers",
+        "all bids of the advertiser are multiples of one odd number, unlike those of others",
+        "check whether they were converted from another currency or unit; nothing is wrong if the "
+        "advertiser bids in such steps",
+    ),
+    "days_scattered": (
+        "days",
+        "the days of the log are scattered over {span} days",
+        "check that day and month of its dates are read in the right order; nothing is wrong if "
+        "the log has only these days",
+    ),
+    "days_without_win": (
+        "days",
+        "no bid of the day won, which chance does not explain",
+        "check whether the wins or the win notices of the day are missing",
+    ),
+    "days_few_losses": (
+        "days",
+        "bids of the day hardly ever lost, unlike those of other days at prices like these",
+        "lost bids of the day seem to be missing or sampled; log every bid, or leave the day out",
+    ),
+    "values_without_losses": (
+        "values",
+        "no bid with this value of a column lost, unlike those with other values",
+        "lost bids with the value seem to be missing; log every bid, or leave these rows out",
+    ),
+    "losses_at_one_bid": (
+        "advertisers",
+        "all bids of the advertiser that lost are of one amount, but not those that won",
+        "the amount seems to stand for bids that are not known; log the bids as they were made",
+    ),
+    "no_losses_at_all": (
+        "rows",
+        "the log holds wins only, so win rates would be 1 at every bid",
+        "lost bids seem not to be logged, and forecasts are far too high; log every bid",
+    ),
+    "no_losses": (
+        "advertisers",
+        "the advertiser won every one of at least {fewest} bids",
+        "lost bids seem not to be logged for these advertisers; their win rates cannot be known; "
+        "log every bid",
+    ),
+}
+
+_LIMITS = {
     "advertiser_blank": (
         "rows",
         "advertiser_id is a word for nothing, such as null",
@@ -205,11 +291,6 @@ _WARNINGS = {
         "no auction type is given; the log is read as first price, because the price equals the "
         "bid in {share} of {wins} wins",
         "give --auction first or second, or add the column auction_type",
-    ),
-    "prices_equal_bids": (
-        "rows",
-        "the log is read as second price, but the price equals the bid in {share} of {wins} wins",
-        "if the winner pays its bid, give --auction first",
     ),
     "price_on_loss": (
         "rows",
@@ -246,33 +327,6 @@ _WARNINGS = {
         "rows",
         "the day is after today, {today}",
         "check clocks and time zones; days are in UTC",
-    ),
-    "bids_implausible": (
-        "rows",
-        "the median bid is {median} of the currency for a thousand impressions",
-        "check that amounts are micros for a thousand impressions: 2.50 is written 2500000; if "
-        "they are in another unit, say --amounts",
-    ),
-    "prices_implausible": (
-        "rows",
-        "the average price is {price} of the currency for a thousand impressions, but the median "
-        "bid is {bid}",
-        "check that both are in the same unit; if they are not, convert one by SQL",
-    ),
-    "amounts_whole": (
-        "columns",
-        "all amounts are whole numbers, but they are read as units of the currency",
-        "check whether they are cents or micros, and say --amounts",
-    ),
-    "amounts_with_decimals": (
-        "columns",
-        "most amounts have decimals, but they are read as cents or micros",
-        "check whether they are units of the currency, and say --amounts",
-    ),
-    "days_without_win": (
-        "days",
-        "no bid of the day won, which chance does not explain",
-        "check whether the wins or the win notices of the day are missing",
     ),
     "duplicate_rows": (
         "rows",
@@ -311,17 +365,6 @@ _WARNINGS = {
         "every bid won",
         "if the log leaves out the bids that lost, win rates and forecasts are far too high; log "
         "the lost bids too",
-    ),
-    "no_losses_at_all": (
-        "rows",
-        "the log holds wins only, so win rates would be 1 at every bid",
-        "lost bids seem not to be logged, and forecasts are far too high; log every bid",
-    ),
-    "no_losses": (
-        "advertisers",
-        "the advertiser won every one of at least {fewest} bids",
-        "lost bids seem not to be logged for these advertisers; their win rates cannot be known; "
-        "log every bid",
     ),
     "never_won": (
         "advertisers",
@@ -364,7 +407,7 @@ _WARNINGS = {
 #: All codes, errors first.
 FAULT_CODES = {
     **{code: FaultCode("error", *entry) for code, entry in _ERRORS.items()},
-    **{code: FaultCode("warning", *entry) for code, entry in _WARNINGS.items()},
+    **{code: FaultCode("warning", *entry) for code, entry in (DOUBTS | _LIMITS).items()},
 }
 
 
@@ -463,6 +506,7 @@ def _bid_rules(rows: ir.Table, logs: BidLogs, missing: Callable[[str], Any]) -> 
         ("price_negative", price < 0),
         ("price_above_bid", paid & ~is_first & ~is_bid & (price > bid)),
         ("price_not_bid", paid & is_first & ~is_bid),
+        ("prices_zero", won & (price == 0)),
         ("price_on_loss", ~won & (price > 0)),
     ):
         yield RowRule(code, broken, ("bid_micros", "won", "price_micros"))

@@ -26,12 +26,13 @@ from coterie.ads.logs.checks.check_queries import (
     raw_table,
     read_amounts,
     read_cells,
+    read_values,
     repeats_query,
     sum_groups,
 )
-from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, RowRule, fault_of, row_rules
+from coterie.ads.logs.checks.faults import DOUBTS, FAULT_CODES, Fault, RowRule, fault_of, row_rules
 from coterie.ads.logs.column_recognition import numbers_in_sample
-from coterie.ads.logs.log_columns import MISSING_TEXTS, WRITTEN
+from coterie.ads.logs.log_columns import MISSING_TEXTS, NO, WRITTEN
 from coterie.arrays import AnyArray, Bools, Floats
 from coterie.errors import TableError
 from coterie.runtime.wording import number_of
@@ -56,14 +57,24 @@ WHOLE_CURRENCIES = frozenset(
 )
 #: Median bids in micros per thousand impressions; others suggest another unit.
 _LEAST_MEDIAN, _MOST_MEDIAN, _MOST_WHOLE = 10**4, 10**9, 10**11
-#: An average price below this share of the median bid suggests another unit.
-_LEAST_PRICE = 1 / 50
+#: A mean share of the bid paid below this, or a quarter of the usual, suggests another unit; of an
+#: advertiser that hardly lost, below a fifth of this.
+_LEAST_SHARE = 0.1
+#: Shares of wins that are free, or cost the bid, from which on it is no accident.
+_FREE_WINS, _MANY_EQUAL = 0.01, 0.05
+#: Of bids that win as often as they lose, the least share with a price close to the bid.
+_CLOSE_PRICES = 0.06
 #: A day with no win is a fault if this many are expected.
 _FEWEST_WINS = 20
 _FEWEST_BIDS = 10
 #: Fewer bids may all win by chance.
 _FEWEST_WITHOUT_LOSS = 50
 _THIN_DAY = 1 / 3
+#: Days are scattered if more than this many, and more than the log has, are missing.
+_LONG_GAPS = 20
+#: Odds to win over the usual ones that days, and values of columns, without missing losses do not
+#: have, and the fall of the share of the bid paid that goes with e-fold odds at least.
+_FEW_LOSSES, _NO_LOSSES, _FALL_OF_SHARE = 7.0, 100.0, 0.03
 
 
 @dataclass(frozen=True)
@@ -117,6 +128,11 @@ class LogCheck:
     def warnings(self) -> list[Fault]:
         """The other faults."""
         return [fault for fault in self.faults if fault.severity == "warning"]
+
+    @property
+    def doubts(self) -> list[Fault]:
+        """The warnings that the log may be misread, rather than show too little."""
+        return [fault for fault in self.warnings if fault.code in DOUBTS]
 
     @property
     def ok(self) -> bool:
@@ -196,6 +212,7 @@ def check_logs(logs: BidLogs) -> LogCheck:
         faults += [
             *_broken_rules(rows, rules, sums),
             *_repeats(logs, sums.rows),
+            *_values_without_losses(logs, sums.rows),
             *aggregate_faults(sums, logs),
         ]
         if texts_are_read:
@@ -250,7 +267,10 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
         k: rule
         for k, rule in enumerate(rules)
         # an empty column of minimums is not a fault
-        if counts[k] and not (rule.code == "minimum_missing" and counts[k] == with_bid)
+        if counts[k]
+        and not (rule.code == "minimum_missing" and counts[k] == with_bid)
+        # a few wins may be free
+        and not (rule.code == "prices_zero" and counts[k] < _FREE_WINS * sums.total("priced"))
     }
     if not broken:
         return
@@ -344,19 +364,27 @@ def _mixtures(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
 
 def _recognition(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     """Yield the fault of an auction type that was recognised, or that prices contradict."""
-    priced, equal = int(sums.cells.priced.sum()), int(sums.cells.equal.sum())
-    if not winners_pay_bids(priced, equal):
-        return
+    priced, equal, close = (int(sums.total(name)) for name in ("priced", "equal", "close"))
     try:
         auction, source = logs.auction, logs.auction_source
     except TableError:  # mixed or unknown types, which are faults already
         return
     # rounded down, because 100% means all
-    share, wins = f"{1000 * equal // priced / 10:g}%", f"{priced:,}"
+    share, wins = f"{1000 * equal // max(priced, 1) / 10:g}%", f"{priced:,}"
     if source == "prices":
         yield fault_of("auction_recognised", equal, sums.rows, share=share, wins=wins)
-    elif auction == "second" and priced >= MANY_WINS:
+    if auction == "first" or priced < MANY_WINS:
+        return
+    # of smooth prices, many more are close to the bid; those of some advertisers may be bids
+    of_each = zip(sums.by_advertiser("priced"), sums.by_advertiser("equal"), strict=True)
+    pays_bid = [n >= MANY_WINS and winners_pay_bids(n, same) for n, same in of_each]
+    if (equal >= _MANY_EQUAL * priced and 3 * equal > 2 * close) or any(pays_bid):
         yield fault_of("prices_equal_bids", equal, sums.rows, share=share, wins=wins)
+    # where bids win and lose, some prices are close to the bid
+    lost = _seen(sums, logs, "advertiser")[1]
+    expected = _CLOSE_PRICES * np.minimum(lost, sums.by_advertiser("priced")).sum()
+    if expected >= _FEWEST_WINS and equal + close < expected / 5:
+        yield fault_of("prices_net", priced, sums.rows, wins=wins)
 
 
 def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
@@ -384,17 +412,24 @@ def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     is_small = bool(np.isin(sums.cells.currency, list(WHOLE_CURRENCIES)).any())
     if not _LEAST_MEDIAN <= sums.median_bid <= (_MOST_WHOLE if is_small else _MOST_MEDIAN):
         yield fault_of("bids_implausible", rows, sums.rows, median=median)
-    cost, wins = sums.total("cost"), sums.total("wins")
-    if logs.kind == "bids" and 0 < cost < _LEAST_PRICE * wins * sums.median_bid:
-        price = f"{cost / wins / 1e6:.3g}"
-        yield fault_of("prices_implausible", rows, sums.rows, price=price, bid=median)
+    yield from _named("amounts_multiplied", sums.in_multiples(), len(sums.cells.advertisers))
+    priced, (bids, lost) = sums.by_advertiser("priced"), _seen(sums, logs, "advertiser")
+    share = sums.by_advertiser("share") / np.maximum(priced, 1)
+    is_known, often_lost = priced >= _FEWEST_WINS, lost >= bids / _FEWEST_WINS
+    usual = np.median(share[is_known]) if is_known.any() else 0.0
+    least = np.where(often_lost, max(_LEAST_SHARE, usual / 4), _LEAST_SHARE / 5)
+    names = [sums.cells.advertisers[i] for i in np.flatnonzero(is_known & (share < least))]
+    yield from _named("prices_implausible", names, len(sums.cells.advertisers))
 
 
 def _days(sums: LogSums) -> Iterator[Fault]:
     days, missing, rows = sums.days, sums.missing_days, sums.by_day("rows")
     if len(days) == 1:
         yield fault_of("one_day", 1, 1, [{"day": str(days[0])}])
-    if len(missing):
+    if len(missing) > max(len(days), _LONG_GAPS):
+        few, span = [{"day": str(day)} for day in days[:EXAMPLES]], len(days) + len(missing)
+        yield fault_of("days_scattered", len(days), len(days), few, span=str(span))
+    elif len(missing):
         absent = [{"day": str(day)} for day in missing[:EXAMPLES]]
         yield fault_of("days_missing", len(missing), len(days) + len(missing), absent)
     # the median of two days is not typical of either
@@ -410,34 +445,92 @@ def _outcomes(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     A log with the minimum to win is not censored: its curves need no losses.
     """
     rows, bids, wins = int(sums.total("rows")), sums.total("bids"), sums.total("wins")
-    # weights are not evidence, so rows are counted; a row of histograms has many bids
-    seen = "bids" if logs.kind == "histograms" else "rows"
+    by_day, lost = _seen(sums, logs, "day")
     if rows and wins <= 0:
         yield fault_of("no_wins", rows, sums.rows)
     elif rows and math.isclose(wins, bids):
-        is_long = sums.total(seen) >= _FEWEST_WITHOUT_LOSS and not logs.logs_minimum
+        is_long = by_day.sum() >= _FEWEST_WITHOUT_LOSS and not logs.logs_minimum
         yield fault_of("no_losses_at_all" if is_long else "all_wins", rows, sums.rows)
-    else:
-        yield from _without_loss(sums, sums.by_advertiser(seen), logs)
-    seen_by_day, wins_by_day = sums.by_day(seen), sums.by_day("wins")
-    expected = seen_by_day * (wins / bids if bids > 0 else 0.0)
-    lost = np.flatnonzero((wins_by_day <= 0) & (expected >= _FEWEST_WINS))
-    if len(lost):
-        examples = [{"day": str(sums.days[i]), "rows": int(seen_by_day[i])} for i in lost]
-        yield fault_of("days_without_win", len(lost), len(sums.days), examples[:EXAMPLES])
+    elif not logs.logs_minimum:
+        few = _few_losses(by_day, lost, sums.by_day("priced"), sums.by_day("share"), _FEW_LOSSES)
+        yield from _of_days("days_few_losses", few, by_day, sums)
+        yield from _losses(sums, logs)
+    never = (by_day - lost <= 0) & (by_day * wins >= _FEWEST_WINS * bids) & (bids > 0)
+    yield from _of_days("days_without_win", never, by_day, sums)
 
 
-def _without_loss(sums: LogSums, seen: Floats, logs: BidLogs) -> Iterator[Fault]:
-    """Yield the fault of advertisers without a loss; ``seen``, (A,), are their bids."""
-    names = sums.cells.advertisers
-    bids, wins = sums.by_advertiser("bids"), sums.by_advertiser("wins")
-    winners = np.flatnonzero((seen >= _FEWEST_WITHOUT_LOSS) & np.isclose(wins, bids, rtol=1e-9))
-    if len(winners) and not logs.logs_minimum:
-        # those with the most bids first
-        largest = winners[np.argsort(-bids[winners], kind="stable")][:EXAMPLES]
-        examples = [{"advertiser_id": names[i], "bids": round(bids[i])} for i in largest]
+def _seen(sums: LogSums, logs: BidLogs, by: str) -> tuple[Floats, Floats]:
+    """Return the numbers of bids, and of those that lost, by "day" or "advertiser".
+
+    Weights are no evidence, so rows are counted; a row of histograms has many bids.
+    """
+    rows, bids, wins = (getattr(sums, f"by_{by}")(name) for name in ("rows", "bids", "wins"))
+    seen = bids if logs.kind == "histograms" else rows
+    share = np.divide(wins, bids, out=np.zeros_like(bids), where=bids > 0)
+    return seen, np.where(np.isclose(share, 1, rtol=1e-9), 0, seen * (1 - share))
+
+
+def _of_days(code: str, found: Bools, rows: Floats, sums: LogSums) -> Iterator[Fault]:
+    if found.any():
+        examples = [{"day": str(sums.days[i]), "rows": int(rows[i])} for i in np.flatnonzero(found)]
+        yield fault_of(code, len(examples), len(sums.days), examples[:EXAMPLES])
+
+
+def _few_losses(rows: Floats, lost: Floats, priced: Floats, share: Floats, factor: float) -> Bools:
+    """Return which groups of bids, (N,), have far fewer losses than others.
+
+    Their odds to win are at least ``factor`` times those of the group at the lower quartile,
+    although winners paid as large a ``share`` (Σ price / bid over the ``priced``) of their bids:
+    where bids win more often because prices are lower, the share is lower, too.
+    """
+    is_large = rows * lost.sum() >= rows.sum() * _FEWEST_WITHOUT_LOSS
+    large = np.flatnonzero(is_large)
+    if not len(large):
+        return is_large
+    odds = np.log((rows - lost + 0.5) / (lost + 0.5))
+    paid = np.divide(share, priced, out=np.ones_like(share), where=priced > 0)
+    usual = large[np.argsort(odds[large], kind="stable")[(len(large) - 1) // 4]]
+    more = odds - odds[usual]
+    return is_large & (more > np.log(factor)) & (paid[usual] - paid < _FALL_OF_SHARE * more)
+
+
+def _losses(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
+    """Yield the faults of advertisers without losses, or with losses that are not known."""
+    names, (seen, lost) = sums.cells.advertisers, _seen(sums, logs, "advertiser")
+    # those with the most bids first
+    order = np.argsort(-sums.by_advertiser("bids"), kind="stable")
+    winners = order[((seen >= _FEWEST_WITHOUT_LOSS) & (lost <= 0))[order]]
+    if len(winners):
+        bids = sums.by_advertiser("bids")
+        examples = [{"advertiser_id": names[i], "bids": round(bids[i])} for i in winners[:EXAMPLES]]
         fewest = str(_FEWEST_WITHOUT_LOSS)
         yield fault_of("no_losses", len(winners), len(names), examples, fewest=fewest)
+    lost_least, lost_most, won_least, won_most = sums.ends()
+    is_one = (lost_least == lost_most) & (won_least < won_most)
+    is_one &= np.minimum(lost, seen - lost) >= _FEWEST_WINS
+    of_one = [names[i] for i in np.flatnonzero(is_one)]
+    yield from _named("losses_at_one_bid", of_one, len(names))
+
+
+def _values_without_losses(logs: BidLogs, rows: int) -> Iterator[Fault]:
+    """Yield the fault of values of columns, such as one exchange, whose losses are missing."""
+    values = [] if logs.logs_minimum else read_values(logs, -(-rows // _MOST_FOR_REPEATS))
+    found = []
+    for column in sorted({row["column"] for row in values}):
+        of_column = [row for row in values if row["column"] == column]
+        lost_with = {str(row["value"] or "").strip().lower() for row in of_column if row["lost"]}
+        # what is written of wins alone says nothing of losses
+        if not lost_with <= {*MISSING_TEXTS, *NO}:
+            seen, lost, priced, share = (
+                np.array([row[name] for row in of_column], dtype=np.float64)
+                for name in ("rows", "lost", "priced", "share")
+            )
+            few = _few_losses(seen, lost, priced, share, _NO_LOSSES)
+            found += [of_column[i] for i in np.flatnonzero(few)]
+    if found:
+        largest = sorted(found, key=lambda row: -row["rows"])[:EXAMPLES]
+        examples = [{name: row[name] for name in ("column", "value", "rows")} for row in largest]
+        yield fault_of("values_without_losses", len(found), len(values), examples)
 
 
 def _advertisers(sums: LogSums) -> Iterator[Fault]:

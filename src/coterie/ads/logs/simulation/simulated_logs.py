@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.ads.logs.simulation.simulated_traits import (
+    COMMON_FLOORS,
     PRICE_BY_WEEKDAY,
     PRICE_DRIFT,
     PRICE_RISE_DAYS,
@@ -141,9 +142,9 @@ def auction_batches(
     log-normal variable and wins if it reaches the minimum. An advertiser is never split, so a batch
     may be longer by one advertiser; ``rows`` does not affect the rows or their order.
 
-    A batch has ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win),
-    ``price`` (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each dimension
-    the index of its value.
+    A batch has ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``floor``, ``minimum`` (to
+    win), ``price`` (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each
+    dimension the index of its value.
     """
     if rows < 1:
         raise InvalidParameterError(f"rows={rows}: a batch must have at least 1 row")
@@ -156,14 +157,34 @@ def auction_batches(
     yield from _in_sizes(blocks, sizes)
 
 
+def draw_floors(settings: MarketSettings, traits: Traits, who: Ints, rng: _Rng) -> Floats:
+    """Draw the reserve price of each auction, given by its advertiser, in currency units."""
+    floor = traits.floor[who]
+    if not settings.common_floors:
+        return floor
+    # the place of the floor among the common ones, after the last: the advertiser's own
+    upto = np.cumsum(traits.common_floors, axis=1)[who]
+    place = (rng.random(len(who))[:, None] >= upto).sum(axis=1)
+    return np.append(COMMON_FLOORS, 0.0)[place] + floor * (place == len(COMMON_FLOORS))
+
+
+def draw_charges(settings: MarketSettings, minimum: Ints, bid: Ints, rng: _Rng) -> Ints:
+    """Draw what winners pay, given the minimum to win, all in micros."""
+    if settings.auction == "first" or not (settings.markup or settings.price_noise):
+        return bid if settings.auction == "first" else minimum
+    luck = np.exp(settings.price_noise * rng.standard_normal(len(bid)))
+    return np.minimum(in_micros(minimum / 1e6 * (1 + settings.markup) * luck), bid)
+
+
 def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     """Draw the number of bids of each advertiser on a day, and the price levels of the day.
 
-    The number of bids is Poisson; its mean is the volume times the weekday's factor times a gamma
-    variable of mean 1 and variance 1/50. Log price levels change by the logarithm of the weekday's
-    factor and, for each advertiser, by a normal variable of standard deviation 0.02. The weekday's
-    factors are raised to the power ``weekday_effect``. On the last four days log price levels also
-    change by ``price_rise``. On the last day bid levels are moved; newcomers bid only on that day.
+    The number of bids is Poisson; its mean is the volume times the weekday's factor, the
+    advertiser's own one and a gamma variable of mean 1 and variance 1/50. Log price levels change
+    by the logarithm of the weekday's factor and, for each advertiser, by a normal variable of
+    standard deviation 0.02. The weekday's factors are raised to the power ``weekday_effect``. On
+    the last four days log price levels also change by ``price_rise``. On the last day bid levels
+    are moved. Newcomers bid only on that day, young advertisers from their first day on.
     """
     if not 0 <= day < settings.days:
         raise InvalidParameterError(f"day={day}: it must be from 0 to {settings.days - 1}")
@@ -173,7 +194,8 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     is_last = day == settings.days - 1
     luck = rng.gamma(_SUPPLY_SHAPE, 1 / _SUPPLY_SHAPE, len(traits.volume))
     supply = SUPPLY_BY_WEEKDAY[weekday] ** settings.weekday_effect
-    counts = rng.poisson(traits.volume * supply * luck)
+    counts = rng.poisson(traits.volume * supply * luck * traits.weekday[:, weekday])
+    counts[day < traits.first_day] = 0
     if not is_last:
         counts[traits.newcomer] = 0
     drift = PRICE_DRIFT * rng.standard_normal(len(counts))
@@ -233,18 +255,21 @@ def _auctions(
     spread = traits.market_spread[who, component]
     level = market.market_level[who, component] + values.shift
     competing = np.exp(level + spread * rng.standard_normal(n))
-    minimum = in_micros(np.maximum(competing, traits.floor[who]))
+    floor = draw_floors(settings, traits, who, _stream(settings, *stream, 2))
+    minimum = in_micros(np.maximum(competing, floor))
     noise = traits.bid_spread[who] * rng.standard_normal(n)
     bid = in_micros(np.exp(market.bid_level[who] + noise))
     won = bid >= minimum
+    paid = draw_charges(settings, minimum, bid, _stream(settings, *stream, 3))
     click = won & (rng.random(n) < traits.click_rate[who] * values.click)
     midnight = market.date.astype("datetime64[us]").astype(np.int64)
     return {
         "advertiser": who,
         "ts": midnight + rng.integers(0, _DAY_MICROSECONDS, n),
         "bid": bid,
+        "floor": in_micros(floor),
         "minimum": minimum,
-        "price": np.where(won, minimum if settings.auction == "second" else bid, 0),
+        "price": np.where(won, paid, 0),
         "won": won,
         "click": click,
         "conversion": click & (rng.random(n) < traits.conversion_rate[who] * values.conversion),
@@ -312,7 +337,7 @@ def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batc
         "won": batch["won"],
         "price_micros": pa.array(batch["price"], mask=~batch["won"]),
         "auction_type": np.full(n, 2 if settings.auction == "second" else 1, np.int8),
-        "floor_micros": in_micros(traits.floor)[who],
+        "floor_micros": batch["floor"],
         "min_to_win_micros": batch["minimum"],
         "currency": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["USD"]),
         "click": batch["click"],
@@ -330,12 +355,22 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
     themes = np.array(theme_names(settings.segments))
     columns = {"advertiser_id": names, "segment": traits.segment, "theme": themes[traits.segment]}
     for name in (
-        *("outlier", "newcomer", "text_is", "volume", "bid_level", "bid_spread", "moved"),
+        *(
+            "outlier",
+            "newcomer",
+            "first_day",
+            "text_is",
+            "volume",
+            "bid_level",
+            "bid_spread",
+            "moved",
+        ),
         *("floor", "click_rate", "conversion_rate"),
     ):
         columns[name] = getattr(traits, name)
     for name in ("market_level", "market_spread", "market_share"):
         for component in (0, 1):
             columns[f"{name}_{component + 1}"] = getattr(traits, name)[:, component]
+    columns["weekday"] = list(traits.weekday)
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     return table.replace_schema_metadata({"settings": json.dumps(asdict(settings))})

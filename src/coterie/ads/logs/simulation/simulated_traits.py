@@ -23,10 +23,14 @@ PRICE_BY_WEEKDAY = np.array([1.0, 1.01, 1.02, 1.02, 1.0, 0.96, 0.95])
 PRICE_DRIFT = 0.02
 #: Number of days, the last of the log, on which ``price_rise`` moves prices.
 PRICE_RISE_DAYS = 4
+#: Days before the last on which young advertisers have bid, from and to: a third each.
+YOUNG_DAYS = ((1, 1), (2, 6), (7, 13))
 #: Limits of an advertiser's mean number of bids per day.
 VOLUME_LIMITS = (5.0, 50_000.0)
 #: Amounts are whole multiples of this many micros of the currency.
 STEP_MICROS = 1000
+#: Floors that many auctions have in common, in currency units.
+COMMON_FLOORS = np.array([0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0])
 
 #: Vocabulary of each segment; further segments reuse a theme with a number appended.
 THEMES = {
@@ -67,11 +71,15 @@ _BETWEEN_VALUES = 0.5
 
 _LEAST = {"advertisers": 1, "segments": 1, "days": 1, "dimensions": 0, "seed": 0}
 _RANGES = {
-    **dict.fromkeys(("text_error", "text_missing", "outliers", "newcomers"), (0, 1)),
+    **dict.fromkeys(
+        ("text_error", "text_missing", "outliers", "newcomers", "young", "common_floors"), (0, 1)
+    ),
     # with wider ranges, amounts in micros could exceed 64 bits
     **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
-    "within_segment": (0, 2),
+    **dict.fromkeys(("within_segment", "own_weekdays", "value_prices"), (0, 2)),
     "price_rise": (-2, 2),
+    "markup": (-0.9, 9),
+    "price_noise": (0, 2),
     "weekday_effect": (0, 5),
     "bids_per_day": (0.001, VOLUME_LIMITS[1]),
 }
@@ -99,6 +107,8 @@ class MarketSettings:
         Share of advertisers whose market is not that of their segment.
     newcomers : float
         Share of advertisers that first bid on the last day.
+    young : float
+        Share of the other advertisers that first bid 1 to 13 days before the last.
     within_segment : float
         Standard deviation, within a segment, of an advertiser's log price level.
     price_rise : float
@@ -106,13 +116,26 @@ class MarketSettings:
         30%.
     weekday_effect : float
         Exponent of the weekdays' factors of supply and price: 0 makes all weekdays equal.
+    own_weekdays : float
+        Standard deviation of the logarithm of an advertiser's own factors of supply by weekday.
+    markup : float
+        In second price, the share that winners pay above the minimum to win, such as a fee; at
+        most their bid. Below 0 the price is net of a fee.
+    price_noise : float
+        Standard deviation of the logarithm of what winners pay over that, as if prices were
+        averages or estimates.
     floors : bool
-        Whether auctions have a reserve price.
+        Whether auctions have a reserve price, one for each advertiser.
+    common_floors : float
+        Share of auctions whose reserve price is instead one of a few round amounts, which all
+        advertisers meet: prices with mass.
     minimum_logged : bool
         Whether the log has the minimum to win.
     dimensions : int
         Number of dimensions, from 0 to 3: the log has columns device, country and slot, which
         change shares of auctions, prices, clicks and conversions.
+    value_prices : float
+        Standard deviation, between values of a dimension, of a log price level common to all.
     start : str
         The first day, as in 2026-03-02.
     seed : int
@@ -136,12 +159,18 @@ class MarketSettings:
     text_missing: float = 0.05
     outliers: float = 0.05
     newcomers: float = 0.02
+    young: float = 0.0
     within_segment: float = 0.05
     price_rise: float = 0.0
     weekday_effect: float = 1.0
+    own_weekdays: float = 0.0
+    markup: float = 0.0
+    price_noise: float = 0.0
     floors: bool = True
+    common_floors: float = 0.0
     minimum_logged: bool = False
     dimensions: int = 0
+    value_prices: float = 0.0
     start: str = "2026-03-02"
     seed: int = 0
 
@@ -187,7 +216,8 @@ class MarketSettings:
         """Expected total number of bids.
 
         It is the sum over days of the number of bidders × E[volume] × the weekday's factor;
-        newcomers bid on the last day only. With m the median, s the spread and l, h the limits,
+        newcomers bid on the last day only, young advertisers from their first day on. With m the
+        median, s the spread and l, h the limits,
 
             E[volume] = l Φ(α) + h (1 − Φ(β)) + m e^{s²/2} (Φ(β − s) − Φ(α − s)),
 
@@ -201,7 +231,10 @@ class MarketSettings:
         first = datetime.date.fromisoformat(self.start).weekday()
         factors = SUPPLY_BY_WEEKDAY**self.weekday_effect
         supply = factors[(first + np.arange(self.days)) % 7]
-        bidders = np.full(self.days, self.advertisers - round(self.newcomers * self.advertisers))
+        newcomers = round(self.newcomers * self.advertisers)
+        young = round(self.young * (self.advertisers - newcomers))
+        started = (_first_days(self.days, young)[:, None] <= np.arange(self.days)).sum(axis=0)
+        bidders = self.advertisers - newcomers - young + started
         bidders[-1] = self.advertisers
         m, sd, limits = self.bids_per_day, self.volume_spread, np.array(VOLUME_LIMITS)
         if sd == 0:
@@ -240,9 +273,11 @@ class Traits:
     segment: Ints
     outlier: Bools
     newcomer: Bools
+    first_day: Ints  # from 0
     text_is: NDArray[np.str_]  # "right", "wrong" or "missing"
     text: NDArray[np.object_]
     volume: Floats  # mean bids per day
+    weekday: Floats  # its own factors from Monday, (A, 7)
     # the two log-normal components of the highest competing bid, (A, 2)
     market_level: Floats
     market_spread: Floats
@@ -252,6 +287,7 @@ class Traits:
     bid_spread: Floats
     moved: Floats
     floor: Floats  # reserve price, 0 if there is none
+    common_floors: Floats  # (A, F), share of auctions that have each of COMMON_FLOORS instead
     click_rate: Floats
     conversion_rate: Floats
     effects: tuple[DimensionEffects, ...] = ()  # of the values of each dimension
@@ -280,13 +316,23 @@ def draw_traits(settings: MarketSettings) -> Traits:
     bid_level = typical + habits["level"][segment] + 0.15 * rng.standard_normal(a)
     text_is = _draw_text_kinds(settings, rng)
     volume = settings.bids_per_day * np.exp(settings.volume_spread * rng.standard_normal(a))
+    others = _stream_of(settings, 1)
+    weekday = np.exp(settings.own_weekdays * others.standard_normal((a, 7)))
+    known = others.permutation(np.flatnonzero(~newcomer))
+    young = known[: round(settings.young * len(known))]
+    first_day = np.zeros(a, dtype=np.int64)
+    first_day[young] = _first_days(settings.days, len(young))
+    # how the auctions of a segment that have common floors share them, (K, F)
+    floors = _stream_of(settings, 2).dirichlet(np.ones(len(COMMON_FLOORS)), k)
     return Traits(
         segment=segment,
         outlier=outlier,
         newcomer=newcomer,
+        first_day=first_day,
         text_is=text_is,
         text=_draw_texts(segment, text_is, k, rng),
         volume=np.clip(volume, *VOLUME_LIMITS),
+        weekday=weekday / weekday.mean(axis=1, keepdims=True),
         market_level=level,
         market_spread=spread,
         market_share=share,
@@ -294,9 +340,10 @@ def draw_traits(settings: MarketSettings) -> Traits:
         bid_spread=habits["spread"][segment],
         moved=rng.uniform(-settings.bid_move, settings.bid_move, a),
         floor=habits["floor"][segment] * np.exp(typical) if settings.floors else np.zeros(a),
+        common_floors=settings.common_floors * floors[segment],
         click_rate=habits["click"][segment] * np.exp(0.2 * rng.standard_normal(a)),
         conversion_rate=habits["conversion"][segment],
-        effects=draw_effects(segment, settings.dimensions, settings.seed),
+        effects=draw_effects(segment, settings),
     )
 
 
@@ -329,6 +376,19 @@ def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, Floats]:
         "click": 0.004 * np.exp(0.5 * rng.standard_normal(n)),
         "conversion": 0.05 * np.exp(0.5 * rng.standard_normal(n)),
     }
+
+
+def _first_days(days: int, number: int) -> Ints:
+    """Return the first days of so many young advertisers, (number,)."""
+    turn, kind = np.divmod(np.arange(number), len(YOUNG_DAYS))
+    low, high = np.array(YOUNG_DAYS).T[:, kind]
+    return np.asarray(np.maximum(days - 1 - (low + turn % (high - low + 1)), 0))
+
+
+def _stream_of(settings: MarketSettings, number: int) -> np.random.Generator:
+    """Return a separate random stream, so that what it draws changes no other draw."""
+    sequence = np.random.SeedSequence(settings.seed, spawn_key=(1_000_000 + number,))
+    return np.random.default_rng(sequence)
 
 
 def _random_mask(n: int, share: float, rng: np.random.Generator) -> Bools:
@@ -382,13 +442,12 @@ def _numbered(word: str, number: int) -> str:
 # dimensions: shifts have the mean 0, factors the mean 1.
 
 
-def draw_effects(segment: Ints, n_dimensions: int, seed: int) -> tuple[DimensionEffects, ...]:
-    """Draw the effects of the first ``n_dimensions`` of :data:`DIMENSIONS`."""
-    # a separate stream, so that dimensions change nothing else
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1_000_000,)))
+def draw_effects(segment: Ints, settings: MarketSettings) -> tuple[DimensionEffects, ...]:
+    """Draw the effects of the first dimensions of :data:`DIMENSIONS`."""
+    rng, of_prices = _stream_of(settings, 0), _stream_of(settings, 3)
     a, k = len(segment), int(segment.max(initial=0)) + 1
     found = []
-    for name, values in list(DIMENSIONS.items())[:n_dimensions]:
+    for name, values in list(DIMENSIONS.items())[: settings.dimensions]:
         v = len(values)
         popular = _BETWEEN_VALUES * rng.standard_normal(v)
         share, shift, click, conversion = (
@@ -397,6 +456,7 @@ def draw_effects(segment: Ints, n_dimensions: int, seed: int) -> tuple[Dimension
         )
         share = np.exp(popular + share)
         share /= share.sum(axis=1, keepdims=True)
+        shift += settings.value_prices * of_prices.standard_normal(v)
         shift -= (share * shift).sum(axis=1, keepdims=True)
         click, conversion = (
             factor / (share * factor).sum(axis=1, keepdims=True)

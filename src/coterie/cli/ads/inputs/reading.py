@@ -316,7 +316,7 @@ class LogInput:
         """Open the log, check it, and count it.
 
         A log with errors is refused with its first error. With ``allow_faults`` a warning names
-        the error instead.
+        the error instead. What makes it doubtful that the log is read rightly is a warning, too.
         """
         from coterie.ads.histograms.counting import read_histograms, read_targets
         from coterie.ads.logs.bid_logs import read_descriptions
@@ -331,6 +331,10 @@ class LogInput:
             if not allow_faults:
                 raise TableError(f"{fault}; {worst.remedy}. {see}")
             warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
+        for doubt in check.doubts:
+            count = counted(doubt.count, doubt.unit[:-1])
+            what = f"{opened.source}: {doubt.what} ({count}); {doubt.remedy}"
+            warnings.warn(what, CoterieWarning, stacklevel=2)
         histograms = read_histograms(opened)
         targets = read_targets(opened, histograms) if opened.dimensions else None
         return CountedLog(opened, check, histograms, read_descriptions(opened), targets)
