@@ -166,6 +166,8 @@ def _grow_rates(
         error=supply.error[source],
         variation=supply.variation[source],
         weekday=supply.weekday[source],
+        unseen=supply.unseen[source],
+        weekday_variance=supply.weekday_variance[source],
     )
     result.bid_ = varied(model.bid_)
     result.wins_ = model.wins_[source] * more

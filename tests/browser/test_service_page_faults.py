@@ -253,7 +253,8 @@ def test_ids_that_are_only_dots(serve, open_address):
     assert exact(page, "#spend-value") == [model.forecast("..", 3.0).spend]
     assert "only dots" in page.inner_text("#facts")
     page.evaluate("location.hash = '#advertiser=.'")
-    page.locator("#fault", has_text="is not in the log").wait_for(timeout=PATIENCE)
+    page.locator("#fault").filter(visible=True).wait_for(timeout=20_000)
+    assert "no such advertiser" in page.inner_text("#fault")
     settle(page)
     assert no_figures(page)
 

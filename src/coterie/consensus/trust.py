@@ -21,6 +21,7 @@ from coterie.consensus.robust import random_halves, weighted_rand_index
 from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import LabelTuples, compress_labels
 from coterie.runtime.messages import ignore_label_warnings
+from coterie.runtime.wording import short_repr
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class Evidence:
     answers: Ints  # (c, L, s)
     stability: Floats  # (c, L)
     agreement: Floats  # (c, L)
+
+    __repr__ = short_repr
 
     @classmethod
     def joined(cls, parts: Sequence[Evidence]) -> Evidence:
