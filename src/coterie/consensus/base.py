@@ -277,10 +277,10 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
 
         The second term allows for errors that all partitions share. If the predicted label does not
         have the largest share, it and the clusters above it get the mean of their shares, so that
-        it is the most probable. For partitions from features, made by
-        :class:`~coterie.ConsensusClusterer` with ``ensemble="mixed"``, the probability of the label
-        is calibrated: over many datasets, about this share of the labels was right. For other
-        partitions it is only a scale. A point without a known label gets 1/K.
+        it is the most probable. :class:`~coterie.ConsensusClusterer` replaces 0.05 by a probability
+        that falls with the trust in its runs; then the probability of the label is calibrated: over
+        many datasets, about this share of the labels was right. For other partitions it is only a
+        scale. A point without a known label gets 1/K.
 
         Parameters
         ----------

@@ -34,6 +34,7 @@ from coterie.ensembles.runs import (
     check_sizes,
     draw_rows,
     execute_runs,
+    smallest_type,
 )
 from coterie.ensembles.scalings import centring, standard_and_min_max
 from coterie.errors import InvalidParameterError, LabelWarning
@@ -97,8 +98,7 @@ class Ensemble:
             members.append(one.cut(n_clusters) if isinstance(one, LinkageMember) else one)
             if members[v] is not one:
                 labels[:, v] = np.where(labels[:, v] < 0, -1, members[v].predict(X))
-        smallest = np.min_scalar_type(-int(labels.max(initial=0)) - 1)
-        return replace(self, members=members, labels=labels.astype(smallest))
+        return replace(self, members=members, labels=labels.astype(smallest_type(labels)))
 
     def sample(self, X: Any, rows: AnyArray) -> AnyArray | Callable[[int], AnyArray]:
         """Return the labels (s, V) of some of the fitted rows; of linkage, a function of K."""

@@ -532,7 +532,7 @@ class _LabelTable:
 
     def put(self, rows: slice, runs: Sequence[int], labels: AnyArray) -> None:
         """Store labels (n', V'), except for rows that a run left out."""
-        needed = _smallest_type(labels)
+        needed = smallest_type(labels)
         with self._changing:
             if needed.itemsize > self.labels.itemsize:
                 self.labels = self.labels.astype(needed)
@@ -548,10 +548,10 @@ def _fit_sample(rows: Any, run: Run, weights: Any) -> tuple[Member, None]:
 def _label_rows(members: Sequence[Member], X: Any) -> AnyArray:
     with on_one_thread():
         labels = label_rows(members, X)
-    return labels.astype(_smallest_type(labels))
+    return labels.astype(smallest_type(labels))
 
 
-def _smallest_type(labels: AnyArray) -> np.dtype[Any]:
+def smallest_type(labels: AnyArray) -> np.dtype[Any]:
     """Return the smallest integer type that holds labels and −1."""
     return np.min_scalar_type(-int(labels.max(initial=0)) - 1)
 

@@ -141,8 +141,7 @@ def units_differ(X: Any) -> bool:
     """Return whether a column of X varies more than three times as much as another one."""
     if sp.issparse(X):
         return False
-    with np.errstate(over="ignore", invalid="ignore"):  # a fit refuses such values
-        spread = _deviations(X)
+    spread = _deviations(X)
     spread = spread[spread > 0]
     return bool(len(spread) and spread.max() > _DIFFERENT_UNITS * spread.min())
 
@@ -154,8 +153,7 @@ def unequal_spread(X: Any, names: Sequence[str] | None = None) -> str:
     """
     if sp.issparse(X):
         return ""
-    with np.errstate(over="ignore", invalid="ignore"):  # a fit refuses such values
-        spread = _deviations(X)
+    spread = _deviations(X)
     if not spread.any() or not np.isfinite(spread).all():
         return ""
     most, least = int(spread.argmax()), int(np.where(spread > 0, spread, np.inf).argmin())
@@ -198,10 +196,11 @@ def _column_range(X: Any) -> tuple[AnyArray, AnyArray]:
 
 def _deviations(X: Any) -> Floats:
     """Return the standard deviations of columns in double precision, without a copy of ``X``."""
-    mean, squares = X.mean(axis=0, dtype=np.float64), np.zeros(X.shape[1])
-    for rows in row_blocks(*X.shape):
-        squares += np.square(X[rows] - mean).sum(axis=0)
-    return np.sqrt(squares / X.shape[0])
+    with np.errstate(over="ignore", invalid="ignore"):  # a fit refuses such values
+        mean, squares = X.mean(axis=0, dtype=np.float64), np.zeros(X.shape[1])
+        for rows in row_blocks(*X.shape):
+            squares += np.square(X[rows] - mean).sum(axis=0)
+        return np.sqrt(squares / X.shape[0])
 
 
 @dataclass(frozen=True, eq=False)

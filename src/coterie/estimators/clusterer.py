@@ -334,8 +334,9 @@ class ConsensusClusterer(RunsClusterer):
             scalings = {"": embedding}
         elif self.standardize:
             scalings = {"": standard_and_min_max(used)[0]}
-        elif by_kind and units_differ(used):
-            scalings[_SCALED] = standard_and_min_max(used)[0]
+        elif by_kind:
+            if units_differ(used):
+                scalings[_SCALED] = standard_and_min_max(used)[0]
         else:
             notes = notes_on_units(used, getattr(self, "feature_names_in_", None))
 
@@ -453,8 +454,10 @@ class ConsensusClusterer(RunsClusterer):
                 return runs, scaling, k_choice, ranked
         kind, *rest = ranked[0].kind.split(_SCALED)
         scaled = _SCALED if rest else ""
-        runs, scaling = judged[scaled].of_kind(kind).cut(tables[scaled], K), scalings[scaled]
-        if rows is not None:
+        runs, scaling = judged[scaled].of_kind(kind), scalings[scaled]
+        if rows is None and n_clusters is None:  # runs with a given number are cut already
+            runs = runs.cut(tables[scaled], K)
+        elif rows is not None:
             V, Z = len(runs.members), scaling.transform(X)
             runs = self._fit_runs(kind, Z, K, V, rng.randint(2**31 - 1), weights, **odds)
             note = f"the kinds of runs are compared on {len(rows):,} of {n:,} rows"
