@@ -13,7 +13,7 @@ solves the relaxation on its :class:`Votes`, and compares the methods on a :clas
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -717,13 +717,17 @@ def mean_agreement(answers: Mapping[str, Ints], weights: Floats) -> dict[str, fl
     names = list(answers)
     if len(names) == 1:
         return {names[0]: 1.0}
-    matrix = np.zeros((len(names), len(names)))
-    for i, first in enumerate(names):
-        for j in range(i):
-            matrix[i, j] = matrix[j, i] = weighted_rand_index(
-                answers[first], answers[names[j]], weights
-            )
+    matrix = pairwise_agreement(list(answers.values()), weights)
     return dict(zip(names, (matrix.sum(axis=1) / (len(names) - 1)).tolist(), strict=True))
+
+
+def pairwise_agreement(answers: Sequence[Ints], weights: Floats) -> Floats:
+    """Return the adjusted Rand indices (c, c) of c answers (u,), with 0 on the diagonal."""
+    matrix = np.zeros((len(answers), len(answers)))
+    for i, first in enumerate(answers):
+        for j in range(i):
+            matrix[i, j] = matrix[j, i] = weighted_rand_index(first, answers[j], weights)
+    return matrix
 
 
 def weighted_rand_index(first: Ints, second: Ints, weights: Floats) -> float:

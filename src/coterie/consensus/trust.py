@@ -17,7 +17,7 @@ from coterie.arrays import AnyArray, Floats, Ints
 from coterie.consensus.choice_of_k import FEATURE_INDICES, FeatureSample, KChoice
 from coterie.consensus.linkage import sizable_answers
 from coterie.consensus.results import KindTrust
-from coterie.consensus.robust import random_halves, weighted_rand_index
+from coterie.consensus.robust import pairwise_agreement, random_halves, weighted_rand_index
 from coterie.labels.encode import as_label_matrix
 from coterie.labels.tuples import LabelTuples, compress_labels
 from coterie.runtime.messages import ignore_label_warnings
@@ -162,20 +162,12 @@ def compare_kinds(
             ]
     for j in range(len(ks)):
         known = np.flatnonzero(~np.isnan(stability[:, j]))
-        alike = np.array(
-            [
-                [
-                    weighted_rand_index(answers[a, j], answers[b, j], weights)
-                    for b in known
-                    if b != a
-                ]
-                for a in known
-            ]
-        )
-        if alike.size:
-            agreement[known, j] = np.sort(alike, axis=1)[:, min(1, alike.shape[1] - 1) :].mean(1)
-        else:
+        if len(known) < 2:
             agreement[known, j] = 0.0
+            continue
+        alike = pairwise_agreement(list(answers[known, j]), weights)
+        others = alike[~np.eye(len(known), dtype=bool)].reshape(len(known), -1)
+        agreement[known, j] = np.sort(others, axis=1)[:, min(1, others.shape[1] - 1) :].mean(1)
     return Evidence(tuple(runs), ks, answers, stability, agreement)
 
 

@@ -464,7 +464,7 @@ def _widening(origins: list[_Origin], strength: float) -> Widening:
     """Find by how much deviations of curves must be widened to explain the errors of forecasts.
 
     What is left of a squared error after chance is a sum of three variances: of the curve, of the
-    curve by the distance of the bids, and of the own price level. Their sizes are found by least
+    curve by the distance of the bids, and of its own price level. Their sizes are found by least
     squares, weighted by the variance of each square, which depends on them.
     """
     causes, errors = [], []
