@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Context
+from benchmarks.harness import FORECASTS, Context
 from benchmarks.results import Marks, Result, Table, dot_plot, figure_text
 from benchmarks.true_curves import day_shifts, draw_outcomes, true_win_rates
 from coterie.ads import (
@@ -78,8 +78,10 @@ MULTIPLES, HORIZONS = (0.4, 1.0, 2.5, 5.0), (1, 7)
 #: Days since an advertiser's first: name, from, to (exclusive).
 _SEEN = (("1 day seen", 1, 2), ("2–6", 2, 7), ("7–13", 7, 14), ("14 and more", 14, np.inf))
 
+MEASURES = (*FORECASTS, "ads/evaluation")
 
-def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
+
+def run(context: Context, *, draws: int = 4, advertisers: int = 1268, jobs: int = 2) -> Result:
     """Evaluate every draw of every cell; a quick run has one draw of one cell.
 
     Draw d is seeded with d.
@@ -87,7 +89,6 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
     kinds = {"base": KINDS["base"]} if context.quick else KINDS
     n_draws = 1 if context.quick else draws
     kept = context.trials("ads")
-    cells: list[dict[str, Any]] = []
     # in first price winners pay their bids
     grid = [
         (auction, kind)
@@ -95,12 +96,16 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
         for kind in kinds
         if auction == "second" or "markup" not in kinds[kind]
     ]
-    for auction, kind in context.track(grid, "simulating and forecasting"):
-        market = {**kinds[kind], "auction": auction, "advertisers": advertisers}
-        found = [
-            kept.find_or_run({**market, "draw": draw}, partial(run_draw, market, draw))
-            for draw in range(n_draws)
-        ]
+    markets = [
+        {**kinds[kind], "auction": auction, "advertisers": advertisers, "draw": draw}
+        for auction, kind in grid
+        for draw in range(n_draws)
+    ]
+    track = partial(context.track, title="simulating and forecasting")
+    outcomes = kept.run_all(markets, run_draw, jobs, track)
+    cells: list[dict[str, Any]] = []
+    for place, (auction, kind) in enumerate(grid):
+        found = outcomes[place * n_draws : (place + 1) * n_draws]
         summary = {target: summarise_cell(found, target) for target in TARGETS}
         coverage = _summed_coverage(found)
         draws_of_cell = [{target: draw[target] for target in TARGETS} for draw in found]
@@ -120,7 +125,7 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
     return Result("ads", tables, {"cells": cells}, notes, {"": partial(_plot, cells)})
 
 
-def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
+def run_draw(market: Mapping[str, Any]) -> dict[str, Any]:
     """Simulate one market, and evaluate every source on its last day.
 
     Return by target and source ``wape``, ``bias``, ``thin`` (the WAPE of thin advertisers) and
@@ -128,7 +133,7 @@ def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
     target, supply, level, stratum, advertisers and covered ones; and ``constant``, those of
     :func:`constant_bids`.
     """
-    settings = MarketSettings(seed=draw, **market)
+    settings = settings_of(market)
     histograms, texts, traits, rows = simulate(settings)
     level = day_shifts(settings, traits)[:-1].mean(axis=0)
     true = true_win_rates(settings, traits, level, histograms.edges)[rows]
@@ -152,6 +157,12 @@ def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
         "coverage": _coverages(found),
         "constant": constant_bids(found.model, settings, traits),
     }
+
+
+def settings_of(market: Mapping[str, Any]) -> MarketSettings:
+    """Return the settings of a market; its "draw" is the seed."""
+    settings = dict(market)
+    return MarketSettings(seed=settings.pop("draw"), **settings)
 
 
 def constant_bids(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from benchmarks.ads import simulate
-from benchmarks.harness import Context
+from benchmarks.harness import FORECASTS, Context
 from benchmarks.results import Result, Table, figure_text, seconds_text
 from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads import AdForecaster, MarketSettings, bid_for, plan_budget, split_budget
@@ -51,16 +51,23 @@ _BETWEEN = 5
 #: The solver takes minutes for more advertisers.
 _SOLVED = 20
 
+MEASURES = (*FORECASTS, "ads/decisions")
 
-def run(context: Context, *, draws: int = 3, advertisers: int = 1000) -> Result:
+
+def run(context: Context, *, draws: int = 3, advertisers: int = 1000, jobs: int = 1) -> Result:
     """Measure every kind of market; a quick run has one draw of each."""
     kept = context.trials("ads_decisions")
     n_draws = 1 if context.quick else draws
-    grid = [(name, draw) for name in MARKETS for draw in range(n_draws)]
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in MARKETS}
-    for name, draw in context.track(grid, "deciding"):
-        market = {**MARKETS[name], "advertisers": advertisers, "seed": 100 + draw}
-        found[name].append(kept.find_or_run(market, partial(run_market, **market)))
+    markets = [
+        {**MARKETS[name], "advertisers": advertisers, "seed": 100 + draw}
+        for name in MARKETS
+        for draw in range(n_draws)
+    ]
+    outcomes = kept.run_all(markets, run_market, jobs, partial(context.track, title="deciding"))
+    found = {
+        name: outcomes[place * n_draws : (place + 1) * n_draws]
+        for place, name in enumerate(MARKETS)
+    }
     means = {name: _means(trials) for name, trials in found.items()}
     tables = [_goal_table(means), _budget_table(means), _portfolio_table(means)]
     tables.append(_speed_table(means))
@@ -68,7 +75,7 @@ def run(context: Context, *, draws: int = 3, advertisers: int = 1000) -> Result:
     return Result("ads_decisions", tables, data)
 
 
-def run_market(**market: Any) -> dict[str, Any]:
+def run_market(market: dict[str, Any]) -> dict[str, Any]:
     """Fit two weeks of a market, decide for the third, and compare."""
     settings = MarketSettings(
         **market,

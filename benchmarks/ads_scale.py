@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.ads_speed import market_of
-from benchmarks.harness import Context
+from benchmarks.harness import FORECASTS, Context
 from benchmarks.program_runs import ProgramRun, busy_notes, failure_text, run_program
 from benchmarks.results import (
     Marks,
@@ -63,7 +63,7 @@ MOST_FIRST = 20_000
 #: Growth is fitted from this size on; below it everybody is compared with everybody.
 GROWTH_FROM = 20_000
 DAYS = 7
-FORECASTS = ("model", "own curve", "own mean")
+RIVALS = ("model", "own curve", "own mean")
 
 _BATCH = 20_000
 _SHOWN_STAGES = 0.03  # of the time of a run
@@ -76,6 +76,8 @@ _WITH_STAGES = (
 
 Trial = dict[str, Any]
 Floats = NDArray[np.float64]
+
+MEASURES = FORECASTS
 
 
 def run(
@@ -199,7 +201,7 @@ def scores_of(model: AdForecaster, market: Path, next_day: Path) -> Trial:
             target: measure(figures[name][i], figures["truth"][i]).wape
             for i, target in enumerate(("impressions", "spend"))
         }
-        for name in FORECASTS
+        for name in RIVALS
     }
     return {
         "ari": adjusted_rand_index(model.labels_, planted[rows]),
@@ -261,7 +263,7 @@ def tables_of_trials(data: dict[str, Any]) -> list[Table]:
         **{
             f"{target}, {name}": item("wape", name, target, form=_percent)
             for target in ("impressions", "spend")
-            for name in FORECASTS
+            for name in RIVALS
         },
     }
     stages = [

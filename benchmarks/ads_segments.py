@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.ads import simulate
-from benchmarks.harness import Context
+from benchmarks.ads import settings_of, simulate
+from benchmarks.harness import FORECASTS, Context
 from benchmarks.results import Marks, Result, Table, dot_plot, figure_text
-from coterie.ads import MarketSettings
 from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.evaluation.evaluation import measure, strata_of
 from coterie.ads.fitting.backtest import training_on
@@ -56,31 +55,39 @@ STRATA = ("new", "10–199 bids", "200–1,999 bids", "all")
 _STRENGTH = 100.0
 _SEGMENTS = 10
 
+MEASURES = (*FORECASTS, "ads/evaluation")
 
-def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
+
+def run(context: Context, *, draws: int = 4, advertisers: int = 1268, jobs: int = 2) -> Result:
     """Measure every kind of market, second and first price; a quick run has one of each."""
     kinds = {"few bids": KINDS["few bids"]} if context.quick else KINDS
     n_draws = 1 if context.quick else draws
     kept = context.trials("ads_segments")
-    cells = []
     grid = [(auction, kind) for auction in ("second", "first") for kind in kinds]
-    for auction, kind in context.track(grid, "fitting with and without segments"):
-        market = {
-            **kinds[kind], "auction": auction, "advertisers": advertisers, "newcomers": 0.1
-        }  # fmt: skip
-        found = [
-            kept.find_or_run({**market, "draw": draw}, partial(run_draw, market, draw))
-            for draw in range(n_draws)
-        ]
-        cells.append({"auction": auction, "kind": kind, "wape": _means(found)})
+    shared = {"advertisers": advertisers, "newcomers": 0.1}
+    markets = [
+        {**kinds[kind], "auction": auction, **shared, "draw": draw}
+        for auction, kind in grid
+        for draw in range(n_draws)
+    ]
+    track = partial(context.track, title="fitting with and without segments")
+    outcomes = kept.run_all(markets, run_draw, jobs, track)
+    cells = [
+        {
+            "auction": auction,
+            "kind": kind,
+            "wape": _means(outcomes[place * n_draws : (place + 1) * n_draws]),
+        }
+        for place, (auction, kind) in enumerate(grid)
+    ]
     tables = [_table(cells, target) for target in ("impressions", "spend")]
     return Result("ads_segments", tables, {"cells": cells}, [], {"": partial(_plot, cells)})
 
 
 @on_one_thread()
-def run_draw(market: dict[str, Any], draw: int) -> dict[str, Any]:
+def run_draw(market: dict[str, Any]) -> dict[str, Any]:
     """Return the WAPE of impressions and spend by group and stratum."""
-    settings = MarketSettings(seed=draw, **market)
+    settings = settings_of(market)
     histograms, texts, traits, rows = simulate(settings)
     held = [len(histograms.days) - 1]
     train = list(range(held[0]))

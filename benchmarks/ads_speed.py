@@ -49,6 +49,8 @@ _SIMILARITY = {
 #: Significance of the test that makes two curves similar.
 _ALPHA = 0.05
 
+MEASURES = ("ads/histograms", "ads/segments")
+
 
 def run(
     context: Context, *, rows: int | None = None, advertisers: int | None = None, repeats: int = 3

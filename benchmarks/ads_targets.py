@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from benchmarks.harness import Context
+from benchmarks.harness import FORECASTS, Context
 from benchmarks.results import Result, Table, best_cells
 from coterie.ads import (
     AdForecaster,
@@ -69,16 +69,23 @@ class Truth(NamedTuple):
     clicks: Floats
 
 
-def run(context: Context, *, draws: int = 3, advertisers: int = 600) -> Result:
+MEASURES = (*FORECASTS, "ads/targets", "ads/decisions")
+
+
+def run(context: Context, *, draws: int = 3, advertisers: int = 600, jobs: int = 2) -> Result:
     """Measure second and first price; a quick run has one draw of few advertisers."""
     n_draws, number = (1, 100) if context.quick else (draws, advertisers)
     kept = context.trials("ads_targets")
     seeds = range(FIRST_SEED, FIRST_SEED + n_draws)
     grid = list(product(MARKETS, ("second", "first"), seeds))
+    markets = [
+        {**MARKETS[kind], "auction": auction, "advertisers": number, "seed": seed}
+        for kind, auction, seed in grid
+    ]
+    track = partial(context.track, title="choosing targets")
+    outcomes = kept.run_all(markets, run_draw, jobs, track)
     cells: dict[str, list[dict[str, Any]]] = {}
-    for kind, auction, seed in context.track(grid, "choosing targets"):
-        market = {**MARKETS[kind], "auction": auction, "advertisers": number, "seed": seed}
-        found = kept.find_or_run(market, partial(run_draw, market))
+    for (kind, auction, _), found in zip(grid, outcomes, strict=True):
         cells.setdefault(f"{auction}, {kind}", []).append(found)
     summary = {name: _summary(found) for name, found in cells.items()}
     tables = [_regrets(summary), _differences(summary), _chances(summary)]

@@ -61,6 +61,9 @@ class Cell(NamedTuple):
     undivided: bool = True
 
 
+MEASURES = ("counts", "search", "relaxation")
+
+
 def run(context: Context) -> Result:
     """Relax all cells; ``--quick`` takes planted cells with a quarter of the points."""
     list(measure_cell(Cell("warm-up", 2, partial(_planted, (30, 20), 9, 0.5), (20,))))

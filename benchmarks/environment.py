@@ -1,10 +1,14 @@
-"""Which machine and versions a result comes from."""
+"""Which machine, versions and code a result comes from."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import hashlib
 import os
 import platform
+import re
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,26 +18,21 @@ from typing import Any
 import coterie
 from coterie.runtime.devices import n_threads, on_one_thread
 
-__all__ = [
-    "describe_environment",
-    "environment_line",
-    "one_thread_each",
-    "set_variables",
-]
-
+_PACKAGE = Path(__file__).parents[1] / "src" / "coterie"
 _PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 def describe_environment() -> dict[str, Any]:
-    """Return versions, processor, cores and date (UTC), ready for JSON.
+    """Return commit, versions, processor, cores and date (UTC), ready for JSON.
 
     >>> sorted(describe_environment())
-    ['cpu', 'cpu_count', 'date', 'platform', 'threads', 'versions']
+    ['commit', 'cpu', 'cpu_count', 'date', 'platform', 'threads', 'versions']
     """
     # the version in the source, because the package need not be installed
     versions = {"python": platform.python_version(), "coterie": coterie.__version__}
     versions |= {package: version(package) for package in _PACKAGES}
     return {
+        "commit": current_commit(),
         "versions": versions,
         "cpu": _cpu_name(),
         "cpu_count": os.cpu_count(),
@@ -43,13 +42,35 @@ def describe_environment() -> dict[str, Any]:
     }
 
 
+def current_commit() -> str:
+    """Return the commit of the clone, ``COTERIE_COMMIT`` where there is no clone, or "unknown"."""
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+    try:
+        found = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        found = ""
+    return found or os.environ.get("COTERIE_COMMIT", "unknown")
+
+
 def environment_line(described: dict[str, Any]) -> str:
     """Return a described environment as one line of text."""
     versions = ", ".join(f"{name} {number}" for name, number in described["versions"].items())
     return (
-        f"{described['date']}; {described['cpu']}, {described['threads']} threads, "
-        f"{described['platform']}; {versions}"
+        f"on {described['date'][:10]} at commit {described.get('commit', 'unknown')[:8]}, on "
+        f"{described['cpu']} with {described['threads']} threads; {versions}"
     )
+
+
+def code_digest(folders: tuple[str, ...]) -> str:
+    """Return a digest of the code in folders of the package, without comments and docstrings."""
+    found = hashlib.sha256()
+    for folder in sorted(folders):
+        top = _PACKAGE / folder
+        files = [top] if top.is_file() else sorted(top.rglob("*.p*"))
+        for path in files:
+            if path.suffix in (".py", ".pyx", ".pxd"):
+                found.update(f"{path.relative_to(_PACKAGE)}\n{_code_of(path)}".encode())
+    return found.hexdigest()[:16]
 
 
 @contextlib.contextmanager
@@ -82,3 +103,21 @@ def _cpu_name() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
+
+
+def _code_of(path: Path) -> str:
+    """Return the lines of a module that are neither blank nor comment nor docstring."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
+                ast.get_docstring(node, clean=False) is not None
+            ):
+                first = node.body[0]
+                for line in range(first.lineno - 1, first.end_lineno or first.lineno):
+                    lines[line] = ""
+    else:
+        lines = re.sub(r'^\s*""".*?"""$', "", text, flags=re.M | re.S).splitlines()
+    kept = (line.strip() for line in lines)
+    return "\n".join(line for line in kept if line and not line.startswith("#"))

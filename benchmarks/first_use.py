@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.harness import Context
+from benchmarks.harness import CONSENSUS, Context
 from benchmarks.results import Result, Table, item, seconds_text
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import readable_bytes
@@ -32,6 +32,8 @@ RobustConsensus(3, random_state=0).fit(P)
 """
 _ROWS = [f"{row},{row % 3},{row % 3},{row % 2},{row % 3},{row // 7}" for row in range(20)]
 _LABELS = "\n".join(["id,a,b,c,d,e", *_ROWS]) + "\n"
+
+MEASURES = (*CONSENSUS, "runtime")
 
 
 def run(

@@ -57,6 +57,8 @@ _STYLES = {
     "bytes": ("bytes alone", "grey", "."),
 }
 
+MEASURES = ("counts", "relaxation")
+
 
 def run(context: Context, *, steps: int = 60) -> Result:
     """Measure ``steps`` steps at every number of points that fits on the device."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import Context
+from benchmarks.harness import CONSENSUS, Context
 from benchmarks.measuring import Stopwatch
 from benchmarks.results import Result, Table, item, seconds_text
 from benchmarks.speed import (
@@ -28,6 +28,8 @@ from benchmarks.speed import (
 
 N_BEFORE, N_NEW, N_CLUSTERS = 40, 5, 8
 _SHARES = (0.3, 0.2, 0.15, 0.12, 0.1, 0.06, 0.04, 0.03)
+
+MEASURES = CONSENSUS
 
 
 def run(context: Context, *, rows: int | None = None, repeats: int = 3) -> Result:

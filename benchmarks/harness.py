@@ -1,7 +1,8 @@
 """What every benchmark is built on: its declaration, its run, and trials that survive interrupts.
 
-A benchmark is one module of this folder with a function ``run(context, **settings) -> Result`` and
-a line in :data:`BENCHMARKS`. Settings are keyword arguments with defaults; the program sets them
+A benchmark is one module of this folder with a function ``run(context, **settings) -> Result``, a
+line in :data:`BENCHMARKS`, the folders of the package that it ``MEASURES``, and the ``FIGURES``
+that pages show of its result. Settings are keyword arguments with defaults; the program sets them
 by ``--set name=value``.
 """
 
@@ -18,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks.environment import set_variables
+from benchmarks.environment import code_digest, set_variables
 from benchmarks.results import Result
 from coterie.errors import DatasetUnavailableError, InvalidParameterError, TableError
 from coterie.runtime.atomic_files import atomic_file
@@ -26,20 +27,34 @@ from coterie.runtime.atomic_files import atomic_file
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
+#: What benchmarks of the library, of ensembles and of forecasts measure.
+CONSENSUS = ("labels", "counts", "search", "relaxation", "consensus")
+ENSEMBLES = (*CONSENSUS, "ensembles", "estimators", "multiview")
+FORECASTS = tuple(
+    f"ads/{folder}"
+    for folder in ("logs", "histograms", "curves", "segments", "forecasts", "fitting")
+)
+
 #: Every benchmark: its module, and the question it answers.
 BENCHMARKS = {
-    "features": ("features", "Clusters of feature tables, K and confidence beside scikit-learn."),
+    "features": (
+        "features",
+        "Clusters of feature tables, K and confidence compared with scikit-learn.",
+    ),
     "noise": ("noise", "How much of a planted partition is recovered from noisy and wrong votes?"),
     "regret": ("regret", "How far is each consensus function behind the best one?"),
     "table2": ("paper_table2", "The paper's table 2: consensus functions on eight sets."),
     "table3": ("paper_table3", "The paper's table 3: images described by several views."),
-    "peers": ("peers", "Accuracy, time, memory and largest n beside other packages."),
-    "speed": ("speed", "Time and memory beside other ways to the same answer."),
+    "peers": ("peers", "Accuracy, time, memory and largest n compared with other packages."),
+    "speed": ("speed", "Time and memory compared with other ways to the same answer."),
     "first-use": ("first_use", "From the start of a process to the first answer."),
-    "relaxation": ("relaxation", "Time of one ADMM step beside its unavoidable work."),
-    "gpu": ("gpu", "Time of one ADMM step on a GPU beside plain tensor code and the CPU."),
+    "relaxation": ("relaxation", "Time of one ADMM step compared with its unavoidable work."),
+    "gpu": ("gpu", "Time of one ADMM step on a GPU compared with plain tensor code and the CPU."),
     "divided": ("divided", "What the relaxation loses when it is solved in parts."),
-    "growing": ("growing", "add_partitions of further partitions beside a fit on all of them."),
+    "growing": (
+        "growing",
+        "add_partitions of further partitions compared with a fit on all of them.",
+    ),
     "scale": ("scale", "Time and memory of the program from ten thousand to ten million rows."),
     "tables": ("tables", "Label tables that stay in DuckDB or Spark, and runs that are killed."),
     "ads": ("ads", "Forecast error of every source of curves on simulated markets."),
@@ -47,7 +62,7 @@ BENCHMARKS = {
     "ads-decisions": ("ads_decisions", "Goals, budgets and portfolios against what then happened."),
     "ads-targets": ("ads_targets", "Which targets? Regret of the value that each rule chooses."),
     "ads-scale": ("ads_scale", "Time, memory and errors from a thousand to a million advertisers."),
-    "ads-speed": ("ads_speed", "Time of histograms and similarities beside plain code."),
+    "ads-speed": ("ads_speed", "Time of histograms and similarities compared with plain code."),
     "ads-real": ("ads_real", "Segments and forecasts on real advertising data."),
     "mutation": ("mutation", "Which small changes of the core do its tests notice?"),
     "serve": ("serve", "Throughput and latency of the forecast service, also during reloads."),
@@ -160,6 +175,23 @@ class KeptTrials:
         found = self.find(trial)
         return self.add(trial, run()) if found is None else found
 
+    def run_all(
+        self,
+        trials: Sequence[dict[str, Any]],
+        run: Callable[[dict[str, Any]], Mapping[str, Any]],
+        jobs: int,
+        track: Callable[..., Iterator[Any]],
+    ) -> list[dict[str, Any]]:
+        """Return the outcomes of trials in their order; those not kept run in worker processes.
+
+        ``track`` shows the progress of what it is given, as :meth:`Context.track` does.
+        """
+        new = [trial for trial in trials if self.find(trial) is None]
+        running = in_parallel(run, [(trial,) for trial in new], jobs)
+        for place, found in track(running, total=len(new)):
+            self.add(new[place], found)
+        return [self._found[_key(trial)] for trial in trials]
+
     def run_growing(
         self, trials: Iterable[Mapping[str, Any]], run: Callable[[Any], Mapping[str, Any]]
     ) -> Iterator[dict[str, Any]]:
@@ -186,7 +218,7 @@ def run_benchmark(name: str, context: Context, settings: Sequence[str] = ()) -> 
     settings : sequence of str
         ``name=value`` each, the value as a Python literal.
     """
-    run = _function(name)
+    module = _module(name)
     known = settings_of(name)
     given = {}
     for setting in settings:
@@ -197,13 +229,14 @@ def run_benchmark(name: str, context: Context, settings: Sequence[str] = ()) -> 
                 f"{name} has no setting {key!r}; its settings and defaults: {listed}"
             )
         given[key] = _literal(text)
-    result: Result = run(context, **given)
+    result: Result = module.run(context, **given)
+    result.environment["code"] = code_digest(module.MEASURES)
     return result
 
 
 def settings_of(name: str) -> dict[str, Any]:
     """Return the settings of a benchmark with their defaults."""
-    parameters = list(inspect.signature(_function(name)).parameters.values())[1:]
+    parameters = list(inspect.signature(_module(name).run).parameters.values())[1:]
     return {parameter.name: parameter.default for parameter in parameters}
 
 
@@ -237,11 +270,10 @@ def error_line(text: str) -> str:
     return (errors or lines or [""])[-1]
 
 
-def _function(name: str) -> Callable[..., Result]:
+def _module(name: str) -> Any:
     if name not in BENCHMARKS:
         raise InvalidParameterError(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
-    function: Callable[..., Result] = import_module(f"benchmarks.{BENCHMARKS[name][0]}").run
-    return function
+    return import_module(f"benchmarks.{BENCHMARKS[name][0]}")
 
 
 def _literal(text: str) -> Any:

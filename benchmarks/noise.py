@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy import Cell, run_cells, summarise
-from benchmarks.harness import Context
+from benchmarks.harness import CONSENSUS, Context
 from benchmarks.results import (
     Marks,
     Result,
@@ -103,6 +103,8 @@ MORE_CELLS = (
     NoiseCell((30,) * 20, 40, 16, 0.2),
     NoiseCell((80, 70, 60, 50, 40) + (20,) * 10 + (10,) * 5, 30, 10, 0.2),
 )
+
+MEASURES = CONSENSUS
 
 
 def run(context: Context, *, draws: int | None = None) -> Result:

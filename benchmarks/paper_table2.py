@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from benchmarks.accuracy import Cell
-from benchmarks.harness import Context
+from benchmarks.harness import CONSENSUS, Context
 from benchmarks.paper_tables import BASE_RUNS, PaperTable, run_table
 from benchmarks.results import Result
 from coterie.consensus.registry import CONSENSUS_METHODS, DEFAULT_METHOD, consensus_method
@@ -80,6 +80,8 @@ ENSEMBLES = {"fixed": "kmeans", "diverse": "diverse"}
 #: V of the paper.
 N_PARTITIONS = 40
 _SVD_DIMENSIONS = 50
+
+MEASURES = (*CONSENSUS, "ensembles")
 
 
 def run(

@@ -20,7 +20,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from benchmarks.accuracy import Cell, Score, run_cells
 from benchmarks.consensus_suite import SUITE, Drawn, SuiteCell, missing_pools
 from benchmarks.environment import set_variables
-from benchmarks.harness import Context
+from benchmarks.harness import CONSENSUS, Context
 from benchmarks.results import (
     Marks,
     Result,
@@ -62,6 +62,8 @@ _PRINTED_NMI = {
 }
 
 Cells = Sequence[Mapping[str, Any]]
+
+MEASURES = CONSENSUS
 
 
 def run(context: Context, *, draws: int | None = None, methods: str = "", jobs: int = 2) -> Result:

@@ -37,6 +37,8 @@ _WARM_UP_TUPLES = 4_100
 _MOST_NUMBERS = 4 * 10**8
 _N_TIMED = 5
 
+MEASURES = ("counts", "relaxation")
+
 
 def run(context: Context, *, most: int = 20_000, steps: int = 10, repeats: int = 2) -> Result:
     """Measure ``steps`` steps at each size up to ``most`` tuples (40,000 take 5 GB).

@@ -1,4 +1,4 @@
-"""The result of a benchmark: tables, figures and notes, written as JSON, Markdown and pictures."""
+"""The result of a benchmark: tables, figures and notes, written as JSON and pictures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.environment import describe_environment, environment_line
+from benchmarks.environment import describe_environment
 from coterie.errors import OutputError
 from coterie.runtime.atomic_files import atomic_file, check_writable
 
@@ -70,6 +70,21 @@ class Table:
         rows = [tuple(str(cell(record)) for cell in columns.values()) for record in records]
         return cls(title, tuple(columns), rows, **others)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the table ready for JSON; :meth:`from_json` reads it."""
+        return {
+            "title": self.title,
+            "headings": list(self.headings),
+            "rows": [list(row) for row in self.rows],
+            "n_named": self.n_named,
+            "bold": sorted(map(list, self.bold)),
+        }
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Table:
+        """Return the table that :meth:`to_json` made ready."""
+        return cls(**{**kept, "bold": {(row, column) for row, column in kept["bold"]}})
+
     def markdown(self) -> str:
         """Return the table, without its title, in Markdown."""
         rule = [":---" if c < self.n_named else "---:" for c in range(len(self.headings))]
@@ -85,9 +100,9 @@ class Table:
 class Result:
     """What a benchmark found.
 
-    Its files are ``NAME.json``, ``NAME.md`` and pictures. ``data`` is everything that was measured,
-    ready for JSON. ``notes`` are facts in a sentence each. ``plots`` has, for each picture, the end
-    of its file name and what draws it: ``""`` gives ``NAME.png``, ``"snap"`` ``NAME_snap.png``.
+    Its files are ``NAME.json`` and pictures. ``data`` is everything that was measured, ready for
+    JSON. ``notes`` are facts in a sentence each. ``plots`` has, for each picture, the end of its
+    file name and what draws it: ``""`` gives ``NAME.png``, ``"snap"`` ``NAME_snap.png``.
     """
 
     name: str
@@ -98,31 +113,20 @@ class Result:
     environment: dict[str, Any] = field(default_factory=describe_environment)
 
     def json_text(self) -> str:
-        """Return the measured data and the environment as one JSON object."""
-        everything = {**self.data, "notes": list(self.notes), "environment": self.environment}
+        """Return the measured data, tables, notes and the environment as one JSON object."""
+        everything = {
+            **self.data,
+            "tables": [table.to_json() for table in self.tables],
+            "notes": list(self.notes),
+            "environment": self.environment,
+        }
         return json.dumps(everything, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def markdown(self) -> str:
-        """Return tables, pictures and notes; a page of the documentation includes them."""
-        parts = []
-        for table in self.tables:
-            parts += [f"**{table.title}**", table.markdown()]
-        parts += [f"![{self.name}]({self._picture(end)})" for end in self.plots]
-        if self.notes:
-            parts.append("\n".join(f"- {note}" for note in self.notes))
-        parts.append(f"Measured {environment_line(self.environment)}.")
-        return "\n\n".join(parts) + "\n"
-
     def write(self, folder: Path) -> list[Path]:
-        """Write JSON, Markdown and pictures; each file is complete or absent."""
-        written = []
-        for path, text in (
-            (folder / f"{self.name}.json", self.json_text()),
-            (folder / f"{self.name}.md", self.markdown()),
-        ):
-            with atomic_file(path) as unfinished:
-                unfinished.write_text(text, encoding="utf-8")
-            written.append(path)
+        """Write JSON and pictures; each file is complete or absent."""
+        written = [folder / f"{self.name}.json"]
+        with atomic_file(written[0]) as unfinished:
+            unfinished.write_text(self.json_text(), encoding="utf-8")
         # pictures last: figures are not lost where matplotlib is missing
         for end, draw in self.plots.items():
             path = folder / self._picture(end)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.harness import Context
+from benchmarks.harness import CONSENSUS, Context
 from benchmarks.program_runs import PROGRAM, ProgramRun, busy_notes, failure_text, run_program
 from benchmarks.results import (
     Marks,
@@ -61,6 +61,8 @@ Trial = dict[str, Any]
 Bytes = NDArray[np.uint8]
 # how a partition copies K clusters: parts (K,) of each cluster, first label (K,) of each, new names
 Copy = tuple[NDArray[np.uint16], Bytes, NDArray[np.int8]]
+
+MEASURES = (*CONSENSUS, "tables")
 
 
 def run(context: Context, *, most: int | None = None, seconds: float = 600.0) -> Result:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Context
+from benchmarks.harness import CONSENSUS, Context
 from benchmarks.measuring import Stopwatch, Work, measure_side_by_side
 from benchmarks.results import Result, Table, item, seconds_text
 from coterie.ensembles.generate import make_partitions, planted_partitions
@@ -45,6 +45,9 @@ class Cell(NamedTuple):
     title: str
     write_labels: Callable[[], None]
     contenders: Mapping[str, Work]
+
+
+MEASURES = CONSENSUS
 
 
 def run(context: Context, *, repeats: int = 3) -> Result:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import counted_sockets, many_tuples
-from benchmarks.harness import Context
+from benchmarks.harness import CONSENSUS, Context
 from benchmarks.local_spark import local_spark
 from benchmarks.many_tuples import write_many_tuples
 from benchmarks.planted_tables import (
@@ -44,6 +44,8 @@ _STAGES = ("profile", "group", "fit", "keep", "sweeps", "write")
 _FEWEST_MANY = 2_000_000
 
 Run = dict[str, Any]
+
+MEASURES = (*CONSENSUS, "tables")
 
 
 def run(

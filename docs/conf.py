@@ -24,7 +24,6 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "formula_docstrings",
     "method_pages",
-    "folded_figures",
     "native_mathml",
 ]
 templates_path = ["_templates"]

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import code_digest
 from benchmarks.results import Result, Table, check_folder, item
 from coterie.errors import CoterieError
 from coterie.runtime.devices import readable_bytes
 from fuzz.engines import mutate_bytes, try_properties
 from fuzz.targets import TARGETS, make_target
 
+MEASURES = ("labels", "tables", "models.py", "ads/logs", "ads/protocol", "ads/service")
 ENGINES = {"properties": try_properties, "bytes": mutate_bytes}
 
 
@@ -49,7 +51,9 @@ def fuzz(
             counts = ENGINES[engine](make_target(name), share, folder)
             runs.append({"target": name, "engine": engine, "seconds": share, **counts})
             sys.stderr.write(f"{runs[-1]}\n")
-    return _result(runs)
+    result = _result(runs)
+    result.environment["code"] = code_digest(MEASURES)
+    return result
 
 
 def _result(runs: list[dict[str, Any]]) -> Result:

@@ -1,34 +1,68 @@
-"""The extension of the documentation folds the tables of the benchmarks."""
+"""Pages show the figures of result files, which are not older than the code they measure."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+from benchmarks.environment import code_digest
+from benchmarks.pages import (
+    ROOT,
+    is_current,
+    marks_of,
+    pages,
+    shown_of,
+    with_figures,
+)
+from coterie.errors import TableError
+
+PAGES = [page for page in pages() if any(marks_of(page.read_text(encoding="utf-8")))]
+RESULTS = sorted({name for page in PAGES for name, _, _ in marks_of(page.read_text("utf-8"))})
+#: Results that need a machine or hours that a change of code does not have, and why.
+OLDER: dict[str, str] = {}
 
 
-@pytest.fixture
-def extension(monkeypatch):
-    pytest.importorskip("sphinx", reason="Sphinx is needed to write the documentation")
-    monkeypatch.syspath_prepend(DOCS / "_extensions")
-    import folded_figures
-
-    yield folded_figures
-    sys.modules.pop("folded_figures")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_show_what_the_result_files_say(page) -> None:
+    """``python -m benchmarks pages`` would change nothing."""
+    for name, key, shown in marks_of(page.read_text(encoding="utf-8")):
+        assert shown == shown_of(name, key), f"{name}:{key}"
 
 
-def test_tables_are_divided_from_texts(extension) -> None:
-    """A table is what follows a title in bold; the rest stays as it is."""
-    table = "| x |\n|---|\n| 1 |\n"
-    text = f"**A**\n\n{table}\n**B**\n\n{table}\nA note.\n"
-    assert list(extension.parts_of(text)) == [("A", table), ("B", table), (None, "\nA note.\n")]
-    assert list(extension.parts_of("A note.\n")) == [(None, "A note.\n")]
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_of_the_present_code(name) -> None:
+    """Run the benchmark again, or confirm with ``--confirm WHY`` that its result is the same."""
+    assert is_current(name) != (name in OLDER)
 
 
-def test_a_picture_is_shown_once(extension) -> None:
-    """Pictures that the page shows by itself are left out."""
-    text = "![](a.png)\n\n![](b.png)\n"
-    assert extension.without_pictures(text, "```{image} generated/b.png") == "![](a.png)\n\n"
+def test_a_page_gets_the_figures_of_its_marks() -> None:
+    """What stands between two comments is replaced; unknown names are refused."""
+    page = "On <!--noise:measured-->some day<!---->: <!--noise:table T-->\n<!---->."
+    written = with_figures(page)
+    assert with_figures(written) == written
+    (_, _, sentence), (_, _, table) = marks_of(written)
+    assert sentence.startswith("Measured on ")
+    assert table.startswith("\n\n| ") and table.endswith(" |\n\n")
+    for unknown in ("features:no such figure", "features:table none", "nothing:measured"):
+        with pytest.raises(TableError):
+            with_figures(f"<!--{unknown}-->1<!---->")
+
+
+def test_the_digest_is_that_of_code(tmp_path, monkeypatch) -> None:
+    """Comments, docstrings and blank lines do not count; code and file names do."""
+    monkeypatch.setattr("benchmarks.environment._PACKAGE", tmp_path)
+    (tmp_path / "a").mkdir()
+    module = tmp_path / "a" / "m.py"
+
+    def digest(text: str) -> str:
+        module.write_text(text)
+        return code_digest(("a",))
+
+    first = digest('"""Doc."""\n\ndef f(x):\n    """Return it."""\n    return x\n')
+    assert digest('"""Other."""\ndef f(x):\n    # why\n    return x\n') == first
+    assert digest('"""Doc."""\ndef f(x):\n    return -x\n') != first
+    assert digest('"""Doc."""\ndef f(x):\n    """Return it."""\n    return "y" + x\n') != first
+    kernel = tmp_path / "a" / "kernels.pyx"
+    kernel.write_text("# c\ncdef int f():\n    return 1\n")
+    with_kernel = code_digest(("a",))
+    kernel.write_text("cdef int f():\n    return 2\n")
+    assert code_digest(("a",)) != with_kernel

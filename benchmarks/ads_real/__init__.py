@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.ads_real import ipinyou, ipinyou_markets, publisher, snap
-from benchmarks.harness import Context
+from benchmarks.harness import FORECASTS, Context
 from benchmarks.results import Result
 from coterie.ads.histograms.ipinyou import IPINYOU, files_of
 
@@ -19,6 +19,8 @@ _EXPERIMENTS: dict[str, Any] = {
     "publisher": publisher,
     "snap": snap,
 }
+
+MEASURES = (*FORECASTS, "ads/evaluation")
 
 
 def run(context: Context) -> Result:

@@ -31,6 +31,8 @@ from benchmarks.results import Result, Table, item
 #: Share of the kills that are aimed at the time of writing.
 _AIMED = 0.75
 
+MEASURES = ("cli", "runtime", "models.py")
+
 
 def run(
     context: Context, *, times: int | None = None, only: str = "", seed: int = 0, jobs: int = 1

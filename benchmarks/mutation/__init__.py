@@ -34,6 +34,8 @@ _SHOWN = ("module", "line", "kind", "before", "after")
 
 Record = dict[str, Any]
 
+MEASURES = ("labels", "counts", "search", "consensus/camps.py")
+
 
 def run(context: Context, *, seed: int = 1, share: float = 0.05, only: str = "") -> Result:
     """Run a ``share`` of the mutants of each module, or of those with ``only`` in their path.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.environment import set_variables
-from benchmarks.harness import Context, KeptTrials
+from benchmarks.harness import ENSEMBLES, Context, KeptTrials
 from benchmarks.peers.tasks import (
     WRONG_OF_20,
     Task,
@@ -87,6 +87,8 @@ PEERS = (
     Peer("MultiviewSpectral", "mvlearn", "mvlearn.spectral", "views"),
     Peer("MultiviewCoRegSpectral", "mvlearn", "mvlearn.co-regularised", "views"),
 )
+
+MEASURES = ENSEMBLES
 
 
 def run(

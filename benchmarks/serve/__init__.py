@@ -40,6 +40,8 @@ HOSTILE = (
     b"[" + b",".join([b"{}"] * 600) + b"]",
 )
 
+MEASURES = ("ads/service", "ads/protocol", "ads/forecasts", "ads/decisions")
+
 
 def run(
     context: Context,

@@ -44,6 +44,8 @@ MARKET = MarketSettings(advertisers=400, segments=8, bids_per_day=30.0, dimensio
 _MIB = 1 << 20
 _CLIENTS, _RUDE_CLIENTS = 4, 2
 
+MEASURES = ("ads/service", "ads/protocol", "ads/forecasts", "ads/decisions")
+
 
 def run(
     context: Context,
