@@ -1,6 +1,6 @@
-"""Time of histograms beside hand-written SQL, and of all pairs of curves beside SciPy.
+"""Time of histograms and of all pairs of curves, compared with hand-written SQL and with SciPy.
 
-Histograms are counted by DuckDB through one Ibis expression. The SQL beside it does the same in
+Histograms are counted by DuckDB through one Ibis expression. The hand-written SQL does the same in
 the fastest way that was found: amounts are coded to three digits, the bin of a code is looked up
 in a list, and bids and prices are grouped in one query each. Both run in fresh processes, in turn,
 and must give the same cells. The curves are empirical c.d.f.s of a simulated market.

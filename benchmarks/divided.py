@@ -1,4 +1,4 @@
-"""The robust relaxation in parts beside the same relaxation undivided.
+"""The robust relaxation in parts compared with the same relaxation undivided.
 
 Each cell is relaxed by least squares, where the others start, by the ADMM on all tuples, and by the
 ADMM on parts of several sizes. Measured are the ℓ1 objective, the accuracy before and after the

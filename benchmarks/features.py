@@ -50,6 +50,7 @@ _TIMED = {
 _QUICK_TIMED = {(1_000, 16): (FLAGSHIP, "kmeans")}
 
 MEASURES = ENSEMBLES
+FIGURES = {"sets": lambda data: str(len(data["sets"]))}
 
 
 def run(

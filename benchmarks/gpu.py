@@ -1,4 +1,4 @@
-"""Time of one step of the robust relaxation on a GPU beside plain tensor code and the CPU.
+"""Time of one step of the robust relaxation on a GPU compared with plain tensor code and the CPU.
 
 Planted labels of K = 10 clusters in V = 40 partitions: 16 are wrong in the same way, and 20% of all
 labels are noise, so that no two points are equal. The same steps are taken by the fused kernels, by

@@ -1,4 +1,4 @@
-"""Time of ``add_partitions`` of further partitions beside a fit on all partitions.
+"""Time of ``add_partitions`` of further partitions compared with a fit on all partitions.
 
 Both run in new processes, in turn. The fit that ``add_partitions`` continues from is not measured.
 """

@@ -64,6 +64,7 @@ _PRINTED_NMI = {
 Cells = Sequence[Mapping[str, Any]]
 
 MEASURES = CONSENSUS
+FIGURES = {"ensembles": lambda data: str(len(data["cells"]))}
 
 
 def run(context: Context, *, draws: int | None = None, methods: str = "", jobs: int = 2) -> Result:
@@ -275,7 +276,7 @@ def _accuracy_table(title: str, cells: Cells, methods: Mapping[str, Any]) -> Tab
 
 
 def _nmi_table(pools: Cells) -> Table:
-    """Return mean NMI on the pools, printed figures beside ours; the best of ours are bold."""
+    """Return mean NMI on the pools, printed figures next to ours; the best of ours are bold."""
     columns = []  # (method, whether the figures are the printed ones)
     for key in pools[0]["methods"]:
         columns += [(key, False), (key, True)] if key in _ARTICLE_METHODS else [(key, False)]

@@ -1,4 +1,4 @@
-"""Time of one step of the robust relaxation beside its unavoidable work.
+"""Time of one step of the robust relaxation compared with its unavoidable work.
 
 A step must update the whole state and find its leading eigenvectors. The unavoidable work is
 therefore to read and write a (u, u) matrix in single precision once and to multiply it twice by

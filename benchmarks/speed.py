@@ -1,4 +1,4 @@
-"""Time and memory of the library beside other ways to the same answer.
+"""Time and memory of the library compared with other ways to the same answer.
 
 All contenders of a cell run in new processes, in turn, on the same labels; imports and first calls
 are excluded (:mod:`benchmarks.measuring`). The input of a contender is a file of labels P (n, V)
@@ -298,5 +298,5 @@ def tables_of(data: dict[str, Any]) -> list[Table]:
     }
     return [
         Table.of("Time and memory", contenders, times, n_named=2),
-        Table.of("coterie beside the others", cells, compared),
+        Table.of("coterie compared with the others", cells, compared),
     ]

@@ -1,4 +1,4 @@
-"""Label tables that stay in an engine: large tables, Spark beside DuckDB, and killed runs.
+"""Label tables that stay in an engine: large tables, Spark and DuckDB, and killed runs.
 
 Tables have few tuples (:mod:`benchmarks.planted_tables`) or many (:mod:`benchmarks.many_tuples`).
 Every run is ``coterie consensus

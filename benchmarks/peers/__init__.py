@@ -1,4 +1,4 @@
-"""Accuracy, time, memory and largest n beside other packages, each in its own environment.
+"""Accuracy, time, memory and largest n compared with other packages, each in its own environment.
 
 All methods that take labels get the same label matrix. All methods that take features or views get
 the same ones and make as many runs with as many clusters. On the growing tasks n is doubled until a
@@ -89,6 +89,7 @@ PEERS = (
 )
 
 MEASURES = ENSEMBLES
+FIGURES = {"limit": lambda data: f"{data['limits']['seconds']:g}"}
 
 
 def run(
@@ -183,7 +184,7 @@ class _Bench(NamedTuple):
 
         Only accuracy counts here, so the limits are wide.
         """
-        # one method of ours beside those of others
+        # one method of ours next to those of others
         peers = [p for p in PEERS if p.kind == "labels" and p.package != OURS]
         return [
             {"wrong": wrong, **one}

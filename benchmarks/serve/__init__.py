@@ -1,6 +1,6 @@
 """The forecast service under load: throughput, fairness, workers, reloads, start and memory.
 
-``coterie ads serve`` is asked over HTTP from another process. Single forecasts are measured beside
+``coterie ads serve`` is asked over HTTP from another process. Single forecasts are measured next to
 a bare Starlette service, the two taking turns, so that both have the same machine. Models are grown
 from a small fitted one.
 """
@@ -86,9 +86,9 @@ def run(
             data["singles"] = [load((service, bare), questions, n) for n in connections]
             data["batches"] = [load((service,), batches, n) for n in batch_connections]
             large = draw_questions(models[-1], 20, BATCH, two_bids=True)
-            beside = partial(measure_greedy, service)
+            meanwhile = partial(measure_greedy, service)
             for kind, bodies in (("greedy", large), ("hostile", HOSTILE)):
-                data[kind] = beside(bodies, questions, greedy_connections, long // 3)
+                data[kind] = meanwhile(bodies, questions, greedy_connections, long // 3)
         with running_service(one) as service, running_service(two) as double:
             sides = (double, service)
             data["workers"] = [load(sides, asked, 16) for asked in (questions, batches)]
@@ -154,7 +154,7 @@ def measure_load(
 
 def _result(data: dict[str, Any]) -> Result:
     tables = [
-        Table.of("Single forecasts beside a bare Starlette service", data["singles"], _SINGLES),
+        Table.of("Single forecasts and a bare Starlette service", data["singles"], _SINGLES),
         Table.of(f"Batches of {BATCH:,} forecasts", data["batches"], _BATCHES),
         _greedy_table(data["greedy"], f"{BATCH:,} questions with two bids"),
         _greedy_table(data["hostile"], "bodies that are no questions"),
@@ -216,7 +216,7 @@ def _range_of_ratios(row: dict[str, Any]) -> tuple[float, float]:
 
 
 def _greedy_table(found: dict[str, Any], asked: str) -> Table:
-    """Return latencies of others beside one client that sends requests without pause."""
+    """Return latencies of others while one client sends requests without pause."""
     columns: dict[str, Callable[[Any], object]] = {
         "asked": itemgetter(0),
         "requests": lambda row: f"{row[1]['requests']:,}",
@@ -227,7 +227,7 @@ def _greedy_table(found: dict[str, Any], asked: str) -> Table:
     }
     named = {
         "single forecasts of another client, alone": found["alone"],
-        "single forecasts of another client, beside it": found["other client"],
+        "single forecasts of another client, meanwhile": found["other client"],
         "single forecasts of the greedy client itself": found["same client"],
         "/health/live": found["/health/live"],
         f"requests of the greedy client ({found['greedy']['failed']} refused)": found["greedy"],
@@ -256,7 +256,7 @@ def _kill_table(found: dict[str, Any]) -> Table:
         ("reloads taken", str(found["reloads"])),
         ("workers replaced", str(found["workers_replaced"])),
     ]
-    title = "Four Clients beside two workers: five reloads, one worker killed"
+    title = "Four clients and two workers: five reloads, one worker killed"
     return Table(title, ("figure", "found"), rows)
 
 

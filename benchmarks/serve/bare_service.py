@@ -1,4 +1,4 @@
-"""A Starlette service that returns a constant, to measure the forecast service beside it.
+"""A Starlette service that returns a constant, to compare the forecast service with.
 
 It reads no body; uvicorn runs it with the settings of the forecast service, without a log line per
 request.

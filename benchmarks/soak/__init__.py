@@ -254,7 +254,7 @@ def _result(data: dict[str, Any]) -> Result:
         f"Clients that stop half-way, drip or leave: {counts or 'none'}.",
         f"Load average of the machine, {data['cores']} cores: "
         f"{np.median([one['load'] for one in data['samples']]):.1f} (median); other work ran "
-        "beside the service where it exceeds 1.",
+        "next to the service where it exceeds 1.",
         *(f"{count} × {what}" for what, count in data["failures"].items()),
     ]
     return Result("soak", tables, data, notes, {"": partial(_plot, data)})
