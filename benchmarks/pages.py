@@ -76,7 +76,7 @@ def shown_of(name: str, key: str) -> str:
     """Return what a result says under a key; a table has blank lines around it.
 
     ``measured`` of any result is the sentence that tells when and where it was measured. A row is
-    named by its first cells, joined by commas.
+    named by as many of its first cells, joined by commas, as make it unique.
     """
     result = read_result(name)
     tables = {table["title"]: Table.from_json(table) for table in result["tables"]}
@@ -89,11 +89,16 @@ def shown_of(name: str, key: str) -> str:
     table = tables[title]
     if not place:
         return f"\n\n{table.markdown()}\n\n"
-    rows = {", ".join(row[: table.n_named]): row for row in table.rows}
-    row, column = place
-    if row not in rows or column not in table.headings:
-        raise TableError(f"{name}.json, {title!r}: rows {[*rows]}, columns {[*table.headings]}")
-    return str(rows[row][list(table.headings).index(column)])
+    name_of_row, column = place
+    rows = [
+        row for row in table.rows if name_of_row in {", ".join(row[:n]) for n in range(1, len(row))}
+    ]
+    if len(rows) != 1 or column not in table.headings:
+        raise TableError(
+            f"{name}.json, {title!r}: {len(rows)} rows begin with {name_of_row!r}, and the columns are "
+            f"{[*table.headings]}"
+        )
+    return str(rows[0][list(table.headings).index(column)])
 
 
 def figures_of(name: str) -> Mapping[str, Callable[[Any], str]]:

@@ -1,4 +1,4 @@
-"""Draw docs/images/beside_packages.png: coterie next to packages that people know.
+"""Draw docs/images/compared.png: coterie next to packages that people know.
 
 The scores are those of ``python -m benchmarks features peers -o docs/benchmarks/generated``.
 """
@@ -15,7 +15,7 @@ from PIL import Image
 
 DOCS = Path(__file__).parent
 SCORES = DOCS / "benchmarks" / "generated"
-PICTURE = DOCS / "images" / "beside_packages.png"
+PICTURE = DOCS / "images" / "compared.png"
 BLUE, GREY = "#0072B2", "#8A8A8A"
 CLUSTERERS = {
     "hdbscan": "HDBSCAN",
@@ -93,7 +93,7 @@ def _draw_wrong_votes(ax: plt.Axes, trials: list[dict[str, Any]]) -> None:
         label = package if package == "coterie" else f"{package}: {best}"
         ax.plot(share, curves[best], **style, linewidth=2, label=label, clip_on=False)
     ax.set(xlabel="partitions that are wrong in the same way (%)", ylabel="accuracy")
-    ax.set_title("From labels: beside the best method of each package", loc="left", fontsize=10)
+    ax.set_title("From labels: the best method of each package", loc="left", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, loc="lower left", fontsize=9)
 
