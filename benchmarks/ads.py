@@ -234,8 +234,8 @@ def summarise_cell(draws: Sequence[Mapping[str, Any]], target: str) -> dict[str,
     """Summarise the draws of one cell.
 
     Return ``wape``, ``bias`` and ``thin`` by source, means over the draws; ``best``, the source
-    with the lowest WAPE except for the default and the truth; ``ahead``, its WAPE minus the default's,
-    with ``paired_standard_error`` over advertisers; ``closed``, the share of the distance from
+    with the lowest WAPE except for the default and the truth; ``ahead``, its WAPE minus that of
+    the default, with ``paired_standard_error`` over advertisers; ``closed``, the share of the distance from
     "own" to the planted curves that the default closes.
     """
 

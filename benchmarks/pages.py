@@ -95,8 +95,8 @@ def shown_of(name: str, key: str) -> str:
     ]
     if len(rows) != 1 or column not in table.headings:
         raise TableError(
-            f"{name}.json, {title!r}: {len(rows)} rows begin with {name_of_row!r}, and the columns are "
-            f"{[*table.headings]}"
+            f"{name}.json, {title!r}: {len(rows)} rows begin with {name_of_row!r}, and the columns "
+            f"are {[*table.headings]}"
         )
     return str(rows[0][list(table.headings).index(column)])
 
