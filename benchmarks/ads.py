@@ -235,8 +235,8 @@ def summarise_cell(draws: Sequence[Mapping[str, Any]], target: str) -> dict[str,
 
     Return ``wape``, ``bias`` and ``thin`` by source, means over the draws; ``best``, the source
     with the lowest WAPE except for the default and the truth; ``ahead``, its WAPE minus that of
-    the default, with ``paired_standard_error`` over advertisers; ``closed``, the share of the distance from
-    "own" to the planted curves that the default closes.
+    the default, with ``paired_standard_error`` over advertisers; ``closed``, the share of the
+    distance from "own" to the planted curves that the default closes.
     """
 
     def each(name: str, kind: str) -> list[float]:
