@@ -271,14 +271,8 @@ def _cumulative_share(part: Floats, whole: Floats) -> Floats:
 class BidShares:
     """The paper's c.d.f.s of A advertisers and of their segments, and how far they are apart.
 
-    Parameters
-    ----------
-    stored : StoredDays
-        The days of a model.
-    labels : (A,) int array
-        The segment of each advertiser; −1 is none, and then all advertisers take its place.
-    grid : (P,) int array
-        Bids in micros, at which the curves are given. The distance is over all bids.
+    ``labels`` (A,) are −1 for no segment, and then all advertisers take its place. Curves are given
+    at the bids of the ``grid`` (P,), in micros; the distance is over all bids.
     """
 
     def __init__(self, stored: StoredDays, labels: Ints, grid: Ints) -> None:

@@ -162,28 +162,21 @@ def win_variance(evidence: Evidence, prior: Floats, strength: float) -> Floats:
     m = min(strength, _LARGEST_STRENGTH)
     if evidence.form == "rate":
         win = pooled_curves(evidence, prior, m)
-        return win * (1 - win) / (_trials_together(win, evidence.trials) + m + 1)
+        # arrays are flattened; prepending −1 starts a new run in every row
+        rises = np.diff(win, axis=1, prepend=-1.0) > _ROUNDING
+        run = np.cumsum(rises) - 1
+        tried = (evidence.trials > 0).ravel()
+        upto = np.cumsum(tried)
+        before = upto - tried - np.concatenate([[0], upto])[np.flatnonzero(rises)][run]
+        between = tried | ((before > 0) & (before < np.bincount(run, tried)[run]))
+        n = np.where(between, np.bincount(run, evidence.trials.ravel())[run], 0.0)
+        return win * (1 - win) / (n.reshape(win.shape) + m + 1)
     alpha = evidence.successes + m * prior
     total = np.maximum(evidence.trials + m, _LEAST_AT_RISK)
     beta = np.maximum(total - alpha, 0.0)
     mean = beta / total
     second = np.cumprod(mean * (beta + 1) / (total + 1), axis=1)
     return np.maximum(second - np.cumprod(mean, axis=1) ** 2, 0.0)
-
-
-def _trials_together(win: Floats, trials: Floats) -> Floats:
-    """Return Σ y over the run of equal W of each bin, (A, G); 0 outside the bins with trials."""
-    # arrays are flattened; prepending −1 starts a new run in every row
-    rises = np.diff(win, axis=1, prepend=-1.0) > _ROUNDING
-    run = np.cumsum(rises) - 1
-    tried = (trials > 0).ravel()
-    upto = np.cumsum(tried)
-    in_runs_before = np.concatenate([[0], upto])[np.flatnonzero(rises)]
-    in_run = np.bincount(run, tried)
-    before = upto - tried - in_runs_before[run]
-    between = tried | ((before > 0) & (before < in_run[run]))
-    summed = np.bincount(run, trials.ravel())
-    return np.where(between, summed[run], 0.0).reshape(win.shape)
 
 
 def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:
@@ -234,14 +227,7 @@ def complete_curves(
     Two things are uncertain: the prior, as far as own auctions near a bid do not decide, and how
     far the advertiser is from its prior. For the second the strength counts as at most
     :data:`MOST_CERTAIN`, because no curve of the dictionary fits exactly.
-
-    Parameters
-    ----------
-    counts : AuctionCounts
-    prior, variance : (A, G + 1) arrays
-        c.d.f. at the lower edge of the first bin and at all upper edges, and its variance.
-    strength : float
-        m, above 0.
+    The prior and its variance are (A, G + 1): at the lower edge of the first bin, too.
     """
     complete = _beta_process if counts.reveals else _smoothed
     win, own, share = complete(counts, prior, min(strength, _INFINITE))
