@@ -27,7 +27,6 @@ from coterie.ads.segments.segment_profiles import (
     distances_from_segments,
     doubtful_members,
     outlying_members,
-    paper_table_of_clusters,
     segment_curves,
     segment_texts,
     spread_agreement,
@@ -353,13 +352,3 @@ def test_without_views_there_is_nothing_to_compare():
     assert found.ari.shape == (0, 0) and found.weights.shape == (0,)
     assert found.placed.shape == (3, 0)
     assert found.sentence == "No view distinguishes the advertisers."
-
-
-def test_the_papers_table_lists_levels_by_view():
-    """It has similar pairs and leader clusters at each level; other views have no rows."""
-    labels = np.array([0, 1])
-    views = {
-        "text": view_of("text", labels),
-        "win": view_of("win", labels, edges={0.01: 9, 0.1: 4}, leaders={0.01: 2, 0.1: 3}),
-    }
-    assert paper_table_of_clusters(views) == [["win", 0.01, 9, 2], ["win", 0.1, 4, 3]]

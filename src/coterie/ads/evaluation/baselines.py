@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from coterie.ads.curves.auction_counts import count_auctions, log_edges
@@ -21,10 +20,8 @@ from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.market_dictionary import log_likelihood
 from coterie.ads.forecasts.forecast_tables import Plans, forecast_by_curves
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.arrays import Floats, Ints
 
-__all__ = ["BASELINES", "boosted_forecast", "lognormal_forecast"]
-
-Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 
 BASELINES = ("lognormal", "boosting")
@@ -128,13 +125,13 @@ def _describer(histograms: BidHistograms, vectors: Floats | None, seed: int) -> 
         group = text_clusters(vectors, [n_groups], random_state=seed)[:, 0].astype(np.float64)
     known = np.stack([rate, usual, spread, price, size, group], axis=1)
 
-    def describe(rows: NDArray[np.int64], bids: Floats) -> Floats:
+    def describe(rows: Ints, bids: Floats) -> Floats:
         return np.column_stack([bids, bids - known[rows, 1], known[rows]])
 
     return describe
 
 
-def _sampled(n: int, seed: int) -> NDArray[np.int64]:
+def _sampled(n: int, seed: int) -> Ints:
     if n <= _MOST_ROWS:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, _MOST_ROWS, replace=False))

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.segments.segment_profiles import ViewAgreement, paper_table_of_clusters
-
 if TYPE_CHECKING:
     from coterie.ads.evaluation.evaluation import Evaluation
-
-__all__ = ["error_table", "paper_tables"]
+    from coterie.ads.segments.segment_profiles import ViewAgreement
 
 #: Titles of the sources, those of the paper first.
 FEATURE_TYPES = {
@@ -107,10 +104,11 @@ def _clusters(evaluation: Evaluation) -> dict[str, Any]:
                 FEATURE_TYPES.get(view, view),
                 alpha,
                 similar,
-                clusters,
+                found.leaders.get(alpha),
                 _PRINTED_CLUSTERS.get(view, {}).get(alpha),
             ]
-            for view, alpha, similar, clusters in paper_table_of_clusters(evaluation.training.views)
+            for view, found in evaluation.training.views.items()
+            for alpha, similar in found.edges.items()
         ],
         "note": (
             "A higher p asks for more likeness, so pairs can only become fewer; in the paper "

@@ -39,13 +39,6 @@ _SIEVE = 32  # columns of the sieve
 def kolmogorov_critical_value(alpha: float) -> float:
     """Return C_α, which √(mn/(m+n))·D exceeds with probability α for equal distributions.
 
-    Parameters
-    ----------
-    alpha : float
-        Between 0 and 1.
-
-    Examples
-    --------
     >>> [round(kolmogorov_critical_value(alpha), 5) for alpha in (0.10, 0.05, 0.01)]
     [1.22385, 1.3581, 1.62762]
     """

@@ -41,7 +41,19 @@ class TextVectors:
     components_: Floats
 
     def transform(self, texts: Iterable[str | None]) -> Floats:
-        """Return the vectors of texts, (n, n_components): rows of length 1, or of zeros."""
+        """Return the vectors of texts.
+
+        Parameters
+        ----------
+        texts : iterable of str or None
+            One description per advertiser.
+
+        Returns
+        -------
+        (n, n_components) float64 array
+            Rows of length 1; zeros for a text that is empty or shares almost no terms with those
+            fitted on.
+        """
         return self.make_transform()(texts)
 
     def make_transform(self) -> Callable[[Iterable[str | None]], Floats]:

@@ -106,22 +106,6 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
         """
         return project(self._fit_terms(clean_texts(texts)), self.components_.T)
 
-    def transform(self, texts: Iterable[str | None]) -> Floats:
-        """Return the vectors of texts.
-
-        Parameters
-        ----------
-        texts : iterable of str or None
-            One description per advertiser.
-
-        Returns
-        -------
-        (n, n_components) float64 array
-            Rows of length 1; zeros for a text that is empty or shares almost no terms with those
-            fitted on.
-        """
-        return super().transform(texts)
-
     def _fit_terms(self, cleaned: list[str]) -> sp.csr_array:
         """Learn terms and components, and return the TF-IDF rows (n, T)."""
         for name in ("n_components", "max_terms"):
