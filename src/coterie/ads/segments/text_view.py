@@ -16,7 +16,6 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
-from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.text_vectors import (
     CHARACTERS_TOGETHER,
     WORDS_TOGETHER,
@@ -127,14 +126,6 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
             _, values, directions = randomized_svd(X, n, n_iter=5, random_state=rng)
         self.components_ = directions[values > 1e-6 * values[0]]
         return X
-
-
-def description_vectors(
-    histograms: BidHistograms, descriptions: Mapping[str, str] | None
-) -> Floats | None:
-    """Return the vectors of the advertisers' texts, (A, d), or None if there is no text."""
-    texts = texts_of(histograms.advertisers, descriptions)
-    return TextView().fit(texts).transform(texts) if any(texts) else None
 
 
 def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | None) -> list[str]:
