@@ -64,7 +64,6 @@ _AXIS = np.linspace(-6.0, 6.0, 481)
 class MarketDictionary:
     """Atoms and their weights."""
 
-    edges: Ints  # (G,), upper edges of the bins, in micros
     # (J, G + 1), c.d.f. of each atom at the lower edge of the first bin and at all upper edges
     atoms: Floats
     # (K + 1, J), of the members of each segment; the last row is of all advertisers
@@ -145,7 +144,7 @@ def fit_dictionary(counts: AuctionCounts, segments: Ints, n_segments: int) -> Ma
         posterior, weights = _weights(_likelihood(of_general, counts.total), segments, 0)
     use = posterior.sum(axis=0) > _LEAST_USE
     weights = weights[:, use] / weights[:, use].sum(axis=1, keepdims=True)
-    return MarketDictionary(counts.edges, atoms[use], weights)
+    return MarketDictionary(atoms[use], weights)
 
 
 def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, Floats, Floats]:
@@ -167,8 +166,26 @@ def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, F
         atoms = np.interp(z, _AXIS, shape, left=0.0, right=1.0)
         found = log_likelihood(counts, atoms)
         posterior, _ = _weights(_likelihood(found, counts.total), no_segments, 0)
-        if step < rounds:
-            shape = _common_shape(counts, posterior @ mu, np.exp(posterior @ np.log(sigma)))
+        if step == rounds:
+            break
+        # G from all advertisers moved by their own μ and scaled by their own σ
+        own_mu, own_sigma = posterior @ mu, np.exp(posterior @ np.log(sigma))
+        z = ((x[1:] + x[:-1])[None] / 2 - own_mu[:, None]) / own_sigma[:, None]
+        at = np.clip(np.searchsorted(_AXIS, z) - 1, 0, len(_AXIS) - 2).ravel()
+        revealed, won, lost = (
+            gaussian_filter1d(np.bincount(at, part.ravel(), len(_AXIS) - 1), 4.0)
+            for part in (counts.revealed, counts.won, counts.lost)
+        )
+        # where there is little evidence it is normal
+        normal = ndtr(_AXIS)
+        if counts.reveals:
+            shape = _kaplan_meier(revealed, lost, normal, 50.0)
+            continue
+        rate, trust = _isotonic(won, lost, normal, 5.0), np.clip((won + lost) / 2000.0, 0.0, 1.0)
+        centre = (normal[1:] + normal[:-1]) / 2
+        mixed = trust * gaussian_filter1d(rate, 4.0) + (1.0 - trust) * centre
+        at_edges = np.interp(_AXIS, (_AXIS[1:] + _AXIS[:-1]) / 2, mixed)
+        shape = np.maximum.accumulate(at_edges)
     return atoms, found, posterior
 
 
@@ -241,30 +258,6 @@ def _segment_curves(
         at_edges = np.interp(np.arange(len(rate) + 1) - 0.5, np.arange(len(rate)), rate)
         pooled.append(np.maximum.accumulate(at_edges))
     return pooled
-
-
-def _common_shape(counts: AuctionCounts, mu: Floats, sigma: Floats) -> Floats:
-    """Return the shape G on the standard axis, from all advertisers moved by μ and scaled by σ.
-
-    Where there is little evidence it is normal.
-    """
-    n = len(_AXIS) - 1
-    x = log_edges(counts.edges)
-    middle = (x[1:] + x[:-1]) / 2
-    z = (middle[None] - mu[:, None]) / sigma[:, None]
-    at = np.clip(np.searchsorted(_AXIS, z) - 1, 0, n - 1).ravel()
-    revealed, won, lost = (
-        gaussian_filter1d(np.bincount(at, part.ravel(), n), 4.0)
-        for part in (counts.revealed, counts.won, counts.lost)
-    )
-    normal = ndtr(_AXIS)
-    if counts.reveals:
-        return _kaplan_meier(revealed, lost, normal, 50.0)
-    rate, trust = _isotonic(won, lost, normal, 5.0), np.clip((won + lost) / 2000.0, 0.0, 1.0)
-    centre = (normal[1:] + normal[:-1]) / 2
-    mixed = trust * gaussian_filter1d(rate, 4.0) + (1.0 - trust) * centre
-    at_edges = np.interp(_AXIS, (_AXIS[1:] + _AXIS[:-1]) / 2, mixed)
-    return np.asarray(np.maximum.accumulate(at_edges))
 
 
 def _isotonic(won: Floats, lost: Floats, prior: Floats, auctions: float) -> Floats:

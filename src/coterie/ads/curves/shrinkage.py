@@ -100,8 +100,6 @@ def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
 
         h_g = Σ_s π_s S_s(g−1) h_sg / Σ_s π_s S_s(g−1).
 
-    Examples
-    --------
     One segment has all prices in the first bin, the other in the second. The mixture wins half of
     the auctions in the first bin and all others in the second.
 
@@ -121,8 +119,6 @@ def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
 def pooled_rates(successes: Floats, trials: Floats, prior: Floats, strength: float) -> Floats:
     """Compute (x + m·q) / (y + m) in every bin.
 
-    Examples
-    --------
     >>> pooled_rates(np.array([[8.0, 0.0]]), np.array([[10.0, 0.0]]), np.array([[0.2, 0.3]]), 10.0)
     array([[0.5, 0.3]])
     """
@@ -187,8 +183,6 @@ def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Fl
     M is common and fitted by maximum likelihood. Returns the shrunk rates (successes + M·p) /
     (trials + M) and their effective numbers of trials, M + trials.
 
-    Examples
-    --------
     >>> rates, _ = shrunk_shares(np.array([1.0, 99.0]), np.array([2.0, 1000.0]), np.ones((2, 1)))
     >>> bool(0.09 < rates[0] < 0.3), bool(0.098 < rates[1] < 0.1)
     (True, True)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,18 +163,12 @@ def export_model(
     list of ExportedTable
     """
     model.refuse_unfitted()
-    make: dict[str, Callable[[], BulkTable]] = {
-        "advertisers": lambda: advertiser_table(model, model_version),
-        "segments": lambda: segment_table(model, model_version),
-        "curves": lambda: curve_table(model, None, model_version),
-        "forecasts": lambda: forecast_table(
-            model,
-            bids=bids,
-            factors=factors,
-            days=days,
-            day=day,
-            level=level,
-            version=model_version,
+    make: dict[str, Callable[..., BulkTable]] = {
+        "advertisers": advertiser_table,
+        "segments": segment_table,
+        "curves": curve_table,
+        "forecasts": partial(
+            forecast_table, bids=bids, factors=factors, days=days, day=day, level=level
         ),
     }
     if not tables or len(set(tables) & set(make)) < len(tables):
@@ -191,7 +186,7 @@ def export_model(
         raise InvalidParameterError(
             f"{target} is one file, but there are {len(tables)} tables; give a folder, or one table"
         )
-    made = {name: make[name]() for name in tables}
+    made = {name: make[name](model, version=model_version) for name in tables}
     total, done = sum(one.n * one.width for one in made.values()), 0
     with atomic_file(target) if is_file else atomic_folder(target) as unfinished:
         for name, table in made.items():

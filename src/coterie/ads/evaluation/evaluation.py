@@ -230,15 +230,22 @@ class Evaluation:
         # those that bid in the held-out days, by their bids in training; some are new
         shown = (self.bids > 0) & (self.compared | (self.observations <= 0))
         strata = {name: rows & shown for name, rows in strata_of(self.observations).items()}
+        placed = (self.observations > 0) & (self.bids > 0) & ~self.compared
         return {
             "holdout": self.days,
             "default": DEFAULT,
             "advertisers": int(self._common.sum()),
             "new_advertisers": int(((self.observations <= 0) & (self.bids > 0)).sum()),
-            "sources": self._sources(None),
-            "placed": self._placed(),
+            "sources": {name: self._errors(name, None) for name in self.forecasts},
+            "placed": {"advertisers": int(placed.sum()), **self._errors(DEFAULT, placed)}
+            if placed.any()
+            else None,
             "strata": [
-                {"name": name, "advertisers": int(rows.sum()), "sources": self._sources(rows)}
+                {
+                    "name": name,
+                    "advertisers": int(rows.sum()),
+                    "sources": {source: self._errors(source, rows) for source in self.forecasts},
+                }
                 for name, rows in strata.items()
             ],
             "intervals": [
@@ -275,18 +282,8 @@ class Evaluation:
         """Advertisers that all sources forecast and that bid in the held-out days, (A,)."""
         return (self.observations > 0) & (self.bids > 0) & self.compared
 
-    def _placed(self) -> dict[str, Any] | None:
-        rows = (self.observations > 0) & (self.bids > 0) & ~self.compared
-        if not rows.any():
-            return None
-        errors = {target: asdict(self.measures(DEFAULT, target, rows)) for target in _SHOWN}
-        return {"advertisers": int(rows.sum()), **errors}
-
-    def _sources(self, rows: Bools | None) -> dict[str, Any]:
-        return {
-            name: {target: asdict(self.measures(name, target, rows)) for target in _SHOWN}
-            for name in self.forecasts
-        }
+    def _errors(self, name: str, rows: Bools | None) -> dict[str, Any]:
+        return {target: asdict(self.measures(name, target, rows)) for target in _SHOWN}
 
 
 # ---- Forecasts of the held-out days

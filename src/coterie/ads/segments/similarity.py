@@ -199,8 +199,6 @@ def compare_curves(
 
     With ``n_neighbors`` the nearest are those at the lowest level.
 
-    Examples
-    --------
     Each of four curves is similar to all others; only the two nearest pairs are joined.
 
     >>> curves = [[0.1, 1.0], [0.11, 1.0], [0.2, 1.0], [0.21, 1.0]]

@@ -141,8 +141,6 @@ def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | No
 def unit_rows(embeddings: ArrayLike, n_rows: int) -> Floats:
     """Check embeddings (n_rows, p), and scale their rows to length 1; zeros (no text) remain.
 
-    Examples
-    --------
     >>> unit_rows([[3, 4], [0, 0]], 2)
     array([[0.6, 0.8],
            [0. , 0. ]])
@@ -177,8 +175,6 @@ def characteristic_words(
     left out. ``labels`` (A,) are from 0, −1 for no cluster. Only words with a score above 0 are
     listed, equal scores in alphabetical order; a single cluster has its most frequent words.
 
-    Examples
-    --------
     >>> texts = ["Beach hotel", "the best beach", "best cars", "cars"]
     >>> characteristic_words(texts, [0, 0, 1, 1], n=1)
     [['beach'], ['cars']]

@@ -138,8 +138,6 @@ def text_clusters(vectors: ArrayLike, ks: Sequence[int], random_state: Any = Non
     Returns labels (A, len(ks)) from 0 in order of appearance, −1 for a row of zeros (no text). With
     at most K texts, each is one cluster. A column does not depend on the other K.
 
-    Examples
-    --------
     >>> text_clusters([[1, 0], [0.8, 0.6], [0, 0], [0, 1]], [2, 9], random_state=0).T
     array([[ 0,  0, -1,  1],
            [ 0,  1, -1,  2]])
