@@ -29,7 +29,6 @@ from coterie.ads.segments.segment_profiles import (
     outlying_members,
     segment_curves,
     segment_texts,
-    spread_agreement,
 )
 from coterie.ads.segments.text_view import TextView
 from coterie.ads.segments.views import View
@@ -227,12 +226,12 @@ def test_doubtful_members_have_small_shares():
 LABELS = st.lists(st.integers(-1, 2), min_size=9, max_size=9)
 
 
-def view_of(name, *partitions, ks=None, edges=None, leaders=None):
+def view_of(name, *partitions, ks=None):
     """A view with the given partitions and numbers of clusters."""
     columns = np.array(partitions).T
     ks = [column.max() + 1 for column in partitions] if ks is None else ks
     columns = columns.astype(np.int64)
-    return View(name, columns, [{"k": int(k)} for k in ks], edges or {}, leaders or {})
+    return View(name, columns, [{"k": int(k)} for k in ks])
 
 
 def views_of(**partitions):
@@ -339,8 +338,9 @@ def test_an_unrelated_view_dissents():
 
 def test_views_of_a_sample_place_only_its_members():
     """Each in its row among all advertisers."""
-    found = compare_views(views_of(text=[0, 0, 1], win=[0, 1, 1]), np.array([0, 0, 1]), None)
-    spread = spread_agreement(found, np.array([1, 2, 4]), 6)
+    views, rows = views_of(text=[0, 0, 1], win=[0, 1, 1]), np.array([1, 2, 4])
+    found = compare_views(views, np.array([0, 0, 1]), None)
+    spread = compare_views(views, np.array([-1, 0, 0, -1, 1, -1]), None, rows)
     assert spread.placed[[1, 2, 4]].tolist() == found.placed.tolist()
     assert (spread.placed[[0, 3, 5]] == -1).all()
 

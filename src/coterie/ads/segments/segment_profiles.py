@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -181,18 +181,23 @@ class ViewAgreement:
 
 
 def compare_views(
-    views: Mapping[str, View], segments: Ints, partition_weights: Floats | None
+    views: Mapping[str, View],
+    segments: Ints,
+    partition_weights: Floats | None,
+    rows: Ints | None = None,
 ) -> ViewAgreement:
     """Compare views by their partitions with the nearest number of clusters.
 
     ``segments`` (A,) are the labels of the consensus, and ``partition_weights`` its weights of the
-    partitions of all views; None means equal weights.
+    partitions of all views; None means equal weights. The views are those of some ``rows``, by
+    default of all; they do not place the others.
     """
     from coterie.inspection.scores import mirkin_distance  # needs scikit-learn
 
-    names, n_segments = list(views), int(segments.max(initial=-1)) + 1
-    labelled = {"segments": segments}
+    names, rows = list(views), np.arange(len(segments)) if rows is None else rows
     placed = np.full((len(segments), len(names)), -1, dtype=np.int64)
+    segments = segments[rows]
+    labelled, n_segments = {"segments": segments}, int(segments.max(initial=-1)) + 1
     for place, (name, view) in enumerate(views.items()):
         # the partition with the nearest number of clusters; of several, the middle one
         distance = np.array([abs(chosen["k"] - n_segments) for chosen in view.settings])
@@ -204,7 +209,7 @@ def compare_views(
         known = (shown >= 0) & (segments >= 0)
         np.add.at(table, (shown[known], segments[known]), 1)
         most = np.where(table.any(axis=1), table.argmax(axis=1), -1)
-        placed[shown >= 0, place] = most[shown[shown >= 0]]
+        placed[rows[shown >= 0], place] = most[shown[shown >= 0]]
     ari = np.array([[_ari(labelled[a], labelled[b]) for b in names] for a in names])
     with_segments = np.array([_ari(labelled[name], segments) for name in names])
     sizes = [view.partitions.shape[1] for view in views.values()]
@@ -234,16 +239,6 @@ def compare_views(
         dissenting,
         _sentence(names, with_segments, weights, dissenting),
     )
-
-
-def spread_agreement(agreement: ViewAgreement, rows: Ints, n_advertisers: int) -> ViewAgreement:
-    """Return the agreement of views of some advertisers, ``rows``, as one of all.
-
-    The views do not place the others.
-    """
-    placed = np.full((n_advertisers, len(agreement.names)), -1, dtype=np.int64)
-    placed[rows] = agreement.placed
-    return replace(agreement, placed=placed)
 
 
 def _ari(a: Ints, b: Ints) -> float:
