@@ -163,7 +163,8 @@ def win_variance(evidence: Evidence, prior: Floats, strength: float) -> Floats:
         run = np.cumsum(rises) - 1
         tried = (evidence.trials > 0).ravel()
         upto = np.cumsum(tried)
-        before = upto - tried - np.concatenate([[0], upto])[np.flatnonzero(rises)][run]
+        in_runs_before = np.concatenate([[0], upto])[np.flatnonzero(rises)]
+        before = upto - tried - in_runs_before[run]
         between = tried | ((before > 0) & (before < np.bincount(run, tried)[run]))
         n = np.where(between, np.bincount(run, evidence.trials.ravel())[run], 0.0)
         return win * (1 - win) / (n.reshape(win.shape) + m + 1)
@@ -220,8 +221,8 @@ def complete_curves(
 
     Two things are uncertain: the prior, as far as own auctions near a bid do not decide, and how
     far the advertiser is from its prior. For the second the strength counts as at most
-    :data:`MOST_CERTAIN`, because no curve of the dictionary fits exactly.
-    The prior and its variance are (A, G + 1): at the lower edge of the first bin, too.
+    :data:`MOST_CERTAIN`, because no curve of the dictionary fits exactly. The prior and its
+    variance are (A, G + 1): they begin at the lower edge of the first bin.
     """
     complete = _beta_process if counts.reveals else _smoothed
     win, own, share = complete(counts, prior, min(strength, _INFINITE))

@@ -209,10 +209,12 @@ def normalised_cuts(graph: Any, ks: Sequence[int], random_state: Any = None) -> 
             vectors, _ = dense_eigenpairs(N @ np.eye(n), min(k_most, n))
         else:
             rng = np.random.default_rng(0)
-            start, matvec = rng.standard_normal(n), lambda x: (N @ x.reshape(n, 1)).ravel()
+            start = rng.standard_normal(n)
             settings = {"v0": start, "tol": _TOLERANCE, "maxiter": _STEPS} | eigsh_rng_option(rng)
+            operator = LinearOperator(
+                (n, n), matvec=lambda x: (N @ x.reshape(n, 1)).ravel(), dtype=float
+            )
             try:
-                operator = LinearOperator((n, n), matvec=matvec, dtype=float)
                 values, vectors = eigsh(operator, k=k_most, which="LA", **settings)
                 vectors = vectors[:, np.argsort(-values, kind="stable")]
             except ArpackNoConvergence:
