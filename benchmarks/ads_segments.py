@@ -29,7 +29,7 @@ from coterie.ads.segments.memberships import (
     robust_memberships,
 )
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.ads.segments.text_view import description_vectors
+from coterie.ads.segments.text_view import TextView, texts_of
 from coterie.runtime.devices import on_one_thread
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def _groups(
     planted: Labels,
 ) -> dict[str, Labels]:
     """Return the labels of every kind of group; new advertisers are placed by their texts."""
-    vectors = description_vectors(histograms, texts)
+    about = texts_of(histograms.advertisers, texts)
+    vectors = TextView().fit(about).transform(about)
     settings = SegmentSettings(n_segments=_SEGMENTS)
     training = training_on(histograms, train, vectors, settings)
     views = training.informative_views

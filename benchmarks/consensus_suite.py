@@ -164,17 +164,17 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     from coterie.ads.curves.landscapes import evidence_of
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
     from coterie.ads.segments.settings import SegmentSettings
-    from coterie.ads.segments.text_view import description_vectors
+    from coterie.ads.segments.text_view import TextView, texts_of
     from coterie.ads.segments.views import make_views
 
     settings = MarketSettings(outliers=0.0, newcomers=0.0, seed=seed)
     K = settings.segments
     histograms, texts, traits, rows = simulate(settings)
-    days = range(len(histograms.days))
+    days, about = range(len(histograms.days)), texts_of(histograms.advertisers, texts)
     views = make_views(
         histograms.dense(days),
         evidence_of(histograms, days),
-        description_vectors(histograms, texts),
+        TextView().fit(about).transform(about),
         SegmentSettings(n_segments=(K, K + 5)),
     )
     partitions = []

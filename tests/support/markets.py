@@ -16,6 +16,7 @@ from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs.simulation.simulated_logs import auction_batches
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits
 from coterie.ads.segments.settings import SegmentSettings
+from coterie.ads.segments.text_view import TextView, texts_of
 
 MICROS = 1_000_000
 FIRST_DAY = np.datetime64("2026-03-02")  # a Monday
@@ -86,6 +87,12 @@ def market(settings: MarketSettings = EASY, bins: int | None = None) -> Market:
         traits.segment[bidding],
         rows,
     )
+
+
+def description_vectors(histograms: BidHistograms, descriptions: Any) -> np.ndarray | None:
+    """The vectors of the advertisers' texts, or None if there is no text."""
+    texts = texts_of(histograms.advertisers, descriptions)
+    return TextView().fit(texts).transform(texts) if any(texts) else None
 
 
 @cache

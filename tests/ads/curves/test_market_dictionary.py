@@ -190,7 +190,7 @@ def test_auctions_of_large_advertisers_count_less(seed, scale):
     )
     rng = np.random.default_rng(seed)
     atoms = np.sort(rng.random((3, len(counts.edges) + 1)), axis=1)
-    found = MarketDictionary(counts.edges, atoms, rng.dirichlet([1, 1, 1], 3))
+    found = MarketDictionary(atoms, rng.dirichlet([1, 1, 1], 3))
     segments = np.array([1, 0, -1, 1])
     logarithm = log_likelihood(counts, atoms) / (1 + counts.total / 1000)[:, None]
     score = logarithm + np.log(found.weights[segments])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_measures_follow_their_definitions(amounts):
     assert (found.smape is None) == (not (truth + forecast).any())
     assert (found.mape is None) == (found.mape_advertisers == 0) == (not (truth > 0).any())
     assert found.coverage is None
-    json.dumps(found.as_dict(), allow_nan=False)
+    json.dumps(asdict(found), allow_nan=False)
 
 
 def test_what_is_not_defined_is_none():

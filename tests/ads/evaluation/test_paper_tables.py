@@ -66,6 +66,18 @@ def test_the_four_tables_of_the_paper(tables):
         assert all(len(row) == len(table["columns"]) for row in table["rows"])
 
 
+def test_the_papers_table_lists_levels_by_view(agreement):
+    """It has similar pairs and leader clusters at each level; other views have no rows."""
+    partition, settings = np.array([[0], [1]]), [{"k": 2}]
+    evaluation = evaluation_of(*NAMES)
+    evaluation.training.views = {
+        "text": View("text", partition, settings),
+        "win": View("win", partition, settings, {0.01: 9, 0.1: 4}, {0.01: 2, 0.1: 3}),
+    }
+    rows = [row[1:4] for row in paper_tables(evaluation, agreement)[0]["rows"]]
+    assert rows == [[0.01, 9, 2], [0.1, 4, 3]]
+
+
 def test_clusters_at_each_level_of_the_test(tables):
     """The printed counts are beside ours; a level that the paper lacks has none."""
     found = {(row[0], row[1]): row[2:] for row in tables[0]["rows"]}

@@ -34,9 +34,8 @@ from coterie.ads.forecasts.forecast_tables import (
     plans_of,
 )
 from coterie.ads.segments.memberships import SOURCES, candidates, hard_memberships
-from coterie.ads.segments.text_view import description_vectors
 from coterie.consensus import L2Consensus
-from markets import EASY, QUICK, log_of, market, some_of
+from markets import EASY, QUICK, description_vectors, log_of, market, some_of
 
 KEYS = [name for source in SOURCES for name in (source, f"{source}+pooled")]
 

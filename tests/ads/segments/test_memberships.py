@@ -25,13 +25,12 @@ from coterie.ads.segments.memberships import (
     robust_memberships,
     sizable_segments,
 )
-from coterie.ads.segments.text_view import description_vectors
 from coterie.ads.segments.views import View
 from coterie.consensus import L2Consensus
 from coterie.consensus.robust import RobustConsensus
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index
-from markets import EASY, QUICK, market
+from markets import EASY, QUICK, description_vectors, market
 
 THREE = replace(QUICK, n_segments=3)
 UNUSUAL = replace(QUICK, max_observations=15, random_state=3)

@@ -27,10 +27,8 @@ from coterie.ads.segments.segment_profiles import (
     distances_from_segments,
     doubtful_members,
     outlying_members,
-    paper_table_of_clusters,
     segment_curves,
     segment_texts,
-    spread_agreement,
 )
 from coterie.ads.segments.text_view import TextView
 from coterie.ads.segments.views import View
@@ -228,12 +226,12 @@ def test_doubtful_members_have_small_shares():
 LABELS = st.lists(st.integers(-1, 2), min_size=9, max_size=9)
 
 
-def view_of(name, *partitions, ks=None, edges=None, leaders=None):
+def view_of(name, *partitions, ks=None):
     """A view with the given partitions and numbers of clusters."""
     columns = np.array(partitions).T
     ks = [column.max() + 1 for column in partitions] if ks is None else ks
     columns = columns.astype(np.int64)
-    return View(name, columns, [{"k": int(k)} for k in ks], edges or {}, leaders or {})
+    return View(name, columns, [{"k": int(k)} for k in ks])
 
 
 def views_of(**partitions):
@@ -340,8 +338,9 @@ def test_an_unrelated_view_dissents():
 
 def test_views_of_a_sample_place_only_its_members():
     """Each in its row among all advertisers."""
-    found = compare_views(views_of(text=[0, 0, 1], win=[0, 1, 1]), np.array([0, 0, 1]), None)
-    spread = spread_agreement(found, np.array([1, 2, 4]), 6)
+    views, rows = views_of(text=[0, 0, 1], win=[0, 1, 1]), np.array([1, 2, 4])
+    found = compare_views(views, np.array([0, 0, 1]), None)
+    spread = compare_views(views, np.array([-1, 0, 0, -1, 1, -1]), None, rows)
     assert spread.placed[[1, 2, 4]].tolist() == found.placed.tolist()
     assert (spread.placed[[0, 3, 5]] == -1).all()
 
@@ -353,13 +352,3 @@ def test_without_views_there_is_nothing_to_compare():
     assert found.ari.shape == (0, 0) and found.weights.shape == (0,)
     assert found.placed.shape == (3, 0)
     assert found.sentence == "No view distinguishes the advertisers."
-
-
-def test_the_papers_table_lists_levels_by_view():
-    """It has similar pairs and leader clusters at each level; other views have no rows."""
-    labels = np.array([0, 1])
-    views = {
-        "text": view_of("text", labels),
-        "win": view_of("win", labels, edges={0.01: 9, 0.1: 4}, leaders={0.01: 2, 0.1: 3}),
-    }
-    assert paper_table_of_clusters(views) == [["win", 0.01, 9, 2], ["win", 0.1, 4, 3]]

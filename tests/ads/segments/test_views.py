@@ -16,11 +16,11 @@ from coterie.ads.segments import views as views_module
 from coterie.ads.segments.memberships import learn_memberships
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.similarity import compare_curves, ks_graph
-from coterie.ads.segments.text_view import TextView, description_vectors
+from coterie.ads.segments.text_view import TextView
 from coterie.ads.segments.views import make_views, normalised_cuts, text_clusters, text_themes
 from coterie.labels.encode import renumber_by_appearance
 from leader_rule import leader_clusters
-from markets import EASY, log_of, market
+from markets import EASY, description_vectors, log_of, market
 
 ALPHAS, KS = (0.01, 0.1), (3, 5)
 

@@ -55,18 +55,10 @@ def count_auctions(
     weights: ArrayLike | None = None,
     shifts: ArrayLike | None = None,
 ) -> AuctionCounts:
-    """Count the auctions of some days.
+    """Count the auctions of some days, by default of all; their weights are 1 by default.
 
-    Parameters
-    ----------
-    histograms : BidHistograms
-    days : sequence of int, optional
-        Indices into ``histograms.days``; by default all.
-    weights : array-like, optional
-        Weight of each of these days; by default 1.
-    shifts : array-like, optional
-        Log price level of each of these days. Amounts are divided by the level, so that days of
-        different levels can be added; by default 0.
+    ``shifts`` are the log price levels of these days, by default 0. Amounts are divided by the
+    level, so that days of different levels can be added.
     """
     A, D, G = histograms.shape
     index = np.arange(D) if days is None else np.asarray(days, dtype=np.int64)

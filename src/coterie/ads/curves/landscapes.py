@@ -127,8 +127,6 @@ def win_curves(rates: Floats, trials: Floats, form: str) -> Floats:
     The result is monotone and in [0, 1]. In the rate form the rates are made monotone by isotonic
     regression, weighted by the trials.
 
-    Examples
-    --------
     >>> win_curves(np.array([[0.5, 0.5]]), np.ones((1, 2)), "hazard").tolist()
     [[0.5, 0.75]]
     >>> win_curves(np.array([[0.5, 0.25]]), np.ones((1, 2)), "rate").tolist()
@@ -147,8 +145,6 @@ def monotone_rows(values: Floats, weights: Floats) -> Floats:
     Entries without weight do not count; they lie on a straight line between their neighbours with
     weight, and level beyond them. A row without any weight is 0.
 
-    Examples
-    --------
     >>> monotone_rows(np.array([[3.0, 1.0, 9.0, 4.0]]), np.array([[1.0, 1.0, 0.0, 1.0]])).tolist()
     [[2.0, 2.0, 3.0, 4.0]]
     """
@@ -187,8 +183,6 @@ def spend_curves(win: Floats, evidence: Evidence) -> Floats:
     With prices by bin of the price, C(b) = Σ price · ΔW over the bins up to b; with prices by bin
     of the bid, C(b) = W(b) · price(b). The mean price of a win, the cost curve, is C / W.
 
-    Examples
-    --------
     >>> zero = np.zeros((1, 2))
     >>> price = np.array([8.0, 16.0])
     >>> evidence = Evidence("hazard", "price", np.array([10, 20]), zero, zero, price, zero)
@@ -205,8 +199,6 @@ def curve_at(curves: Floats, edges: Ints, bids: ArrayLike) -> Floats:
 
     ``bids`` are (A, B), B for each advertiser, or (B,), the same for all. The result is (A, B).
 
-    Examples
-    --------
     >>> curve_at(np.array([[0.2, 0.6]]), np.array([10, 20]), [5, 15, 99]).round(2).tolist()
     [[0.1, 0.4, 0.6]]
     """
@@ -232,8 +224,6 @@ def marginal_costs(spend: ArrayLike, impressions: ArrayLike) -> Floats:
     Any common factor may be left out of S and N, so that they may also be the mean cost and the
     share won of one auction.
 
-    Examples
-    --------
     The second bid brings 500 impressions more and costs 3 more; the third brings none.
 
     >>> marginal_costs([2.0, 5.0, 5.0], [1000.0, 1500.0, 1500.0]).tolist()
@@ -271,14 +261,8 @@ def _cumulative_share(part: Floats, whole: Floats) -> Floats:
 class BidShares:
     """The paper's c.d.f.s of A advertisers and of their segments, and how far they are apart.
 
-    Parameters
-    ----------
-    stored : StoredDays
-        The days of a model.
-    labels : (A,) int array
-        The segment of each advertiser; −1 is none, and then all advertisers take its place.
-    grid : (P,) int array
-        Bids in micros, at which the curves are given. The distance is over all bids.
+    ``labels`` (A,) are −1 for no segment, and then all advertisers take its place. Curves are given
+    at the bids of the ``grid`` (P,), in micros; the distance is over all bids.
     """
 
     def __init__(self, stored: StoredDays, labels: Ints, grid: Ints) -> None:

@@ -64,7 +64,6 @@ _AXIS = np.linspace(-6.0, 6.0, 481)
 class MarketDictionary:
     """Atoms and their weights."""
 
-    edges: Ints  # (G,), upper edges of the bins, in micros
     # (J, G + 1), c.d.f. of each atom at the lower edge of the first bin and at all upper edges
     atoms: Floats
     # (K + 1, J), of the members of each segment; the last row is of all advertisers
@@ -98,18 +97,8 @@ class MarketDictionary:
 
 
 def fit_dictionary(counts: AuctionCounts, segments: Ints, n_segments: int) -> MarketDictionary:
-    """Estimate the atoms and their weights.
+    """Estimate the atoms and their weights; ``segments`` (A,) are −1 for no segment.
 
-    Parameters
-    ----------
-    counts : AuctionCounts
-        Of A advertisers, on G bins.
-    segments : (A,) int array
-        From 0 to ``n_segments`` − 1, or −1.
-    n_segments : int
-
-    Examples
-    --------
     Two kinds of advertisers see prices around 1 and around 4; an advertiser with three auctions
     is already known to be of the first kind.
 
@@ -143,14 +132,19 @@ def fit_dictionary(counts: AuctionCounts, segments: Ints, n_segments: int) -> Ma
             of_segments = log_likelihood(counts, moved)
             together = _likelihood(np.hstack([of_segments, of_general]), counts.total)
             posterior, weights = _weights(together, segments, n_segments)
-            shares, shifts = _alignment(posterior[:, : len(moved)], n_segments)
+            # how far each advertiser is in the atoms of each segment, and its mean shift there
+            by_shift = posterior[:, : len(moved)].reshape(-1, n_segments, len(_SEGMENT_SHIFTS))
+            shares = by_shift.sum(axis=2)
+            total = np.maximum(shares, _TINY)
+            shifts = by_shift @ _SEGMENT_SHIFTS / total
+            # those of a segment are centred, so that its curve stays in place
+            shifts -= (shares * shifts).sum(axis=0) / total.sum(axis=0)
         atoms = np.vstack([moved, atoms])
     else:
-        together = _likelihood(of_general, counts.total)
-        posterior, weights = _weights(together, segments, 0)
+        posterior, weights = _weights(_likelihood(of_general, counts.total), segments, 0)
     use = posterior.sum(axis=0) > _LEAST_USE
     weights = weights[:, use] / weights[:, use].sum(axis=1, keepdims=True)
-    return MarketDictionary(counts.edges, atoms[use], weights)
+    return MarketDictionary(atoms[use], weights)
 
 
 def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, Floats, Floats]:
@@ -171,10 +165,27 @@ def general_posterior(counts: AuctionCounts, rounds: int = 1) -> tuple[Floats, F
         z = (x[None] - mu[:, None]) / sigma[:, None]
         atoms = np.interp(z, _AXIS, shape, left=0.0, right=1.0)
         found = log_likelihood(counts, atoms)
-        likelihood = _likelihood(found, counts.total)
-        posterior, _ = _weights(likelihood, no_segments, 0)
-        if step < rounds:
-            shape = _common_shape(counts, posterior @ mu, np.exp(posterior @ np.log(sigma)))
+        posterior, _ = _weights(_likelihood(found, counts.total), no_segments, 0)
+        if step == rounds:
+            break
+        # G from all advertisers moved by their own μ and scaled by their own σ
+        own_mu, own_sigma = posterior @ mu, np.exp(posterior @ np.log(sigma))
+        z = ((x[1:] + x[:-1])[None] / 2 - own_mu[:, None]) / own_sigma[:, None]
+        at = np.clip(np.searchsorted(_AXIS, z) - 1, 0, len(_AXIS) - 2).ravel()
+        revealed, won, lost = (
+            gaussian_filter1d(np.bincount(at, part.ravel(), len(_AXIS) - 1), 4.0)
+            for part in (counts.revealed, counts.won, counts.lost)
+        )
+        # where there is little evidence it is normal
+        normal = ndtr(_AXIS)
+        if counts.reveals:
+            shape = _kaplan_meier(revealed, lost, normal, 50.0)
+            continue
+        rate, trust = _isotonic(won, lost, normal, 5.0), np.clip((won + lost) / 2000.0, 0.0, 1.0)
+        centre = (normal[1:] + normal[:-1]) / 2
+        mixed = trust * gaussian_filter1d(rate, 4.0) + (1.0 - trust) * centre
+        at_edges = np.interp(_AXIS, (_AXIS[1:] + _AXIS[:-1]) / 2, mixed)
+        shape = np.maximum.accumulate(at_edges)
     return atoms, found, posterior
 
 
@@ -217,18 +228,6 @@ def _normalised(values: Floats) -> Floats:
     return values / values.sum(axis=1, keepdims=True)
 
 
-def _alignment(posterior: Floats, n_segments: int) -> tuple[Floats, Floats]:
-    """Return the share of each advertiser in the atoms of each segment, and its mean shift there.
-
-    Both are (A, K). The shifts of a segment are centred, so that its curve stays in place.
-    """
-    by_shift = posterior.reshape(len(posterior), n_segments, len(_SEGMENT_SHIFTS))
-    shares = by_shift.sum(axis=2)
-    total = np.maximum(shares, _TINY)
-    shifts = by_shift @ _SEGMENT_SHIFTS / total
-    return shares, shifts - (shares * shifts).sum(axis=0) / total.sum(axis=0)
-
-
 def _segment_curves(
     counts: AuctionCounts, curves: Floats, shares: Floats, shifts: Floats
 ) -> list[Floats]:
@@ -254,40 +253,18 @@ def _segment_curves(
         if revealed.any():
             pooled.append(_kaplan_meier(revealed, lost, prior, _SEGMENT_STRENGTH))
             continue
-        middle = (prior[1:] + prior[:-1]) / 2
-        trials = won + lost + _SEGMENT_STRENGTH
-        rate = monotone_rows(((won + _SEGMENT_STRENGTH * middle) / trials)[None], trials[None])[0]
         # steps of isotonic regression are smoothed over one or two bins
-        rate = gaussian_filter1d(rate, 1.5)
+        rate = gaussian_filter1d(_isotonic(won, lost, prior, _SEGMENT_STRENGTH), 1.5)
         at_edges = np.interp(np.arange(len(rate) + 1) - 0.5, np.arange(len(rate)), rate)
         pooled.append(np.maximum.accumulate(at_edges))
     return pooled
 
 
-def _common_shape(counts: AuctionCounts, mu: Floats, sigma: Floats) -> Floats:
-    """Return the shape G on the standard axis, from all advertisers moved by μ and scaled by σ.
-
-    Where there is little evidence it is normal.
-    """
-    n = len(_AXIS) - 1
-    x = log_edges(counts.edges)
-    middle = (x[1:] + x[:-1]) / 2
-    z = (middle[None] - mu[:, None]) / sigma[:, None]
-    at = np.clip(np.searchsorted(_AXIS, z) - 1, 0, n - 1).ravel()
-    revealed, won, lost = (
-        gaussian_filter1d(np.bincount(at, part.ravel(), n), 4.0)
-        for part in (counts.revealed, counts.won, counts.lost)
-    )
-    normal = ndtr(_AXIS)
-    if counts.reveals:
-        return _kaplan_meier(revealed, lost, normal, 50.0)
-    centre = (normal[1:] + normal[:-1]) / 2
-    trials = won + lost + 5.0
-    rate = monotone_rows(((won + 5.0 * centre) / trials)[None], trials[None])[0]
-    trust = np.clip((won + lost) / 2000.0, 0.0, 1.0)
-    mixed = trust * gaussian_filter1d(rate, 4.0) + (1.0 - trust) * centre
-    at_edges = np.interp(_AXIS, (_AXIS[1:] + _AXIS[:-1]) / 2, mixed)
-    return np.asarray(np.maximum.accumulate(at_edges))
+def _isotonic(won: Floats, lost: Floats, prior: Floats, auctions: float) -> Floats:
+    """Return the win rates of bids (n,); a prior c.d.f. (n + 1,) counts as so many in each bin."""
+    trials = won + lost + auctions
+    middle = (prior[1:] + prior[:-1]) / 2
+    return monotone_rows(((won + auctions * middle) / trials)[None], trials[None])[0]
 
 
 def _kaplan_meier(revealed: Floats, lost: Floats, prior: Floats, auctions: float) -> Floats:

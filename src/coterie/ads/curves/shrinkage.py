@@ -100,8 +100,6 @@ def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
 
         h_g = Σ_s π_s S_s(g−1) h_sg / Σ_s π_s S_s(g−1).
 
-    Examples
-    --------
     One segment has all prices in the first bin, the other in the second. The mixture wins half of
     the auctions in the first bin and all others in the second.
 
@@ -121,8 +119,6 @@ def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
 def pooled_rates(successes: Floats, trials: Floats, prior: Floats, strength: float) -> Floats:
     """Compute (x + m·q) / (y + m) in every bin.
 
-    Examples
-    --------
     >>> pooled_rates(np.array([[8.0, 0.0]]), np.array([[10.0, 0.0]]), np.array([[0.2, 0.3]]), 10.0)
     array([[0.5, 0.3]])
     """
@@ -162,28 +158,22 @@ def win_variance(evidence: Evidence, prior: Floats, strength: float) -> Floats:
     m = min(strength, _LARGEST_STRENGTH)
     if evidence.form == "rate":
         win = pooled_curves(evidence, prior, m)
-        return win * (1 - win) / (_trials_together(win, evidence.trials) + m + 1)
+        # arrays are flattened; prepending −1 starts a new run in every row
+        rises = np.diff(win, axis=1, prepend=-1.0) > _ROUNDING
+        run = np.cumsum(rises) - 1
+        tried = (evidence.trials > 0).ravel()
+        upto = np.cumsum(tried)
+        in_runs_before = np.concatenate([[0], upto])[np.flatnonzero(rises)]
+        before = upto - tried - in_runs_before[run]
+        between = tried | ((before > 0) & (before < np.bincount(run, tried)[run]))
+        n = np.where(between, np.bincount(run, evidence.trials.ravel())[run], 0.0)
+        return win * (1 - win) / (n.reshape(win.shape) + m + 1)
     alpha = evidence.successes + m * prior
     total = np.maximum(evidence.trials + m, _LEAST_AT_RISK)
     beta = np.maximum(total - alpha, 0.0)
     mean = beta / total
     second = np.cumprod(mean * (beta + 1) / (total + 1), axis=1)
     return np.maximum(second - np.cumprod(mean, axis=1) ** 2, 0.0)
-
-
-def _trials_together(win: Floats, trials: Floats) -> Floats:
-    """Return Σ y over the run of equal W of each bin, (A, G); 0 outside the bins with trials."""
-    # arrays are flattened; prepending −1 starts a new run in every row
-    rises = np.diff(win, axis=1, prepend=-1.0) > _ROUNDING
-    run = np.cumsum(rises) - 1
-    tried = (trials > 0).ravel()
-    upto = np.cumsum(tried)
-    in_runs_before = np.concatenate([[0], upto])[np.flatnonzero(rises)]
-    in_run = np.bincount(run, tried)
-    before = upto - tried - in_runs_before[run]
-    between = tried | ((before > 0) & (before < in_run[run]))
-    summed = np.bincount(run, trials.ravel())
-    return np.where(between, summed[run], 0.0).reshape(win.shape)
 
 
 def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:
@@ -194,8 +184,6 @@ def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Fl
     M is common and fitted by maximum likelihood. Returns the shrunk rates (successes + M·p) /
     (trials + M) and their effective numbers of trials, M + trials.
 
-    Examples
-    --------
     >>> rates, _ = shrunk_shares(np.array([1.0, 99.0]), np.array([2.0, 1000.0]), np.ones((2, 1)))
     >>> bool(0.09 < rates[0] < 0.3), bool(0.098 < rates[1] < 0.1)
     (True, True)
@@ -233,15 +221,8 @@ def complete_curves(
 
     Two things are uncertain: the prior, as far as own auctions near a bid do not decide, and how
     far the advertiser is from its prior. For the second the strength counts as at most
-    :data:`MOST_CERTAIN`, because no curve of the dictionary fits exactly.
-
-    Parameters
-    ----------
-    counts : AuctionCounts
-    prior, variance : (A, G + 1) arrays
-        c.d.f. at the lower edge of the first bin and at all upper edges, and its variance.
-    strength : float
-        m, above 0.
+    :data:`MOST_CERTAIN`, because no curve of the dictionary fits exactly. The prior and its
+    variance are (A, G + 1): they begin at the lower edge of the first bin.
     """
     complete = _beta_process if counts.reveals else _smoothed
     win, own, share = complete(counts, prior, min(strength, _INFINITE))

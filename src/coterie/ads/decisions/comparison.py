@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from coterie.ads.curves.day_levels import level_curves, measured_levels, own_levels, weekday_of
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.histograms.stored_days import merge_histograms, unpack_days
+from coterie.ads.histograms.stored_days import KIND_OF_LOG, merge_histograms, unpack_days
 from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.errors import InvalidParameterError
 
@@ -355,12 +355,7 @@ def days_of_models(
     both models have with different bids is there twice: once before and once after.
     """
     logs = first, last = _days_of(before, "before"), _days_of(after, "after")
-    for name, term in {
-        "auction": "auction type",
-        "revealed": "kind of known prices",
-        "currency": "currency",
-        "unit": "unit",
-    }.items():
+    for name, term in KIND_OF_LOG.items():
         one, other = getattr(first, name), getattr(last, name)
         if one != other:
             raise InvalidParameterError(

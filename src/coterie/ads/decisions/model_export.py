@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,18 +163,12 @@ def export_model(
     list of ExportedTable
     """
     model.refuse_unfitted()
-    make: dict[str, Callable[[], BulkTable]] = {
-        "advertisers": lambda: advertiser_table(model, model_version),
-        "segments": lambda: segment_table(model, model_version),
-        "curves": lambda: curve_table(model, None, model_version),
-        "forecasts": lambda: forecast_table(
-            model,
-            bids=bids,
-            factors=factors,
-            days=days,
-            day=day,
-            level=level,
-            version=model_version,
+    make: dict[str, Callable[..., BulkTable]] = {
+        "advertisers": advertiser_table,
+        "segments": segment_table,
+        "curves": curve_table,
+        "forecasts": partial(
+            forecast_table, bids=bids, factors=factors, days=days, day=day, level=level
         ),
     }
     if not tables or len(set(tables) & set(make)) < len(tables):
@@ -191,7 +186,7 @@ def export_model(
         raise InvalidParameterError(
             f"{target} is one file, but there are {len(tables)} tables; give a folder, or one table"
         )
-    made = {name: make[name]() for name in tables}
+    made = {name: make[name](model, version=model_version) for name in tables}
     total, done = sum(one.n * one.width for one in made.values()), 0
     with atomic_file(target) if is_file else atomic_folder(target) as unfinished:
         for name, table in made.items():
@@ -236,7 +231,7 @@ def curve_table(model: FittedMarket, bins: ArrayLike | None = None, version: str
     """
     at = np.arange(len(model.edges_)) if bins is None else np.asarray(bins, dtype=np.int64)
     tables, bids = tables_of(model), model.edges_[at] / _MICROS
-    names, segments = _names(model), _segment_names(model)
+    names, segments = model.advertisers_.astype(object), _segment_names(model)
 
     def columns(rows: Ints) -> list[Any]:
         found = tables.curves_of(rows, bids)
@@ -273,7 +268,7 @@ def forecast_table(
     advertiser's mean bid. What is given twice is there once. The figures are those of
     :meth:`~coterie.ads.forecasts.fitted_market.FittedMarket.forecast`.
     """
-    tables, names = tables_of(model), _names(model)
+    tables, names = tables_of(model), model.advertisers_.astype(object)
     tables.interval_factors(level)  # refuses another level
     if not len(days):
         raise InvalidParameterError("days is empty; give at least one number of days")
@@ -315,7 +310,8 @@ def forecast_table(
 
 def advertiser_table(model: FittedMarket, version: str = "") -> BulkTable:
     """Return what is known of each advertiser, in one row."""
-    tables, names, segments = tables_of(model), _names(model), _segment_names(model)
+    names, segments = model.advertisers_.astype(object), _segment_names(model)
+    tables = tables_of(model)
     nothing = np.full(len(names), np.nan)
     rates = [
         nothing if rate is None else rate for rate in (model.click_rate_, model.conversion_rate_)
@@ -354,10 +350,6 @@ def segment_table(model: FittedMarket, version: str = "") -> BulkTable:
         ]
 
     return BulkTable(_schema(model, _SEGMENTS, version), len(model.segments_), 1, columns)
-
-
-def _names(model: FittedMarket) -> NDArray[np.object_]:
-    return np.array(model.advertisers_.tolist(), dtype=object)
 
 
 def _segment_names(model: FittedMarket) -> NDArray[np.object_]:

@@ -10,10 +10,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from coterie.ads.curves.auction_counts import count_auctions, log_edges
@@ -21,10 +18,8 @@ from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.market_dictionary import log_likelihood
 from coterie.ads.forecasts.forecast_tables import Plans, forecast_by_curves
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.arrays import Floats, Ints
 
-__all__ = ["BASELINES", "boosted_forecast", "lognormal_forecast"]
-
-Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 
 BASELINES = ("lognormal", "boosting")
@@ -74,16 +69,41 @@ def boosted_forecast(
     """
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    cells = histograms.bids
-    describe = _describer(histograms, vectors, seed)
+    cells, A = histograms.bids, len(histograms.advertisers)
     bid = cells.bid / cells.count
-    rows = _sampled(len(bid), seed)
+
+    def shrunken(values: Floats, weights: Floats) -> Floats:
+        overall = values.sum() / max(weights.sum(), 1e-9)
+        by_row = np.bincount(cells.advertiser, values, A)
+        total = np.bincount(cells.advertiser, weights, A)
+        return (by_row + _SHRINKAGE * overall) / (total + _SHRINKAGE)
+
+    log_bid = np.log(bid)
+    rate = shrunken(cells.wins, cells.count)
+    usual = shrunken(cells.count * log_bid, cells.count)
+    spread = np.sqrt(np.maximum(shrunken(cells.count * log_bid**2, cells.count) - usual**2, 0.0))
+    price = np.log(np.maximum(shrunken(cells.cost, cells.wins), 1.0))
+    size = np.log1p(np.bincount(cells.advertiser, cells.count, A))
+    group = np.zeros(A)
+    if vectors is not None and np.any(vectors):
+        from coterie.ads.segments.views import text_clusters
+
+        n_groups = min(_TEXT_CLUSTERS, max(1, A // 2))
+        group = text_clusters(vectors, [n_groups], random_state=seed)[:, 0].astype(np.float64)
+    known = np.stack([rate, usual, spread, price, size, group], axis=1)
+
+    def describe(rows: Ints, bids: Floats) -> Floats:
+        """Return the features of log bids of some advertisers, (n, 8)."""
+        return np.column_stack([bids, bids - known[rows, 1], known[rows]])
+
+    rows = np.arange(len(bid))
+    if len(bid) > _MOST_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(bid), _MOST_ROWS, replace=False))
     features = describe(cells.advertiser[rows], np.log(bid[rows]))
     won, lost = cells.wins[rows], (cells.count - cells.wins)[rows]
-    n, A = len(rows), len(histograms.advertisers)
     wins = HistGradientBoostingClassifier(max_iter=150, random_state=seed).fit(
         np.vstack([features, features]),
-        np.repeat([1, 0], n),
+        np.repeat([1, 0], len(rows)),
         sample_weight=np.concatenate([won, lost]) + 1e-9,
     )
     plan_rows = np.repeat(plans.rows, np.diff(plans.starts))
@@ -102,39 +122,3 @@ def boosted_forecast(
         np.bincount(plan_rows, impressions, A).astype(np.float64),
         np.bincount(plan_rows, impressions * each, A).astype(np.float64),
     )
-
-
-def _describer(histograms: BidHistograms, vectors: Floats | None, seed: int) -> Any:
-    """Return a function from advertisers and log bids to features, (n, 7)."""
-    cells, A = histograms.bids, len(histograms.advertisers)
-
-    def shrunken(values: Floats, weights: Floats) -> Floats:
-        overall = values.sum() / max(weights.sum(), 1e-9)
-        by_row = np.bincount(cells.advertiser, values, A)
-        total = np.bincount(cells.advertiser, weights, A)
-        return (by_row + _SHRINKAGE * overall) / (total + _SHRINKAGE)
-
-    log_bid = np.log(cells.bid / cells.count)
-    rate = shrunken(cells.wins, cells.count)
-    usual = shrunken(cells.count * log_bid, cells.count)
-    spread = np.sqrt(np.maximum(shrunken(cells.count * log_bid**2, cells.count) - usual**2, 0.0))
-    price = np.log(np.maximum(shrunken(cells.cost, cells.wins), 1.0))
-    size = np.log1p(np.bincount(cells.advertiser, cells.count, A))
-    group = np.zeros(A)
-    if vectors is not None and np.any(vectors):
-        from coterie.ads.segments.views import text_clusters
-
-        n_groups = min(_TEXT_CLUSTERS, max(1, A // 2))
-        group = text_clusters(vectors, [n_groups], random_state=seed)[:, 0].astype(np.float64)
-    known = np.stack([rate, usual, spread, price, size, group], axis=1)
-
-    def describe(rows: NDArray[np.int64], bids: Floats) -> Floats:
-        return np.column_stack([bids, bids - known[rows, 1], known[rows]])
-
-    return describe
-
-
-def _sampled(n: int, seed: int) -> NDArray[np.int64]:
-    if n <= _MOST_ROWS:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, _MOST_ROWS, replace=False))

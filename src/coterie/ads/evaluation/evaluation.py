@@ -30,7 +30,6 @@ from coterie.ads.forecasts.calibration import LEVELS, TARGETS
 from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.forecast_tables import (
-    ForecastTables,
     Outcome,
     Plans,
     forecast_by_curves,
@@ -81,10 +80,6 @@ class Measures:
     # share of advertisers with y inside the interval of level 90%, with given supply
     coverage: float | None
     advertisers: int
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """Return the measures as plain values for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -235,21 +230,22 @@ class Evaluation:
         # those that bid in the held-out days, by their bids in training; some are new
         shown = (self.bids > 0) & (self.compared | (self.observations <= 0))
         strata = {name: rows & shown for name, rows in strata_of(self.observations).items()}
-        differences = {
-            (name, target): self.difference(DEFAULT, name, target)
-            for name in self.forecasts
-            for target in _SHOWN
-            if name != DEFAULT
-        }
+        placed = (self.observations > 0) & (self.bids > 0) & ~self.compared
         return {
             "holdout": self.days,
             "default": DEFAULT,
             "advertisers": int(self._common.sum()),
             "new_advertisers": int(((self.observations <= 0) & (self.bids > 0)).sum()),
-            "sources": self._sources(None),
-            "placed": self._placed(),
+            "sources": {name: self._errors(name, None) for name in self.forecasts},
+            "placed": {"advertisers": int(placed.sum()), **self._errors(DEFAULT, placed)}
+            if placed.any()
+            else None,
             "strata": [
-                {"name": name, "advertisers": int(rows.sum()), "sources": self._sources(rows)}
+                {
+                    "name": name,
+                    "advertisers": int(rows.sum()),
+                    "sources": {source: self._errors(source, rows) for source in self.forecasts},
+                }
                 for name, rows in strata.items()
             ],
             "intervals": [
@@ -272,7 +268,10 @@ class Evaluation:
                     "difference": _number(wape.difference),
                     "standard_error": _number(wape.standard_error),
                 }
-                for (name, target), wape in differences.items()
+                for name in self.forecasts
+                if name != DEFAULT
+                for target in _SHOWN
+                for wape in [self.difference(DEFAULT, name, target)]
             ],
             "chosen": _chosen(self.model.choice_, self.choices),
             "warnings": list(self.model.warnings_),
@@ -283,18 +282,8 @@ class Evaluation:
         """Advertisers that all sources forecast and that bid in the held-out days, (A,)."""
         return (self.observations > 0) & (self.bids > 0) & self.compared
 
-    def _placed(self) -> dict[str, Any] | None:
-        rows = (self.observations > 0) & (self.bids > 0) & ~self.compared
-        if not rows.any():
-            return None
-        errors = {target: self.measures(DEFAULT, target, rows).as_dict() for target in _SHOWN}
-        return {"advertisers": int(rows.sum()), **errors}
-
-    def _sources(self, rows: Bools | None) -> dict[str, Any]:
-        return {
-            name: {target: self.measures(name, target, rows).as_dict() for target in _SHOWN}
-            for name in self.forecasts
-        }
+    def _errors(self, name: str, rows: Bools | None) -> dict[str, Any]:
+        return {target: asdict(self.measures(name, target, rows)) for target in _SHOWN}
 
 
 # ---- Forecasts of the held-out days
@@ -451,7 +440,13 @@ def _by_sources(
 def _of_model(model: AdForecaster, held_out: HeldOutPlans) -> tuple[Floats, list[Interval]]:
     """Return the figures (A, 14) of the model with given supply, and all intervals."""
     tables = tables_of(model)
-    of_new = _of_new(tables, held_out)
+    # new advertisers by their texts; a placement has a weight for every advertiser, so some are
+    # placed at a time
+    of_new: dict[float, list[Floats]] = {level: [np.empty((0, FIGURES))] for level in LEVELS}
+    for plans, texts in held_out.new_blocks(_PLACED_TOGETHER):
+        placements = tables.placer.placed_by_texts(texts)
+        for level in LEVELS:
+            of_new[level].append(tables.of_placed_plans(placements, plans, level=level))
     intervals, of_default = [], np.zeros((held_out.n, FIGURES))
     known = held_out.plans.of_rows(held_out.is_known).rows
     for supply in ("given", "forecast"):
@@ -462,7 +457,7 @@ def _of_model(model: AdForecaster, held_out: HeldOutPlans) -> tuple[Floats, list
                 held_out.known_plans, tables.interval_factors(level), given=given
             )
             # nothing is known of the supply of a new advertiser
-            figures[held_out.new_plans.rows] = of_new[level]
+            figures[held_out.new_plans.rows] = np.concatenate(of_new[level])
             low, high = (
                 {name: figures[:, column + side] for name, column in COLUMNS.items()}
                 for side in (1, 2)
@@ -471,19 +466,6 @@ def _of_model(model: AdForecaster, held_out: HeldOutPlans) -> tuple[Floats, list
             if (supply, level) == ("given", 0.9):
                 of_default = figures
     return of_default, intervals
-
-
-def _of_new(tables: ForecastTables, held_out: HeldOutPlans) -> dict[float, Floats]:
-    """Return the figures of new advertisers at each level, (N, 14), by their texts.
-
-    A placement has a weight for every advertiser, so some are placed at a time.
-    """
-    blocks: dict[float, list[Floats]] = {level: [np.empty((0, FIGURES))] for level in LEVELS}
-    for plans, texts in held_out.new_blocks(_PLACED_TOGETHER):
-        placements = tables.placer.placed_by_texts(texts)
-        for level in LEVELS:
-            blocks[level].append(tables.of_placed_plans(placements, plans, level=level))
-    return {level: np.concatenate(parts) for level, parts in blocks.items()}
 
 
 def _with_events(

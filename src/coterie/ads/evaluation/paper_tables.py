@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.ads.segments.segment_profiles import ViewAgreement, paper_table_of_clusters
-
 if TYPE_CHECKING:
     from coterie.ads.evaluation.evaluation import Evaluation
-
-__all__ = ["error_table", "paper_tables"]
+    from coterie.ads.segments.segment_profiles import ViewAgreement
 
 #: Titles of the sources, those of the paper first.
 FEATURE_TYPES = {
@@ -56,9 +53,43 @@ def paper_tables(evaluation: Evaluation, agreement: ViewAgreement) -> list[dict[
     Each is a dict of ``title``, ``columns``, ``rows`` and ``note``. A cell without a figure is
     None.
     """
+    figures = ["TPN", "TPN, paper", "FPN", "FPN, paper", "adjusted Rand"]
+    rows = []
+    for row in agreement.pairs:
+        of_paper = {row["a"], row["b"]} == {"win", "cost"}
+        tpn, fpn = _PRINTED_AGREEMENT if of_paper else (None, None)
+        rows.append([row["a"], row["b"], row["tpn"], tpn, row["fpn"], fpn, row["ari"]])
     return [
-        _clusters(evaluation),
-        _agreement(agreement),
+        {
+            "title": "Table 4 of the paper: clusters at each level of the test",
+            "columns": ["view", "p", "similar pairs", "leader clusters", "paper"],
+            "rows": [
+                [
+                    FEATURE_TYPES.get(view, view),
+                    alpha,
+                    similar,
+                    found.leaders.get(alpha),
+                    _PRINTED_CLUSTERS.get(view, {}).get(alpha),
+                ]
+                for view, found in evaluation.training.views.items()
+                for alpha, similar in found.edges.items()
+            ],
+            "note": (
+                "A higher p asks for more likeness, so pairs can only become fewer; in the paper "
+                f"clusters become fewer too. It does not say how it counted them. {_PRIVATE}"
+            ),
+        },
+        {
+            "title": "Table 5 of the paper: agreement between views",
+            "columns": ["view", "compared with", *figures],
+            "rows": rows,
+            "note": (
+                "TPN: share of the pairs of advertisers that are together in both partitions or "
+                "apart in both; FPN: share of the other pairs. With many clusters most pairs are "
+                "apart in any two partitions; the adjusted Rand index allows for this. The paper "
+                f"compares the win rate with the eCPM cost only. {_PRIVATE}"
+            ),
+        },
         error_table(evaluation, "impressions", "6"),
         error_table(evaluation, "spend", "7"),
     ]
@@ -96,44 +127,3 @@ def _errors(evaluation: Evaluation, name: str, target: str) -> tuple[float | Non
         return None, None
     found = evaluation.measures(name, target)
     return found.mape, found.wape
-
-
-def _clusters(evaluation: Evaluation) -> dict[str, Any]:
-    return {
-        "title": "Table 4 of the paper: clusters at each level of the test",
-        "columns": ["view", "p", "similar pairs", "leader clusters", "paper"],
-        "rows": [
-            [
-                FEATURE_TYPES.get(view, view),
-                alpha,
-                similar,
-                clusters,
-                _PRINTED_CLUSTERS.get(view, {}).get(alpha),
-            ]
-            for view, alpha, similar, clusters in paper_table_of_clusters(evaluation.training.views)
-        ],
-        "note": (
-            "A higher p asks for more likeness, so pairs can only become fewer; in the paper "
-            f"clusters become fewer too. It does not say how it counted them. {_PRIVATE}"
-        ),
-    }
-
-
-def _agreement(agreement: ViewAgreement) -> dict[str, Any]:
-    figures = ["TPN", "TPN, paper", "FPN", "FPN, paper", "adjusted Rand"]
-    rows = []
-    for row in agreement.pairs:
-        of_paper = {row["a"], row["b"]} == {"win", "cost"}
-        tpn, fpn = _PRINTED_AGREEMENT if of_paper else (None, None)
-        rows.append([row["a"], row["b"], row["tpn"], tpn, row["fpn"], fpn, row["ari"]])
-    return {
-        "title": "Table 5 of the paper: agreement between views",
-        "columns": ["view", "compared with", *figures],
-        "rows": rows,
-        "note": (
-            "TPN: share of the pairs of advertisers that are together in both partitions or apart "
-            "in both; FPN: share of the other pairs. With many clusters most pairs are apart in "
-            "any two partitions; the adjusted Rand index allows for this. The paper compares the "
-            f"win rate with the eCPM cost only. {_PRIVATE}"
-        ),
-    }

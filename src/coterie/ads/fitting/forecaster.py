@@ -55,7 +55,6 @@ from coterie.ads.segments.segment_profiles import (
     outlying_members,
     segment_curves,
     segment_texts,
-    spread_agreement,
 )
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.text_view import TextView, texts_of, unit_rows
@@ -302,8 +301,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         memberships = replace(learned, shares=known.shares, rule=None)
         memberships = sizable_segments(memberships, known.observations)
         self.shares_, self.labels_ = memberships.shares, memberships.labels
-        agreement = compare_views(views, self.labels_[rows], weights)
-        self.agreement_ = spread_agreement(agreement, rows, len(texts))
+        self.agreement_ = compare_views(views, self.labels_, weights, rows)
 
         # what the log says of each, as it is kept
         self.advertisers_, self.days_ = histograms.advertisers, histograms.days

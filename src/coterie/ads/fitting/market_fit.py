@@ -2,7 +2,7 @@
 
 The steps: the price level of each day, the auctions of all days at level 0, the dictionary of
 curves with the segments as its groups, and the curve of each advertiser completed by its own
-auctions, with the masses of prices put back (:mod:`coterie.ads.curves.price_masses`). A lasting
+auctions, with the masses of prices put back (:mod:`coterie.ads.curves.price_readings`). A lasting
 change of the level is a drift of prices.
 """
 
@@ -19,7 +19,7 @@ from coterie.ads.curves.auction_counts import AuctionCounts, count_auctions
 from coterie.ads.curves.day_levels import DayLevels, day_weights, price_levels
 from coterie.ads.curves.landscapes import evidence_of
 from coterie.ads.curves.market_dictionary import MarketDictionary, fit_dictionary
-from coterie.ads.curves.price_masses import censored_at_masses
+from coterie.ads.curves.price_readings import censored_at_masses
 from coterie.ads.curves.shrinkage import SEGMENT_STRENGTH, complete_curves, pooled_rates
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.arrays import Floats, Ints
@@ -44,7 +44,7 @@ class MarketFit:
     dictionary: MarketDictionary
     counts: AuctionCounts  # at level 0, days weighted by age
     half_life: float
-    mass_shares: Floats  # (K + 1, M), h of each segment, and of all; see price_masses
+    mass_shares: Floats  # (K + 1, M), h of each segment, and of all; see price_readings
 
     def with_half_life(self, half_life: float) -> MarketFit:
         """Return the curves by the same atoms, with days weighted by their age."""

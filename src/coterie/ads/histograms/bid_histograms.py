@@ -135,7 +135,7 @@ class BidHistograms:
         What ``advertisers`` are; a campaign is named ``ADVERTISER/CAMPAIGN``.
     masses : (K,) int64 array
         Prices of many auctions, in micros, each alone in its bin; see
-        :mod:`coterie.ads.curves.price_masses`.
+        :mod:`coterie.ads.curves.price_readings`.
     """
 
     advertisers: NDArray[np.str_]

@@ -34,6 +34,14 @@ from coterie.ads.histograms.price_grid import on_price_grid, price_grid
 from coterie.arrays import Ints
 from coterie.errors import InvalidParameterError, ModelFileError
 
+#: What logs whose days are put together must have in common.
+KIND_OF_LOG = {
+    "auction": "auction type",
+    "revealed": "kind of known prices",
+    "currency": "currency",
+    "unit": "unit",
+}
+
 Bytes = NDArray[np.uint8]
 _GROUP_ROWS = 1_000_000
 
@@ -181,12 +189,7 @@ def _unpacked_cells(kind: Any, content: Bytes) -> Any:
 
 
 def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
-    for name, label in (
-        ("auction", "auction type"),
-        ("revealed", "kind of known prices"),
-        ("currency", "currency"),
-        ("unit", "unit"),
-    ):
+    for name, label in KIND_OF_LOG.items():
         one, other = getattr(first, name), getattr(second, name)
         if one != other and one and other:
             raise InvalidParameterError(

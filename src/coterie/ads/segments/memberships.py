@@ -167,8 +167,6 @@ def hard_memberships(
 ) -> Memberships:
     """Assign every advertiser to the segment of its label, or to no segment if it is −1.
 
-    Examples
-    --------
     >>> ones = np.ones((3, 2))
     >>> edges, observed = np.array([1, 2]), np.ones(3)
     >>> evidence = Evidence("hazard", "price", edges, ones, 2 * ones, ones[0], observed)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ _UNRELATED = 0.05
 #: A theme is large in a segment if so many of its texts have it.
 _LARGE_THEME = 0.15
 _LONGEST_THEME = 80  # characters
+
+#: Words, themes and purity of the texts of a segment.
+About = tuple[list[str], tuple[str, ...], float | None]
 
 
 @dataclass(frozen=True)
@@ -59,35 +62,14 @@ class SegmentProfile:
         )
 
 
-class SegmentTexts(NamedTuple):
-    """What the texts of a segment are about."""
-
-    words: list[str]
-    themes: tuple[str, ...]
-    purity: float | None
-
-
 def describe_segments(
-    curves: Floats,
-    edges: Ints,
-    labels: Ints,
-    observations: Floats,
-    texts: Sequence[SegmentTexts],
+    curves: Floats, edges: Ints, labels: Ints, observations: Floats, about: Sequence[About]
 ) -> list[SegmentProfile]:
     """Describe every segment by its characteristic words and its price level.
 
-    A segment of several large themes is named by the first word of each.
-
-    Parameters
-    ----------
-    curves : (K, G) array
-        Win rates of a new advertiser of each segment at the bids ``edges``.
-    edges : (G,) array
-        Bids in micros.
-    labels, observations : (A,) arrays
-        Segment of each advertiser, −1 for none, and the number of its bids.
-    texts : K of :class:`SegmentTexts`
-        From :func:`segment_texts`.
+    ``curves`` (K, G) are win rates of a new advertiser of each segment at the bids ``edges``;
+    ``about`` is what :func:`segment_texts` returns. A segment of several large themes is named by
+    the first word of each.
     """
     K, inside = len(curves), labels >= 0
     sizes = np.bincount(labels[inside], minlength=K)
@@ -97,8 +79,7 @@ def describe_segments(
     rank = np.argsort(np.argsort(prices, kind="stable"), kind="stable")
     third = rank * 3 // K if K > 2 else rank * 2 + (K == 1)
     profiles, names = [], set[str]()
-    for s in range(K):
-        words, themes, purity = texts[s]
+    for s, (words, themes, purity) in enumerate(about):
         subject, level = " ".join(words[:2]) or f"segment {s + 1}", _PRICE_LEVELS[third[s]]
         if len(themes) > 1:
             subject = " + ".join(theme.split()[0] for theme in themes)
@@ -117,7 +98,7 @@ def describe_segments(
 
 def segment_texts(
     texts: Sequence[str], vectors: Floats | None, labels: Ints, K: int
-) -> list[SegmentTexts]:
+) -> list[About]:
     """Return what the texts, with ``vectors`` (A, d), of each of the segments are about."""
     # imported here because they need scikit-learn, which reading a profile does not
     from coterie.ads.segments.text_view import characteristic_words
@@ -131,12 +112,12 @@ def segment_texts(
     inside = (labels >= 0) & (theme >= 0)
     counts = np.zeros((K, len(names)))
     np.add.at(counts, (labels[inside], theme[inside]), 1)
-    found = []
+    found: list[About] = []
     for s, count in enumerate(counts):
         share = count / max(count.sum(), 1.0)
         order = [t for t in np.argsort(-share, kind="stable").tolist() if share[t] >= _LARGE_THEME]
         large = tuple(names[t] or f"theme {t + 1}" for t in order)
-        found.append(SegmentTexts(list(words[s]), large, float(share.max()) if order else None))
+        found.append((list(words[s]), large, float(share.max()) if order else None))
     return found
 
 
@@ -200,16 +181,23 @@ class ViewAgreement:
 
 
 def compare_views(
-    views: Mapping[str, View], segments: Ints, partition_weights: Floats | None
+    views: Mapping[str, View],
+    segments: Ints,
+    partition_weights: Floats | None,
+    rows: Ints | None = None,
 ) -> ViewAgreement:
     """Compare views by their partitions with the nearest number of clusters.
 
     ``segments`` (A,) are the labels of the consensus, and ``partition_weights`` its weights of the
-    partitions of all views; None means equal weights.
+    partitions of all views; None means equal weights. The views are those of some ``rows``, by
+    default of all; they do not place the others.
     """
-    names, n_segments = list(views), int(segments.max(initial=-1)) + 1
-    labelled = {"segments": segments}
+    from coterie.inspection.scores import mirkin_distance  # needs scikit-learn
+
+    names, rows = list(views), np.arange(len(segments)) if rows is None else rows
     placed = np.full((len(segments), len(names)), -1, dtype=np.int64)
+    segments = segments[rows]
+    labelled, n_segments = {"segments": segments}, int(segments.max(initial=-1)) + 1
     for place, (name, view) in enumerate(views.items()):
         # the partition with the nearest number of clusters; of several, the middle one
         distance = np.array([abs(chosen["k"] - n_segments) for chosen in view.settings])
@@ -221,14 +209,22 @@ def compare_views(
         known = (shown >= 0) & (segments >= 0)
         np.add.at(table, (shown[known], segments[known]), 1)
         most = np.where(table.any(axis=1), table.argmax(axis=1), -1)
-        placed[shown >= 0, place] = most[shown[shown >= 0]]
+        placed[rows[shown >= 0], place] = most[shown[shown >= 0]]
     ari = np.array([[_ari(labelled[a], labelled[b]) for b in names] for a in names])
     with_segments = np.array([_ari(labelled[name], segments) for name in names])
     sizes = [view.partitions.shape[1] for view in views.values()]
     given = np.ones(sum(sizes)) if partition_weights is None else partition_weights
     weights = np.array([part.sum() for part in np.split(given, np.cumsum(sizes))[:-1]])
     weights = weights / max(weights.sum(), 1e-12)
-    compared = [*combinations(names, 2), *((name, "segments") for name in names)]
+    pairs: list[dict[str, Any]] = []
+    for a, b in (*combinations(names, 2), *((name, "segments") for name in names)):
+        one, other = labelled[a], labelled[b]
+        both = (one >= 0) & (other >= 0)
+        n = int(both.sum())
+        pairs.append({"a": a, "b": b, "tpn": None, "fpn": None, "ari": None})
+        if n > 1:
+            differing = mirkin_distance(one[both], other[both]) / (n * (n - 1))
+            pairs[-1] |= {"tpn": 1 - differing, "fpn": differing, "ari": _ari(one, other)}
     without_weight = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
     dissenting = without_weight[0] if without_weight else ""
     if len(names) > 1 and not without_weight and with_segments.min() < _UNRELATED:
@@ -238,34 +234,11 @@ def compare_views(
         ari.reshape(len(names), len(names)),
         with_segments,
         weights,
-        [{"a": a, "b": b, **_on_pairs(labelled[a], labelled[b])} for a, b in compared],
+        pairs,
         placed,
         dissenting,
         _sentence(names, with_segments, weights, dissenting),
     )
-
-
-def spread_agreement(agreement: ViewAgreement, rows: Ints, n_advertisers: int) -> ViewAgreement:
-    """Return the agreement of views of some advertisers, ``rows``, as one of all.
-
-    The views do not place the others.
-    """
-    placed = np.full((n_advertisers, len(agreement.names)), -1, dtype=np.int64)
-    placed[rows] = agreement.placed
-    return replace(agreement, placed=placed)
-
-
-def paper_table_of_clusters(views: Mapping[str, View]) -> list[list[Any]]:
-    """Return the paper's table of clusters by level of the test: view, level, pairs, clusters.
-
-    Clusters are those of the leader rule, whose number follows from the graph alone. The paper
-    does not say how it counted.
-    """
-    return [
-        [view.name, alpha, similar, view.leaders.get(alpha)]
-        for view in views.values()
-        for alpha, similar in view.edges.items()
-    ]
 
 
 def _ari(a: Ints, b: Ints) -> float:
@@ -273,22 +246,6 @@ def _ari(a: Ints, b: Ints) -> float:
 
     both = (a >= 0) & (b >= 0)
     return adjusted_rand_index(a[both], b[both]) if both.sum() > 1 else 0.0
-
-
-def _on_pairs(first: Ints, second: Ints) -> dict[str, float | None]:
-    """Compare two partitions over the pairs of advertisers that both label.
-
-    They agree on a pair that is together in both or apart in both. ``tpn``, the Rand index, is the
-    share of these pairs, and ``fpn`` = 1 − ``tpn`` is the share of the others.
-    """
-    from coterie.inspection.scores import mirkin_distance
-
-    both = (first >= 0) & (second >= 0)
-    n = int(both.sum())
-    if n < 2:
-        return {"tpn": None, "fpn": None, "ari": None}
-    differing = mirkin_distance(first[both], second[both]) / (n * (n - 1))
-    return {"tpn": 1 - differing, "fpn": differing, "ari": _ari(first, second)}
 
 
 def _sentence(names: list[str], with_segments: Floats, weights: Floats, dissenting: str) -> str:

@@ -39,13 +39,6 @@ _SIEVE = 32  # columns of the sieve
 def kolmogorov_critical_value(alpha: float) -> float:
     """Return C_α, which √(mn/(m+n))·D exceeds with probability α for equal distributions.
 
-    Parameters
-    ----------
-    alpha : float
-        Between 0 and 1.
-
-    Examples
-    --------
     >>> [round(kolmogorov_critical_value(alpha), 5) for alpha in (0.10, 0.05, 0.01)]
     [1.22385, 1.3581, 1.62762]
     """
@@ -206,8 +199,6 @@ def compare_curves(
 
     With ``n_neighbors`` the nearest are those at the lowest level.
 
-    Examples
-    --------
     Each of four curves is similar to all others; only the two nearest pairs are joined.
 
     >>> curves = [[0.1, 1.0], [0.11, 1.0], [0.2, 1.0], [0.21, 1.0]]

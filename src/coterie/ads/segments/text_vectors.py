@@ -41,7 +41,19 @@ class TextVectors:
     components_: Floats
 
     def transform(self, texts: Iterable[str | None]) -> Floats:
-        """Return the vectors of texts, (n, n_components): rows of length 1, or of zeros."""
+        """Return the vectors of texts.
+
+        Parameters
+        ----------
+        texts : iterable of str or None
+            One description per advertiser.
+
+        Returns
+        -------
+        (n, n_components) float64 array
+            Rows of length 1; zeros for a text that is empty or shares almost no terms with those
+            fitted on.
+        """
         return self.make_transform()(texts)
 
     def make_transform(self) -> Callable[[Iterable[str | None]], Floats]:
@@ -68,21 +80,18 @@ class _Spelling(dict[int, str]):
     """Table of ``str.translate`` that keeps letters, marks, digits and emoji, and drops others."""
 
     def __missing__(self, code: int) -> str:
-        spelled = self._spelled(code)
-        if len(self) < _MOST_KEPT:  # bounds the memory, because requests may have any character
-            self[code] = spelled
-        return spelled
-
-    @staticmethod
-    def _spelled(code: int) -> str:
         character = chr(code)
         category = unicodedata.category(character)
         # joiners, variants and skin tones change how their neighbours are drawn
         if category == "Cf" or 0xFE00 <= code <= 0xFE0F or 0x1F3FB <= code <= 0x1F3FF:
-            return ""
-        if category[0] in "LMN" or 0x1F1E6 <= code <= 0x1F1FF:  # two regional letters are a flag
-            return character
-        return f" {character} " if category == "So" and code >= 0x2600 else " "
+            spelled = ""
+        elif category[0] in "LMN" or 0x1F1E6 <= code <= 0x1F1FF:  # two regional letters are a flag
+            spelled = character
+        else:
+            spelled = f" {character} " if category == "So" and code >= 0x2600 else " "
+        if len(self) < _MOST_KEPT:  # bounds the memory, because requests may have any character
+            self[code] = spelled
+        return spelled
 
 
 _SPELLING = _Spelling()

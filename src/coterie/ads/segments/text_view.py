@@ -16,7 +16,6 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
-from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.text_vectors import (
     CHARACTERS_TOGETHER,
     WORDS_TOGETHER,
@@ -106,22 +105,6 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
         """
         return project(self._fit_terms(clean_texts(texts)), self.components_.T)
 
-    def transform(self, texts: Iterable[str | None]) -> Floats:
-        """Return the vectors of texts.
-
-        Parameters
-        ----------
-        texts : iterable of str or None
-            One description per advertiser.
-
-        Returns
-        -------
-        (n, n_components) float64 array
-            Rows of length 1; zeros for a text that is empty or shares almost no terms with those
-            fitted on.
-        """
-        return super().transform(texts)
-
     def _fit_terms(self, cleaned: list[str]) -> sp.csr_array:
         """Learn terms and components, and return the TF-IDF rows (n, T)."""
         for name in ("n_components", "max_terms"):
@@ -145,14 +128,6 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
         return X
 
 
-def description_vectors(
-    histograms: BidHistograms, descriptions: Mapping[str, str] | None
-) -> Floats | None:
-    """Return the vectors of the advertisers' texts, (A, d), or None if there is no text."""
-    texts = texts_of(histograms.advertisers, descriptions)
-    return TextView().fit(texts).transform(texts) if any(texts) else None
-
-
 def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | None) -> list[str]:
     """Return the text of each advertiser, empty if it has none.
 
@@ -166,8 +141,6 @@ def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | No
 def unit_rows(embeddings: ArrayLike, n_rows: int) -> Floats:
     """Check embeddings (n_rows, p), and scale their rows to length 1; zeros (no text) remain.
 
-    Examples
-    --------
     >>> unit_rows([[3, 4], [0, 0]], 2)
     array([[0.6, 0.8],
            [0. , 0. ]])
@@ -202,8 +175,6 @@ def characteristic_words(
     left out. ``labels`` (A,) are from 0, −1 for no cluster. Only words with a score above 0 are
     listed, equal scores in alphabetical order; a single cluster has its most frequent words.
 
-    Examples
-    --------
     >>> texts = ["Beach hotel", "the best beach", "best cars", "cars"]
     >>> characteristic_words(texts, [0, 0, 1, 1], n=1)
     [['beach'], ['cars']]

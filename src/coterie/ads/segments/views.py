@@ -138,8 +138,6 @@ def text_clusters(vectors: ArrayLike, ks: Sequence[int], random_state: Any = Non
     Returns labels (A, len(ks)) from 0 in order of appearance, −1 for a row of zeros (no text). With
     at most K texts, each is one cluster. A column does not depend on the other K.
 
-    Examples
-    --------
     >>> text_clusters([[1, 0], [0.8, 0.6], [0, 0], [0, 1]], [2, 9], random_state=0).T
     array([[ 0,  0, -1,  1],
            [ 0,  1, -1,  2]])
@@ -188,23 +186,10 @@ def normalised_cuts(graph: Any, ks: Sequence[int], random_state: Any = None) -> 
     term with τ, the mean row sum, joins all vertices weakly; without it the cheapest cuts separate
     a few loosely connected vertices (Qin and Rohe, 2013). Eigenvectors are computed once for all K.
 
-    Parameters
-    ----------
-    graph : (A, A) sparse or dense array
-        Symmetric, without loops; similarities from 0 up.
-    ks : sequence of int
-        Numbers of clusters K. With at most K vertices with neighbours, each is one cluster.
-    random_state : int, RandomState or None
-        Seed of k-means, the same for every K.
+    The graph is symmetric, without loops, with similarities from 0 up. Returns labels (A, len(ks))
+    from 0 in order of appearance, −1 for a vertex without neighbours. With at most K vertices with
+    neighbours, each is one cluster; there may be fewer than K if vertices have equal rows.
 
-    Returns
-    -------
-    (A, len(ks)) int64 array
-        Labels 0, 1, … in order of appearance; −1 for a vertex without neighbours. There may be
-        fewer than K if vertices have equal rows.
-
-    Examples
-    --------
     >>> two_triangles = np.kron(np.eye(2), 1 - np.eye(3))
     >>> normalised_cuts(two_triangles, [1, 2], random_state=0).T
     array([[0, 0, 0, 0, 0, 0],
@@ -223,7 +208,21 @@ def normalised_cuts(graph: Any, ks: Sequence[int], random_state: Any = None) -> 
         if n <= max(_DENSE, 4 * k_most):
             vectors, _ = dense_eigenpairs(N @ np.eye(n), min(k_most, n))
         else:
-            vectors = _sparse_eigenvectors(N, k_most)
+            rng = np.random.default_rng(0)
+            start = rng.standard_normal(n)
+            settings = {"v0": start, "tol": _TOLERANCE, "maxiter": _STEPS} | eigsh_rng_option(rng)
+            operator = LinearOperator(
+                (n, n), matvec=lambda x: (N @ x.reshape(n, 1)).ravel(), dtype=float
+            )
+            try:
+                values, vectors = eigsh(operator, k=k_most, which="LA", **settings)
+                vectors = vectors[:, np.argsort(-values, kind="stable")]
+            except ArpackNoConvergence:
+                # N + I has no negative eigenvalues, which power steps would confuse with large ones
+                block = rng.standard_normal((n, 2 * k_most))
+                vectors, _, _, _ = refined_eigenpairs(
+                    block, lambda X: N @ X + X, k_most, _TOLERANCE, _STEPS
+                )
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     for column, k in enumerate(ks):
         labels[vertices, column] = _kmeans_labels(scale_rows(vectors[:, :k]), k, seed)
@@ -243,24 +242,6 @@ class _Normalised:
     def __matmul__(self, X: Floats) -> Floats:
         scaled = self.roots * X
         return self.roots * (self.S @ scaled + scaled + self.uniform * scaled.sum(axis=0))
-
-
-def _sparse_eigenvectors(N: _Normalised, k: int) -> Floats:
-    """Compute eigenvectors by ARPACK or, if it does not converge, by power steps."""
-    n = N.S.shape[0]
-    operator = LinearOperator((n, n), matvec=lambda x: (N @ x.reshape(n, 1)).ravel(), dtype=float)
-    rng = np.random.default_rng(0)
-    settings: dict[str, Any] = {"v0": rng.standard_normal(n), "tol": _TOLERANCE, "maxiter": _STEPS}
-    settings |= eigsh_rng_option(rng)
-    try:
-        values, vectors = eigsh(operator, k=k, which="LA", **settings)
-    except ArpackNoConvergence:
-        # N + I has no negative eigenvalues, which power steps would confuse with large ones
-        vectors, _, _, _ = refined_eigenpairs(
-            rng.standard_normal((n, 2 * k)), lambda X: N @ X + X, k, _TOLERANCE, _STEPS
-        )
-        return vectors[:, :k]
-    return vectors[:, np.argsort(-values, kind="stable")]
 
 
 def _kmeans_labels(rows: Floats, k: int, seed: int) -> Ints:

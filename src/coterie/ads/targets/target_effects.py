@@ -244,7 +244,18 @@ def _shifts(counts: TargetCounts, market: Market, columns: Ints, share: Floats) 
     A, shape = len(counts.advertisers), share.shape
     cells = counts.cells
     row = cells.advertiser
-    lower, middle, upper = _scores(market, counts.edges, row, cells.bin)
+    # normal scores of W at the lower edges, middles and upper edges of the bins of the cells
+    edges, ends = log_edges(market.edges), np.log(counts.edges.astype(np.float64))
+    width = ends[-1] - ends[-2] if len(ends) > 1 else 4 * (edges[1] - edges[0])
+    starts = np.concatenate([[ends[0] - width], ends[:-1]])
+    curves = np.pad(market.win, ((0, 0), (1, 0)))
+    scores = []
+    for amounts in (starts, (starts + ends) / 2, ends):
+        at = np.interp(amounts, edges, np.arange(len(edges)))[cells.bin]
+        won = _interpolated(curves, row, at)
+        scores.append(ndtri((1 - _UNLIKE) * won + _UNLIKE / 2))
+    lower, middle, upper = scores
+    lower[cells.bin == 0] = -np.inf  # the first bin has no lower end
     # Σw / Σw²: the weights of a sample count as (Σw)²/Σw² bids
     number, square = (np.bincount(row, part, A) for part in (cells.bids, cells.squares))
     scale = np.divide(number, square, out=np.zeros(A), where=square > 0)[row]
@@ -268,7 +279,7 @@ def _shifts(counts: TargetCounts, market: Market, columns: Ints, share: Floats) 
         x = np.concatenate([thresholds(_NODES[None], share[some], shift[some]) for some in blocks])
         slope, h = np.zeros(shape), np.zeros(shape)
         for at, who, low, high, weight in auctions:
-            ends = [
+            around = [
                 np.where(
                     np.isfinite(z),
                     _interpolated(x, who, np.interp(z, _NODES, places)) - shift.ravel()[at],
@@ -276,7 +287,7 @@ def _shifts(counts: TargetCounts, market: Market, columns: Ints, share: Floats) 
                 )
                 for z in (low, high)
             ]
-            first, second = interval_derivatives(*ends)
+            first, second = interval_derivatives(*around)
             slope += np.bincount(at, weight * first, shift.size).reshape(shape)
             h += np.bincount(at, weight * second, shift.size).reshape(shape)
         y = shift + np.divide(slope, h, out=np.zeros(shape), where=h > 0)
@@ -331,20 +342,6 @@ def interval_derivatives(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return np.where(flipped, -first, first), np.maximum(second, 0.0)
 
 
-def _scores(market: Market, wide: Ints, rows: Ints, bins: Ints) -> list[Floats]:
-    """Return the normal scores of W at the lower edges, middles and upper edges of cells, (N,)."""
-    x, upper = log_edges(market.edges), np.log(wide.astype(np.float64))
-    width = upper[-1] - upper[-2] if len(upper) > 1 else 4 * (x[1] - x[0])
-    lower = np.concatenate([[upper[0] - width], upper[:-1]])
-    curves = np.concatenate([np.zeros((len(market.win), 1), np.float32), market.win], axis=1)
-    found = []
-    for amounts in (lower, (lower + upper) / 2, upper):
-        won = _interpolated(curves, rows, np.interp(amounts, x, np.arange(len(x)))[bins])
-        found.append(ndtri((1 - _UNLIKE) * won + _UNLIKE / 2))
-    found[0][bins == 0] = -np.inf  # the first bin has no lower end
-    return found
-
-
 def _interpolated(table: Any, rows: Ints, place: Floats) -> Floats:
     """Return the values of some rows (N,) of a table (A, U) at fractional columns (N,)."""
     below = np.minimum(place.astype(np.int64), table.shape[1] - 2)
@@ -386,8 +383,6 @@ def pool_shifts(x: Floats, information: Floats, shares: Floats) -> Pooled:
 
     ``shares`` are (A, K + 1).
 
-    Examples
-    --------
     Without evidence, an advertiser gets the shift of its segment.
 
     >>> x = np.array([[0.2], [0.2], [0.2], [0.0]])
@@ -419,8 +414,6 @@ def pool_shifts(x: Floats, information: Floats, shares: Floats) -> Pooled:
 def pool_factors(events: Floats, expected: Floats, shares: Floats) -> Pooled:
     """Pool the factors of events c (A, V) over the expected numbers E (A, V).
 
-    Examples
-    --------
     >>> found = pool_factors(np.array([[0.0, 0.0], [90.0, 10.0]]),
     ...                      np.array([[0.0, 0.0], [50.0, 50.0]]), np.ones((2, 1)))
     >>> bool((np.diff(found.mean) < -0.2).all())
