@@ -1,6 +1,6 @@
 """Check queries: count faulty rows and select examples in the engine that holds the log.
 
-One pass counts the bids of each day by amount, which gives the median bid. A second pass groups
+One pass counts the bids of each day by amount, which gives the median bids. A second pass groups
 rows into cells by advertiser, day and faults, and all counts are sums over these. Further queries
 select a few rows as examples and find repeated rows.
 """
@@ -51,29 +51,6 @@ _IDENTIFYING = ("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros
 
 
 @dataclass(frozen=True)
-class AmountCells:
-    """Numbers of bids with equal day and rounded amount, of the counted rows; arrays of N cells."""
-
-    day: NDArray[np.datetime64]
-    amount: Ints  # bid in micros to two significant digits, or bin
-    bids: Floats
-
-    def of_day(self, day: np.datetime64) -> AmountCells:
-        used = self.day == day
-        return AmountCells(self.day[used], self.amount[used], self.bids[used])
-
-    @property
-    def median(self) -> int:
-        """The lower median amount, weighted by bids; 0 if there are none."""
-        if not len(self.amount):
-            return 0
-        order = np.argsort(self.amount, kind="stable")
-        upto = np.cumsum(self.bids[order])
-        place = min(int(np.searchsorted(upto, upto[-1] / 2)), len(order) - 1)
-        return int(self.amount[order[place]])
-
-
-@dataclass(frozen=True)
 class RowCells:
     """Groups of rows with equal advertiser, day and faults; arrays of N cells."""
 
@@ -111,12 +88,12 @@ def raw_table(logs: BidLogs) -> ir.Table:
     return node.parent.to_expr() if isinstance(node, Project) else logs.table
 
 
-def read_amounts(
+def read_medians(
     rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertiser: str | None = None
-) -> AmountCells:
-    """Return the bids of each day by amount, over the rows that histograms count.
+) -> tuple[int, dict[str, int]]:
+    """Return the median bid of the rows that histograms count, and that of each day.
 
-    With ``advertiser`` they are of this one alone.
+    With ``advertiser`` they are of this one alone. See :func:`lower_median`.
     """
     left_out = [rule.broken.fill_null(False) for rule in rules if rule.leaves_out]
     counted = rows.filter(*(~broken for broken in left_out)) if left_out else rows
@@ -126,11 +103,24 @@ def read_amounts(
     marked = counted.select("day", amount=values["amount"], bids=values["bids"])
     cells = marked.group_by("day", "amount").agg(bids=marked.bids.sum().cast("float64"))
     found = fetch(cells.filter(cells.bids > 0).drop_null())
-    return AmountCells(
-        found["day"].cast(pa.date32()).to_numpy().astype("datetime64[D]"),
-        found["amount"].to_numpy().astype(np.int64),
-        found["bids"].to_numpy().astype(np.float64),
-    )
+    day = found["day"].cast(pa.date32()).to_numpy().astype("datetime64[D]")
+    amount, bids = found["amount"].to_numpy().astype(np.int64), found["bids"].to_numpy()
+    on_days = ((str(one), day == one) for one in np.unique(day))
+    of_days = {name: lower_median(amount[used], bids[used]) for name, used in on_days}
+    return lower_median(amount, bids), of_days
+
+
+def lower_median(amount: Ints, bids: Floats) -> int:
+    """Return the lower median of amounts, weighted by bids; 0 if there are none.
+
+    Amounts are micros to two significant digits, or bins.
+    """
+    if not len(amount):
+        return 0
+    order = np.argsort(amount, kind="stable")
+    upto = np.cumsum(bids[order])
+    place = min(int(np.searchsorted(upto, upto[-1] / 2)), len(order) - 1)
+    return int(amount[order[place]])
 
 
 def read_cells(
@@ -356,8 +346,9 @@ class LogSums:
 
     cells: RowCells
     counts: Bools  # (N,), whether histograms count the rows of each cell
-    amounts: AmountCells
-    median_of: Callable[[str], int]  # the median bid of an advertiser, as in median_bid
+    median_bid: int  # in micros, to two significant digits; 0 if no row counts
+    medians: Mapping[str, int]  # by day
+    median_of: Callable[[str], int]  # of an advertiser
 
     @property
     def rows(self) -> int:
@@ -367,11 +358,6 @@ class LogSums:
     def total(self, name: str) -> float:
         """Return the sum of ``rows``, ``bids``, ``wins`` or ``cost`` over the counted rows."""
         return float(getattr(self.cells, name)[self.counts].sum())
-
-    @cached_property
-    def median_bid(self) -> int:
-        """Median bid in micros, to two significant digits; 0 if no row counts."""
-        return self.amounts.median
 
     @cached_property
     def days(self) -> NDArray[np.datetime64]:
@@ -437,11 +423,6 @@ class LogSums:
         further = np.diff(starts, append=len(who)) - 1
         odd = who[starts[further * np.log(factor) > _SURE]]
         return [self.cells.advertisers[i] for i in odd] if 2 * len(odd) < len(starts) else []
-
-    def medians_by_day(self) -> Ints:
-        """Return the median bid of each day in micros, (D,)."""
-        medians = [self.amounts.of_day(day).median for day in self.days]
-        return np.array(medians, dtype=np.int64)
 
 
 def sum_groups(group: Ints, values: AnyArray, n: int) -> Floats:

@@ -6,6 +6,7 @@ and one micro before a rule about prices is broken.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import statistics
@@ -24,8 +25,8 @@ from coterie.ads.logs.checks.check_queries import (
     examples_query,
     person_columns,
     raw_table,
-    read_amounts,
     read_cells,
+    read_medians,
     read_values,
     repeats_query,
     sum_groups,
@@ -187,14 +188,12 @@ def check_logs(logs: BidLogs) -> LogCheck:
     rows = logs.rows
     rules = row_rules(rows, logs)
     log.info("Checking every row")
-    amounts = read_amounts(rows, rules, logs)
-    cells = read_cells(rows, rules, logs, amounts.median)
+    median, medians = read_medians(rows, rules, logs)
+    cells = read_cells(rows, rules, logs, median)
     left_out = sum(1 << k for k, rule in enumerate(rules) if rule.leaves_out)
-
-    def median_of(advertiser: str) -> int:
-        return read_amounts(rows, rules, logs, advertiser).median
-
-    sums = LogSums(cells, (cells.faults & left_out) == 0, amounts, median_of)
+    is_counted = (cells.faults & left_out) == 0
+    read_one = functools.partial(read_medians, rows, rules, logs)
+    sums = LogSums(cells, is_counted, median, medians, lambda name: read_one(name)[0])
     texts: dict[str, str] = {}
     faults, texts_are_read = [], True
     try:
@@ -230,32 +229,27 @@ def _reading_faults(logs: BidLogs, rows: int, currency: str) -> Iterator[Fault]:
     """Yield the faults of reading a log; its ``rows`` have been read at least once."""
     lines = logs.ragged_lines()
     for code, hides_others in (("quote_open", True), ("line_ragged", False)):
-        found = [line for line in lines if line.hides_others == hides_others]
-        if found:
-            examples = [
-                {"file": line.path, "line": line.number, "fault": line.fault}
-                for line in found[:EXAMPLES]
-            ]
-            yield fault_of(code, len(found), rows + len(lines), examples)
-    yield from _decimals(logs, currency)
-
-
-def _decimals(logs: BidLogs, currency: str) -> Iterator[Fault]:
-    """Yield the faults of amounts whose decimals contradict the unit they were read in."""
+        found = [
+            {"file": line.path, "line": line.number, "fault": line.fault}
+            for line in lines
+            if line.hides_others == hides_others
+        ]
+        yield from _found(code, found, rows + len(lines))
+    # amounts whose decimals contradict the unit they were read in
     units = {logs.reading.column(name): unit for name, unit in logs.reading.units.items()}
-    found: dict[str, list[dict[str, object]]] = {}
+    odd: dict[str, list[dict[str, object]]] = {"amounts_with_decimals": [], "amounts_whole": []}
     for column, unit in units.items():
         numbers = numbers_in_sample(logs.reading.samples[column])
-        whole = sum(number.is_integer() for number in numbers)
         if len(numbers) < _FEWEST_AMOUNTS:
             continue
+        whole = sum(number.is_integer() for number in numbers)
         example = {"column": column, "unit": unit, "median": statistics.median(numbers)}
         if unit in _WHOLE_UNITS and 2 * whole < len(numbers):
-            found.setdefault("amounts_with_decimals", []).append(example)
+            odd["amounts_with_decimals"].append(example)
         if unit == "currency" and whole == len(numbers) and currency not in WHOLE_CURRENCIES:
-            found.setdefault("amounts_whole", []).append(example)
-    for code, examples in found.items():
-        yield fault_of(code, len(examples), len(units), examples)
+            odd["amounts_whole"].append(example)
+    for code, examples in odd.items():
+        yield from _found(code, examples, len(units))
 
 
 def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> Iterator[Fault]:
@@ -354,12 +348,10 @@ def _mixtures(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     if len(rows_of) > 1 and logs.given_auction is None:
         examples = [{"auction_type": name, "rows": n} for name, n in rows_of.items()]
         yield fault_of("auctions_mixed", min(rows_of.values()), sums.rows, examples)
-    is_blank = [name.strip().lower() in MISSING_TEXTS for name in cells.advertisers]
-    blank = np.flatnonzero(is_blank)
-    if len(blank):
-        count = int(cells.rows[np.isin(cells.advertiser, blank)].sum())
-        examples = [{"advertiser_id": cells.advertisers[i]} for i in blank[:EXAMPLES]]
-        yield fault_of("advertiser_blank", count, sums.rows, examples)
+    blank = [i for i, name in enumerate(cells.advertisers) if name.strip().lower() in MISSING_TEXTS]
+    count = int(cells.rows[np.isin(cells.advertiser, blank)].sum())
+    examples = [{"advertiser_id": cells.advertisers[i]} for i in blank]
+    yield from _found("advertiser_blank", examples, sums.rows, count)
 
 
 def _recognition(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
@@ -390,36 +382,31 @@ def _recognition(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
 def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     if not sums.median_bid:
         return
-    medians = sums.medians_by_day()
-    ratio = medians / sums.median_bid
-    far = (medians > 0) & ((ratio >= UNIT_FACTOR) | (ratio * UNIT_FACTOR <= 1))
-    names = sums.in_other_units()
-    # only the medians of advertisers in examples are read
-    of_names = {name: sums.median_of(name) for name in names[:EXAMPLES]}
-    of_days = dict(zip(sums.days[far].astype(str).tolist(), medians[far].tolist(), strict=True))
-    for code, column, count, total, median_of in (
-        ("units_mixed", "advertiser_id", len(names), len(sums.cells.advertisers), of_names),
-        ("units_change", "day", len(of_days), len(sums.days), of_days),
+    ratios = {day: median / sums.median_bid for day, median in sums.medians.items()}
+    days = sums.days.astype(str).tolist()
+    far = [day for day in days if not 1 / UNIT_FACTOR < ratios.get(day, 1) < UNIT_FACTOR]
+    names, advertisers = sums.in_other_units(), sums.cells.advertisers
+    for code, column, found, total, median_of in (
+        ("units_mixed", "advertiser_id", names, len(advertisers), sums.median_of),
+        ("units_change", "day", far, len(days), sums.medians.__getitem__),
     ):
-        if count:
-            of_all = {"median_bid_micros_of_all": sums.median_bid}
-            examples = [
-                {column: name, "median_bid_micros": median, **of_all}
-                for name, median in [*median_of.items()][:EXAMPLES]
-            ]
-            yield fault_of(code, count, total, examples, factor=str(UNIT_FACTOR))
+        # the median of an advertiser is read, so only those of examples are
+        medians = {name: median_of(name) for name in found[:EXAMPLES]}
+        of_all = {"median_bid_micros_of_all": sums.median_bid}
+        examples = [{column: k, "median_bid_micros": m, **of_all} for k, m in medians.items()]
+        yield from _found(code, examples, total, len(found), factor=str(UNIT_FACTOR))
     rows, median = int(sums.total("rows")), f"{sums.median_bid / 1e6:g}"
     is_small = bool(np.isin(sums.cells.currency, list(WHOLE_CURRENCIES)).any())
     if not _LEAST_MEDIAN <= sums.median_bid <= (_MOST_WHOLE if is_small else _MOST_MEDIAN):
         yield fault_of("bids_implausible", rows, sums.rows, median=median)
-    yield from _named("amounts_multiplied", sums.in_multiples(), len(sums.cells.advertisers))
+    yield from _named("amounts_multiplied", sums.in_multiples(), len(advertisers))
     priced, (bids, lost) = sums.by_advertiser("priced"), _seen(sums, logs, "advertiser")
     share = sums.by_advertiser("share") / np.maximum(priced, 1)
     is_known, often_lost = priced >= _FEWEST_WINS, lost >= bids / _FEWEST_WINS
     usual = np.median(share[is_known]) if is_known.any() else 0.0
     least = np.where(often_lost, max(_LEAST_SHARE, usual / 4), _LEAST_SHARE / 5)
-    names = [sums.cells.advertisers[i] for i in np.flatnonzero(is_known & (share < least))]
-    yield from _named("prices_implausible", names, len(sums.cells.advertisers))
+    names = [advertisers[i] for i in np.flatnonzero(is_known & (share < least))]
+    yield from _named("prices_implausible", names, len(advertisers))
 
 
 def _days(sums: LogSums) -> Iterator[Fault]:
@@ -427,16 +414,14 @@ def _days(sums: LogSums) -> Iterator[Fault]:
     if len(days) == 1:
         yield fault_of("one_day", 1, 1, [{"day": str(days[0])}])
     if len(missing) > max(len(days), _LONG_GAPS):
-        few, span = [{"day": str(day)} for day in days[:EXAMPLES]], len(days) + len(missing)
-        yield fault_of("days_scattered", len(days), len(days), few, span=str(span))
-    elif len(missing):
-        absent = [{"day": str(day)} for day in missing[:EXAMPLES]]
-        yield fault_of("days_missing", len(missing), len(days) + len(missing), absent)
+        examples, span = [{"day": str(day)} for day in days], str(len(days) + len(missing))
+        yield from _found("days_scattered", examples, len(days), span=span)
+    else:
+        absent = [{"day": str(day)} for day in missing]
+        yield from _found("days_missing", absent, len(days) + len(missing))
     # the median of two days is not typical of either
-    thin = np.flatnonzero(rows < _THIN_DAY * np.median(rows)) if len(days) > 2 else ()
-    if len(thin):
-        examples = [{"day": str(days[i]), "rows": int(rows[i])} for i in thin[:EXAMPLES]]
-        yield fault_of("days_thin", len(thin), len(days), examples)
+    if len(days) > 2:
+        yield from _of_days("days_thin", rows < _THIN_DAY * np.median(rows), rows, sums)
 
 
 def _outcomes(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
@@ -471,9 +456,8 @@ def _seen(sums: LogSums, logs: BidLogs, by: str) -> tuple[Floats, Floats]:
 
 
 def _of_days(code: str, found: Bools, rows: Floats, sums: LogSums) -> Iterator[Fault]:
-    if found.any():
-        examples = [{"day": str(sums.days[i]), "rows": int(rows[i])} for i in np.flatnonzero(found)]
-        yield fault_of(code, len(examples), len(sums.days), examples[:EXAMPLES])
+    examples = [{"day": str(sums.days[i]), "rows": int(rows[i])} for i in np.flatnonzero(found)]
+    yield from _found(code, examples, len(sums.days))
 
 
 def _few_losses(rows: Floats, lost: Floats, priced: Floats, share: Floats, factor: float) -> Bools:
@@ -498,13 +482,11 @@ def _losses(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     """Yield the faults of advertisers without losses, or with losses that are not known."""
     names, (seen, lost) = sums.cells.advertisers, _seen(sums, logs, "advertiser")
     # those with the most bids first
-    order = np.argsort(-sums.by_advertiser("bids"), kind="stable")
+    bids = sums.by_advertiser("bids")
+    order = np.argsort(-bids, kind="stable")
     winners = order[((seen >= _FEWEST_WITHOUT_LOSS) & (lost <= 0))[order]]
-    if len(winners):
-        bids = sums.by_advertiser("bids")
-        examples = [{"advertiser_id": names[i], "bids": round(bids[i])} for i in winners[:EXAMPLES]]
-        fewest = str(_FEWEST_WITHOUT_LOSS)
-        yield fault_of("no_losses", len(winners), len(names), examples, fewest=fewest)
+    examples = [{"advertiser_id": names[i], "bids": round(bids[i])} for i in winners]
+    yield from _found("no_losses", examples, len(names), fewest=str(_FEWEST_WITHOUT_LOSS))
     lost_least, lost_most, won_least, won_most = sums.ends()
     is_one = (lost_least == lost_most) & (won_least < won_most)
     is_one &= np.minimum(lost, seen - lost) >= _FEWEST_WINS
@@ -527,10 +509,9 @@ def _values_without_losses(logs: BidLogs, rows: int) -> Iterator[Fault]:
             )
             few = _few_losses(seen, lost, priced, share, _NO_LOSSES)
             found += [of_column[i] for i in np.flatnonzero(few)]
-    if found:
-        largest = sorted(found, key=lambda row: -row["rows"])[:EXAMPLES]
-        examples = [{name: row[name] for name in ("column", "value", "rows")} for row in largest]
-        yield fault_of("values_without_losses", len(found), len(values), examples)
+    found.sort(key=lambda row: -row["rows"])
+    examples = [{name: row[name] for name in ("column", "value", "rows")} for row in found]
+    yield from _found("values_without_losses", examples, len(values))
 
 
 def _advertisers(sums: LogSums) -> Iterator[Fault]:
@@ -556,25 +537,35 @@ def _repeated_cells(sums: LogSums) -> Iterator[Fault]:
     distinct, which = np.unique(keys[sums.counts], axis=0, return_inverse=True)
     rows = sum_groups(which.ravel(), cells.rows[sums.counts], len(distinct))
     repeated = np.flatnonzero(rows > 1)
-    if len(repeated):
-        examples = [
-            {
-                "advertiser_id": cells.advertisers[advertiser],
-                "day": str(np.datetime64(int(day), "D")),
-                "bin_micros": int(amount),
-            }
-            for advertiser, day, amount in distinct[repeated[:EXAMPLES]]
-        ]
-        copies = int(rows[repeated].sum()) - len(repeated)
-        yield fault_of("duplicate_cells", copies, sums.rows, examples)
+    examples = [
+        {
+            "advertiser_id": cells.advertisers[advertiser],
+            "day": str(np.datetime64(int(day), "D")),
+            "bin_micros": int(amount),
+        }
+        for advertiser, day, amount in distinct[repeated[:EXAMPLES]]
+    ]
+    copies = int(rows[repeated].sum()) - len(repeated)
+    yield from _found("duplicate_cells", examples, sums.rows, copies)
 
 
 def _named(code: str, names: Iterable[str], total: int, **words: str) -> Iterator[Fault]:
     """Yield the fault of the advertisers of these names, if there are any."""
-    found = sorted(names)
-    if found:
-        examples = [{"advertiser_id": name} for name in found[:EXAMPLES]]
-        yield fault_of(code, len(found), total, examples, **words)
+    examples = [{"advertiser_id": name} for name in sorted(names)]
+    yield from _found(code, examples, total, None, **words)
+
+
+def _found(
+    code: str,
+    examples: Sequence[dict[str, Any]],
+    total: int,
+    count: int | None = None,
+    **words: str,
+) -> Iterator[Fault]:
+    """Yield the fault of these examples, if there are any; by default they are all that exist."""
+    if examples:
+        count = len(examples) if count is None else count
+        yield fault_of(code, count, total, examples[:EXAMPLES], **words)
 
 
 def _rows_by_value(values: AnyArray, known: Bools, cells: RowCells) -> dict[Any, int]:

@@ -29,7 +29,6 @@ from coterie.ads.logs.simulation.simulated_traits import (
     Traits,
     draw_traits,
     draw_values,
-    effects_table,
     in_micros,
     theme_names,
 )
@@ -116,8 +115,7 @@ def simulate_logs(
         pq.write_table(pa.table(texts), unfinished / "advertisers.parquet")
         pq.write_table(_truth(names, settings, traits), unfinished / "truth.parquet")
         if traits.effects:
-            effects = effects_table(names, traits.effects)
-            pq.write_table(effects, unfinished / "true_targets.parquet")
+            pq.write_table(_effects(names, traits), unfinished / "true_targets.parquet")
         (unfinished / "bids").mkdir()
         files, rows, wins = _write_days(settings, traits, names, unfinished / "bids", progress)
     folder = Path(folder)
@@ -355,17 +353,8 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
     themes = np.array(theme_names(settings.segments))
     columns = {"advertiser_id": names, "segment": traits.segment, "theme": themes[traits.segment]}
     for name in (
-        *(
-            "outlier",
-            "newcomer",
-            "first_day",
-            "text_is",
-            "volume",
-            "bid_level",
-            "bid_spread",
-            "moved",
-        ),
-        *("floor", "click_rate", "conversion_rate"),
+        *("outlier", "newcomer", "first_day", "text_is", "volume", "bid_level", "bid_spread"),
+        *("moved", "floor", "click_rate", "conversion_rate"),
     ):
         columns[name] = getattr(traits, name)
     for name in ("market_level", "market_spread", "market_share"):
@@ -374,3 +363,21 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
     columns["weekday"] = list(traits.weekday)
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     return table.replace_schema_metadata({"settings": json.dumps(asdict(settings))})
+
+
+def _effects(names: pa.Array, traits: Traits) -> pa.Table:
+    """Return the effects, one row for each advertiser, dimension and value."""
+    tables = []
+    for one in traits.effects:
+        a, v = one.share.shape
+        columns: dict[str, Any] = {
+            "advertiser_id": names.take(pa.array(np.repeat(np.arange(a), v))),
+            "dimension": np.repeat(one.name, a * v),
+            "value": np.tile(one.values, a),
+            "share": one.share.ravel(),
+            "price_shift": one.shift.ravel(),
+            "click_factor": one.click.ravel(),
+            "conversion_factor": one.conversion.ravel(),
+        }
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables)
