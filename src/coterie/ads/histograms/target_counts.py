@@ -163,33 +163,25 @@ class StoredTargets:
     revealed: str
 
 
+#: What stored targets and target counts have in common.
+_COMMON = ("edges", "dimensions", "values", "dimension", "revealed")
+
+
 def pack_targets(counts: TargetCounts) -> StoredTargets:
     """Pack target counts; the inverse of :func:`unpack_targets`."""
-    return StoredTargets(
-        pack_columns(vars(counts.cells)),
-        counts.edges,
-        counts.dimensions,
-        counts.values,
-        counts.dimension,
-        counts.revealed,
-    )
+    common = {name: getattr(counts, name) for name in _COMMON}
+    return StoredTargets(cells=pack_columns(vars(counts.cells)), **common)
 
 
 def unpack_targets(stored: StoredTargets, advertisers: NDArray[np.str_]) -> TargetCounts:
     """Return the target counts; ``advertisers`` are those of the packed counts."""
-    table = unpack_columns(stored.cells)
-    keys, sums = fields(TargetCells)[:3], fields(TargetCells)[3:]
-    columns: list[Any] = [table[one.name].to_numpy().astype(np.int64) for one in keys]
-    columns += [table[one.name].to_numpy().astype(np.float64) for one in sums]
-    return TargetCounts(
-        advertisers,
-        stored.edges,
-        stored.dimensions,
-        stored.values,
-        stored.dimension,
-        TargetCells(*columns),
-        stored.revealed,
-    )
+    table, keys = unpack_columns(stored.cells), ("advertiser", "value", "bin")
+    columns: list[Any] = [
+        table[one.name].to_numpy().astype(np.int64 if one.name in keys else np.float64)
+        for one in fields(TargetCells)
+    ]
+    common = {name: getattr(stored, name) for name in _COMMON}
+    return TargetCounts(advertisers=advertisers, cells=TargetCells(*columns), **common)
 
 
 def _common_values(first: TargetCounts, second: TargetCounts) -> tuple[NDArray[np.str_], Ints]:

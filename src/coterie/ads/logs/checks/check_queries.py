@@ -1,14 +1,12 @@
-"""Check queries: count faulty rows and select examples in the engine that holds the log.
+"""Check queries: count the rows of a log, and those that break rules, in the engine that holds it.
 
 One pass counts the bids of each day by amount, which gives the median bids. A second pass groups
-rows into cells by advertiser, day and faults, and all counts are sums over these. Further queries
-select a few rows as examples and find repeated rows.
+rows into cells by advertiser, day and faults, and all counts are sums over these.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,8 +18,7 @@ from numpy.typing import NDArray
 
 from coterie.ads.logs.amount_codes import MOST_MICROS, by_bisection
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs, priced_wins
-from coterie.ads.logs.checks.faults import FIRST_DAY, LAST_DAY, LONGEST_EXAMPLE, RowRule
-from coterie.ads.logs.column_recognition import CANONICAL, words_of
+from coterie.ads.logs.checks.faults import FIRST_DAY, LAST_DAY, RowRule
 from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.tables.engines import fetch
 
@@ -35,19 +32,10 @@ UNIT_FACTOR = 300
 #: The share of the bid from which on a price is close to it.
 CLOSE = 0.9
 
-#: Columns with more values are not compared by value.
-_MOST_VALUES = 100
 #: Logarithm of the odds against chance from which on a common factor of bids is none.
 _SURE = 18.0
 _ENDS = ("lost_least", "lost_most", "won_least", "won_most")
 _LARGEST = [10 ** (d + 2) - 1 for d in range(14)]  # the largest amount that drops d digits
-_PERSON = re.compile(
-    r"(^|_)(ip(v[46])?|ip_?addr(ess)?|e?mail|phone|msisdn|cookies?|idf[av]|gaid|aaid|maid|ifa|imei"
-    r"|(user|device|visitor|person|session|cookie|ipinyou)_?(id|name|key|tags?)|uid"
-    r"|user_?agent|ua|url|uri|referr?er|lat(itude)?|lon(gitude)?|lng)(_|$)"
-)
-#: Columns shown in examples of repeated rows.
-_IDENTIFYING = ("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros")
 
 
 @dataclass(frozen=True)
@@ -78,14 +66,6 @@ class RowCells:
     lost_most: Ints
     won_least: Ints
     won_most: Ints
-
-
-def raw_table(logs: BidLogs) -> ir.Table:
-    """Return the table of a log with its original columns."""
-    from ibis.expr.operations import Project
-
-    node = logs.table.op()
-    return node.parent.to_expr() if isinstance(node, Project) else logs.table
 
 
 def read_medians(
@@ -171,94 +151,17 @@ def read_cells(
 
     whole = ("amount", "faults", "auction_type", "rows", "with_bid", "priced", "equal", "close")
     sums = ("bids", "wins", "cost", "low", "high", "share")
-    currencies, currency = [""], np.zeros(n, dtype=np.int64)
+    currencies = [""] * n
     if "currency" in found.column_names:
-        currencies, currency = _numbered(found["currency"].fill_null(""))
+        currencies = found["currency"].fill_null("").to_pylist()
     return RowCells(
         advertisers=names,
         advertiser=advertiser,
         day=day,
-        currency=np.array(currencies, dtype=str)[currency],
+        currency=np.array(currencies, dtype=str),
         **{name: column(name, np.int64) for name in (*whole, *_ENDS)},
         **{name: column(name, np.float64) for name in sums},
     )
-
-
-def examples_query(rows: ir.Table, rules: Mapping[int, RowRule]) -> ir.Table:
-    """Return a query of a few rows that break each numbered rule, the same rows in every run.
-
-    The table has ``rule``, the number, and all columns that the rules show.
-    """
-    import ibis
-
-    shown = dict.fromkeys(name for rule in rules.values() for name in rule.columns)
-    columns = ["advertiser_id", "day", *shown]
-    parts = []
-    for number, rule in rules.items():
-        broken = rows.filter(rule.broken.fill_null(False))
-        few = broken.select(**_displayed(broken, columns)).order_by(columns).limit(EXAMPLES)
-        parts.append(few.mutate(rule=ibis.literal(number, type="int64")))
-    return parts[0] if len(parts) == 1 else ibis.union(*parts)
-
-
-def repeats_query(logs: BidLogs, one_in: int = 1) -> ir.Table | None:
-    """Return a query of how often each row occurs, ignoring columns that identify a person.
-
-    ``one_in`` above 1 uses a sample of the times. The table has columns to show and ``n``. It is
-    None for a log without times, in which different auctions may have equal rows.
-    """
-    raw = raw_table(logs)
-    time = logs.reading.column("ts")
-    if time not in raw.columns or logs.kind == "histograms":
-        return None
-    hidden = person_columns(logs)
-    columns = [name for name in raw.columns if name not in hidden and _is_plain(raw[name].type())]
-    if one_in > 1:
-        raw = raw.filter(raw[time].hash() % one_in == 0)
-    counted = raw.group_by(columns).agg(n=raw.count())
-    names = dict.fromkeys(map(logs.reading.column, _IDENTIFYING))
-    shown = [name for name in names if name in columns]
-    return counted.select(**_displayed(counted, shown), n=counted.n)
-
-
-def read_values(logs: BidLogs, one_in: int = 1) -> list[dict[str, Any]]:
-    """Return the numbers of bids and losses by the values of the columns that have no role.
-
-    These are columns of few values, such as an exchange. ``one_in`` is as in
-    :func:`repeats_query`. A row has ``column``, ``value``, ``rows``, ``lost``, ``priced`` and
-    ``share``.
-    """
-    from ibis.expr.operations import Project
-
-    node, raw, name_of = logs.table.op(), raw_table(logs), logs.reading.column
-    if logs.kind == "histograms" or not isinstance(node, Project):
-        return []
-    hidden = {*person_columns(logs), *map(name_of, CANONICAL.values())} - {name_of("campaign_id")}
-    types = {name: raw[name].type() for name in raw.columns if name not in hidden}
-    others = [name for name, kind in types.items() if _is_plain(kind) and not kind.is_temporal()]
-    if not others:
-        return []
-    read = {name: node.values[name].to_expr() for name in ("won", "bid_micros", "price_micros")}
-    # names of the log may be those of read columns
-    of_value = {f"value_{name}": raw[name].cast("string") for name in others}
-    time = raw[name_of("ts")] if one_in > 1 and name_of("ts") in raw.columns else raw[others[0]]
-    rows = raw.select(**read, **of_value, part=time.hash() % one_in)
-    rows = rows.filter(rows.part == 0, rows.won.notnull(), rows.bid_micros > 0)
-    numbers = fetch(rows.aggregate(**{name: rows[name].approx_nunique() for name in of_value}))
-    few = [name for name, (n,) in numbers.to_pydict().items() if 1 < n <= _MOST_VALUES]
-    if not few:
-        return []
-    shares = {name: _shares(rows)[name] for name in ("priced", "share")}
-    rows = rows.select(*few, lost=(~rows.won).ifelse(1, 0), **shares)
-    long = rows.pivot_longer(few, names_to="column", values_to="value")
-    sums = {name: long[name].sum().cast("float64") for name in ("lost", "priced", "share")}
-    found = fetch(long.group_by("column", "value").agg(rows=long.count(), **sums)).to_pylist()
-    return [row | {"column": row["column"].removeprefix("value_")} for row in found]
-
-
-def person_columns(logs: BidLogs) -> list[str]:
-    """Return the columns of a log that, by their names, may identify a person."""
-    return [name for name in raw_table(logs).columns if _PERSON.search("_".join(words_of(name)))]
 
 
 def _numbered(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
@@ -293,11 +196,11 @@ def _values(rows: ir.Table, logs: BidLogs) -> dict[str, Any]:
         "bids": weight,
         "wins": rows.won.ifelse(weight, 0),
         "cost": (rows.won & price.between(0, MOST_MICROS)).ifelse(cost, 0.0),
-        **_shares(rows),
+        **shares(rows),
     }
 
 
-def _shares(rows: ir.Table) -> dict[str, Any]:
+def shares(rows: ir.Table) -> dict[str, Any]:
     """Return what prices are as shares of bids, as in :class:`RowCells`."""
     priced, equal = priced_wins(rows)
     share = rows.price_micros.cast("float64") / rows.bid_micros
@@ -315,26 +218,6 @@ def _two_digits(amount: Any) -> Any:
         return above - above % step
 
     return by_bisection(amount, _LARGEST, rounded)
-
-
-def _displayed(rows: ir.Table, columns: Iterable[str]) -> dict[str, Any]:
-    """Return columns for examples: numbers and truth values unchanged, all else as short text."""
-
-    def displayed(column: Any) -> Any:
-        dtype = column.type()
-        if dtype.is_numeric() or dtype.is_boolean():
-            return column
-        if dtype.is_timestamp():
-            return column.strftime("%Y-%m-%d %H:%M:%S")
-        return column.cast("string")[:LONGEST_EXAMPLE]
-
-    return {name: displayed(rows[name]) for name in columns}
-
-
-def _is_plain(dtype: Any) -> bool:
-    return bool(
-        dtype.is_numeric() or dtype.is_boolean() or dtype.is_string() or dtype.is_temporal()
-    )
 
 
 # ---- Sums over cells

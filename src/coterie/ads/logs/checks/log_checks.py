@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,17 +23,21 @@ from coterie.ads.logs.checks.check_queries import (
     UNIT_FACTOR,
     LogSums,
     RowCells,
-    examples_query,
-    person_columns,
-    raw_table,
     read_cells,
     read_medians,
-    read_values,
-    repeats_query,
+    shares,
     sum_groups,
 )
-from coterie.ads.logs.checks.faults import DOUBTS, FAULT_CODES, Fault, RowRule, fault_of, row_rules
-from coterie.ads.logs.column_recognition import numbers_in_sample
+from coterie.ads.logs.checks.faults import (
+    DOUBTS,
+    FAULT_CODES,
+    LONGEST_EXAMPLE,
+    Fault,
+    RowRule,
+    fault_of,
+    row_rules,
+)
+from coterie.ads.logs.column_recognition import CANONICAL, numbers_in_sample, words_of
 from coterie.ads.logs.log_columns import MISSING_TEXTS, NO, WRITTEN
 from coterie.arrays import AnyArray, Bools, Floats
 from coterie.errors import TableError
@@ -47,6 +52,15 @@ log = logging.getLogger("coterie")
 #: Repeats are searched among this many rows; longer logs are sampled by time.
 _MOST_FOR_REPEATS = 2_000_000
 _MICROS = 1e6
+_PERSON = re.compile(
+    r"(^|_)(ip(v[46])?|ip_?addr(ess)?|e?mail|phone|msisdn|cookies?|idf[av]|gaid|aaid|maid|ifa|imei"
+    r"|(user|device|visitor|person|session|cookie|ipinyou)_?(id|name|key|tags?)|uid"
+    r"|user_?agent|ua|url|uri|referr?er|lat(itude)?|lon(gitude)?|lng)(_|$)"
+)
+#: Columns shown in examples of repeated rows.
+_IDENTIFYING = ("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros")
+#: Columns with more values are not compared by value.
+_MOST_VALUES = 100
 #: Units of whole numbers.
 _WHOLE_UNITS = ("micros", "cents", "micros/impression")
 #: Fewer amounts may all be whole by chance.
@@ -201,17 +215,17 @@ def check_logs(logs: BidLogs) -> LogCheck:
     except TableError as error:
         faults.append(fault_of("texts_unreadable", 1, 1, problem=str(error)))
         texts_are_read = False
-    names = person_columns(logs)
-    if names:  # the examples list all of them, not only three
-        examples = [{"column": name} for name in names]
-        total = len(raw_table(logs).columns)
-        faults.append(fault_of("person_columns", len(names), total, examples))
+    raw = _raw_table(logs)
+    personal = [name for name in raw.columns if _PERSON.search("_".join(words_of(name)))]
+    if personal:  # the examples list all of them, not only three
+        examples = [{"column": name} for name in personal]
+        faults.append(fault_of("person_columns", len(personal), len(raw.columns), examples))
     faults += _reading_faults(logs, sums.rows, _attribute(logs, "currency", "mixed"))
     if sums.rows:
         faults += [
             *_broken_rules(rows, rules, sums),
-            *_repeats(logs, sums.rows),
-            *_values_without_losses(logs, sums.rows),
+            *_repeats(logs, sums.rows, personal),
+            *_values_without_losses(logs, sums.rows, personal),
             *aggregate_faults(sums, logs),
         ]
         if texts_are_read:
@@ -253,6 +267,8 @@ def _reading_faults(logs: BidLogs, rows: int, currency: str) -> Iterator[Fault]:
 
 
 def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> Iterator[Fault]:
+    import ibis
+
     counts = {
         k: int(sums.cells.rows[(sums.cells.faults >> k) & 1 == 1].sum()) for k in range(len(rules))
     }
@@ -269,13 +285,22 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
     if not broken:
         return
     log.info("Fetching examples of %d faults", len(broken))
-    faulty = fetch(examples_query(rows, broken)).to_pylist()
+    shown = dict.fromkeys(name for rule in broken.values() for name in rule.columns)
+    columns, few = ["advertiser_id", "day", *shown], []
     for k, rule in broken.items():
-        columns = ("advertiser_id", "day", *rule.columns)
+        faulty = rows.filter(rule.broken.fill_null(False))
+        # ordered, so that they are the same in every run
+        faulty = faulty.select(**_displayed(faulty, columns)).order_by(columns).limit(EXAMPLES)
+        few.append(faulty.mutate(rule=ibis.literal(k, type="int64")))
+    found = fetch(few[0] if len(few) == 1 else ibis.union(*few)).to_pylist()
+    for k, rule in broken.items():
         examples = [
             # the original value replaces the one that could not be read
-            {name.removeprefix(WRITTEN): _plain(row[name]) for name in columns}
-            for row in faulty
+            {
+                name.removeprefix(WRITTEN): _plain(row[name])
+                for name in ("advertiser_id", "day", *rule.columns)
+            }
+            for row in found
             if row["rule"] == k
         ]
         yield fault_of(rule.code, counts[k], sums.rows, examples, **rule.words)
@@ -288,23 +313,109 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) or value is None else str(value)
 
 
-def _repeats(logs: BidLogs, rows: int) -> Iterator[Fault]:
-    one_in = -(-rows // _MOST_FOR_REPEATS)
-    counted = repeats_query(logs, one_in)
-    if counted is None:
+def _raw_table(logs: BidLogs) -> ir.Table:
+    """Return the table of a log with its original columns."""
+    from ibis.expr.operations import Project
+
+    node = logs.table.op()
+    return node.parent.to_expr() if isinstance(node, Project) else logs.table
+
+
+def _displayed(rows: ir.Table, columns: Iterable[str]) -> dict[str, Any]:
+    """Return columns for examples: numbers and truth values unchanged, all else as short text."""
+
+    def displayed(column: Any) -> Any:
+        dtype = column.type()
+        if dtype.is_numeric() or dtype.is_boolean():
+            return column
+        if dtype.is_timestamp():
+            return column.strftime("%Y-%m-%d %H:%M:%S")
+        return column.cast("string")[:LONGEST_EXAMPLE]
+
+    return {name: displayed(rows[name]) for name in columns}
+
+
+def _is_plain(dtype: Any) -> bool:
+    return bool(
+        dtype.is_numeric() or dtype.is_boolean() or dtype.is_string() or dtype.is_temporal()
+    )
+
+
+def _repeats(logs: BidLogs, rows: int, personal: Sequence[str]) -> Iterator[Fault]:
+    raw, time = _raw_table(logs), logs.reading.column("ts")
+    # without times, different auctions may have equal rows
+    if time not in raw.columns or logs.kind == "histograms":
         return
     log.info("Looking for repeated rows")
+    one_in = -(-rows // _MOST_FOR_REPEATS)
+    if one_in > 1:
+        raw = raw.filter(raw[time].hash() % one_in == 0)
+    columns = [name for name in raw.columns if name not in personal and _is_plain(raw[name].type())]
+    counted = raw.group_by(columns).agg(n=raw.count())
+    names = dict.fromkeys(map(logs.reading.column, _IDENTIFYING))
+    shown = [name for name in names if name in columns]
+    counted = counted.select(**_displayed(counted, shown), n=counted.n)
     sums = counted.agg(rows=counted.n.sum(), copies=(counted.n - 1).sum())
     examined, copies = (int(value or 0) for value in fetch(sums).to_pylist()[0].values())
     if not copies:
         return
     repeated = counted.filter(counted.n > 1)
-    columns = [name for name in repeated.columns if name != "n"]
-    few = fetch(repeated.order_by(repeated.n.desc(), *columns).limit(EXAMPLES)).to_pylist()
+    few = fetch(repeated.order_by(repeated.n.desc(), *shown).limit(EXAMPLES)).to_pylist()
     examples = [{name: _plain(value) for name, value in row.items()} for row in few]
     sampled = f" (estimated from one in {one_in} times)" if one_in > 1 else ""
     count = round(copies * rows / examined) if one_in > 1 else copies
     yield fault_of("duplicate_rows", count, rows, examples, sampled=sampled)
+
+
+def _values_without_losses(logs: BidLogs, rows: int, personal: Sequence[str]) -> Iterator[Fault]:
+    """Yield the fault of values of columns, such as one exchange, whose losses are missing.
+
+    The columns are those of few values that have no role.
+    """
+    from ibis.expr.operations import Project
+
+    node, raw, name_of = logs.table.op(), _raw_table(logs), logs.reading.column
+    if logs.logs_minimum or logs.kind == "histograms" or not isinstance(node, Project):
+        return
+    hidden = {*personal, *map(name_of, CANONICAL.values())} - {name_of("campaign_id")}
+    types = {name: raw[name].type() for name in raw.columns if name not in hidden}
+    others = [name for name, kind in types.items() if _is_plain(kind) and not kind.is_temporal()]
+    if not others:
+        return
+    one_in = -(-rows // _MOST_FOR_REPEATS)
+    read = {name: node.values[name].to_expr() for name in ("won", "bid_micros", "price_micros")}
+    # names of the log may be those of read columns
+    of_value = {f"value_{name}": raw[name].cast("string") for name in others}
+    time = raw[name_of("ts")] if one_in > 1 and name_of("ts") in raw.columns else raw[others[0]]
+    bids = raw.select(**read, **of_value, part=time.hash() % one_in)
+    bids = bids.filter(bids.part == 0, bids.won.notnull(), bids.bid_micros > 0)
+    numbers = fetch(bids.aggregate(**{name: bids[name].approx_nunique() for name in of_value}))
+    few = [name for name, (n,) in numbers.to_pydict().items() if 1 < n <= _MOST_VALUES]
+    if not few:
+        return
+    paid = {name: shares(bids)[name] for name in ("priced", "share")}
+    bids = bids.select(*few, lost=(~bids.won).ifelse(1, 0), **paid)
+    long = bids.pivot_longer(few, names_to="column", values_to="value")
+    sums = {name: long[name].sum().cast("float64") for name in ("lost", "priced", "share")}
+    values = fetch(long.group_by("column", "value").agg(rows=long.count(), **sums)).to_pylist()
+    found = []
+    for column in sorted(few):
+        of_column = [row for row in values if row["column"] == column]
+        lost_with = {str(row["value"] or "").strip().lower() for row in of_column if row["lost"]}
+        # what is written of wins alone says nothing of losses
+        if not lost_with <= {*MISSING_TEXTS, *NO}:
+            seen, lost, priced, share = (
+                np.array([row[name] for row in of_column], dtype=np.float64)
+                for name in ("rows", "lost", "priced", "share")
+            )
+            without = _few_losses(seen, lost, priced, share, _NO_LOSSES)
+            found += [of_column[i] for i in np.flatnonzero(without)]
+    found.sort(key=lambda row: -row["rows"])
+    examples = [
+        {"column": row["column"].removeprefix("value_"), "value": row["value"], "rows": row["rows"]}
+        for row in found
+    ]
+    yield from _found("values_without_losses", examples, len(values))
 
 
 # ---- Faults of a whole log
@@ -492,26 +603,6 @@ def _losses(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     is_one &= np.minimum(lost, seen - lost) >= _FEWEST_WINS
     of_one = [names[i] for i in np.flatnonzero(is_one)]
     yield from _named("losses_at_one_bid", of_one, len(names))
-
-
-def _values_without_losses(logs: BidLogs, rows: int) -> Iterator[Fault]:
-    """Yield the fault of values of columns, such as one exchange, whose losses are missing."""
-    values = [] if logs.logs_minimum else read_values(logs, -(-rows // _MOST_FOR_REPEATS))
-    found = []
-    for column in sorted({row["column"] for row in values}):
-        of_column = [row for row in values if row["column"] == column]
-        lost_with = {str(row["value"] or "").strip().lower() for row in of_column if row["lost"]}
-        # what is written of wins alone says nothing of losses
-        if not lost_with <= {*MISSING_TEXTS, *NO}:
-            seen, lost, priced, share = (
-                np.array([row[name] for row in of_column], dtype=np.float64)
-                for name in ("rows", "lost", "priced", "share")
-            )
-            few = _few_losses(seen, lost, priced, share, _NO_LOSSES)
-            found += [of_column[i] for i in np.flatnonzero(few)]
-    found.sort(key=lambda row: -row["rows"])
-    examples = [{name: row[name] for name in ("column", "value", "rows")} for row in found]
-    yield from _found("values_without_losses", examples, len(values))
 
 
 def _advertisers(sums: LogSums) -> Iterator[Fault]:

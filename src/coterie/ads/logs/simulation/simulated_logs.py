@@ -117,7 +117,26 @@ def simulate_logs(
         if traits.effects:
             pq.write_table(_effects(names, traits), unfinished / "true_targets.parquet")
         (unfinished / "bids").mkdir()
-        files, rows, wins = _write_days(settings, traits, names, unfinished / "bids", progress)
+        days = range(settings.days)
+        total = sum(int(draw_day(settings, traits, day).counts.sum()) for day in days)
+        schema, files, rows, wins = _schema(settings, traits), [], 0, 0
+        # amounts and names repeat, so dictionaries store them best; times do not repeat
+        encoding: dict[str, Any] = {
+            "compression": "snappy",
+            "use_dictionary": [name for name in schema.names if name != "ts"],
+            "column_encoding": {"ts": "DELTA_BINARY_PACKED"},
+        }
+        for day in days:
+            date = np.datetime64(settings.start, "D") + np.timedelta64(day, "D")
+            _logger.info("Simulating the auctions of %s", date)
+            files.append(f"bids-{date}.parquet")
+            with pq.ParquetWriter(unfinished / "bids" / files[-1], schema, **encoding) as writer:
+                for batch in auction_batches(settings, traits, day):
+                    table = _bids(settings, traits, names, batch)
+                    writer.write_table(table, row_group_size=len(table))
+                    rows, wins = rows + len(table), wins + int(batch["won"].sum())
+                    if progress:
+                        progress(rows, total)
     folder = Path(folder)
     return SimulatedLogs(
         folder=folder,
@@ -273,33 +292,6 @@ def _auctions(
         "conversion": click & (rng.random(n) < traits.conversion_rate[who] * values.conversion),
         **values.codes,
     }
-
-
-def _write_days(
-    settings: MarketSettings, traits: Traits, names: pa.Array, folder: Path, progress: Progress
-) -> tuple[list[str], int, int]:
-    """Write one file per day; return the file names and the numbers of rows and of wins."""
-    days = range(settings.days)
-    total = sum(int(draw_day(settings, traits, day).counts.sum()) for day in days)
-    schema, files, rows, wins = _schema(settings, traits), [], 0, 0
-    # amounts and names repeat, so dictionaries store them best; times do not repeat
-    encoding: dict[str, Any] = {
-        "compression": "snappy",
-        "use_dictionary": [name for name in schema.names if name != "ts"],
-        "column_encoding": {"ts": "DELTA_BINARY_PACKED"},
-    }
-    for day in days:
-        date = np.datetime64(settings.start, "D") + np.timedelta64(day, "D")
-        _logger.info("Simulating the auctions of %s", date)
-        files.append(f"bids-{date}.parquet")
-        with pq.ParquetWriter(folder / files[-1], schema, **encoding) as writer:
-            for batch in auction_batches(settings, traits, day):
-                table = _bids(settings, traits, names, batch)
-                writer.write_table(table, row_group_size=len(table))
-                rows, wins = rows + len(table), wins + int(batch["won"].sum())
-                if progress:
-                    progress(rows, total)
-    return files, rows, wins
 
 
 def _schema(settings: MarketSettings, traits: Traits) -> pa.Schema:

@@ -313,7 +313,14 @@ def draw_traits(settings: MarketSettings) -> Traits:
     """
     rng = np.random.default_rng(settings.seed)
     a, k = settings.advertisers, settings.segments
-    markets, habits = _draw_markets(k, rng), _draw_habits(k, rng)
+    markets = _draw_markets(k, rng)
+    habits = {
+        "level": 0.3 * rng.standard_normal(k),
+        "spread": rng.uniform(0.15, 0.4, k),
+        "floor": rng.uniform(0.1, 0.4, k),
+        "click": 0.004 * np.exp(0.5 * rng.standard_normal(k)),
+        "conversion": 0.05 * np.exp(0.5 * rng.standard_normal(k)),
+    }
     segment = rng.permutation(np.arange(a) % k)
     outlier = _random_mask(a, settings.outliers, rng)
     newcomer = _random_mask(a, settings.newcomers, rng)
@@ -325,7 +332,10 @@ def draw_traits(settings: MarketSettings) -> Traits:
     # the typical log price in the advertiser's market; bid levels are relative to it
     typical = (level * share).sum(axis=1)
     bid_level = typical + habits["level"][segment] + 0.15 * rng.standard_normal(a)
-    text_is = _draw_text_kinds(settings, rng)
+    is_missing = _random_mask(a, settings.text_missing, rng)
+    # with one segment none is wrong
+    is_wrong = (rng.random(a) < settings.text_error) & (settings.segments > 1)
+    text_is = np.where(is_missing, "missing", np.where(is_wrong, "wrong", "right"))
     volume = settings.bids_per_day * np.exp(settings.volume_spread * rng.standard_normal(a))
     others = _stream_of(settings, 1)
     weekday = np.exp(settings.own_weekdays * others.standard_normal((a, 7)))
@@ -379,16 +389,6 @@ def _draw_markets(n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Flo
     return level, rng.uniform(0.15, 0.5, (n, 2)), np.stack([first, 1 - first], axis=1)
 
 
-def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, Floats]:
-    return {
-        "level": 0.3 * rng.standard_normal(n),
-        "spread": rng.uniform(0.15, 0.4, n),
-        "floor": rng.uniform(0.1, 0.4, n),
-        "click": 0.004 * np.exp(0.5 * rng.standard_normal(n)),
-        "conversion": 0.05 * np.exp(0.5 * rng.standard_normal(n)),
-    }
-
-
 def _first_days(days: int, number: int) -> Ints:
     """Return the first days of so many young advertisers, (number,)."""
     turn, kind = np.divmod(np.arange(number), len(YOUNG_DAYS))
@@ -407,14 +407,6 @@ def _random_mask(n: int, share: float, rng: np.random.Generator) -> Bools:
     mask = np.zeros(n, dtype=bool)
     mask[rng.permutation(n)[: round(share * n)]] = True
     return mask
-
-
-def _draw_text_kinds(settings: MarketSettings, rng: np.random.Generator) -> NDArray[np.str_]:
-    """Draw which texts are right, wrong or missing; with one segment none is wrong."""
-    a = settings.advertisers
-    is_missing = _random_mask(a, settings.text_missing, rng)
-    is_wrong = (rng.random(a) < settings.text_error) & (settings.segments > 1)
-    return np.where(is_missing, "missing", np.where(is_wrong, "wrong", "right"))
 
 
 def _draw_texts(
