@@ -119,7 +119,23 @@ def simulate_logs(
         (unfinished / "bids").mkdir()
         days = range(settings.days)
         total = sum(int(draw_day(settings, traits, day).counts.sum()) for day in days)
-        schema, files, rows, wins = _schema(settings, traits), [], 0, 0
+        files, rows, wins = [], 0, 0
+        word = pa.dictionary(pa.int32(), pa.string())
+        types = {
+            "advertiser_id": word,
+            "ts": pa.timestamp("us", tz="UTC"),
+            "bid_micros": pa.int64(),
+            "won": pa.bool_(),
+            "price_micros": pa.int64(),
+            "auction_type": pa.int8(),
+            "floor_micros": pa.int64() if settings.floors else None,
+            "min_to_win_micros": pa.int64() if settings.minimum_logged else None,
+            "currency": word,
+            "click": pa.bool_(),
+            "conversion": pa.bool_(),
+            **dict.fromkeys((one.name for one in traits.effects), word),
+        }
+        schema = pa.schema({name: kind for name, kind in types.items() if kind is not None})
         # amounts and names repeat, so dictionaries store them best; times do not repeat
         encoding: dict[str, Any] = {
             "compression": "snappy",
@@ -132,7 +148,7 @@ def simulate_logs(
             files.append(f"bids-{date}.parquet")
             with pq.ParquetWriter(unfinished / "bids" / files[-1], schema, **encoding) as writer:
                 for batch in auction_batches(settings, traits, day):
-                    table = _bids(settings, traits, names, batch)
+                    table = _bids(settings, traits, names, batch, schema)
                     writer.write_table(table, row_group_size=len(table))
                     rows, wins = rows + len(table), wins + int(batch["won"].sum())
                     if progress:
@@ -294,32 +310,14 @@ def _auctions(
     }
 
 
-def _schema(settings: MarketSettings, traits: Traits) -> pa.Schema:
-    word = pa.dictionary(pa.int32(), pa.string())
-    types = {
-        "advertiser_id": word,
-        "ts": pa.timestamp("us", tz="UTC"),
-        "bid_micros": pa.int64(),
-        "won": pa.bool_(),
-        "price_micros": pa.int64(),
-        "auction_type": pa.int8(),
-        "floor_micros": pa.int64() if settings.floors else None,
-        "min_to_win_micros": pa.int64() if settings.minimum_logged else None,
-        "currency": word,
-        "click": pa.bool_(),
-        "conversion": pa.bool_(),
-        **dict.fromkeys((one.name for one in traits.effects), word),
-    }
-    return pa.schema({name: kind for name, kind in types.items() if kind is not None})
-
-
-def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batch) -> pa.Table:
+def _bids(
+    settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batch, schema: pa.Schema
+) -> pa.Table:
     """Convert a batch to the columns of the log."""
     who, n = batch["advertiser"], len(batch["advertiser"])
     # only the names of this batch, because every row group stores its dictionary
     first, last = int(who[0]), int(who[-1])
     used = names.slice(first, last + 1 - first)
-    schema = _schema(settings, traits)
     columns = {
         "advertiser_id": pa.DictionaryArray.from_arrays((who - first).astype(np.int32), used),
         "ts": pa.array(batch["ts"]).cast(schema.field("ts").type),
