@@ -83,7 +83,7 @@ def read_medians(
     marked = counted.select("day", amount=values["amount"], bids=values["bids"])
     cells = marked.group_by("day", "amount").agg(bids=marked.bids.sum().cast("float64"))
     found = fetch(cells.filter(cells.bids > 0).drop_null())
-    day = found["day"].cast(pa.date32()).to_numpy().astype("datetime64[D]")
+    day = found["day"].cast(pa.date32()).to_numpy()
     amount, bids = found["amount"].to_numpy().astype(np.int64), found["bids"].to_numpy()
     on_days = ((str(one), day == one) for one in np.unique(day))
     of_days = {name: lower_median(amount[used], bids[used]) for name, used in on_days}
@@ -139,10 +139,8 @@ def read_cells(
     )
     found = fetch(cells)
     n = found.num_rows
-    names, advertiser = _numbered(found["advertiser_id"])
-    days = found["day"].cast(pa.date32()).cast(pa.int32())
-    day = days.fill_null(0).to_numpy().astype("datetime64[D]")
-    day[days.is_null().to_numpy()] = np.datetime64("NaT", "D")
+    names = found["advertiser_id"].unique().drop_null()
+    names = names.take(pc.sort_indices(names))
 
     def column(name: str, dtype: Any) -> AnyArray:
         if name not in found.column_names:
@@ -155,28 +153,13 @@ def read_cells(
     if "currency" in found.column_names:
         currencies = found["currency"].fill_null("").to_pylist()
     return RowCells(
-        advertisers=names,
-        advertiser=advertiser,
-        day=day,
+        advertisers=names.to_pylist(),
+        advertiser=pc.index_in(found["advertiser_id"], names).fill_null(-1).to_numpy(),
+        day=found["day"].cast(pa.date32()).to_numpy(),
         currency=np.array(currencies, dtype=str),
         **{name: column(name, np.int64) for name in (*whole, *_ENDS)},
         **{name: column(name, np.float64) for name in sums},
     )
-
-
-def _numbered(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
-    """Return the sorted distinct names and the index of each row's name, −1 if null.
-
-    >>> _numbered(pa.chunked_array([["b", None, "a", "b"]]))
-    (['a', 'b'], array([ 1, -1,  0,  1]))
-    """
-    encoded = pc.dictionary_encode(column).combine_chunks()
-    names = encoded.dictionary.to_pylist()
-    order = sorted(range(len(names)), key=names.__getitem__)
-    # the last entry is for null, whose index is −1
-    rank = np.full(len(names) + 1, -1)
-    rank[order] = np.arange(len(names))
-    return [names[i] for i in order], rank[encoded.indices.fill_null(-1).to_numpy()]
 
 
 def _values(rows: ir.Table, logs: BidLogs) -> dict[str, Any]:
