@@ -131,6 +131,14 @@ def held_out():
     return HeldOutPlans(LOG, LOG.for_days([0]), [1], texts, np.array([1, 2]))
 
 
+def test_a_new_campaign_takes_the_text_of_its_advertiser():
+    """As in a fit."""
+    names = np.array(["a000", "a001/x", "a002", "a003", "a004"])
+    log = replace(LOG, advertisers=names)
+    held_out = HeldOutPlans(log, log.for_days([0]), [1], {"a001": "shoes"}, np.array([1, 2]))
+    assert [text for _, some in held_out.new_blocks(9) for text in some] == ["shoes", ""]
+
+
 def test_plans_have_the_numbers_of_those_who_forecast_them(held_out):
     """Of the model for known advertisers, of the representatives for compared ones."""
     assert held_out.is_known.tolist() == [True, False, True, False, True]

@@ -110,6 +110,19 @@ def test_a_misread_log_is_doubted_where_a_model_is_made_too(run, market, tmp_pat
     assert model.exists()
 
 
+def test_lost_win_notices_are_a_warning(run, tmp_path):
+    """The highest bids lost although hardly any price is as high."""
+    settings = MarketSettings(advertisers=60, segments=4, days=8, seed=31)
+    log, query = simulate_logs(settings, tmp_path / "market").folder, tmp_path / "q.sql"
+    query.write_text(
+        "SELECT * REPLACE (won AND hash(ts) % 2 = 0 AS won, "
+        "CASE WHEN hash(ts) % 2 = 0 THEN price_micros END AS price_micros) FROM log"
+    )
+    facts = json.loads(run("ads", "check", log, "--sql", query, "--json").stdout)
+    assert "win notices are missing" in facts["prices"]
+    assert json.loads(run("ads", "check", log, "--json").stdout)["prices"] is None
+
+
 def test_all_faults_are_listed(run, write_log, monkeypatch):
     """Each kind of error has its count and an example; the exit code is 1."""
     log = write_log(**bad_columns())

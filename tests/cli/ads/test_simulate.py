@@ -61,28 +61,37 @@ def test_options_reach_the_settings(run, tmp_path):
         "--newcomers": 0.25,
         "--price-rise": -0.26,
         "--weekday-effect": 2.0,
+        "--young": 0.3,
+        "--own-weekdays": 0.2,
+        "--markup": 0.1,
+        "--price-noise": 0.2,
+        "--common-floors": 0.5,
+        "--value-prices": 0.1,
         "--dimensions": 2,
         "--start": "2026-05-04",
         "--seed": 5,
     }
     words = [word for pair in options.items() for word in pair]
     folder = tmp_path / "market"
-    result = run("ads", "simulate", folder, *SMALL, *words, "--log-minimum", "--quiet")
+    result = run(
+        "ads", "simulate", folder, *SMALL, *words, "--log-minimum", "--no-floors", "--quiet"
+    )
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     truth = pq.read_metadata(folder / "truth.parquet").metadata
     settings = json.loads(truth[b"settings"])
     for option, value in options.items():
         assert settings[option[2:].replace("-", "_")] == value
-    assert settings["minimum_logged"] is True
+    assert (settings["minimum_logged"], settings["floors"]) == (True, False)
     assert (folder / "bids" / "bids-2026-05-04.parquet").exists()
 
 
-def test_defaults_are_those_of_the_settings():
-    """An option has the default of the setting of its name."""
-    usual = vars(MarketSettings())
-    for name, option in inspect.signature(simulate).parameters.items():
-        if name in usual:
-            assert option.default == usual[name], name
+def test_every_setting_is_an_option():
+    """It has the default of the setting of its name, and says what it means."""
+    options = inspect.signature(simulate).parameters
+    for name, usual in vars(MarketSettings()).items():
+        assert options[name].default == usual, name
+        (option,) = options[name].annotation.__metadata__
+        assert option.help, name
 
 
 def test_non_empty_folder_is_refused(run, tmp_path):

@@ -47,6 +47,11 @@ _QUARTERS = ("lowest quarter", "lower middle quarter", "upper middle quarter", "
 #: Wins do not fit if they differ by such a share, and so many standard errors.
 _LEAST_MISFIT, _MISFIT_ERRORS = 0.04, 5.0
 _FEWEST_BIDS = 50
+#: The highest bids of an advertiser are so many; a band of bids is e^0.4 wide. Prices are rare if
+#: the curve rises there by less than such a ratio of its rise, of at least so much, one band below.
+_FEWEST_TOP_BIDS, _BAND, _RARE, _LEAST_RISE = 20.0, 0.4, 0.3, 0.05
+#: So many advertisers must show a ceiling, and lose such a share of the highest bids.
+_FEWEST_CEILINGS, _LEAST_CEILING = 3, 0.2
 #: What is usual counts as much as what an advertiser paid for so many wins.
 _USUAL_WINS = 10.0
 _POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -106,6 +111,47 @@ def price_misfit(histograms: BidHistograms) -> PriceMisfit | None:
     share[(np.abs(share) < _LEAST_MISFIT) | (gap**2 < _MISFIT_ERRORS**2 * variance)] = 0.0
     worst = int(np.abs(share).argmax())
     return PriceMisfit(worst, float(share[worst])) if share[worst] else None
+
+
+class WinCeiling(NamedTuple):
+    """The highest bids lost although prices hardly reach them."""
+
+    share: float  # of these bids that lost and should have won
+
+    @property
+    def sentence(self) -> str:
+        """What is strange, and what it may mean."""
+        return (
+            f"{percent(self.share)} of the highest bids lost, although hardly any price is as "
+            "high: perhaps win notices are missing, or bids were filtered before the auction"
+        )
+
+
+def win_ceiling(histograms: BidHistograms) -> WinCeiling | None:
+    """Return how many of the highest bids lost without a price that explains it, if it is clear.
+
+    Prices become rare near the highest bids of an advertiser if its own curve rises by much less in
+    the last band of bids than in the band before, by a ratio r. If the density of log prices has no
+    second peak there, the share of higher prices is at most r / (1 − r) of that of the last band.
+    """
+    if histograms.revealed != "paid" or histograms.auction == "first":
+        return None
+    evidence, bids = evidence_of(histograms), histograms.dense().bids
+    win = own_curves(evidence)
+    bids *= (evidence.observations / np.maximum(bids.sum(axis=1), 1e-9))[:, None]
+    band = round(_BAND / np.diff(log_edges(histograms.edges)).mean())
+    top = (np.cumsum(bids[:, ::-1], axis=1) >= _FEWEST_TOP_BIDS).sum(axis=1) - 1
+    rows = np.flatnonzero(top >= 2 * band)
+    highest, middle, lowest = (win[rows, top[rows] - k * band] for k in range(3))
+    last, before = highest - middle, middle - lowest
+    rare = (before > _LEAST_RISE) & (last < _RARE * before)
+    if rare.sum() < _FEWEST_CEILINGS:
+        return None
+    ratio = last[rare] / before[rare]
+    lost = 1 - highest[rare] - last[rare] * ratio / (1 - ratio)
+    # some markets have a second peak, but not most
+    share = float(np.quantile(lost, 0.25))
+    return WinCeiling(share) if share > _LEAST_CEILING else None
 
 
 class PriceReading(NamedTuple):

@@ -323,7 +323,7 @@ def evaluate(
     prepared = model._prepare(before, texts, list(dict.fromkeys([*paper, "robust"])))
     model._fit(before, texts, prepared)
     _LOG.info("Forecasting the held-out days by every source")
-    held_out = HeldOutPlans(histograms, before, held, descriptions or {}, model.representatives_)
+    held_out = HeldOutPlans(histograms, before, held, descriptions, model.representatives_)
     sample, training, plans = prepared.sample, prepared.training, held_out.compared_plans
     choices, pairs = _by_sources(prepared, paper, plans)
     if "lognormal" in sources:
@@ -375,7 +375,7 @@ class HeldOutPlans:
         histograms: BidHistograms,
         before: BidHistograms,
         held: list[int],
-        texts: Mapping[str, str | None],
+        descriptions: Mapping[str, str] | None,
         representatives: Ints,
     ) -> None:
         self.plans = plans_of(histograms, held)
@@ -390,9 +390,7 @@ class HeldOutPlans:
         self.known_plans = self._numbered(self.is_known, row)
         self.compared_plans = self._numbered(self.is_compared, self._place)
         self.new_plans = self.plans.of_rows(~self.is_known)
-        self._new_texts = [
-            texts.get(str(histograms.advertisers[row])) or "" for row in self.new_plans.rows
-        ]
+        self._new_texts = texts_of(histograms.advertisers[self.new_plans.rows], descriptions)
 
     def new_blocks(self, size: int) -> Iterator[tuple[Plans, list[str]]]:
         """Yield the plans of new advertisers and their texts, at most ``size`` at a time."""

@@ -346,13 +346,26 @@ def read_targets(
     columns: list[dict[str, Any]] = []
     for number, dimension in enumerate(logs.dimensions):
         log.info("Counting bids by %s", dimension)
-        kept = _frequent_values(logs, days, dimension, len(names))
-        parts = {
-            part: fetch(
-                count_cells(_valued(logs, days, part, dimension, kept), logs, edges, part, "value")
+        rows_of = {part: counted_rows(logs, days, part) for part in counted_parts(logs)}
+        bids, value = rows_of["bids"], rows_of["bids"][f"dimension_{dimension}"]
+        bids = bids.mutate(value=value).filter((value != "") & (value.length() <= _LONGEST_VALUE))
+        n = bids.bids.sum() if logs.kind == "histograms" else bids.count()
+        by_value = bids.group_by("value").agg(
+            number=n.cast("float64"), advertisers=bids.advertiser_id.nunique()
+        )
+        by_value = by_value.filter(by_value.advertisers >= min(_FEWEST_ADVERTISERS, len(names)))
+        by_value = by_value.order_by([by_value.number.desc(), by_value.value])
+        kept = fetch(by_value.limit(MOST_VALUES))["value"].to_pylist()
+        parts = {}
+        for part, rows in rows_of.items():
+            value = rows[f"dimension_{dimension}"]
+            stored = ibis.cases(
+                (value.isnull() | (value == ""), NO_VALUE),
+                (value.isin(kept) if kept else ibis.literal(False), value),
+                else_=OTHER_VALUES,
             )
-            for part in counted_parts(logs)
-        }
+            valued = rows.filter(rows.day.notnull(), rows.advertiser_id != "").mutate(value=stored)
+            parts[part] = fetch(count_cells(valued, logs, edges, part, "value"))
         found = sorted(set(parts["bids"]["value"].unique().to_pylist()))
         for part, cells in parts.items():
             row = pc.index_in(cells["advertiser_id"], known)
@@ -388,36 +401,6 @@ def read_targets(
         sum_cells(joined, (len(names), len(values), len(edges))),
         histograms.revealed,
     )
-
-
-def _frequent_values(
-    logs: BidLogs, days: Sequence[Any] | None, dimension: str, n_advertisers: int
-) -> list[str]:
-    """Return the values of a dimension that are kept, the most frequent first."""
-    rows = counted_rows(logs, days, "bids")
-    value = rows[f"dimension_{dimension}"]
-    rows = rows.mutate(value=value).filter((value != "") & (value.length() <= _LONGEST_VALUE))
-    number = rows.bids.sum() if logs.kind == "histograms" else rows.count()
-    found = rows.group_by("value").agg(
-        number=number.cast("float64"), advertisers=rows.advertiser_id.nunique()
-    )
-    found = found.filter(found.advertisers >= min(_FEWEST_ADVERTISERS, n_advertisers))
-    order = [found.number.desc(), found.value]
-    return fetch(found.order_by(order).limit(MOST_VALUES))["value"].to_pylist()
-
-
-def _valued(
-    logs: BidLogs, days: Sequence[Any] | None, part: str, dimension: str, kept: list[str]
-) -> ir.Table:
-    """Return the counted rows with the stored value of a dimension."""
-    rows = counted_rows(logs, days, part)
-    value = rows[f"dimension_{dimension}"]
-    written = ibis.cases(
-        (value.isnull() | (value == ""), NO_VALUE),
-        (value.isin(kept) if kept else ibis.literal(False), value),
-        else_=OTHER_VALUES,
-    )
-    return rows.filter(rows.day.notnull(), rows.advertiser_id != "").mutate(value=written)
 
 
 # ---- Cells from batches

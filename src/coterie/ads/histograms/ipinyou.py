@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells, compact
 from coterie.arrays import Ints
@@ -83,8 +83,26 @@ def load_ipinyou_histograms(
     about = read_columns(advertisers_path, columns)
     order = np.argsort(about["advertiser"].astype(str))
     advertisers = about["advertiser"].astype(str)[order]
-    counts = _checked_counts(prices_path, table, advertisers)
-    prices = np.arange(counts.shape[1])
+    wanted = {"price"} | {f"{_PREFIX}{name}" for name in advertisers}
+    if set(table) != wanted:
+        missing, unknown = sorted(wanted - set(table)), sorted(set(table) - wanted)
+        raise TableError(
+            f"{prices_path}: the columns do not match the advertisers: {missing or 'none'} "
+            f"missing, {unknown or 'none'} unknown; get both files again"
+        )
+    for name, values in table.items():
+        bad = np.flatnonzero([not _is_count(value) for value in values.tolist()])
+        if len(bad):
+            raise TableError(
+                f"{prices_path}, column {name!r}, row {bad[0]}: {values[bad[0]]} is not a "
+                "whole number from 0 up; get the file again"
+            )
+    prices = np.arange(len(table["price"]))
+    if not np.array_equal(table["price"], prices):
+        raise TableError(
+            f"{prices_path}, column 'price': it must count 0, 1, 2, …; get the file again"
+        )
+    counts = np.stack([table[f"{_PREFIX}{name}"] for name in advertisers]).astype(np.int64)
     for name, totals in (("imp_train", counts.sum(axis=1)), ("cost_train", counts @ prices)):
         given = about[name][order]
         wrong = np.flatnonzero(given != totals)
@@ -197,27 +215,6 @@ def read_columns(path: Path, types: dict[str, str] | None = None) -> dict[str, A
         if table[name].null_count:
             raise TableError(f"{path}, column {name!r}: a value is missing; get the file again")
     return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _checked_counts(path: Path, table: dict[str, Any], advertisers: NDArray[np.str_]) -> Ints:
-    """Return the counts by advertiser and price, (A, P)."""
-    wanted = {"price"} | {f"{_PREFIX}{name}" for name in advertisers}
-    if set(table) != wanted:
-        missing, unknown = sorted(wanted - set(table)), sorted(set(table) - wanted)
-        raise TableError(
-            f"{path}: the columns do not match the advertisers: {missing or 'none'} missing, "
-            f"{unknown or 'none'} unknown; get both files again"
-        )
-    for name, values in table.items():
-        wrong = np.flatnonzero([not _is_count(value) for value in values.tolist()])
-        if len(wrong):
-            raise TableError(
-                f"{path}, column {name!r}, row {wrong[0]}: {values[wrong[0]]} is not a "
-                "whole number from 0 up; get the file again"
-            )
-    if not np.array_equal(table["price"], np.arange(len(table["price"]))):
-        raise TableError(f"{path}, column 'price': it must count 0, 1, 2, …; get the file again")
-    return np.stack([table[f"{_PREFIX}{name}"] for name in advertisers]).astype(np.int64)
 
 
 def _is_count(value: int | float | str) -> bool:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TypeVar
 
 import numpy as np
 
 from coterie.ads.histograms.bid_histograms import (
     KEYS,
-    BidCells,
     BidHistograms,
-    PriceCells,
+    Cells,
     bin_of,
     compact,
     index_type,
@@ -27,11 +25,9 @@ from coterie.ads.histograms.bid_histograms import (
     with_columns,
 )
 from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
-from coterie.arrays import AnyArray, Ints
+from coterie.arrays import Ints
 
 BINS_PER_DECADE = 96
-
-_Cells = TypeVar("_Cells", BidCells, PriceCells)
 
 
 def price_grid(least: float, most: float, step: int = 1) -> Ints:
@@ -65,7 +61,7 @@ def on_price_grid(histograms: BidHistograms) -> BidHistograms:
     Cells move to the bin that holds their upper edge; their sums of amounts stay.
     """
     bids, prices = histograms.bids, histograms.prices
-    places = [place for cells in (bids, prices) if len(cells.bin) for place in _range(cells.bin)]
+    places = [end(part.bin) for part in (bids, prices) if len(part.bin) for end in (np.min, np.max)]
     used = histograms.edges[[min(places), max(places)]] if places else (MOST_MICROS, 1)
     grid = price_grid(*used)
     if np.array_equal(grid, histograms.edges):
@@ -86,15 +82,10 @@ def _all_edges() -> Ints:
     return np.unique(amounts_of(codes_of(np.ceil(powers - 1e-9).clip(1, MOST_MICROS))))
 
 
-def _range(values: AnyArray) -> tuple[int, int]:
-    return int(values.min()), int(values.max())
-
-
-def _moved(cells: _Cells, place: Ints, shape: tuple[int, int], n_bins: int) -> _Cells:
+def _moved(cells: Cells, place: Ints, shape: tuple[int, int], n_bins: int) -> Cells:
     """Return the cells in their new bins; cells that meet in a bin are added."""
-    dims = (*shape, n_bins)
     moved = replace(cells, bin=looked_up(place.astype(index_type(n_bins)), cells.bin))
-    key = keys_in_order(moved, dims)
+    key = keys_in_order(moved, (*shape, n_bins))
     first = run_starts(key)
     if len(first) == len(key):
         return moved

@@ -129,7 +129,20 @@ def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistogra
     Together they may have as many days as one log.
     """
     first, second = on_price_grid(first), on_price_grid(second)
-    _refuse_different(first, second)
+    for name, label in KIND_OF_LOG.items():
+        one, other = getattr(first, name), getattr(second, name)
+        if one != other and one and other:
+            raise InvalidParameterError(
+                f"the {label} of the model is {one!r} and that of the new log {other!r}; they must "
+                "be the same: fit another model to the new log"
+            )
+    common = np.intersect1d(first.days, second.days)
+    if len(common):
+        raise InvalidParameterError(
+            f"the model already has {common[0]}"
+            + (f" and {len(common) - 1} other days of the new log" if len(common) > 1 else "")
+            + "; give a log of new days only"
+        )
     advertisers = np.union1d(first.advertisers, second.advertisers)
     days = np.union1d(first.days, second.days)
     refuse_many_days(len(days), "the model and the new log together")
@@ -186,23 +199,6 @@ def _unpacked_cells(kind: Any, content: Bytes) -> Any:
     if "square" in columns_of(kind):
         columns.setdefault("square", columns["count"])
     return compact(kind(**columns))
-
-
-def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
-    for name, label in KIND_OF_LOG.items():
-        one, other = getattr(first, name), getattr(second, name)
-        if one != other and one and other:
-            raise InvalidParameterError(
-                f"the {label} of the model is {one!r} and that of the new log {other!r}; they must "
-                "be the same: fit another model to the new log"
-            )
-    common = np.intersect1d(first.days, second.days)
-    if len(common):
-        raise InvalidParameterError(
-            f"the model already has {common[0]}"
-            + (f" and {len(common) - 1} other days of the new log" if len(common) > 1 else "")
-            + "; give a log of new days only"
-        )
 
 
 def _joined(parts: list[tuple[BidHistograms, Any]], keys: tuple[Any, Any, Any]) -> Any:

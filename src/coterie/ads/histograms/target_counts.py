@@ -7,7 +7,7 @@ from many auctions, whose places inside a bin average out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -122,17 +122,40 @@ def merge_targets(first: TargetCounts, second: TargetCounts) -> TargetCounts:
     edges = price_grid(
         min(first.edges[0], second.edges[0]), max(first.edges[-1], second.edges[-1]), BINS_TOGETHER
     )
-    advertisers = np.union1d(first.advertisers, second.advertisers)
-    values, dimension = _common_values(first, second)
-    names = first.dimensions
-    parts = [
-        _moved(part.of_advertisers(advertisers), names, values, dimension, edges)
-        for part in (first, second)
-    ]
+    advertisers, names = np.union1d(first.advertisers, second.advertisers), first.dimensions
+    bids: Counter[tuple[int, str]] = Counter()  # by dimension and value
+    of_each = []
+    for part in (first, second):
+        order = np.array([names.index(name) for name in part.dimensions], dtype=np.int64)
+        pairs = list(zip(order[part.dimension].tolist(), part.values.tolist(), strict=True))
+        for pair, n in zip(pairs, part.totals("bids").sum(axis=0).tolist(), strict=True):
+            bids[pair] += n
+        of_each.append((part.of_advertisers(advertisers), pairs))
+    kept: list[tuple[int, str]] = []
+    for d in range(len(names)):
+        known = {value for number, value in bids if number == d}
+        summaries = known & {OTHER_VALUES, NO_VALUE}
+        # the most frequent first
+        own = [value for _, value in sorted((-bids[d, one], one) for one in known - summaries)]
+        summaries |= {OTHER_VALUES} if len(own) > MOST_VALUES else set()
+        kept += [(d, value) for value in sorted({*own[:MOST_VALUES], *summaries})]
+    number_of = {pair: v for v, pair in enumerate(kept)}
+    moved = []
+    for part, pairs in of_each:
+        place = [number_of.get(pair, number_of.get((pair[0], OTHER_VALUES), -1)) for pair in pairs]
+        moved.append(
+            replace(
+                part.cells,
+                value=np.array(place, dtype=np.int64)[part.cells.value],
+                bin=np.searchsorted(edges, part.edges)[part.cells.bin],
+            )
+        )
     joined = {
-        field.name: np.concatenate([getattr(part, field.name) for part in parts])
+        field.name: np.concatenate([getattr(part, field.name) for part in moved])
         for field in fields(TargetCells)
     }
+    dimension = np.array([d for d, _ in kept], dtype=np.int64)
+    values = np.array([value for _, value in kept], dtype=str)
     cells = sum_cells(joined, (len(advertisers), len(values), len(edges)))
     return TargetCounts(advertisers, edges, names, values, dimension, cells, first.revealed)
 
@@ -163,75 +186,22 @@ class StoredTargets:
     revealed: str
 
 
+#: What stored targets and target counts have in common.
+_COMMON = ("edges", "dimensions", "values", "dimension", "revealed")
+
+
 def pack_targets(counts: TargetCounts) -> StoredTargets:
     """Pack target counts; the inverse of :func:`unpack_targets`."""
-    return StoredTargets(
-        pack_columns(vars(counts.cells)),
-        counts.edges,
-        counts.dimensions,
-        counts.values,
-        counts.dimension,
-        counts.revealed,
-    )
+    common = {name: getattr(counts, name) for name in _COMMON}
+    return StoredTargets(cells=pack_columns(vars(counts.cells)), **common)
 
 
 def unpack_targets(stored: StoredTargets, advertisers: NDArray[np.str_]) -> TargetCounts:
     """Return the target counts; ``advertisers`` are those of the packed counts."""
-    table = unpack_columns(stored.cells)
-    keys, sums = fields(TargetCells)[:3], fields(TargetCells)[3:]
-    columns: list[Any] = [table[one.name].to_numpy().astype(np.int64) for one in keys]
-    columns += [table[one.name].to_numpy().astype(np.float64) for one in sums]
-    return TargetCounts(
-        advertisers,
-        stored.edges,
-        stored.dimensions,
-        stored.values,
-        stored.dimension,
-        TargetCells(*columns),
-        stored.revealed,
-    )
-
-
-def _common_values(first: TargetCounts, second: TargetCounts) -> tuple[NDArray[np.str_], Ints]:
-    """Return the values of two counts and their dimensions; the most frequent, if too many."""
-    found: list[tuple[str, int]] = []
-    for number, name in enumerate(first.dimensions):
-        bids: dict[str, float] = {}
-        for part in (first, second):
-            columns = np.flatnonzero(part.dimension == part.dimensions.index(name))
-            total = part.totals("bids").sum(axis=0)[columns]
-            for value, n in zip(part.values[columns].tolist(), total.tolist(), strict=True):
-                bids[value] = bids.get(value, 0.0) + n
-        own = sorted(bids.keys() - {OTHER_VALUES, NO_VALUE}, key=lambda v: (-bids[v], v))
-        kept = {*own[:MOST_VALUES], *(bids.keys() & {OTHER_VALUES, NO_VALUE})}
-        kept |= {OTHER_VALUES} if len(own) > MOST_VALUES else set()
-        found += [(value, number) for value in sorted(kept)]
-    return np.array([value for value, _ in found], dtype=str), np.array(
-        [number for _, number in found], dtype=np.int64
-    )
-
-
-def _moved(
-    part: TargetCounts,
-    dimensions: Sequence[str],
-    values: NDArray[np.str_],
-    dimension: Ints,
-    edges: Ints,
-) -> TargetCells:
-    """Return the cells with other numbers of values and bins."""
-    number = {pair: v for v, pair in enumerate(_pairs(dimension, values))}
-    order = [dimensions.index(name) for name in part.dimensions]
-    pairs = [(order[d], value) for d, value in _pairs(part.dimension, part.values)]
-    place = np.array(
-        [number.get(pair, number.get((pair[0], OTHER_VALUES), -1)) for pair in pairs],
-        dtype=np.int64,
-    )
-    return replace(
-        part.cells,
-        value=place[part.cells.value],
-        bin=np.searchsorted(edges, part.edges)[part.cells.bin],
-    )
-
-
-def _pairs(dimension: Ints, values: NDArray[np.str_]) -> list[tuple[int, str]]:
-    return list(zip(dimension.tolist(), values.tolist(), strict=True))
+    table, keys = unpack_columns(stored.cells), ("advertiser", "value", "bin")
+    columns: list[Any] = [
+        table[one.name].to_numpy().astype(np.int64 if one.name in keys else np.float64)
+        for one in fields(TargetCells)
+    ]
+    common = {name: getattr(stored, name) for name in _COMMON}
+    return TargetCounts(advertisers=advertisers, cells=TargetCells(*columns), **common)

@@ -384,15 +384,12 @@ class StoredRows:
         There is a column ``written_X`` for each X that may be unreadable; it has the value in the
         log. ``is_json`` is whether texts may be other values of JSON.
         """
-        if self._rows is None or self._table is not table:
-            self._table, self._rows = table, self._read(table, is_json)
-        return self._rows
-
-    def _read(self, table: ir.Table, is_json: bool) -> ir.Table:
         from ibis.expr.operations import Field, Project
 
+        if self._rows is not None and self._table is table:
+            return self._rows
         node = table.op()
-        if not isinstance(node, Project):
+        if not isinstance(node, Project):  # of one's own, such as a part of a log
             return table
         raw = node.parent.to_expr()
         values = {name: value.to_expr() for name, value in node.values.items()}
@@ -405,13 +402,14 @@ class StoredRows:
         }
         rows = raw.select(**values, **written)
         backend: Any = rows.get_backend()
-        if not (written or self._is_query) or backend.name != "duckdb":
-            return rows
-        self._copy = TemporaryCopy()
-        file = str(self._copy.path)
-        with engine_errors(f"{backend.name} cannot read the table"):
-            backend.to_parquet(rows, file, use_tmp_file=False)
-            return backend.read_parquet(file)
+        if (written or self._is_query) and backend.name == "duckdb":
+            self._copy = TemporaryCopy()
+            file = str(self._copy.path)
+            with engine_errors(f"{backend.name} cannot read the table"):
+                backend.to_parquet(rows, file, use_tmp_file=False)
+                rows = backend.read_parquet(file)
+        self._table, self._rows = table, rows
+        return rows
 
 
 def _may_be_unreadable(original: Any, canonical: Any, is_json: bool) -> bool:

@@ -498,23 +498,13 @@ def _text_rows(place: str | ir.Table) -> Iterator[tuple[str, str]]:
 def _texts_in(column: pa.ChunkedArray) -> Iterable[str]:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return map(_as_text, column)
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:  # bytes that are not UTF-8
-        return map(_as_text, column)
-    return column.fill_null("").to_pylist()
-
-
-def _as_text(value: pa.Scalar) -> str:
-    if not value.is_valid:
-        return ""
-    if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         # decoded here: a file may declare UTF-8 and contain other bytes
-        value = value.cast(pa.binary())
-    plain = value.as_py()
-    return plain.decode("utf-8", errors="replace") if isinstance(plain, bytes) else str(plain)
+        column = column.cast(pa.large_binary())
+    for value in column.to_pylist():
+        is_binary = isinstance(value, bytes)
+        text = value.decode("utf-8", errors="replace") if is_binary else str(value)
+        yield "" if value is None else text
 
 
 def _require_text_columns(columns: Collection[str], source: str) -> None:

@@ -16,7 +16,7 @@ from coterie.runtime.wording import money, percent
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coterie.ads.curves.price_readings import PriceMisfit
+    from coterie.ads.curves.price_readings import PriceMisfit, WinCeiling
     from coterie.ads.fitting.market_fit import PriceDrift
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck, LogOverview
@@ -73,7 +73,7 @@ def faults_as_notes(log_check: LogCheck) -> list[dict[str, Any]]:
 
 def _of_prices(
     opened: BidLogs, log_check: LogCheck
-) -> tuple[PriceDrift | None, PriceMisfit | None]:
+) -> tuple[PriceDrift | None, PriceMisfit | WinCeiling | None]:
     """Return a lasting change of prices, and wins that they do not explain, if there are any.
 
     Nothing is looked for in few days, or with errors. Days that lack losses look like days of other
@@ -83,12 +83,12 @@ def _of_prices(
     if not log_check.ok or lacks_losses or log_check.overview.days < _FEWEST_DAYS:
         return None, None
     from coterie.ads.curves.day_levels import price_levels
-    from coterie.ads.curves.price_readings import price_misfit
+    from coterie.ads.curves.price_readings import price_misfit, win_ceiling
     from coterie.ads.fitting.market_fit import price_drift
     from coterie.ads.histograms.counting import read_histograms
 
     histograms = read_histograms(opened)
-    misfit = None if log_check.doubts else price_misfit(histograms)
+    misfit = None if log_check.doubts else price_misfit(histograms) or win_ceiling(histograms)
     return price_drift(price_levels(histograms, range(len(histograms.days)))), misfit
 
 

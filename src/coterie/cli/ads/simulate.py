@@ -2,73 +2,54 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from coterie.ads.logs.simulation.simulated_traits import WHOLE_RANGES, MarketSettings
 from coterie.cli import layout, options
+from coterie.cli.ads.inputs.reading import with_fields
 from coterie.cli.layout import counted
 from coterie.cli.progress import shown_bar
 
 if TYPE_CHECKING:
     from coterie.ads.logs.simulation.simulated_logs import SimulatedLogs
-    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+
+_FLAGS = {"minimum_logged": "--log-minimum", "floors": "--floors/--no-floors"}
 
 
+def _market_options() -> dict[str, Any]:
+    """Return the annotation of each setting of a market; its documentation is the help."""
+    entries = re.findall(r"^( *)(\w+) : .*\n((?:\1 +.*\n)+)", MarketSettings.__doc__ or "", re.M)
+    texts = {name: " ".join(text.replace("``", "").split()) for _, name, text in entries}
+    found: dict[str, Any] = {"seed": options.Seed}
+    for name, default in vars(MarketSettings()).items():
+        kind: Any = Literal["first", "second"] if name == "auction" else type(default)
+        least, most = WHOLE_RANGES.get(name, (None, None))
+        metavar = {bool: "", int: "N"}.get(kind, "DATE" if name == "start" else None)
+        option = typer.Option(
+            *([_FLAGS[name]] if name in _FLAGS else []),
+            min=least,
+            max=most,
+            metavar=metavar,
+            help=texts.get(name),
+            rich_help_panel="The market",
+        )
+        found.setdefault(name, Annotated[kind, option])
+    return found
+
+
+@with_fields("settings", MarketSettings, _market_options())
 def simulate(
     output: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="New folder for logs, texts and truth.")
     ],
-    advertisers: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of advertisers.")
-    ] = 1268,
-    segments: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of segments of advertisers.")
-    ] = 10,
-    days: Annotated[int, typer.Option(min=1, metavar="N", help="Number of days.")] = 7,
-    bids_per_day: Annotated[
-        float, typer.Option(help="Bids per day of the median advertiser.")
-    ] = 30.0,
-    auction: Annotated[Literal["first", "second"], typer.Option(help="Auction type.")] = "second",
-    bid_move: Annotated[
-        float, typer.Option(help="Largest change of the logarithm of bids on the last day.")
-    ] = 0.5,
-    text_error: Annotated[
-        float, typer.Option(help="Share of texts that describe another segment.")
-    ] = 0.1,
-    text_missing: Annotated[
-        float, typer.Option(help="Share of advertisers without a text.")
-    ] = 0.05,
-    outliers: Annotated[
-        float, typer.Option(help="Share of advertisers that are unlike their segment.")
-    ] = 0.05,
-    newcomers: Annotated[
-        float, typer.Option(help="Share of advertisers that start on the last day.")
-    ] = 0.02,
-    price_rise: Annotated[
-        float, typer.Option(help="Change of the logarithm of prices on the last four days.")
-    ] = 0.0,
-    weekday_effect: Annotated[
-        float, typer.Option(help="Exponent of the weekdays' factors; 0: no weekdays.")
-    ] = 1.0,
-    log_minimum: Annotated[
-        bool,
-        typer.Option("--log-minimum", metavar="", help="Log the smallest bid that would have won."),
-    ] = False,
-    dimensions: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=3,
-            metavar="N",
-            help="Number of dimensions that change prices and clicks: device, country, slot.",
-        ),
-    ] = 0,
-    start: Annotated[str, typer.Option(metavar="DATE", help="First day.")] = "2026-03-02",
-    seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    *,
+    settings: MarketSettings,
 ) -> None:
     """Simulate a market and write its bid logs.
 
@@ -79,26 +60,6 @@ def simulate(
 
     Example: coterie ads simulate market --bids-per-day 100
     """
-    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-
-    settings = MarketSettings(
-        advertisers=advertisers,
-        segments=segments,
-        days=days,
-        auction=auction,
-        bids_per_day=bids_per_day,
-        bid_move=bid_move,
-        text_error=text_error,
-        text_missing=text_missing,
-        outliers=outliers,
-        newcomers=newcomers,
-        price_rise=price_rise,
-        weekday_effect=weekday_effect,
-        minimum_logged=log_minimum,
-        dimensions=dimensions,
-        start=start,
-        seed=seed,
-    )
     facts = market_facts(simulate_market(settings, output, quiet), settings)
     layout.print_answer(facts, _print_summary, as_json, quiet)
 

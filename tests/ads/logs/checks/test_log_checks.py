@@ -32,7 +32,8 @@ from bad_logs import (
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks import check_queries
-from coterie.ads.logs.checks.check_queries import read_amounts
+from coterie.ads.logs.checks.check_queries import lower_median as median_of_cells
+from coterie.ads.logs.checks.check_queries import read_medians
 from coterie.ads.logs.checks.faults import FAULT_CODES, row_rules
 from coterie.ads.logs.checks.log_checks import LogSums, aggregate_faults, check_logs
 
@@ -301,10 +302,10 @@ def test_medians_are_those_of_the_bids_to_two_digits(bids):
     """Medians of all bids and by advertiser equal those of rows repeated by weight."""
     names, amount, weight = (list(part) for part in zip(*bids, strict=True))
     logs, table, rules = weighted_bids(names, amount, weight)
-    assert read_amounts(table, rules, logs).median == lower_median(amount, weight)
+    assert read_medians(table, rules, logs)[0] == lower_median(amount, weight)
     for name in set(names):
         chosen = [(v, w) for n, v, w in bids if n == name]
-        found = read_amounts(table, rules, logs, name).median
+        found = read_medians(table, rules, logs, name)[0]
         assert found == lower_median(*zip(*chosen, strict=True))
 
 
@@ -323,8 +324,8 @@ def test_advertisers_in_other_units_are_those_whose_median_is_far(bids):
     logs, table, rules = weighted_bids(names, amount, weight)
     median = lower_median(amount, weight)
     cells = check_queries.read_cells(table, rules, logs, median)
-    amounts = read_amounts(table, rules, logs)
-    sums = LogSums(cells, np.ones(len(cells.rows), dtype=bool), amounts, lambda _: 0)
+    every = np.ones(len(cells.rows), dtype=bool)
+    sums = LogSums(cells, every, *read_medians(table, rules, logs), lambda _: 0)
     own = {
         name: lower_median(*zip(*((v, w) for n, v, w in zip(names, amount, weight, strict=True)
                                   if n == name), strict=True))
@@ -363,7 +364,7 @@ def cells_of(advertiser, day, amount, rows, wins=None) -> check_queries.RowCells
     wins = rows / 2 if wins is None else np.array(wins, dtype=float)
     n = len(rows)
     bids, amount = rows.astype(float), np.array(amount)
-    median = check_queries.AmountCells(np.array(day), amount, bids).median
+    median = median_of_cells(amount, bids)
     return check_queries.RowCells(
         advertisers=[f"adv-{i}" for i in range(max(advertiser) + 1)],
         advertiser=np.array(advertiser),
@@ -390,8 +391,13 @@ def codes_of(cells, rows=None) -> dict[str, list[Any]]:
 
     ``rows`` give the columns of the log, by default those of the good rows.
     """
-    amounts = check_queries.AmountCells(cells.day, cells.amount, cells.bids)
-    sums = LogSums(cells, np.ones(len(cells.rows), dtype=bool), amounts, lambda _: 0)
+    median = median_of_cells(cells.amount, cells.bids)
+    medians = {
+        str(day): median_of_cells(cells.amount[cells.day == day], cells.bids[cells.day == day])
+        for day in np.unique(cells.day)
+    }
+    every = np.ones(len(cells.rows), dtype=bool)
+    sums = LogSums(cells, every, median, medians, lambda _: 0)
     logs = BadLog(good_rows() if rows is None else rows, 0).open()
     return {
         fault.code: [next(iter(example.values())) for example in fault.examples]

@@ -11,6 +11,8 @@ from tempfile import mkdtemp
 
 import pytest
 
+from coterie.ads.curves.price_readings import win_ceiling
+from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
@@ -61,6 +63,8 @@ MISREADINGS = {
     "prices in a small currency": ("price_above_bid", with_amounts("* 7", ["price_micros"])),
     "amounts in another currency": ("amounts_multiplied", with_amounts("* 7")),
     "amounts in a small currency": ("amounts_multiplied", with_amounts("* 150")),
+    "amounts at a rate": ("amounts_multiplied", with_amounts("* 7.3")),
+    "amounts at a rate below 1": ("amounts_multiplied", with_amounts("* 0.92")),
     "first-price rows": (
         "prices_equal_bids",
         f"SELECT * REPLACE (CASE WHEN {DRAW} < 30 AND won THEN bid_micros ELSE price_micros END "
@@ -113,12 +117,29 @@ def test_no_misreading_is_silent(name):
         {"bids_per_day": 6, "bid_move": 0.8},
         {"weekday_effect": 2.0, "price_rise": 0.26},
         {"outliers": 0.35, "within_segment": 0.15, "floors": False},
+        {"common_floors": 0.5, "own_weekdays": 0.4, "young": 0.4},
+        {"segments": 1},
     ],
     ids=str,
 )
 def test_a_log_that_is_read_rightly_has_no_doubt(market):
-    """Of every kind of market."""
-    assert said_of(log_of(**market)) == {}
+    """Of every kind of market; its highest bids win."""
+    folder = log_of(**market)
+    assert said_of(folder) == {}
+    assert win_ceiling(read_histograms(open_logs(folder))) is None
+
+
+@pytest.mark.parametrize("percent", [30, 50])
+def test_wins_that_were_lost_are_a_ceiling_of_win_rates(percent):
+    """If wins at random are marked as lost, their share is that of the highest bids that lost."""
+    query = (
+        f"SELECT * REPLACE (won AND {DRAW} >= {percent} AS won, "
+        f"CASE WHEN {DRAW} >= {percent} THEN price_micros END AS price_micros) FROM log"
+    )
+    logs = open_logs(log_of(), sql=query)
+    assert said_of(log_of(), query) == {}
+    ceiling = win_ceiling(read_histograms(logs))
+    assert ceiling is not None and ceiling.share == pytest.approx(percent / 100, abs=0.05)
 
 
 def test_few_advertisers_with_other_bids_are_no_other_currency():

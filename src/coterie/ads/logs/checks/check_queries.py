@@ -1,14 +1,12 @@
-"""Check queries: count faulty rows and select examples in the engine that holds the log.
+"""Check queries: count the rows of a log, and those that break rules, in the engine that holds it.
 
-One pass counts the bids of each day by amount, which gives the median bid. A second pass groups
-rows into cells by advertiser, day and faults, and all counts are sums over these. Further queries
-select a few rows as examples and find repeated rows.
+One pass counts the bids of each day by amount, which gives the median bids. A second pass groups
+rows into cells by advertiser, day and faults, and all counts are sums over these.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,8 +18,7 @@ from numpy.typing import NDArray
 
 from coterie.ads.logs.amount_codes import MOST_MICROS, by_bisection
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs, priced_wins
-from coterie.ads.logs.checks.faults import FIRST_DAY, LAST_DAY, LONGEST_EXAMPLE, RowRule
-from coterie.ads.logs.column_recognition import CANONICAL, words_of
+from coterie.ads.logs.checks.faults import FIRST_DAY, LAST_DAY, RowRule
 from coterie.arrays import AnyArray, Bools, Floats, Ints
 from coterie.tables.engines import fetch
 
@@ -35,42 +32,10 @@ UNIT_FACTOR = 300
 #: The share of the bid from which on a price is close to it.
 CLOSE = 0.9
 
-#: Columns with more values are not compared by value.
-_MOST_VALUES = 100
 #: Logarithm of the odds against chance from which on a common factor of bids is none.
 _SURE = 18.0
 _ENDS = ("lost_least", "lost_most", "won_least", "won_most")
 _LARGEST = [10 ** (d + 2) - 1 for d in range(14)]  # the largest amount that drops d digits
-_PERSON = re.compile(
-    r"(^|_)(ip(v[46])?|ip_?addr(ess)?|e?mail|phone|msisdn|cookies?|idf[av]|gaid|aaid|maid|ifa|imei"
-    r"|(user|device|visitor|person|session|cookie|ipinyou)_?(id|name|key|tags?)|uid"
-    r"|user_?agent|ua|url|uri|referr?er|lat(itude)?|lon(gitude)?|lng)(_|$)"
-)
-#: Columns shown in examples of repeated rows.
-_IDENTIFYING = ("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros")
-
-
-@dataclass(frozen=True)
-class AmountCells:
-    """Numbers of bids with equal day and rounded amount, of the counted rows; arrays of N cells."""
-
-    day: NDArray[np.datetime64]
-    amount: Ints  # bid in micros to two significant digits, or bin
-    bids: Floats
-
-    def of_day(self, day: np.datetime64) -> AmountCells:
-        used = self.day == day
-        return AmountCells(self.day[used], self.amount[used], self.bids[used])
-
-    @property
-    def median(self) -> int:
-        """The lower median amount, weighted by bids; 0 if there are none."""
-        if not len(self.amount):
-            return 0
-        order = np.argsort(self.amount, kind="stable")
-        upto = np.cumsum(self.bids[order])
-        place = min(int(np.searchsorted(upto, upto[-1] / 2)), len(order) - 1)
-        return int(self.amount[order[place]])
 
 
 @dataclass(frozen=True)
@@ -103,20 +68,12 @@ class RowCells:
     won_most: Ints
 
 
-def raw_table(logs: BidLogs) -> ir.Table:
-    """Return the table of a log with its original columns."""
-    from ibis.expr.operations import Project
-
-    node = logs.table.op()
-    return node.parent.to_expr() if isinstance(node, Project) else logs.table
-
-
-def read_amounts(
+def read_medians(
     rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs, advertiser: str | None = None
-) -> AmountCells:
-    """Return the bids of each day by amount, over the rows that histograms count.
+) -> tuple[int, dict[str, int]]:
+    """Return the median bid of the rows that histograms count, and that of each day.
 
-    With ``advertiser`` they are of this one alone.
+    With ``advertiser`` they are of this one alone. See :func:`lower_median`.
     """
     left_out = [rule.broken.fill_null(False) for rule in rules if rule.leaves_out]
     counted = rows.filter(*(~broken for broken in left_out)) if left_out else rows
@@ -126,11 +83,24 @@ def read_amounts(
     marked = counted.select("day", amount=values["amount"], bids=values["bids"])
     cells = marked.group_by("day", "amount").agg(bids=marked.bids.sum().cast("float64"))
     found = fetch(cells.filter(cells.bids > 0).drop_null())
-    return AmountCells(
-        found["day"].cast(pa.date32()).to_numpy().astype("datetime64[D]"),
-        found["amount"].to_numpy().astype(np.int64),
-        found["bids"].to_numpy().astype(np.float64),
-    )
+    day = found["day"].cast(pa.date32()).to_numpy()
+    amount, bids = found["amount"].to_numpy().astype(np.int64), found["bids"].to_numpy()
+    on_days = ((str(one), day == one) for one in np.unique(day))
+    of_days = {name: lower_median(amount[used], bids[used]) for name, used in on_days}
+    return lower_median(amount, bids), of_days
+
+
+def lower_median(amount: Ints, bids: Floats) -> int:
+    """Return the lower median of amounts, weighted by bids; 0 if there are none.
+
+    Amounts are micros to two significant digits, or bins.
+    """
+    if not len(amount):
+        return 0
+    order = np.argsort(amount, kind="stable")
+    upto = np.cumsum(bids[order])
+    place = min(int(np.searchsorted(upto, upto[-1] / 2)), len(order) - 1)
+    return int(amount[order[place]])
 
 
 def read_cells(
@@ -169,10 +139,8 @@ def read_cells(
     )
     found = fetch(cells)
     n = found.num_rows
-    names, advertiser = _numbered(found["advertiser_id"])
-    days = found["day"].cast(pa.date32()).cast(pa.int32())
-    day = days.fill_null(0).to_numpy().astype("datetime64[D]")
-    day[days.is_null().to_numpy()] = np.datetime64("NaT", "D")
+    names = found["advertiser_id"].unique().drop_null()
+    names = names.take(pc.sort_indices(names))
 
     def column(name: str, dtype: Any) -> AnyArray:
         if name not in found.column_names:
@@ -181,109 +149,17 @@ def read_cells(
 
     whole = ("amount", "faults", "auction_type", "rows", "with_bid", "priced", "equal", "close")
     sums = ("bids", "wins", "cost", "low", "high", "share")
-    currencies, currency = [""], np.zeros(n, dtype=np.int64)
+    currencies = [""] * n
     if "currency" in found.column_names:
-        currencies, currency = _numbered(found["currency"].fill_null(""))
+        currencies = found["currency"].fill_null("").to_pylist()
     return RowCells(
-        advertisers=names,
-        advertiser=advertiser,
-        day=day,
-        currency=np.array(currencies, dtype=str)[currency],
+        advertisers=names.to_pylist(),
+        advertiser=pc.index_in(found["advertiser_id"], names).fill_null(-1).to_numpy(),
+        day=found["day"].cast(pa.date32()).to_numpy(),
+        currency=np.array(currencies, dtype=str),
         **{name: column(name, np.int64) for name in (*whole, *_ENDS)},
         **{name: column(name, np.float64) for name in sums},
     )
-
-
-def examples_query(rows: ir.Table, rules: Mapping[int, RowRule]) -> ir.Table:
-    """Return a query of a few rows that break each numbered rule, the same rows in every run.
-
-    The table has ``rule``, the number, and all columns that the rules show.
-    """
-    import ibis
-
-    shown = dict.fromkeys(name for rule in rules.values() for name in rule.columns)
-    columns = ["advertiser_id", "day", *shown]
-    parts = []
-    for number, rule in rules.items():
-        broken = rows.filter(rule.broken.fill_null(False))
-        few = broken.select(**_displayed(broken, columns)).order_by(columns).limit(EXAMPLES)
-        parts.append(few.mutate(rule=ibis.literal(number, type="int64")))
-    return parts[0] if len(parts) == 1 else ibis.union(*parts)
-
-
-def repeats_query(logs: BidLogs, one_in: int = 1) -> ir.Table | None:
-    """Return a query of how often each row occurs, ignoring columns that identify a person.
-
-    ``one_in`` above 1 uses a sample of the times. The table has columns to show and ``n``. It is
-    None for a log without times, in which different auctions may have equal rows.
-    """
-    raw = raw_table(logs)
-    time = logs.reading.column("ts")
-    if time not in raw.columns or logs.kind == "histograms":
-        return None
-    hidden = person_columns(logs)
-    columns = [name for name in raw.columns if name not in hidden and _is_plain(raw[name].type())]
-    if one_in > 1:
-        raw = raw.filter(raw[time].hash() % one_in == 0)
-    counted = raw.group_by(columns).agg(n=raw.count())
-    names = dict.fromkeys(map(logs.reading.column, _IDENTIFYING))
-    shown = [name for name in names if name in columns]
-    return counted.select(**_displayed(counted, shown), n=counted.n)
-
-
-def read_values(logs: BidLogs, one_in: int = 1) -> list[dict[str, Any]]:
-    """Return the numbers of bids and losses by the values of the columns that have no role.
-
-    These are columns of few values, such as an exchange. ``one_in`` is as in
-    :func:`repeats_query`. A row has ``column``, ``value``, ``rows``, ``lost``, ``priced`` and
-    ``share``.
-    """
-    from ibis.expr.operations import Project
-
-    node, raw, name_of = logs.table.op(), raw_table(logs), logs.reading.column
-    if logs.kind == "histograms" or not isinstance(node, Project):
-        return []
-    hidden = {*person_columns(logs), *map(name_of, CANONICAL.values())} - {name_of("campaign_id")}
-    types = {name: raw[name].type() for name in raw.columns if name not in hidden}
-    others = [name for name, kind in types.items() if _is_plain(kind) and not kind.is_temporal()]
-    if not others:
-        return []
-    read = {name: node.values[name].to_expr() for name in ("won", "bid_micros", "price_micros")}
-    # names of the log may be those of read columns
-    of_value = {f"value_{name}": raw[name].cast("string") for name in others}
-    time = raw[name_of("ts")] if one_in > 1 and name_of("ts") in raw.columns else raw[others[0]]
-    rows = raw.select(**read, **of_value, part=time.hash() % one_in)
-    rows = rows.filter(rows.part == 0, rows.won.notnull(), rows.bid_micros > 0)
-    numbers = fetch(rows.aggregate(**{name: rows[name].approx_nunique() for name in of_value}))
-    few = [name for name, (n,) in numbers.to_pydict().items() if 1 < n <= _MOST_VALUES]
-    if not few:
-        return []
-    shares = {name: _shares(rows)[name] for name in ("priced", "share")}
-    rows = rows.select(*few, lost=(~rows.won).ifelse(1, 0), **shares)
-    long = rows.pivot_longer(few, names_to="column", values_to="value")
-    sums = {name: long[name].sum().cast("float64") for name in ("lost", "priced", "share")}
-    found = fetch(long.group_by("column", "value").agg(rows=long.count(), **sums)).to_pylist()
-    return [row | {"column": row["column"].removeprefix("value_")} for row in found]
-
-
-def person_columns(logs: BidLogs) -> list[str]:
-    """Return the columns of a log that, by their names, may identify a person."""
-    return [name for name in raw_table(logs).columns if _PERSON.search("_".join(words_of(name)))]
-
-
-def _numbered(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
-    """Return the sorted distinct names and the index of each row's name, −1 if null.
-
-    >>> _numbered(pa.chunked_array([["b", None, "a", "b"]]))
-    (['a', 'b'], array([ 1, -1,  0,  1]))
-    """
-    encoded = pc.dictionary_encode(column).combine_chunks()
-    names = encoded.dictionary.to_pylist()
-    order = sorted(range(len(names)), key=names.__getitem__)
-    # the last entry is for null, whose index is −1
-    rank = np.full(len(names) + 1, -1)
-    rank[order] = np.arange(len(names))
-    return [names[i] for i in order], rank[encoded.indices.fill_null(-1).to_numpy()]
 
 
 def _values(rows: ir.Table, logs: BidLogs) -> dict[str, Any]:
@@ -303,11 +179,11 @@ def _values(rows: ir.Table, logs: BidLogs) -> dict[str, Any]:
         "bids": weight,
         "wins": rows.won.ifelse(weight, 0),
         "cost": (rows.won & price.between(0, MOST_MICROS)).ifelse(cost, 0.0),
-        **_shares(rows),
+        **shares(rows),
     }
 
 
-def _shares(rows: ir.Table) -> dict[str, Any]:
+def shares(rows: ir.Table) -> dict[str, Any]:
     """Return what prices are as shares of bids, as in :class:`RowCells`."""
     priced, equal = priced_wins(rows)
     share = rows.price_micros.cast("float64") / rows.bid_micros
@@ -327,26 +203,6 @@ def _two_digits(amount: Any) -> Any:
     return by_bisection(amount, _LARGEST, rounded)
 
 
-def _displayed(rows: ir.Table, columns: Iterable[str]) -> dict[str, Any]:
-    """Return columns for examples: numbers and truth values unchanged, all else as short text."""
-
-    def displayed(column: Any) -> Any:
-        dtype = column.type()
-        if dtype.is_numeric() or dtype.is_boolean():
-            return column
-        if dtype.is_timestamp():
-            return column.strftime("%Y-%m-%d %H:%M:%S")
-        return column.cast("string")[:LONGEST_EXAMPLE]
-
-    return {name: displayed(rows[name]) for name in columns}
-
-
-def _is_plain(dtype: Any) -> bool:
-    return bool(
-        dtype.is_numeric() or dtype.is_boolean() or dtype.is_string() or dtype.is_temporal()
-    )
-
-
 # ---- Sums over cells
 
 
@@ -356,8 +212,9 @@ class LogSums:
 
     cells: RowCells
     counts: Bools  # (N,), whether histograms count the rows of each cell
-    amounts: AmountCells
-    median_of: Callable[[str], int]  # the median bid of an advertiser, as in median_bid
+    median_bid: int  # in micros, to two significant digits; 0 if no row counts
+    medians: Mapping[str, int]  # by day
+    median_of: Callable[[str], int]  # of an advertiser
 
     @property
     def rows(self) -> int:
@@ -367,11 +224,6 @@ class LogSums:
     def total(self, name: str) -> float:
         """Return the sum of ``rows``, ``bids``, ``wins`` or ``cost`` over the counted rows."""
         return float(getattr(self.cells, name)[self.counts].sum())
-
-    @cached_property
-    def median_bid(self) -> int:
-        """Median bid in micros, to two significant digits; 0 if no row counts."""
-        return self.amounts.median
 
     @cached_property
     def days(self) -> NDArray[np.datetime64]:
@@ -437,11 +289,6 @@ class LogSums:
         further = np.diff(starts, append=len(who)) - 1
         odd = who[starts[further * np.log(factor) > _SURE]]
         return [self.cells.advertisers[i] for i in odd] if 2 * len(odd) < len(starts) else []
-
-    def medians_by_day(self) -> Ints:
-        """Return the median bid of each day in micros, (D,)."""
-        medians = [self.amounts.of_day(day).median for day in self.days]
-        return np.array(medians, dtype=np.int64)
 
 
 def sum_groups(group: Ints, values: AnyArray, n: int) -> Floats:

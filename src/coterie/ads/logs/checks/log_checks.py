@@ -6,8 +6,10 @@ and one micro before a rule about prices is broken.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
+import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,17 +23,21 @@ from coterie.ads.logs.checks.check_queries import (
     UNIT_FACTOR,
     LogSums,
     RowCells,
-    examples_query,
-    person_columns,
-    raw_table,
-    read_amounts,
     read_cells,
-    read_values,
-    repeats_query,
+    read_medians,
+    shares,
     sum_groups,
 )
-from coterie.ads.logs.checks.faults import DOUBTS, FAULT_CODES, Fault, RowRule, fault_of, row_rules
-from coterie.ads.logs.column_recognition import numbers_in_sample
+from coterie.ads.logs.checks.faults import (
+    DOUBTS,
+    FAULT_CODES,
+    LONGEST_EXAMPLE,
+    Fault,
+    RowRule,
+    fault_of,
+    row_rules,
+)
+from coterie.ads.logs.column_recognition import CANONICAL, numbers_in_sample, words_of
 from coterie.ads.logs.log_columns import MISSING_TEXTS, NO, WRITTEN
 from coterie.arrays import AnyArray, Bools, Floats
 from coterie.errors import TableError
@@ -46,6 +52,15 @@ log = logging.getLogger("coterie")
 #: Repeats are searched among this many rows; longer logs are sampled by time.
 _MOST_FOR_REPEATS = 2_000_000
 _MICROS = 1e6
+_PERSON = re.compile(
+    r"(^|_)(ip(v[46])?|ip_?addr(ess)?|e?mail|phone|msisdn|cookies?|idf[av]|gaid|aaid|maid|ifa|imei"
+    r"|(user|device|visitor|person|session|cookie|ipinyou)_?(id|name|key|tags?)|uid"
+    r"|user_?agent|ua|url|uri|referr?er|lat(itude)?|lon(gitude)?|lng)(_|$)"
+)
+#: Columns shown in examples of repeated rows.
+_IDENTIFYING = ("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros")
+#: Columns with more values are not compared by value.
+_MOST_VALUES = 100
 #: Units of whole numbers.
 _WHOLE_UNITS = ("micros", "cents", "micros/impression")
 #: Fewer amounts may all be whole by chance.
@@ -187,14 +202,12 @@ def check_logs(logs: BidLogs) -> LogCheck:
     rows = logs.rows
     rules = row_rules(rows, logs)
     log.info("Checking every row")
-    amounts = read_amounts(rows, rules, logs)
-    cells = read_cells(rows, rules, logs, amounts.median)
+    median, medians = read_medians(rows, rules, logs)
+    cells = read_cells(rows, rules, logs, median)
     left_out = sum(1 << k for k, rule in enumerate(rules) if rule.leaves_out)
-
-    def median_of(advertiser: str) -> int:
-        return read_amounts(rows, rules, logs, advertiser).median
-
-    sums = LogSums(cells, (cells.faults & left_out) == 0, amounts, median_of)
+    is_counted = (cells.faults & left_out) == 0
+    read_one = functools.partial(read_medians, rows, rules, logs)
+    sums = LogSums(cells, is_counted, median, medians, lambda name: read_one(name)[0])
     texts: dict[str, str] = {}
     faults, texts_are_read = [], True
     try:
@@ -202,17 +215,17 @@ def check_logs(logs: BidLogs) -> LogCheck:
     except TableError as error:
         faults.append(fault_of("texts_unreadable", 1, 1, problem=str(error)))
         texts_are_read = False
-    names = person_columns(logs)
-    if names:  # the examples list all of them, not only three
-        examples = [{"column": name} for name in names]
-        total = len(raw_table(logs).columns)
-        faults.append(fault_of("person_columns", len(names), total, examples))
+    raw = _raw_table(logs)
+    personal = [name for name in raw.columns if _PERSON.search("_".join(words_of(name)))]
+    if personal:  # the examples list all of them, not only three
+        examples = [{"column": name} for name in personal]
+        faults.append(fault_of("person_columns", len(personal), len(raw.columns), examples))
     faults += _reading_faults(logs, sums.rows, _attribute(logs, "currency", "mixed"))
     if sums.rows:
         faults += [
             *_broken_rules(rows, rules, sums),
-            *_repeats(logs, sums.rows),
-            *_values_without_losses(logs, sums.rows),
+            *_repeats(logs, sums.rows, personal),
+            *_values_without_losses(logs, sums.rows, personal),
             *aggregate_faults(sums, logs),
         ]
         if texts_are_read:
@@ -230,35 +243,32 @@ def _reading_faults(logs: BidLogs, rows: int, currency: str) -> Iterator[Fault]:
     """Yield the faults of reading a log; its ``rows`` have been read at least once."""
     lines = logs.ragged_lines()
     for code, hides_others in (("quote_open", True), ("line_ragged", False)):
-        found = [line for line in lines if line.hides_others == hides_others]
-        if found:
-            examples = [
-                {"file": line.path, "line": line.number, "fault": line.fault}
-                for line in found[:EXAMPLES]
-            ]
-            yield fault_of(code, len(found), rows + len(lines), examples)
-    yield from _decimals(logs, currency)
-
-
-def _decimals(logs: BidLogs, currency: str) -> Iterator[Fault]:
-    """Yield the faults of amounts whose decimals contradict the unit they were read in."""
+        found = [
+            {"file": line.path, "line": line.number, "fault": line.fault}
+            for line in lines
+            if line.hides_others == hides_others
+        ]
+        yield from _found(code, found, rows + len(lines))
+    # amounts whose decimals contradict the unit they were read in
     units = {logs.reading.column(name): unit for name, unit in logs.reading.units.items()}
-    found: dict[str, list[dict[str, object]]] = {}
+    odd: dict[str, list[dict[str, object]]] = {"amounts_with_decimals": [], "amounts_whole": []}
     for column, unit in units.items():
         numbers = numbers_in_sample(logs.reading.samples[column])
-        whole = sum(number.is_integer() for number in numbers)
         if len(numbers) < _FEWEST_AMOUNTS:
             continue
+        whole = sum(number.is_integer() for number in numbers)
         example = {"column": column, "unit": unit, "median": statistics.median(numbers)}
         if unit in _WHOLE_UNITS and 2 * whole < len(numbers):
-            found.setdefault("amounts_with_decimals", []).append(example)
+            odd["amounts_with_decimals"].append(example)
         if unit == "currency" and whole == len(numbers) and currency not in WHOLE_CURRENCIES:
-            found.setdefault("amounts_whole", []).append(example)
-    for code, examples in found.items():
-        yield fault_of(code, len(examples), len(units), examples)
+            odd["amounts_whole"].append(example)
+    for code, examples in odd.items():
+        yield from _found(code, examples, len(units))
 
 
 def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> Iterator[Fault]:
+    import ibis
+
     counts = {
         k: int(sums.cells.rows[(sums.cells.faults >> k) & 1 == 1].sum()) for k in range(len(rules))
     }
@@ -275,13 +285,22 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
     if not broken:
         return
     log.info("Fetching examples of %d faults", len(broken))
-    faulty = fetch(examples_query(rows, broken)).to_pylist()
+    shown = dict.fromkeys(name for rule in broken.values() for name in rule.columns)
+    columns, few = ["advertiser_id", "day", *shown], []
     for k, rule in broken.items():
-        columns = ("advertiser_id", "day", *rule.columns)
+        faulty = rows.filter(rule.broken.fill_null(False))
+        # ordered, so that they are the same in every run
+        faulty = faulty.select(**_displayed(faulty, columns)).order_by(columns).limit(EXAMPLES)
+        few.append(faulty.mutate(rule=ibis.literal(k, type="int64")))
+    found = fetch(few[0] if len(few) == 1 else ibis.union(*few)).to_pylist()
+    for k, rule in broken.items():
         examples = [
             # the original value replaces the one that could not be read
-            {name.removeprefix(WRITTEN): _plain(row[name]) for name in columns}
-            for row in faulty
+            {
+                name.removeprefix(WRITTEN): _plain(row[name])
+                for name in ("advertiser_id", "day", *rule.columns)
+            }
+            for row in found
             if row["rule"] == k
         ]
         yield fault_of(rule.code, counts[k], sums.rows, examples, **rule.words)
@@ -294,23 +313,109 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) or value is None else str(value)
 
 
-def _repeats(logs: BidLogs, rows: int) -> Iterator[Fault]:
-    one_in = -(-rows // _MOST_FOR_REPEATS)
-    counted = repeats_query(logs, one_in)
-    if counted is None:
+def _raw_table(logs: BidLogs) -> ir.Table:
+    """Return the table of a log with its original columns."""
+    from ibis.expr.operations import Project
+
+    node = logs.table.op()
+    return node.parent.to_expr() if isinstance(node, Project) else logs.table
+
+
+def _displayed(rows: ir.Table, columns: Iterable[str]) -> dict[str, Any]:
+    """Return columns for examples: numbers and truth values unchanged, all else as short text."""
+
+    def displayed(column: Any) -> Any:
+        dtype = column.type()
+        if dtype.is_numeric() or dtype.is_boolean():
+            return column
+        if dtype.is_timestamp():
+            return column.strftime("%Y-%m-%d %H:%M:%S")
+        return column.cast("string")[:LONGEST_EXAMPLE]
+
+    return {name: displayed(rows[name]) for name in columns}
+
+
+def _is_plain(dtype: Any) -> bool:
+    return bool(
+        dtype.is_numeric() or dtype.is_boolean() or dtype.is_string() or dtype.is_temporal()
+    )
+
+
+def _repeats(logs: BidLogs, rows: int, personal: Sequence[str]) -> Iterator[Fault]:
+    raw, time = _raw_table(logs), logs.reading.column("ts")
+    # without times, different auctions may have equal rows
+    if time not in raw.columns or logs.kind == "histograms":
         return
     log.info("Looking for repeated rows")
+    one_in = -(-rows // _MOST_FOR_REPEATS)
+    if one_in > 1:
+        raw = raw.filter(raw[time].hash() % one_in == 0)
+    columns = [name for name in raw.columns if name not in personal and _is_plain(raw[name].type())]
+    counted = raw.group_by(columns).agg(n=raw.count())
+    names = dict.fromkeys(map(logs.reading.column, _IDENTIFYING))
+    shown = [name for name in names if name in columns]
+    counted = counted.select(**_displayed(counted, shown), n=counted.n)
     sums = counted.agg(rows=counted.n.sum(), copies=(counted.n - 1).sum())
     examined, copies = (int(value or 0) for value in fetch(sums).to_pylist()[0].values())
     if not copies:
         return
     repeated = counted.filter(counted.n > 1)
-    columns = [name for name in repeated.columns if name != "n"]
-    few = fetch(repeated.order_by(repeated.n.desc(), *columns).limit(EXAMPLES)).to_pylist()
+    few = fetch(repeated.order_by(repeated.n.desc(), *shown).limit(EXAMPLES)).to_pylist()
     examples = [{name: _plain(value) for name, value in row.items()} for row in few]
     sampled = f" (estimated from one in {one_in} times)" if one_in > 1 else ""
     count = round(copies * rows / examined) if one_in > 1 else copies
     yield fault_of("duplicate_rows", count, rows, examples, sampled=sampled)
+
+
+def _values_without_losses(logs: BidLogs, rows: int, personal: Sequence[str]) -> Iterator[Fault]:
+    """Yield the fault of values of columns, such as one exchange, whose losses are missing.
+
+    The columns are those of few values that have no role.
+    """
+    from ibis.expr.operations import Project
+
+    node, raw, name_of = logs.table.op(), _raw_table(logs), logs.reading.column
+    if logs.logs_minimum or logs.kind == "histograms" or not isinstance(node, Project):
+        return
+    hidden = {*personal, *map(name_of, CANONICAL.values())} - {name_of("campaign_id")}
+    types = {name: raw[name].type() for name in raw.columns if name not in hidden}
+    others = [name for name, kind in types.items() if _is_plain(kind) and not kind.is_temporal()]
+    if not others:
+        return
+    one_in = -(-rows // _MOST_FOR_REPEATS)
+    read = {name: node.values[name].to_expr() for name in ("won", "bid_micros", "price_micros")}
+    # names of the log may be those of read columns
+    of_value = {f"value_{name}": raw[name].cast("string") for name in others}
+    time = raw[name_of("ts")] if one_in > 1 and name_of("ts") in raw.columns else raw[others[0]]
+    bids = raw.select(**read, **of_value, part=time.hash() % one_in)
+    bids = bids.filter(bids.part == 0, bids.won.notnull(), bids.bid_micros > 0)
+    numbers = fetch(bids.aggregate(**{name: bids[name].approx_nunique() for name in of_value}))
+    few = [name for name, (n,) in numbers.to_pydict().items() if 1 < n <= _MOST_VALUES]
+    if not few:
+        return
+    paid = {name: shares(bids)[name] for name in ("priced", "share")}
+    bids = bids.select(*few, lost=(~bids.won).ifelse(1, 0), **paid)
+    long = bids.pivot_longer(few, names_to="column", values_to="value")
+    sums = {name: long[name].sum().cast("float64") for name in ("lost", "priced", "share")}
+    values = fetch(long.group_by("column", "value").agg(rows=long.count(), **sums)).to_pylist()
+    found = []
+    for column in sorted(few):
+        of_column = [row for row in values if row["column"] == column]
+        lost_with = {str(row["value"] or "").strip().lower() for row in of_column if row["lost"]}
+        # what is written of wins alone says nothing of losses
+        if not lost_with <= {*MISSING_TEXTS, *NO}:
+            seen, lost, priced, share = (
+                np.array([row[name] for row in of_column], dtype=np.float64)
+                for name in ("rows", "lost", "priced", "share")
+            )
+            without = _few_losses(seen, lost, priced, share, _NO_LOSSES)
+            found += [of_column[i] for i in np.flatnonzero(without)]
+    found.sort(key=lambda row: -row["rows"])
+    examples = [
+        {"column": row["column"].removeprefix("value_"), "value": row["value"], "rows": row["rows"]}
+        for row in found
+    ]
+    yield from _found("values_without_losses", examples, len(values))
 
 
 # ---- Faults of a whole log
@@ -354,12 +459,10 @@ def _mixtures(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     if len(rows_of) > 1 and logs.given_auction is None:
         examples = [{"auction_type": name, "rows": n} for name, n in rows_of.items()]
         yield fault_of("auctions_mixed", min(rows_of.values()), sums.rows, examples)
-    is_blank = [name.strip().lower() in MISSING_TEXTS for name in cells.advertisers]
-    blank = np.flatnonzero(is_blank)
-    if len(blank):
-        count = int(cells.rows[np.isin(cells.advertiser, blank)].sum())
-        examples = [{"advertiser_id": cells.advertisers[i]} for i in blank[:EXAMPLES]]
-        yield fault_of("advertiser_blank", count, sums.rows, examples)
+    blank = [i for i, name in enumerate(cells.advertisers) if name.strip().lower() in MISSING_TEXTS]
+    count = int(cells.rows[np.isin(cells.advertiser, blank)].sum())
+    examples = [{"advertiser_id": cells.advertisers[i]} for i in blank]
+    yield from _found("advertiser_blank", examples, sums.rows, count)
 
 
 def _recognition(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
@@ -390,36 +493,31 @@ def _recognition(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
 def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     if not sums.median_bid:
         return
-    medians = sums.medians_by_day()
-    ratio = medians / sums.median_bid
-    far = (medians > 0) & ((ratio >= UNIT_FACTOR) | (ratio * UNIT_FACTOR <= 1))
-    names = sums.in_other_units()
-    # only the medians of advertisers in examples are read
-    of_names = {name: sums.median_of(name) for name in names[:EXAMPLES]}
-    of_days = dict(zip(sums.days[far].astype(str).tolist(), medians[far].tolist(), strict=True))
-    for code, column, count, total, median_of in (
-        ("units_mixed", "advertiser_id", len(names), len(sums.cells.advertisers), of_names),
-        ("units_change", "day", len(of_days), len(sums.days), of_days),
+    ratios = {day: median / sums.median_bid for day, median in sums.medians.items()}
+    days = sums.days.astype(str).tolist()
+    far = [day for day in days if not 1 / UNIT_FACTOR < ratios.get(day, 1) < UNIT_FACTOR]
+    names, advertisers = sums.in_other_units(), sums.cells.advertisers
+    for code, column, found, total, median_of in (
+        ("units_mixed", "advertiser_id", names, len(advertisers), sums.median_of),
+        ("units_change", "day", far, len(days), sums.medians.__getitem__),
     ):
-        if count:
-            of_all = {"median_bid_micros_of_all": sums.median_bid}
-            examples = [
-                {column: name, "median_bid_micros": median, **of_all}
-                for name, median in [*median_of.items()][:EXAMPLES]
-            ]
-            yield fault_of(code, count, total, examples, factor=str(UNIT_FACTOR))
+        # the median of an advertiser is read, so only those of examples are
+        medians = {name: median_of(name) for name in found[:EXAMPLES]}
+        of_all = {"median_bid_micros_of_all": sums.median_bid}
+        examples = [{column: k, "median_bid_micros": m, **of_all} for k, m in medians.items()]
+        yield from _found(code, examples, total, len(found), factor=str(UNIT_FACTOR))
     rows, median = int(sums.total("rows")), f"{sums.median_bid / 1e6:g}"
     is_small = bool(np.isin(sums.cells.currency, list(WHOLE_CURRENCIES)).any())
     if not _LEAST_MEDIAN <= sums.median_bid <= (_MOST_WHOLE if is_small else _MOST_MEDIAN):
         yield fault_of("bids_implausible", rows, sums.rows, median=median)
-    yield from _named("amounts_multiplied", sums.in_multiples(), len(sums.cells.advertisers))
+    yield from _named("amounts_multiplied", sums.in_multiples(), len(advertisers))
     priced, (bids, lost) = sums.by_advertiser("priced"), _seen(sums, logs, "advertiser")
     share = sums.by_advertiser("share") / np.maximum(priced, 1)
     is_known, often_lost = priced >= _FEWEST_WINS, lost >= bids / _FEWEST_WINS
     usual = np.median(share[is_known]) if is_known.any() else 0.0
     least = np.where(often_lost, max(_LEAST_SHARE, usual / 4), _LEAST_SHARE / 5)
-    names = [sums.cells.advertisers[i] for i in np.flatnonzero(is_known & (share < least))]
-    yield from _named("prices_implausible", names, len(sums.cells.advertisers))
+    names = [advertisers[i] for i in np.flatnonzero(is_known & (share < least))]
+    yield from _named("prices_implausible", names, len(advertisers))
 
 
 def _days(sums: LogSums) -> Iterator[Fault]:
@@ -427,16 +525,14 @@ def _days(sums: LogSums) -> Iterator[Fault]:
     if len(days) == 1:
         yield fault_of("one_day", 1, 1, [{"day": str(days[0])}])
     if len(missing) > max(len(days), _LONG_GAPS):
-        few, span = [{"day": str(day)} for day in days[:EXAMPLES]], len(days) + len(missing)
-        yield fault_of("days_scattered", len(days), len(days), few, span=str(span))
-    elif len(missing):
-        absent = [{"day": str(day)} for day in missing[:EXAMPLES]]
-        yield fault_of("days_missing", len(missing), len(days) + len(missing), absent)
+        examples, span = [{"day": str(day)} for day in days], str(len(days) + len(missing))
+        yield from _found("days_scattered", examples, len(days), span=span)
+    else:
+        absent = [{"day": str(day)} for day in missing]
+        yield from _found("days_missing", absent, len(days) + len(missing))
     # the median of two days is not typical of either
-    thin = np.flatnonzero(rows < _THIN_DAY * np.median(rows)) if len(days) > 2 else ()
-    if len(thin):
-        examples = [{"day": str(days[i]), "rows": int(rows[i])} for i in thin[:EXAMPLES]]
-        yield fault_of("days_thin", len(thin), len(days), examples)
+    if len(days) > 2:
+        yield from _of_days("days_thin", rows < _THIN_DAY * np.median(rows), rows, sums)
 
 
 def _outcomes(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
@@ -471,9 +567,8 @@ def _seen(sums: LogSums, logs: BidLogs, by: str) -> tuple[Floats, Floats]:
 
 
 def _of_days(code: str, found: Bools, rows: Floats, sums: LogSums) -> Iterator[Fault]:
-    if found.any():
-        examples = [{"day": str(sums.days[i]), "rows": int(rows[i])} for i in np.flatnonzero(found)]
-        yield fault_of(code, len(examples), len(sums.days), examples[:EXAMPLES])
+    examples = [{"day": str(sums.days[i]), "rows": int(rows[i])} for i in np.flatnonzero(found)]
+    yield from _found(code, examples, len(sums.days))
 
 
 def _few_losses(rows: Floats, lost: Floats, priced: Floats, share: Floats, factor: float) -> Bools:
@@ -498,39 +593,16 @@ def _losses(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     """Yield the faults of advertisers without losses, or with losses that are not known."""
     names, (seen, lost) = sums.cells.advertisers, _seen(sums, logs, "advertiser")
     # those with the most bids first
-    order = np.argsort(-sums.by_advertiser("bids"), kind="stable")
+    bids = sums.by_advertiser("bids")
+    order = np.argsort(-bids, kind="stable")
     winners = order[((seen >= _FEWEST_WITHOUT_LOSS) & (lost <= 0))[order]]
-    if len(winners):
-        bids = sums.by_advertiser("bids")
-        examples = [{"advertiser_id": names[i], "bids": round(bids[i])} for i in winners[:EXAMPLES]]
-        fewest = str(_FEWEST_WITHOUT_LOSS)
-        yield fault_of("no_losses", len(winners), len(names), examples, fewest=fewest)
+    examples = [{"advertiser_id": names[i], "bids": round(bids[i])} for i in winners]
+    yield from _found("no_losses", examples, len(names), fewest=str(_FEWEST_WITHOUT_LOSS))
     lost_least, lost_most, won_least, won_most = sums.ends()
     is_one = (lost_least == lost_most) & (won_least < won_most)
     is_one &= np.minimum(lost, seen - lost) >= _FEWEST_WINS
     of_one = [names[i] for i in np.flatnonzero(is_one)]
     yield from _named("losses_at_one_bid", of_one, len(names))
-
-
-def _values_without_losses(logs: BidLogs, rows: int) -> Iterator[Fault]:
-    """Yield the fault of values of columns, such as one exchange, whose losses are missing."""
-    values = [] if logs.logs_minimum else read_values(logs, -(-rows // _MOST_FOR_REPEATS))
-    found = []
-    for column in sorted({row["column"] for row in values}):
-        of_column = [row for row in values if row["column"] == column]
-        lost_with = {str(row["value"] or "").strip().lower() for row in of_column if row["lost"]}
-        # what is written of wins alone says nothing of losses
-        if not lost_with <= {*MISSING_TEXTS, *NO}:
-            seen, lost, priced, share = (
-                np.array([row[name] for row in of_column], dtype=np.float64)
-                for name in ("rows", "lost", "priced", "share")
-            )
-            few = _few_losses(seen, lost, priced, share, _NO_LOSSES)
-            found += [of_column[i] for i in np.flatnonzero(few)]
-    if found:
-        largest = sorted(found, key=lambda row: -row["rows"])[:EXAMPLES]
-        examples = [{name: row[name] for name in ("column", "value", "rows")} for row in largest]
-        yield fault_of("values_without_losses", len(found), len(values), examples)
 
 
 def _advertisers(sums: LogSums) -> Iterator[Fault]:
@@ -556,25 +628,35 @@ def _repeated_cells(sums: LogSums) -> Iterator[Fault]:
     distinct, which = np.unique(keys[sums.counts], axis=0, return_inverse=True)
     rows = sum_groups(which.ravel(), cells.rows[sums.counts], len(distinct))
     repeated = np.flatnonzero(rows > 1)
-    if len(repeated):
-        examples = [
-            {
-                "advertiser_id": cells.advertisers[advertiser],
-                "day": str(np.datetime64(int(day), "D")),
-                "bin_micros": int(amount),
-            }
-            for advertiser, day, amount in distinct[repeated[:EXAMPLES]]
-        ]
-        copies = int(rows[repeated].sum()) - len(repeated)
-        yield fault_of("duplicate_cells", copies, sums.rows, examples)
+    examples = [
+        {
+            "advertiser_id": cells.advertisers[advertiser],
+            "day": str(np.datetime64(int(day), "D")),
+            "bin_micros": int(amount),
+        }
+        for advertiser, day, amount in distinct[repeated[:EXAMPLES]]
+    ]
+    copies = int(rows[repeated].sum()) - len(repeated)
+    yield from _found("duplicate_cells", examples, sums.rows, copies)
 
 
 def _named(code: str, names: Iterable[str], total: int, **words: str) -> Iterator[Fault]:
     """Yield the fault of the advertisers of these names, if there are any."""
-    found = sorted(names)
-    if found:
-        examples = [{"advertiser_id": name} for name in found[:EXAMPLES]]
-        yield fault_of(code, len(found), total, examples, **words)
+    examples = [{"advertiser_id": name} for name in sorted(names)]
+    yield from _found(code, examples, total, None, **words)
+
+
+def _found(
+    code: str,
+    examples: Sequence[dict[str, Any]],
+    total: int,
+    count: int | None = None,
+    **words: str,
+) -> Iterator[Fault]:
+    """Yield the fault of these examples, if there are any; by default they are all that exist."""
+    if examples:
+        count = len(examples) if count is None else count
+        yield fault_of(code, count, total, examples[:EXAMPLES], **words)
 
 
 def _rows_by_value(values: AnyArray, known: Bools, cells: RowCells) -> dict[Any, int]:

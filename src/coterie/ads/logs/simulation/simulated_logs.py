@@ -29,7 +29,6 @@ from coterie.ads.logs.simulation.simulated_traits import (
     Traits,
     draw_traits,
     draw_values,
-    effects_table,
     in_micros,
     theme_names,
 )
@@ -116,10 +115,44 @@ def simulate_logs(
         pq.write_table(pa.table(texts), unfinished / "advertisers.parquet")
         pq.write_table(_truth(names, settings, traits), unfinished / "truth.parquet")
         if traits.effects:
-            effects = effects_table(names, traits.effects)
-            pq.write_table(effects, unfinished / "true_targets.parquet")
+            pq.write_table(_effects(names, traits), unfinished / "true_targets.parquet")
         (unfinished / "bids").mkdir()
-        files, rows, wins = _write_days(settings, traits, names, unfinished / "bids", progress)
+        days = range(settings.days)
+        total = sum(int(draw_day(settings, traits, day).counts.sum()) for day in days)
+        files, rows, wins = [], 0, 0
+        word = pa.dictionary(pa.int32(), pa.string())
+        types = {
+            "advertiser_id": word,
+            "ts": pa.timestamp("us", tz="UTC"),
+            "bid_micros": pa.int64(),
+            "won": pa.bool_(),
+            "price_micros": pa.int64(),
+            "auction_type": pa.int8(),
+            "floor_micros": pa.int64() if settings.floors else None,
+            "min_to_win_micros": pa.int64() if settings.minimum_logged else None,
+            "currency": word,
+            "click": pa.bool_(),
+            "conversion": pa.bool_(),
+            **dict.fromkeys((one.name for one in traits.effects), word),
+        }
+        schema = pa.schema({name: kind for name, kind in types.items() if kind is not None})
+        # amounts and names repeat, so dictionaries store them best; times do not repeat
+        encoding: dict[str, Any] = {
+            "compression": "snappy",
+            "use_dictionary": [name for name in schema.names if name != "ts"],
+            "column_encoding": {"ts": "DELTA_BINARY_PACKED"},
+        }
+        for day in days:
+            date = np.datetime64(settings.start, "D") + np.timedelta64(day, "D")
+            _logger.info("Simulating the auctions of %s", date)
+            files.append(f"bids-{date}.parquet")
+            with pq.ParquetWriter(unfinished / "bids" / files[-1], schema, **encoding) as writer:
+                for batch in auction_batches(settings, traits, day):
+                    table = _bids(settings, traits, names, batch, schema)
+                    writer.write_table(table, row_group_size=len(table))
+                    rows, wins = rows + len(table), wins + int(batch["won"].sum())
+                    if progress:
+                        progress(rows, total)
     folder = Path(folder)
     return SimulatedLogs(
         folder=folder,
@@ -277,59 +310,14 @@ def _auctions(
     }
 
 
-def _write_days(
-    settings: MarketSettings, traits: Traits, names: pa.Array, folder: Path, progress: Progress
-) -> tuple[list[str], int, int]:
-    """Write one file per day; return the file names and the numbers of rows and of wins."""
-    days = range(settings.days)
-    total = sum(int(draw_day(settings, traits, day).counts.sum()) for day in days)
-    schema, files, rows, wins = _schema(settings, traits), [], 0, 0
-    # amounts and names repeat, so dictionaries store them best; times do not repeat
-    encoding: dict[str, Any] = {
-        "compression": "snappy",
-        "use_dictionary": [name for name in schema.names if name != "ts"],
-        "column_encoding": {"ts": "DELTA_BINARY_PACKED"},
-    }
-    for day in days:
-        date = np.datetime64(settings.start, "D") + np.timedelta64(day, "D")
-        _logger.info("Simulating the auctions of %s", date)
-        files.append(f"bids-{date}.parquet")
-        with pq.ParquetWriter(folder / files[-1], schema, **encoding) as writer:
-            for batch in auction_batches(settings, traits, day):
-                table = _bids(settings, traits, names, batch)
-                writer.write_table(table, row_group_size=len(table))
-                rows, wins = rows + len(table), wins + int(batch["won"].sum())
-                if progress:
-                    progress(rows, total)
-    return files, rows, wins
-
-
-def _schema(settings: MarketSettings, traits: Traits) -> pa.Schema:
-    word = pa.dictionary(pa.int32(), pa.string())
-    types = {
-        "advertiser_id": word,
-        "ts": pa.timestamp("us", tz="UTC"),
-        "bid_micros": pa.int64(),
-        "won": pa.bool_(),
-        "price_micros": pa.int64(),
-        "auction_type": pa.int8(),
-        "floor_micros": pa.int64() if settings.floors else None,
-        "min_to_win_micros": pa.int64() if settings.minimum_logged else None,
-        "currency": word,
-        "click": pa.bool_(),
-        "conversion": pa.bool_(),
-        **dict.fromkeys((one.name for one in traits.effects), word),
-    }
-    return pa.schema({name: kind for name, kind in types.items() if kind is not None})
-
-
-def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batch) -> pa.Table:
+def _bids(
+    settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batch, schema: pa.Schema
+) -> pa.Table:
     """Convert a batch to the columns of the log."""
     who, n = batch["advertiser"], len(batch["advertiser"])
     # only the names of this batch, because every row group stores its dictionary
     first, last = int(who[0]), int(who[-1])
     used = names.slice(first, last + 1 - first)
-    schema = _schema(settings, traits)
     columns = {
         "advertiser_id": pa.DictionaryArray.from_arrays((who - first).astype(np.int32), used),
         "ts": pa.array(batch["ts"]).cast(schema.field("ts").type),
@@ -355,17 +343,8 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
     themes = np.array(theme_names(settings.segments))
     columns = {"advertiser_id": names, "segment": traits.segment, "theme": themes[traits.segment]}
     for name in (
-        *(
-            "outlier",
-            "newcomer",
-            "first_day",
-            "text_is",
-            "volume",
-            "bid_level",
-            "bid_spread",
-            "moved",
-        ),
-        *("floor", "click_rate", "conversion_rate"),
+        *("outlier", "newcomer", "first_day", "text_is", "volume", "bid_level", "bid_spread"),
+        *("moved", "floor", "click_rate", "conversion_rate"),
     ):
         columns[name] = getattr(traits, name)
     for name in ("market_level", "market_spread", "market_share"):
@@ -374,3 +353,21 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
     columns["weekday"] = list(traits.weekday)
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     return table.replace_schema_metadata({"settings": json.dumps(asdict(settings))})
+
+
+def _effects(names: pa.Array, traits: Traits) -> pa.Table:
+    """Return the effects, one row for each advertiser, dimension and value."""
+    tables = []
+    for one in traits.effects:
+        a, v = one.share.shape
+        columns: dict[str, Any] = {
+            "advertiser_id": names.take(pa.array(np.repeat(np.arange(a), v))),
+            "dimension": np.repeat(one.name, a * v),
+            "value": np.tile(one.values, a),
+            "share": one.share.ravel(),
+            "price_shift": one.shift.ravel(),
+            "click_factor": one.click.ravel(),
+            "conversion_factor": one.conversion.ravel(),
+        }
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime
 import numbers
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from coterie.arrays import Bools, Floats, Ints
 from coterie.errors import InvalidParameterError
@@ -69,7 +68,12 @@ _WITHIN_SEGMENTS = (0.3, 0.08, 0.15, 0.15)
 #: Of the log share of a value in general.
 _BETWEEN_VALUES = 0.5
 
-_LEAST = {"advertisers": 1, "segments": 1, "days": 1, "dimensions": 0, "seed": 0}
+#: The least and the largest value of the settings that are whole numbers.
+WHOLE_RANGES: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(("advertisers", "segments", "days"), (1, None)),
+    "dimensions": (0, len(DIMENSIONS)),
+    "seed": (0, None),
+}
 _RANGES = {
     **dict.fromkeys(
         ("text_error", "text_missing", "outliers", "newcomers", "young", "common_floors"), (0, 1)
@@ -91,12 +95,18 @@ class MarketSettings:
 
     Parameters
     ----------
-    advertisers, segments, days : int
+    advertisers : int
+        Number of advertisers.
+    segments : int
+        Number of segments of advertisers.
+    days : int
+        Number of days.
     auction : {"second", "first"}
         The winner pays the minimum to win, or its bid.
-    bids_per_day, volume_spread : float
-        Median and standard deviation of the logarithm of the log-normal number of bids per day
-        of an advertiser, which is clipped to 5 … 50,000.
+    bids_per_day : float
+        Bids per day of the median advertiser; numbers are log-normal, clipped to 5 … 50,000.
+    volume_spread : float
+        Standard deviation of the logarithm of these numbers.
     bid_move : float
         On the last day every advertiser multiplies its bids by e^u, u uniform on ±``bid_move``.
     text_error : float
@@ -137,7 +147,7 @@ class MarketSettings:
     value_prices : float
         Standard deviation, between values of a dimension, of a log price level common to all.
     start : str
-        The first day, as in 2026-03-02.
+        First day, as in 2026-03-02.
     seed : int
 
     Examples
@@ -175,10 +185,12 @@ class MarketSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
+        for name, (least, most) in WHOLE_RANGES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
                 raise self._refusal(name, f"it must be a whole number, at least {least}")
+            if most is not None and int(value) > most:
+                raise self._refusal(name, f"it must be at most {most}")
             object.__setattr__(self, name, int(value))
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
@@ -196,8 +208,6 @@ class MarketSettings:
             raise self._refusal(
                 "segments", f"it must be at most the number of advertisers, {self.advertisers}"
             )
-        if self.dimensions > len(DIMENSIONS):
-            raise self._refusal("dimensions", f"it must be at most {len(DIMENSIONS)}")
         try:
             first = datetime.date.fromisoformat(self.start)
             is_plain = first.isoformat() == self.start
@@ -241,8 +251,9 @@ class MarketSettings:
             volume = np.clip(m, *limits)
         else:
             alpha, beta = np.log(limits / m) / sd
-            outside = limits @ np.array([ndtr(alpha), ndtr(-beta)])
-            volume = outside + m * np.exp(sd**2 / 2) * (ndtr(beta - sd) - ndtr(alpha - sd))
+            upto = statistics.NormalDist().cdf  # not SciPy's, which takes long to import
+            outside = limits @ np.array([upto(alpha), upto(-beta)])
+            volume = outside + m * np.exp(sd**2 / 2) * (upto(beta - sd) - upto(alpha - sd))
         return round(float(volume * (supply @ bidders)))
 
 
@@ -302,7 +313,14 @@ def draw_traits(settings: MarketSettings) -> Traits:
     """
     rng = np.random.default_rng(settings.seed)
     a, k = settings.advertisers, settings.segments
-    markets, habits = _draw_markets(k, rng), _draw_habits(k, rng)
+    markets = _draw_markets(k, rng)
+    habits = {
+        "level": 0.3 * rng.standard_normal(k),
+        "spread": rng.uniform(0.15, 0.4, k),
+        "floor": rng.uniform(0.1, 0.4, k),
+        "click": 0.004 * np.exp(0.5 * rng.standard_normal(k)),
+        "conversion": 0.05 * np.exp(0.5 * rng.standard_normal(k)),
+    }
     segment = rng.permutation(np.arange(a) % k)
     outlier = _random_mask(a, settings.outliers, rng)
     newcomer = _random_mask(a, settings.newcomers, rng)
@@ -314,7 +332,10 @@ def draw_traits(settings: MarketSettings) -> Traits:
     # the typical log price in the advertiser's market; bid levels are relative to it
     typical = (level * share).sum(axis=1)
     bid_level = typical + habits["level"][segment] + 0.15 * rng.standard_normal(a)
-    text_is = _draw_text_kinds(settings, rng)
+    is_missing = _random_mask(a, settings.text_missing, rng)
+    # with one segment none is wrong
+    is_wrong = (rng.random(a) < settings.text_error) & (settings.segments > 1)
+    text_is = np.where(is_missing, "missing", np.where(is_wrong, "wrong", "right"))
     volume = settings.bids_per_day * np.exp(settings.volume_spread * rng.standard_normal(a))
     others = _stream_of(settings, 1)
     weekday = np.exp(settings.own_weekdays * others.standard_normal((a, 7)))
@@ -368,16 +389,6 @@ def _draw_markets(n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Flo
     return level, rng.uniform(0.15, 0.5, (n, 2)), np.stack([first, 1 - first], axis=1)
 
 
-def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, Floats]:
-    return {
-        "level": 0.3 * rng.standard_normal(n),
-        "spread": rng.uniform(0.15, 0.4, n),
-        "floor": rng.uniform(0.1, 0.4, n),
-        "click": 0.004 * np.exp(0.5 * rng.standard_normal(n)),
-        "conversion": 0.05 * np.exp(0.5 * rng.standard_normal(n)),
-    }
-
-
 def _first_days(days: int, number: int) -> Ints:
     """Return the first days of so many young advertisers, (number,)."""
     turn, kind = np.divmod(np.arange(number), len(YOUNG_DAYS))
@@ -396,14 +407,6 @@ def _random_mask(n: int, share: float, rng: np.random.Generator) -> Bools:
     mask = np.zeros(n, dtype=bool)
     mask[rng.permutation(n)[: round(share * n)]] = True
     return mask
-
-
-def _draw_text_kinds(settings: MarketSettings, rng: np.random.Generator) -> NDArray[np.str_]:
-    """Draw which texts are right, wrong or missing; with one segment none is wrong."""
-    a = settings.advertisers
-    is_missing = _random_mask(a, settings.text_missing, rng)
-    is_wrong = (rng.random(a) < settings.text_error) & (settings.segments > 1)
-    return np.where(is_missing, "missing", np.where(is_wrong, "wrong", "right"))
 
 
 def _draw_texts(
@@ -480,21 +483,3 @@ def draw_values(
         drawn.click[:] *= one.click[who, value]
         drawn.conversion[:] *= one.conversion[who, value]
     return drawn
-
-
-def effects_table(names: pa.Array, effects: Sequence[DimensionEffects]) -> pa.Table:
-    """Return the effects, one row for each advertiser, dimension and value."""
-    tables = []
-    for one in effects:
-        a, v = one.share.shape
-        columns: dict[str, Any] = {
-            "advertiser_id": names.take(pa.array(np.repeat(np.arange(a), v))),
-            "dimension": np.repeat(one.name, a * v),
-            "value": np.tile(one.values, a),
-            "share": one.share.ravel(),
-            "price_shift": one.shift.ravel(),
-            "click_factor": one.click.ravel(),
-            "conversion_factor": one.conversion.ravel(),
-        }
-        tables.append(pa.table(columns))
-    return pa.concat_tables(tables)

@@ -184,28 +184,40 @@ class LogOptions:
         return words
 
 
-def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a log; it gets them as its parameter ``log_options``."""
-    shared = inspect.signature(LogOptions).parameters
-    own = dict(inspect.signature(command).parameters)
-    del own["log_options"]
+def with_fields(
+    parameter: str, record: type[Any], hints: Mapping[str, Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what gives a command an option for each field of a record, annotated by ``hints``.
 
-    @functools.wraps(command)
-    def with_options(**values: Any) -> None:
-        of_log = {name: values.pop(name) for name in shared}
-        command(**values, log_options=LogOptions(**of_log))
+    The command gets the record as its parameter of this name.
+    """
+    shared = inspect.signature(record).parameters
 
-    hints = get_type_hints(command, include_extras=True) | get_type_hints(
-        LogOptions, include_extras=True
-    )
-    # Typer calls commands by keywords and reads their options here
-    ordered = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name])
-        for one in (*own.values(), *shared.values())
-    ]
-    with_options.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {one.name: hints[one.name] for one in ordered}
-    return with_options
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        own = dict(inspect.signature(command).parameters)
+        del own[parameter]
+
+        @functools.wraps(command)
+        def with_options(**values: Any) -> None:
+            given = {name: values.pop(name) for name in shared}
+            command(**values, **{parameter: record(**given)})
+
+        every = get_type_hints(command, include_extras=True) | dict(hints)
+        # Typer calls commands by keywords and reads their options here
+        ordered = [
+            one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=every[one.name])
+            for one in (*own.values(), *shared.values())
+        ]
+        with_options.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {one.name: every[one.name] for one in ordered}
+        return with_options
+
+    return give
+
+
+with_log_options = with_fields(
+    "log_options", LogOptions, get_type_hints(LogOptions, include_extras=True)
+)
 
 
 @dataclass(frozen=True)
