@@ -50,8 +50,8 @@ from coterie.ads.protocol import (
     ProblemDocument,
     Question,
     Segments,
-    fault_of,
 )
+from coterie.ads.protocol.faults import fault_of
 from coterie.errors import (
     CoterieError,
     CoterieWarning,

@@ -31,12 +31,10 @@ SHARED_SCRIPTS = (
     "tables.js",
     "forecast_words.js",
     "what_if_fields.js",
-    "day_chart.js",
     "decisions.js",
     "side_by_side.js",
     "what_if.js",
     "segment_charts.js",
-    "bid_shares.js",
 )
 STYLE = "page.css"
 SERVICE_SCRIPTS = (
@@ -46,10 +44,8 @@ SERVICE_SCRIPTS = (
     "service_notices.js",
     "forecast_source.js",
     "exports.js",
-    "advertiser_search.js",
-    "advertiser_details.js",
-    "service_segments.js",
     "service_advertisers.js",
+    "service_segments.js",
     "service_page.js",
 )
 SERVICE_STYLES = (STYLE, "service.css")
@@ -90,7 +86,7 @@ def served_files() -> Mapping[str, ServedFile]:
     """Return the page of the service, under the name "", and its scripts and styles by their names.
 
     >>> sorted(served_files())[:3]
-    ['', 'advertiser_details.js', 'advertiser_search.js']
+    ['', 'bid_scales.js', 'charts.js']
     """
 
     def made(name: str, text: str) -> ServedFile:

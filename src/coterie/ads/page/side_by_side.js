@@ -12,8 +12,7 @@
  */
 const coterieSideBySide = (() => {
   const { count, marginalCost, percent, signed, span } = coterieNumbers;
-  const { element, exact, idText, visible, whole } = coterieNodes;
-  const find = (id) => document.getElementById(id);
+  const { element, exact, find, idText, visible, whole } = coterieNodes;
   const LONGEST = 11; // characters of an id at the end of a line
 
   function sideBySide({ answers, money, grid, onChange }) {

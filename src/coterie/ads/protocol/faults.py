@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from coterie.ads.protocol.answers import Fault
+from coterie.ads.protocol import Fault
 from coterie.runtime.wording import in_words
 
 #: A step of a path: a member, an item of a list, or any value of a mapping.

@@ -26,7 +26,7 @@ from coterie.runtime import wording as words
 from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.html_pages import content_policy, embedded_json
 
-SCRIPTS = (*SHARED_SCRIPTS, "scatter_chart.js", "evaluation_charts.js", "report.js")
+SCRIPTS = (*SHARED_SCRIPTS, "evaluation_charts.js", "report.js")
 
 _SOURCE_NAMES = {
     "dictionary": "market curves",

@@ -34,7 +34,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from coterie.ads.protocol import printable
+from coterie.ads.protocol.faults import printable
 from coterie.runtime.imports import require_extra
 
 ASGI = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]

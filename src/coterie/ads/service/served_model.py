@@ -38,8 +38,8 @@ from coterie.ads.protocol import (
     ModelVersion,
     Refusal,
     Segments,
-    printable,
 )
+from coterie.ads.protocol.faults import printable
 from coterie.ads.service.monitoring import Metrics
 from coterie.errors import CoterieError, ModelFileError
 from coterie.models import content_checksum, opened_model
