@@ -29,12 +29,7 @@ import msgspec
 from msgspec import Meta
 
 from coterie import __version__
-from coterie.ads.decisions.decision_answers import (
-    BudgetPlan,
-    BudgetSplit,
-    GoalBid,
-    TargetRanking,
-)
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.ads.protocol import (
     JSON,
@@ -52,12 +47,7 @@ from coterie.ads.protocol import (
     Segments,
 )
 from coterie.ads.protocol.faults import fault_of
-from coterie.errors import (
-    CoterieError,
-    CoterieWarning,
-    InvalidParameterError,
-    ServiceError,
-)
+from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
 from coterie.runtime.wording import visible
 
 if TYPE_CHECKING:

@@ -54,21 +54,12 @@ _HASH_DIGITS = 16
 
 
 def page_file(name: str) -> str:
-    """Return the text of one file of the folder ``page``.
-
-    >>> page_file("nodes.js").splitlines()[0]
-    '"use strict";'
-    """
+    """Return the text of one file of the folder ``page``."""
     return resources.files("coterie.ads").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def environment(
-    filters: Mapping[str, Callable[..., Any]] | None = None,
-) -> jinja2.Environment:
-    """Return the Jinja environment of the folder ``page``; all values are escaped.
-
-    ``filters`` are in addition to those of :mod:`coterie.runtime.wording`.
-    """
+def environment(filters: Mapping[str, Callable[..., Any]] | None = None) -> jinja2.Environment:
+    """Return the Jinja environment of the folder ``page``, with filters besides wording's."""
     return page_templates("coterie.ads", filters)
 
 
@@ -83,11 +74,7 @@ class ServedFile(NamedTuple):
 
 @cache
 def served_files() -> Mapping[str, ServedFile]:
-    """Return the page of the service, under the name "", and its scripts and styles by their names.
-
-    >>> sorted(served_files())[:3]
-    ['', 'bid_scales.js', 'charts.js']
-    """
+    """Return the page of the service, under the name "", and its scripts and styles by name."""
 
     def made(name: str, text: str) -> ServedFile:
         body = text.encode()

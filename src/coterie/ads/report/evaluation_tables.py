@@ -164,11 +164,7 @@ def best_other(evaluation: Mapping[str, Any], target: str) -> str | None:
 
 
 def figure_in(value: Any, column: str) -> str:
-    """Return the text of a cell of the paper's tables; errors and shares of pairs in percent.
-
-    >>> figure_in(0.21, "MAPE, pooled"), figure_in(0.4, "adjusted Rand"), figure_in(None, "paper")
-    ('21.0%', '0.400', '–')
-    """
+    """Return the text of a cell of the paper's tables; errors and shares of pairs in percent."""
     if value is not None and column.startswith(_IN_PERCENT):
         return f"{value:.1%}"
     is_share = isinstance(value, float) and not value.is_integer()

@@ -14,16 +14,11 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from coterie.ads.curves.day_levels import WEEKDAYS
-from coterie.ads.page.parts import (
-    SHARED_SCRIPTS,
-    STYLE,
-    environment,
-    page_file,
-)
+from coterie.ads.page.parts import SHARED_SCRIPTS, STYLE, environment, page_file
 from coterie.ads.report.contents import AdvertiserRow, Report, SegmentCard
 from coterie.ads.report.evaluation_tables import OWN, figure_in
 from coterie.runtime import wording as words
-from coterie.runtime.atomic_files import atomic_file
+from coterie.runtime.atomic_files import write_text
 from coterie.runtime.html_pages import content_policy, embedded_json
 
 SCRIPTS = (*SHARED_SCRIPTS, "evaluation_charts.js", "report.js")
@@ -82,9 +77,7 @@ def write_report(payload: Report, path: str | PathLike[str]) -> None:
     OutputError
         If the file cannot be written.
     """
-    page = render_report(payload)
-    with atomic_file(path) as unfinished:
-        unfinished.write_text(page, encoding="utf-8", newline="\n")
+    write_text(path, render_report(payload))
 
 
 def render_report(payload: Report) -> str:
@@ -92,22 +85,6 @@ def render_report(payload: Report) -> str:
 
     The page loads nothing from the network: style, scripts and numbers are inside. Its
     Content-Security-Policy allows only these scripts, identified by their SHA-256.
-
-    Parameters
-    ----------
-    payload : Report
-        From :func:`~coterie.ads.report_payload`.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> render_report({"title": "Week 10"})
-    Traceback (most recent call last):
-        ...
-    TypeError: payload must be the Report that report_payload returns, got dict
     """
     if not isinstance(payload, Report):
         raise TypeError(

@@ -115,14 +115,7 @@ def logging_to_stderr(log_format: Literal["text", "json"], quiet: bool) -> Itera
 
 
 def trace_of(error: BaseException) -> str:
-    """Return where an exception came from, and its type; not its message, which may quote data.
-
-    >>> try:
-    ...     {}["adv-00042"]
-    ... except KeyError as error:
-    ...     "adv-00042" in trace_of(error).splitlines()[-1]
-    False
-    """
+    """Return where an exception came from, and its type; not its message, which may quote data."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     parts = [trace_of(before), "which led to:"] if before is not None else []
     frames = traceback.extract_tb(error.__traceback__)
@@ -188,13 +181,7 @@ def _json_line(created: float, level: str, what: str | _Request) -> str:
 
 
 class Metrics:
-    """What one service counts; routes are templates, never the requested path.
-
-    >>> metrics = Metrics()
-    >>> metrics.answered("/v1/model", "GET", 200, 0.002)
-    >>> b'coterie_requests_total{method="GET",route="/v1/model",status="200"} 1.0' in metrics.text()
-    True
-    """
+    """What one service counts; routes are templates, never the requested path."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()

@@ -21,7 +21,7 @@ from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
 from coterie.cli.layout import counted
 from coterie.cli.progress import progress_unless, shown_notes
-from coterie.runtime.atomic_files import atomic_file
+from coterie.runtime.atomic_files import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -91,8 +91,7 @@ def evaluate(
             "notes": notes,
         }
         if output is not None:
-            with atomic_file(output) as unfinished:
-                unfinished.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n")
+            write_text(output, json.dumps(facts, indent=2, allow_nan=False) + "\n")
     layout.print_answer(facts, lambda _: print_evaluation(facts, output), as_json, quiet)
 
 
