@@ -39,9 +39,7 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for all files.")
     ] = Path("clustering-demo"),
-    shops: Annotated[
-        int, typer.Option("--shops", min=30, metavar="N", help="Number of rows.")
-    ] = 300,
+    shops: Annotated[int, typer.Option(min=30, metavar="N", help="Number of rows.")] = 300,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import coterie
 from coterie.ads.forecasts.forecast_figures import MOST_DAYS
 from coterie.runtime.html_pages import page_templates
-
-if TYPE_CHECKING:
-    import jinja2
 
 # A script uses only scripts before it.
 SHARED_SCRIPTS = (
@@ -58,11 +55,6 @@ def page_file(name: str) -> str:
     return resources.files("coterie.ads").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def environment(filters: Mapping[str, Callable[..., Any]] | None = None) -> jinja2.Environment:
-    """Return the Jinja environment of the folder ``page``, with filters besides wording's."""
-    return page_templates("coterie.ads", filters)
-
-
 class ServedFile(NamedTuple):
     """A file of the service's page, ready to be sent."""
 
@@ -84,11 +76,14 @@ def served_files() -> Mapping[str, ServedFile]:
 
     files = {name: made(name, page_file(name)) for name in (*SERVICE_STYLES, *SERVICE_SCRIPTS)}
     addresses = {name: f"assets/{name}?v={file.hash}" for name, file in files.items()}
-    page = environment().get_template("service.html")
-    text = page.render(
-        version=coterie.__version__,
-        most_days=MOST_DAYS,
-        styles=[addresses[name] for name in SERVICE_STYLES],
-        scripts=[addresses[name] for name in SERVICE_SCRIPTS],
+    text = (
+        page_templates("coterie.ads")
+        .get_template("service.html")
+        .render(
+            version=coterie.__version__,
+            most_days=MOST_DAYS,
+            styles=[addresses[name] for name in SERVICE_STYLES],
+            scripts=[addresses[name] for name in SERVICE_SCRIPTS],
+        )
     )
     return {"": made("service.html", text), **files}

@@ -187,13 +187,7 @@ class PartSubject(Subject, kw_only=True):
 
 
 class Question(PartSubject):
-    """Ask what an advertiser wins and pays at one bid or at several.
-
-    >>> import msgspec
-    >>> asked = msgspec.json.decode(b'{"advertiser": "a", "bid": [1, 2]}', type=Question)
-    >>> asked.bids(), asked.days
-    ([1.0, 2.0], 1)
-    """
+    """Ask what an advertiser wins and pays at one bid or at several."""
 
     bid: Annotated[
         Bid | Annotated[list[Bid], Meta(min_length=1, max_length=_LIMITS.bids)] | BidRange,

@@ -7,19 +7,19 @@ be hostile: it is escaped here, and the scripts only ever set it as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from itertools import pairwise
 from os import PathLike
 from typing import Any, TypeVar
 
 from coterie.ads.curves.day_levels import WEEKDAYS
-from coterie.ads.page.parts import SHARED_SCRIPTS, STYLE, environment, page_file
+from coterie.ads.page.parts import SHARED_SCRIPTS, STYLE, page_file
 from coterie.ads.report.contents import AdvertiserRow, Report, SegmentCard
 from coterie.ads.report.evaluation_tables import OWN, figure_in
 from coterie.runtime import wording as words
 from coterie.runtime.atomic_files import write_text
-from coterie.runtime.html_pages import content_policy, embedded_json
+from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
 
 SCRIPTS = (*SHARED_SCRIPTS, "evaluation_charts.js", "report.js")
 
@@ -95,26 +95,28 @@ def render_report(payload: Report) -> str:
     errors = _errors(report.evaluation)
     scripts, style = [page_file(name) for name in SCRIPTS], page_file(STYLE)
     symbol = words.currency_symbol(report.currency)
-    templates = environment(
-        {
-            "money": lambda amount: words.money(amount, symbol),
-            "figure_in": figure_in,
-            "numeric_columns": _numeric_columns,
-            "source_label": _source_label,
-        }
-    )
-    return templates.get_template("report.html").render(
-        report=report,
-        policy=content_policy(scripts, style),
-        style=style,
-        scripts=scripts,
-        data=embedded_json(_page_data(report, symbol, errors)),
-        weekdays=WEEKDAYS,
-        period=words.period(report.first_day, report.last_day),
-        doubtful=_doubtful(report),
-        errors=errors,
-        headline=_headline(report.evaluation),
-        most_examples=_MOST_EXAMPLES,
+    filters: dict[str, Callable[..., Any]] = {
+        "money": lambda amount: words.money(amount, symbol),
+        "figure_in": figure_in,
+        "numeric_columns": _numeric_columns,
+        "source_label": _source_label,
+    }
+    return (
+        page_templates("coterie.ads", filters)
+        .get_template("report.html")
+        .render(
+            report=report,
+            policy=content_policy(scripts, style),
+            style=style,
+            scripts=scripts,
+            data=embedded_json(_page_data(report, symbol, errors)),
+            weekdays=WEEKDAYS,
+            period=words.period(report.first_day, report.last_day),
+            doubtful=_doubtful(report),
+            errors=errors,
+            headline=_headline(report.evaluation),
+            most_examples=_MOST_EXAMPLES,
+        )
     )
 
 

@@ -295,32 +295,28 @@ def traced(app: ASGI, template: Callable[[str], str], provider: Any) -> ASGI:
         if scope["path"] in _UNTRACED:
             await app(scope, receive, send)
             return
-        # the instrumentation reads what it records from the scope; the routes get the true one
-        shown = _shown(scope, template(scope["path"]))
+        # a path that is not ours has a name instead of a template
+        path = f"/{template(scope['path']).removeprefix('/')}"
+        failures: list[Exception] = []
+        # the instrumentation reads what it records from a scope with nothing personal
+        shown = {
+            "type": "http",
+            "asgi": scope.get("asgi", {}),
+            "http_version": scope.get("http_version", "1.1"),
+            "scheme": scope.get("scheme", "http"),
+            "server": scope.get("server"),
+            # the conventions of OpenTelemetry call other methods so
+            "method": scope["method"] if scope["method"] in METHODS else "_OTHER",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            # with it a span continues the trace of the client; other headers may hold anything
+            "headers": [one for one in scope["headers"] if one[0] == b"traceparent"],
+            "coterie.scope": scope,
+            "coterie.failures": failures,
+        }
         await instrumented(shown, receive, send)
-        for failure in shown["coterie.failures"]:
+        for failure in failures:
             raise failure
 
     return outer
-
-
-def _shown(scope: MutableMapping[str, Any], route: str) -> dict[str, Any]:
-    """Return a scope with nothing personal, for the instrumentation."""
-    # a path that is not ours has a name instead of a template
-    path = route if route.startswith("/") else f"/{route}"
-    return {
-        "type": "http",
-        "asgi": scope.get("asgi", {}),
-        "http_version": scope.get("http_version", "1.1"),
-        "scheme": scope.get("scheme", "http"),
-        "server": scope.get("server"),
-        # the conventions of OpenTelemetry call other methods so
-        "method": scope["method"] if scope["method"] in METHODS else "_OTHER",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        # with it a span continues the trace of the client; other headers may hold anything
-        "headers": [one for one in scope["headers"] if one[0] == b"traceparent"],
-        "coterie.scope": scope,
-        "coterie.failures": [],
-    }
