@@ -220,18 +220,7 @@
     ...searching,
     onChoose: ({ index }) => choose(index),
   });
-  const besideBox = coterieCombobox.combobox(find("beside"), find("beside-found"), {
-    ...searching,
-    onChoose({ index, name }) {
-      besideBox.show(name);
-      panel.compareWith(loadAdvertiser(index));
-    },
-  });
-  find("beside-clear").addEventListener("click", () => {
-    besideBox.show("");
-    panel.compareWith(null);
-    find("beside").focus();
-  });
+  coterieSideBySide.field(searching, (found) => panel.compareWith(found && loadAdvertiser(found.index)));
   find("advertiser-count").textContent = ids.length.toLocaleString("en");
 
   function choose(index) {

@@ -202,14 +202,7 @@
       ...search(calls),
       onChoose: (one) => ask({ advertiser: one.id, day: periodOf(state), beside: state.beside }),
     });
-    besideBox = coterieCombobox.combobox(find("beside"), find("beside-found"), {
-      ...search(calls),
-      onChoose: ({ id }) => compareWith(id),
-    });
-    find("beside-clear").addEventListener("click", () => {
-      compareWith();
-      find("beside").focus();
-    });
+    besideBox = coterieSideBySide.field(search(calls), (found) => compareWith(found?.id));
   }
 
   /** Compare with another advertiser, or with none, as a step of the history. */

@@ -53,7 +53,8 @@ const coterieWhatIf = (() => {
       onChange: ask,
     });
     const decisions = coterieDecisions({ answers, money, fields });
-    const beside = coterieSideBySide({ answers: answersBeside, money, grid, onChange: () => shown.reply && show() });
+    const showAgain = () => shown.reply && show();
+    const beside = coterieSideBySide.panel({ answers: answersBeside, money, grid, onChange: showAgain });
     const panels = ["impressions", "spend"].map((target) => ({
       target,
       chart: coterieCharts.curveChart(find(`${target}-chart`), {

@@ -150,26 +150,20 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
     """
     curves: dict[tuple[float, ...], int] = {}
 
-    def curve_numbers(one: SegmentCard | AdvertiserRow) -> dict[str, int | None]:
-        numbers: dict[str, int | None] = {}
-        for name, unit in _CURVES.items():
-            curve = getattr(one, name, None)
-            numbers[name] = None
-            if curve is not None:
-                rounded = tuple(_rounded(unit * value, 4) for value in curve)
-                numbers[name] = curves.setdefault(rounded, len(curves))
-        for name in _RISING:
-            curve = getattr(one, name)
-            numbers[name] = None
-            if curve is not None:
-                # the rises from 0 add up to the curve
-                thousandths = [0, *(round(1000 * value) for value in curve)]
-                rises = tuple(high - low for low, high in pairwise(thousandths))
-                numbers[name] = curves.setdefault(rises, len(curves))
-        return numbers
-
     def row(one: SegmentCard | AdvertiserRow, names: Iterable[str]) -> dict[str, Any]:
-        return {name: getattr(one, name) for name in names} | curve_numbers(one)
+        numbered = {name: getattr(one, name) for name in names}
+        for name in (*_CURVES, *_RISING):
+            curve = getattr(one, name, None)
+            if curve is None:
+                numbered[name] = None
+                continue
+            if name in _RISING:  # the rises from 0 add up to the curve
+                thousandths = [0, *(round(1000 * value) for value in curve)]
+                stored = tuple(high - low for low, high in pairwise(thousandths))
+            else:
+                stored = tuple(_rounded(_CURVES[name] * value, 4) for value in curve)
+            numbered[name] = curves.setdefault(stored, len(curves))
+        return numbered
 
     segments = [row(one, _SEGMENT_FACTS) for one in report.segments]
     advertisers = [row(one, _ADVERTISER_FACTS) for one in report.advertisers]
