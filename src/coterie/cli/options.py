@@ -31,9 +31,9 @@ def flag(meaning: str, *names: str) -> Any:
     return typer.Option(*names, metavar="", help=meaning)
 
 
-# Typer reads the options of a command from its annotations, so a shared option is a type alias. An
-# option without a name has that of its parameter, unless its metavar is this name in capitals: Typer
-# would then write the option in capitals, too.
+# Typer reads the options of a command from its annotations, so a shared option is a type alias.
+# An option without a name has that of its parameter. If its metavar is this name in capitals, it
+# needs a name: Typer would otherwise write the option in capitals, too.
 _TABLE = (
     "Write ids, label and confidence here: .csv, .tsv, .parquet, .npy, or - for standard output"
 )

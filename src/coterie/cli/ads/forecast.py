@@ -110,12 +110,9 @@ def forecast(
             return subjects.answer_facts(goal_bid, model)
         return _answer(forecaster, forecasts, days, model)
 
-    def columns() -> dict[str, Any]:
-        columns = subjects.columns_of(forecasts)
-        del columns["model_version"]  # the model is a file here, without a version
-        return columns
-
-    subjects.write_and_print(print_summary, facts, columns, output, as_json, quiet)
+    subjects.write_and_print(
+        print_summary, facts, lambda: _columns(forecasts), output, as_json, quiet
+    )
 
 
 def bids_in(text: str) -> list[float]:
@@ -214,6 +211,12 @@ def _answer(
     known = forecasts[0].advertiser in tables_of(forecaster).row_of
     answer = answer_of(forecasts, known=known, days=days, version=file_version(model))
     return msgspec.to_builtins(answer)
+
+
+def _columns(forecasts: list[Forecast]) -> dict[str, Any]:
+    columns = subjects.columns_of(forecasts)
+    del columns["model_version"]  # the model is a file here, without a version
+    return columns
 
 
 def _figures(console: Console, forecasts: list[Forecast], unit: str) -> Table:
