@@ -155,4 +155,5 @@ def test_a_single_question_has_no_number():
 @given(st.text() | st.from_regex(r"\[\d+\].*"))
 def test_no_place_breaks_the_client(place):
     """Whatever a service calls a place, some place is reported."""
+    assert _Batch(first=1_000).placed("[1].bid") == "questions[1001].bid"
     assert isinstance(_Batch(first=1_000).placed(place), str)

@@ -150,12 +150,12 @@ def test_a_failed_demo_can_be_repeated(tmp_path):
 def test_full_disk_is_reported_once(tmp_path, monkeypatch):
     """The reported failure is that of the work, not of the record."""
 
-    def full(_):
+    def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.raises(OutputError, match="the work"), fresh_folder(tmp_path / "demo", *DEMO):
         write_demo(tmp_path / "demo")
-        monkeypatch.setattr(demo_module, "atomic_file", full)
+        monkeypatch.setattr(demo_module, "write_text", full)
         raise OutputError("the work has no room")
 
 

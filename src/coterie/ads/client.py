@@ -29,12 +29,7 @@ import msgspec
 from msgspec import Meta
 
 from coterie import __version__
-from coterie.ads.decisions.decision_answers import (
-    BudgetPlan,
-    BudgetSplit,
-    GoalBid,
-    TargetRanking,
-)
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid, TargetRanking
 from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.ads.protocol import (
     JSON,
@@ -50,14 +45,9 @@ from coterie.ads.protocol import (
     ProblemDocument,
     Question,
     Segments,
-    fault_of,
 )
-from coterie.errors import (
-    CoterieError,
-    CoterieWarning,
-    InvalidParameterError,
-    ServiceError,
-)
+from coterie.ads.protocol.faults import fault_of
+from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
 from coterie.runtime.wording import visible
 
 if TYPE_CHECKING:
@@ -470,11 +460,7 @@ class _Batch:
         return [answer.each() for answer in answers]
 
     def placed(self, place: str) -> str:
-        """Return a place in the request as a place among all questions.
-
-        >>> _Batch(first=1000).placed("[1].bid")
-        'questions[1001].bid'
-        """
+        """Return a place in the request as a place among all questions."""
         found = re.match(r"\[(\d{1,9})\]", place) if self.many else None
         return f"questions[{self.first + int(found[1])}]{place[found.end() :]}" if found else place
 
@@ -483,10 +469,6 @@ def _batches_of(questions: Iterable[Asked], *, many: bool = True) -> Iterator[_B
     """Yield all questions in order, as many to a request as the limits of a service allow.
 
     Questions are taken from the iterable only when they are needed.
-
-    >>> [batch] = _batches_of([{"advertiser": "a", "bid": 2}, {"text": "b", "bid": [1, 2]}])
-    >>> batch.body
-    b'[{"bid":2.0,"advertiser":"a"},{"bid":[1.0,2.0],"text":"b"}]'
     """
     batch, used = _Batch(many=many), [0] * len(_MOST)
     for number, given in enumerate(questions):
@@ -539,11 +521,7 @@ def _checked(kind: type[T], given: Any, place: str = "") -> T:
 
 
 def _one_line(text: object) -> str:
-    r"""Return a text on one line of limited length, without terminal control characters.
-
-    >>> _one_line("a\nb\x1b[2J")
-    'a b␛[2J'
-    """
+    """Return a text on one line of limited length, without terminal control characters."""
     return " ".join(visible(str(text)).split())[:_MOST_SHOWN]
 
 

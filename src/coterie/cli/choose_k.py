@@ -55,8 +55,7 @@ def choose_k(
         ),
     ] = None,
     features: Annotated[
-        bool,
-        typer.Option("--features", metavar="", help="The columns are features, not partitions."),
+        bool, options.flag("The columns are features, not partitions.", "--features")
     ] = False,
     standardize: options.Standardize = False,
     impute: options.Impute = None,

@@ -49,17 +49,12 @@ def cluster(
     categories: options.Categories = None,
     distances: Annotated[
         bool,
-        typer.Option(
-            "--distances",
-            metavar="",
-            help="The columns are distances to all rows, in the order of the rows.",
+        options.flag(
+            "The columns are distances to all rows, in the order of the rows.", "--distances"
         ),
     ] = False,
     views: Annotated[
-        bool,
-        typer.Option(
-            "--views", metavar="", help="Each table is a view: other features of the same rows."
-        ),
+        bool, options.flag("Each table is a view: other features of the same rows.", "--views")
     ] = False,
     partitions: Annotated[
         int | None,

@@ -19,7 +19,7 @@ from coterie.cli.outputs import Outputs, write_output
 from coterie.cli.progress import progress_unless, shown_notes
 from coterie.cli.summary import Run, print_summary
 from coterie.errors import OutputError
-from coterie.runtime.atomic_files import atomic_file, output_errors
+from coterie.runtime.atomic_files import output_errors, write_text
 
 _RECORD = "demo.json"
 FEATURES, CLUSTERS, MODEL, REPORT = "shops.csv", "clusters.csv", "shops.coterie", "report.html"
@@ -39,9 +39,7 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for all files.")
     ] = Path("clustering-demo"),
-    shops: Annotated[
-        int, typer.Option("--shops", min=30, metavar="N", help="Number of rows.")
-    ] = 300,
+    shops: Annotated[int, typer.Option(min=30, metavar="N", help="Number of rows.")] = 300,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -142,9 +140,7 @@ def fresh_folder(folder: Path, made_by: str, names: Sequence[str]) -> Iterator[N
     paths, record = [folder / name for name in names], folder / _RECORD
 
     def write_record(files: dict[str, str] | None) -> None:
-        with atomic_file(record) as unfinished:
-            text = json.dumps({"made_by": made_by, "files": files}, indent=2)
-            unfinished.write_text(text + "\n", encoding="utf-8")
+        write_text(record, json.dumps({"made_by": made_by, "files": files}, indent=2) + "\n")
 
     with output_errors(folder):
         found, others = _digests(folder, paths), [_RECORD]

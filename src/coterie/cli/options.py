@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -26,7 +26,14 @@ def _methods(incomplete: str) -> list[tuple[str, str]]:
     return [(one.key, one.summary) for one in known if one.key.startswith(incomplete)]
 
 
+def flag(meaning: str, *names: str) -> Any:
+    """Return an option without a value; without names, it can also be denied by ``--no-…``."""
+    return typer.Option(*names, metavar="", help=meaning)
+
+
 # Typer reads the options of a command from its annotations, so a shared option is a type alias.
+# An option without a name has that of its parameter. If its metavar is this name in capitals, it
+# needs a name: Typer would otherwise write the option in capitals, too.
 _TABLE = (
     "Write ids, label and confidence here: .csv, .tsv, .parquet, .npy, or - for standard output"
 )
@@ -48,13 +55,11 @@ Clusters = Annotated[
     ),
 ]
 Picture = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE", help="Write a plot here: .png, .svg or .pdf."),
+    Path | None, typer.Option(metavar="FILE", help="Write a plot here: .png, .svg or .pdf.")
 ]
 Model = Annotated[
     Path | None,
     typer.Option(
-        "--save-model",
         metavar="FILE",
         help="Write the fitted model here, for coterie predict, and coterie.load_model in Python.",
     ),
@@ -62,9 +67,7 @@ Model = Annotated[
 Report = Annotated[
     Path | None,
     typer.Option(
-        "--report",
-        metavar="FILE",
-        help="Write a report here, as one HTML page that opens in any browser.",
+        metavar="FILE", help="Write a report here, as one HTML page that opens in any browser."
     ),
 ]
 IdColumns = Annotated[
@@ -77,15 +80,11 @@ IdColumns = Annotated[
     ),
 ]
 Columns = Annotated[
-    str | None,
-    typer.Option(
-        "--columns", metavar="A,B,C", help="Columns to use; by default all except the ids."
-    ),
+    str | None, typer.Option(metavar="A,B,C", help="Columns to use; by default all except the ids.")
 ]
 Factors = Annotated[
     str | None,
     typer.Option(
-        "--factors",
         metavar="A,B,C",
         help="Columns to test against the clusters, such as age or batch; they are not clustered.",
     ),
@@ -93,15 +92,12 @@ Factors = Annotated[
 Categories = Annotated[
     str | None,
     typer.Option(
-        "--categories",
-        metavar="A,B,C",
-        help="Columns of --factors whose numbers are codes of categories.",
+        metavar="A,B,C", help="Columns of --factors whose numbers are codes of categories."
     ),
 ]
 MethodKey = Annotated[
     str,
     typer.Option(
-        "--method",
         metavar="KEY",
         callback=_checked_method,
         autocompletion=_methods,
@@ -111,56 +107,39 @@ MethodKey = Annotated[
 Engine = Annotated[
     str | None,
     typer.Option(
-        "--engine",
         metavar="URL",
         help="Where to process the table: duckdb://, pyspark://HOST:PORT, "
         "postgres://HOST/DB. By default in memory.",
     ),
 ]
 MemoryLimit = Annotated[
-    str | None,
-    typer.Option("--memory-limit", metavar="SIZE", help="DuckDB memory limit, for example 2GB."),
+    str | None, typer.Option(metavar="SIZE", help="DuckDB memory limit, for example 2GB.")
 ]
 Threads = Annotated[
-    int | None,
-    typer.Option("--threads", min=1, metavar="N", help="Number of threads of the engine."),
+    int | None, typer.Option(min=1, metavar="N", help="Number of threads of the engine.")
 ]
 Standardize = Annotated[
-    bool,
-    typer.Option(
-        "--standardize",
-        metavar="",
-        help="Scale every column to mean 0 and variance 1 before clustering.",
-    ),
+    bool, flag("Scale every column to mean 0 and variance 1 before clustering.", "--standardize")
 ]
 Impute = Annotated[
     Literal["median", "drop"] | None,
     typer.Option(
-        "--impute",
         help="Missing cells: fill them by the median of their column, or drop their rows, which "
-        "get label -1. By default they are refused.",
+        "get label -1. By default they are refused."
     ),
 ]
-DecimalComma = Annotated[
-    bool,
-    typer.Option("--decimal-comma", metavar="", help="Numbers have a decimal comma, as in 1,5."),
-]
+DecimalComma = Annotated[bool, flag("Numbers have a decimal comma, as in 1,5.", "--decimal-comma")]
 Seed = Annotated[
     int,
     typer.Option(
-        "--seed",
         min=0,
         max=2**31 - 1,  # the limit of SegmentSettings
         metavar="N",
         help="Random seed; the same seed gives the same result.",
     ),
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print one JSON object instead of the summary.")
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", metavar="", help="Print no summary and no progress.")
-]
+AsJson = Annotated[bool, flag("Print one JSON object instead of the summary.", "--json")]
+Quiet = Annotated[bool, flag("Print no summary and no progress.", "--quiet", "-q")]
 
 
 def clusters_in(text: str | None) -> int | Literal["free"] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from coterie.errors import InvalidParameterError, OutputError
-from coterie.runtime.atomic_files import atomic_file, check_writable
+from coterie.runtime.atomic_files import atomic_file, check_writable, write_text
 from coterie.runtime.imports import require_extra
 
 if TYPE_CHECKING:
@@ -239,12 +239,7 @@ class Outputs:
 
             steps[self.picture] = write_picture
         if self.report is not None and page is not None:
-
-            def write_page(path: Path) -> None:
-                with atomic_file(path) as unfinished:
-                    unfinished.write_text(page, encoding="utf-8", newline="\n")
-
-            steps[self.report] = write_page
+            steps[self.report] = lambda path: write_text(path, page)
         if self.model is not None:
             from coterie.models import save_model
 

@@ -72,11 +72,6 @@ def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
     A note has one line, and equal notes are kept once. Every ``UserWarning`` becomes a note: the
     warnings of the library, and failures to converge. Other warnings indicate a defect and are
     shown as usual. Notes are printed even if the block fails.
-
-    >>> with shown_notes(quiet=True) as notes:
-    ...     warnings.warn("odd labels", stacklevel=1)
-    >>> notes
-    ['odd labels']
     """
     notes: list[str] = []
     with warnings.catch_warnings():
@@ -98,11 +93,7 @@ def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
 
 
 def in_options(message: str) -> str:
-    """Return a message with the options of the program in place of parameters of Python.
-
-    >>> in_options("n_clusters=500 is more than the 178 rows of X; give 178 or fewer")
-    '-k 500 is more than the 178 rows; give 178 or fewer'
-    """
+    """Return a message with the options of the program in place of parameters of Python."""
     for pattern, option in _REPLACED.items():
         message = re.sub(pattern, option, message)
     return message

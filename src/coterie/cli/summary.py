@@ -23,12 +23,7 @@ _MOST_MEMBERS = 12
 
 @dataclass(frozen=True)
 class Run:
-    """The facts about a consensus, and what the program adds to them.
-
-    ``engine`` is the run of an engine as values for JSON, with its ``url``, and ``cost`` its cost
-    in words. ``views`` are the agreement of the runs of a view with the consensus,
-    and the share of them that vote.
-    """
+    """The facts about a consensus, and what the program adds to them."""
 
     input: str
     facts: ConsensusFacts
@@ -36,9 +31,10 @@ class Run:
     written: dict[str, str]
     notes: Sequence[str] = ()
     factors: FactorTests | None = None
+    # of each view the agreement of its runs with the consensus, and the share of them that vote
     views: dict[str, tuple[float, float]] | None = None
-    engine: dict[str, Any] | None = None
-    cost: str | None = None
+    engine: dict[str, Any] | None = None  # the run of an engine, ready for JSON, with its url
+    cost: str | None = None  # of that run, in words
 
     def as_json(self) -> dict[str, Any]:
         more: dict[str, Any] = {}

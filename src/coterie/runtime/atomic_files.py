@@ -41,6 +41,12 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         rename_durably(unfinished, target)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file of text in UTF-8, with the line ends of the text."""
+    with atomic_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+
+
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a hidden folder; rename it to ``path``, new or empty, on success, else remove it."""

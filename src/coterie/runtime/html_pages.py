@@ -67,11 +67,7 @@ def fingerprint(text: str) -> str:
 
 
 def embedded_json(data: Any) -> str:
-    r"""Return JSON without characters that have a meaning in HTML or end a line in JavaScript.
-
-    >>> embedded_json("</script>")
-    '"\\u003c/script\\u003e"'
-    """
+    """Return JSON without characters that have a meaning in HTML or end a line in JavaScript."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

@@ -17,12 +17,12 @@ from coterie.ads.page.parts import (
     SERVICE_SCRIPTS,
     SERVICE_STYLES,
     SHARED_SCRIPTS,
-    environment,
     page_file,
     served_files,
 )
 from coterie.ads.report import rendering as report
 from coterie.runtime import wording
+from coterie.runtime.html_pages import page_templates
 from service_calls import service
 
 FILES = sorted(
@@ -82,7 +82,11 @@ def test_scripts_use_only_earlier_scripts(pages_scripts: tuple[str, ...]) -> Non
 @given(st.text(max_size=30))
 def test_templates_escape(text: str) -> None:
     """Any text given to a template stays text."""
-    made = environment().from_string('<p title="{{ text }}">{{ text }}</p>').render(text=text)
+    made = (
+        page_templates("coterie.ads")
+        .from_string('<p title="{{ text }}">{{ text }}</p>')
+        .render(text=text)
+    )
     found = re.fullmatch('<p title="([^"<>]*)">([^<>]*)</p>', made)
     assert found is not None
     shown = text.replace("\0", "")
@@ -91,7 +95,7 @@ def test_templates_escape(text: str) -> None:
 
 def test_templates_have_filters() -> None:
     """Templates have the wording filters, and a page can add more."""
-    made = environment({"twice": lambda number: 2 * number})
+    made = page_templates("coterie.ads", {"twice": lambda number: 2 * number})
     shown = made.from_string("{{ 21 | twice }} {{ 0.5 | percent }}").render()
     assert shown == f"42 {wording.percent(0.5)}"
 
@@ -101,7 +105,7 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
     from jinja2 import UndefinedError
 
     with pytest.raises(UndefinedError):
-        environment().from_string("{{ forgotten }}").render()
+        page_templates("coterie.ads").from_string("{{ forgotten }}").render()
 
 
 SERVED = ["/", "/assets/page.css", "/assets/charts.js"]

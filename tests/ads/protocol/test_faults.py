@@ -18,9 +18,8 @@ from coterie.ads.protocol import (
     PortfolioQuestion,
     Question,
     TargetsQuestion,
-    fault_of,
-    printable,
 )
+from coterie.ads.protocol.faults import fault_of, printable
 
 KINDS = (
     *(Question, Question | list[Question], list[Question], BudgetQuestion, GoalQuestion),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.ads.protocol import Answer, Limits, Question, answer_of
-from coterie.ads.protocol.questions import MOST_BID, MOST_SUPPLY
+from coterie.ads.forecasts.forecast_figures import MOST_SUPPLY
+from coterie.ads.protocol import MOST_BID, Answer, Limits, Question, answer_of
 from coterie.cli.ads.forecast import bids_in
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model

@@ -12,6 +12,7 @@ from answers import assert_fits, assert_one_line, unwrapped
 from coterie.ads.decisions.comparison import ModelComparison, compare_models, compare_periods
 from coterie.ads.forecasts.fitted_market import load_market
 from coterie.ads.histograms.stored_days import pack_days, unpack_days
+from coterie.cli.ads.compare import _periods
 from coterie.models import load_model, save_model
 from table_files import columns_of
 
@@ -133,6 +134,12 @@ def test_table_has_the_rows(run, model, known, tmp_path, suffix):
 def test_bad_input_is_one_line(run, model, words, message):
     """What cannot be compared is refused with one line."""
     assert_one_line(run("ads", "compare", model, *words), message)
+
+
+def test_a_period_may_be_one_day():
+    """A period is its first and last day; one day alone is both."""
+    expected = [("2026-03-02", "2026-03-05"), ("2026-03-06", "2026-03-06")]
+    assert _periods(None, "2026-03-02:2026-03-05", "2026-03-06") == expected
 
 
 @pytest.mark.parametrize("words", [(), ("--before", FIRST), ("MODEL", "--before", FIRST)])

@@ -14,8 +14,7 @@
  */
 const coterieDecisions = (() => {
   const { count, entered, enteredMoney, percent, span } = coterieNumbers;
-  const { element, exact, strong, whole } = coterieNodes;
-  const find = (id) => document.getElementById(id);
+  const { element, exact, find, strong, whole } = coterieNodes;
   const REST = 250; // milliseconds without a change before a budget is planned again
   const GOAL = /^(.*?)\s*(?:of\s+)?(impressions?|clicks?|conversions?|spend)?\s*$/iu;
   const WHOLE = /^\d{1,3}(,\d{3})+$/;
@@ -150,7 +149,7 @@ const coterieDecisions = (() => {
       const days = plan.by_day.map((one, i) => one.day || `day ${i + 1}`);
       const start = { observed: null, expected: 0, low: 0, high: 0 };
       const ends = ({ spent, spent_interval: [low, high] }) => ({ ...start, expected: spent, low, high });
-      coterieDayChart(find("budget-chart"), {
+      coterieCharts.dayChart(find("budget-chart"), {
         label: `Money spent by day at a bid of ${money(plan.bid)}, with its interval`,
         days: ["start", ...days],
         rows: [start, ...plan.by_day.map(ends)],

@@ -2,8 +2,7 @@
 /* Sharing a forecast: a link to it, its table as CSV, its charts as pictures. */
 const coterieExports = (() => {
   const { shape } = coterieCharts;
-  const { element, visible } = coterieNodes;
-  const find = (id) => document.getElementById(id);
+  const { element, find, visible } = coterieNodes;
 
   /** Download a file. */
   function save(blob, name) {
@@ -172,24 +171,21 @@ const coterieExports = (() => {
   function rowsOf({ one, reply, day, curve, kept }, { currency }) {
     const rows = [...reply.exact.values()].sort((a, b) => a.bid - b.bid);
     const scenario = ({ bid }) => (kept.includes(bid) ? kept.indexOf(bid) + 1 : "");
+    const figure = (at, name) => ({
+      [name]: at[name]?.value,
+      [`${name}_low`]: at[name]?.low,
+      [`${name}_high`]: at[name]?.high,
+    });
     return rows.map((at) => ({
       advertiser: reply.advertiser ?? one.id ?? "",
       bid: at.bid,
       supply: at.supply,
       win_rate: at.win.value,
       cost: at.cost,
-      impressions: at.impressions.value,
-      impressions_low: at.impressions.low,
-      impressions_high: at.impressions.high,
-      spend: at.spend.value,
-      spend_low: at.spend.low,
-      spend_high: at.spend.high,
-      clicks: at.clicks?.value,
-      clicks_low: at.clicks?.low,
-      clicks_high: at.clicks?.high,
-      conversions: at.conversions?.value,
-      conversions_low: at.conversions?.low,
-      conversions_high: at.conversions?.high,
+      ...figure(at, "impressions"),
+      ...figure(at, "spend"),
+      ...figure(at, "clicks"),
+      ...figure(at, "conversions"),
       level: reply.level,
       segment: reply.segment,
       curve: reply.curve,

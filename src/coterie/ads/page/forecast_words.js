@@ -11,8 +11,7 @@
  */
 const coterieForecastWords = (() => {
   const { count, ends, percent, signed, span } = coterieNumbers;
-  const { element, exact, idText, strong, whole } = coterieNodes;
-  const find = (id) => document.getElementById(id);
+  const { element, exact, find, idText, strong, whole } = coterieNodes;
   const NO_MORE = "no more to win";
 
   /** An interval with its exact ends as attributes. */

@@ -1,11 +1,33 @@
 "use strict";
 /* Nodes of a page made from text; the text is never parsed as HTML. */
 const coterieNodes = (() => {
+  const find = (id) => document.getElementById(id);
+
   function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     made.append(...children);
     return made;
+  }
+
+  /** A small button; press is called when it is pressed. */
+  function button(name, press, attributes = {}) {
+    const made = element("button", { type: "button", class: "more", ...attributes }, name);
+    made.addEventListener("click", press);
+    return made;
+  }
+
+  /** Show an element that is not on the screen, and put the focus there. */
+  function goTo(place) {
+    place.scrollIntoView();
+    place.focus({ preventScroll: true });
+  }
+
+  /** Names and values of a list of definitions. */
+  function definitions(pairs) {
+    return pairs.map(([name, ...value]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, ...value)),
+    );
   }
 
   /** Control characters as visible symbols, lone surrogates as the replacement character. */
@@ -35,5 +57,5 @@ const coterieNodes = (() => {
     return element("strong", {}, text);
   }
 
-  return Object.freeze({ element, exact, idText, strong, visible, whole });
+  return Object.freeze({ button, definitions, element, exact, find, goTo, idText, strong, visible, whole });
 })();

@@ -137,6 +137,10 @@ const coterieNumbers = (() => {
     return shortened(number, [...LARGE, [1e3, "k"]], 4) ?? digits(number, 4);
   }
 
+  function percentTick(share) {
+    return `${Math.round(100 * share)}%`;
+  }
+
   /** Days from the first to the last, in words. */
   function period(first, last) {
     const days = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeZone: "UTC" });
@@ -192,7 +196,7 @@ const coterieNumbers = (() => {
   }
 
   return Object.freeze({
-    ...{ count, ends, entered, enteredMoney, interpolate, marginalCost, money, percent },
+    ...{ count, ends, entered, enteredMoney, interpolate, marginalCost, money, percent, percentTick },
     ...{ period, readBetween, signed, span, tally, tick },
   });
 })();

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import coterie
 from coterie.ads.forecasts.forecast_figures import MOST_DAYS
 from coterie.runtime.html_pages import page_templates
-
-if TYPE_CHECKING:
-    import jinja2
 
 # A script uses only scripts before it.
 SHARED_SCRIPTS = (
@@ -31,12 +28,10 @@ SHARED_SCRIPTS = (
     "tables.js",
     "forecast_words.js",
     "what_if_fields.js",
-    "day_chart.js",
     "decisions.js",
     "side_by_side.js",
     "what_if.js",
     "segment_charts.js",
-    "bid_shares.js",
 )
 STYLE = "page.css"
 SERVICE_SCRIPTS = (
@@ -46,10 +41,8 @@ SERVICE_SCRIPTS = (
     "service_notices.js",
     "forecast_source.js",
     "exports.js",
-    "advertiser_search.js",
-    "advertiser_details.js",
-    "service_segments.js",
     "service_advertisers.js",
+    "service_segments.js",
     "service_page.js",
 )
 SERVICE_STYLES = (STYLE, "service.css")
@@ -58,22 +51,8 @@ _HASH_DIGITS = 16
 
 
 def page_file(name: str) -> str:
-    """Return the text of one file of the folder ``page``.
-
-    >>> page_file("nodes.js").splitlines()[0]
-    '"use strict";'
-    """
+    """Return the text of one file of the folder ``page``."""
     return resources.files("coterie.ads").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def environment(
-    filters: Mapping[str, Callable[..., Any]] | None = None,
-) -> jinja2.Environment:
-    """Return the Jinja environment of the folder ``page``; all values are escaped.
-
-    ``filters`` are in addition to those of :mod:`coterie.runtime.wording`.
-    """
-    return page_templates("coterie.ads", filters)
 
 
 class ServedFile(NamedTuple):
@@ -87,11 +66,7 @@ class ServedFile(NamedTuple):
 
 @cache
 def served_files() -> Mapping[str, ServedFile]:
-    """Return the page of the service, under the name "", and its scripts and styles by their names.
-
-    >>> sorted(served_files())[:3]
-    ['', 'advertiser_details.js', 'advertiser_search.js']
-    """
+    """Return the page of the service, under the name "", and its scripts and styles by name."""
 
     def made(name: str, text: str) -> ServedFile:
         body = text.encode()
@@ -101,11 +76,14 @@ def served_files() -> Mapping[str, ServedFile]:
 
     files = {name: made(name, page_file(name)) for name in (*SERVICE_STYLES, *SERVICE_SCRIPTS)}
     addresses = {name: f"assets/{name}?v={file.hash}" for name, file in files.items()}
-    page = environment().get_template("service.html")
-    text = page.render(
-        version=coterie.__version__,
-        most_days=MOST_DAYS,
-        styles=[addresses[name] for name in SERVICE_STYLES],
-        scripts=[addresses[name] for name in SERVICE_SCRIPTS],
+    text = (
+        page_templates("coterie.ads")
+        .get_template("service.html")
+        .render(
+            version=coterie.__version__,
+            most_days=MOST_DAYS,
+            styles=[addresses[name] for name in SERVICE_STYLES],
+            scripts=[addresses[name] for name in SERVICE_SCRIPTS],
+        )
     )
     return {"": made("service.html", text), **files}

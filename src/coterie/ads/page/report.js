@@ -2,10 +2,9 @@
 /* The script of the report: connects data, panel and charts. */
 (() => {
   const { count, interpolate, percent } = coterieNumbers;
-  const { element, idText } = coterieNodes;
+  const { definitions, element, find, idText } = coterieNodes;
   const data = JSON.parse(document.getElementById("data").textContent);
   const { grid, segments, symbol, interval } = data;
-  const find = (id) => document.getElementById(id);
   const money = (number) => coterieNumbers.money(number, symbol);
 
   // -------------------------------------------------------------------- data
@@ -181,12 +180,7 @@
       ...{ name: "Advertisers", label: "Filter by id", columns, pageSize: PAGE },
       groups: segments.map(({ name }) => name),
       column: columns.length - 1,
-      load({ query, group, key, rising, page }) {
-        const wanted = query.trim().toLowerCase();
-        const isWanted = (i) => id[i].toLowerCase().includes(wanted) && (group === null || segment[i] === group);
-        const found = coterieTables.sorted(order.filter(isWanted), key, rising);
-        return { items: found.slice((page - 1) * PAGE, page * PAGE), total: found.length };
-      },
+      load: coterieTables.loadFrom(order, { idOf: (i) => id[i], groupOf: (i) => segment[i], pageSize: PAGE }),
     });
   }
 
@@ -202,14 +196,7 @@
       const group = Number(list.dataset.membersOf);
       const { length } = data.advertisers.segment.filter((at) => at === group);
       if (length <= list.children.length) continue;
-      const text = `List all ${length.toLocaleString("en")}`;
-      const button = element("button", { type: "button", class: "more" }, text);
-      button.addEventListener("click", () => {
-        listing.show({ group, query: "" });
-        find("advertisers").scrollIntoView();
-        find("advertisers").focus({ preventScroll: true });
-      });
-      list.after(button);
+      list.after(coterieTables.listButton(length, () => listing.show({ group, query: "" })));
     }
   }
 
@@ -220,7 +207,7 @@
   const usual = atMeanBid();
   const order = ids.map((_, i) => i).sort((a, b) => usual[b].spend - usual[a].spend);
   const items = order.map((index) => ({ index, name: ids[index], key: ids[index].toLowerCase() }));
-  const bidShares = coterieBidShares({ grid, symbol });
+  const bidShares = coterieSegmentCharts.bidShares({ grid, symbol });
   const panel = coterieWhatIf({ grid, symbol, interval, answers });
   const searching = {
     find: (query) => coterieCombobox.search(items, query, 40),
@@ -233,34 +220,19 @@
     ...searching,
     onChoose: ({ index }) => choose(index),
   });
-  const besideBox = coterieCombobox.combobox(find("beside"), find("beside-found"), {
-    ...searching,
-    onChoose({ index, name }) {
-      besideBox.show(name);
-      panel.compareWith(loadAdvertiser(index));
-    },
-  });
-  find("beside-clear").addEventListener("click", () => {
-    besideBox.show("");
-    panel.compareWith(null);
-    find("beside").focus();
-  });
+  coterieSideBySide.field(searching, (found) => panel.compareWith(found && loadAdvertiser(found.index)));
   find("advertiser-count").textContent = ids.length.toLocaleString("en");
 
   function choose(index) {
     const one = loadAdvertiser(index);
     box.show(one.id);
-    find("facts").replaceChildren(
-      ...factsOf(one).map(([name, value]) =>
-        element("div", {}, element("dt", {}, name), element("dd", {}, value)),
-      ),
-    );
+    find("facts").replaceChildren(...definitions(factsOf(one)));
     panel.show(one);
     bidShares.show(sharesOf(one), one.segment === null ? "all" : "segment");
   }
 
   choose(order[0]);
-  coterieSegmentCharts({
+  coterieSegmentCharts.cards({
     grid,
     symbol,
     segments: segments.map((segment) => ({ ...segment, curves: curvesOf(segment) })),

@@ -3,22 +3,19 @@
  * Notices about the service: trouble, a new model, a needed token, warnings about the model.
  *
  * coterieNotices has trouble(words, milliseconds, signal), well() and askToken(refused), as
- * service_calls.js needs them, and showNotice(name, words, button, action): a line above the panel, one
+ * service_calls.js needs them, and showNotice(name, words, action, press): a line above the panel, one
  * of each name. warn(sentences) tells the warnings about the model.
  */
 const coterieNotices = (() => {
-  const { element, visible } = coterieNodes;
-  const find = (id) => document.getElementById(id);
+  const { button, element, find, visible } = coterieNodes;
   const waiting = new Set();
 
-  function showNotice(name, words, button, action) {
+  function showNotice(name, words, action, press) {
     const former = find(`notice-${name}`);
     if (former?.dataset.words === words) return;
     former?.remove();
-    const press = element("button", { type: "button", class: "more" }, button);
-    press.addEventListener("click", action);
     const line = element("p", { id: `notice-${name}`, class: "notice", "data-words": words });
-    line.append(element("span", {}, words), press);
+    line.append(element("span", {}, words), button(action, press));
     find("notices").append(line);
   }
 

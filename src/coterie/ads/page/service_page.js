@@ -2,10 +2,9 @@
 /* The script of the service page: connects search, panel, segments and address. */
 (() => {
   const { tally } = coterieNumbers;
-  const { element, visible } = coterieNodes;
-  const { showAdvertiser, showNewcomer } = coterieDetails;
+  const { button, element, find, goTo, visible } = coterieNodes;
+  const { search, showAdvertiser, showNewcomer } = coterieAdvertisers;
   const { positive } = coterieSegments;
-  const find = (id) => document.getElementById(id);
   const calls = coterieCalls(coterieNotices);
   const TITLE = document.title;
   const TYPING = 300;
@@ -200,17 +199,10 @@
 
   function searchBoxes() {
     box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
-      ...coterieSearch(calls),
+      ...search(calls),
       onChoose: (one) => ask({ advertiser: one.id, day: periodOf(state), beside: state.beside }),
     });
-    besideBox = coterieCombobox.combobox(find("beside"), find("beside-found"), {
-      ...coterieSearch(calls),
-      onChoose: ({ id }) => compareWith(id),
-    });
-    find("beside-clear").addEventListener("click", () => {
-      compareWith();
-      find("beside").focus();
-    });
+    besideBox = coterieSideBySide.field(search(calls), (found) => compareWith(found?.id));
   }
 
   /** Compare with another advertiser, or with none, as a step of the history. */
@@ -266,8 +258,8 @@
   async function showSegments() {
     let all = null;
     const { symbol } = model;
-    segments = await coterieSegments.segments({ calls, symbol, onList: (place) => all.list(place) });
-    all = coterieAdvertisers({ calls, busy, symbol, groups: segments.segments.map(({ name }) => visible(name)) });
+    segments = await coterieSegments.segments({ calls, symbol, onList: (group) => all.show({ group, query: "" }) });
+    all = coterieAdvertisers.table({ calls, busy, symbol, groups: segments.segments.map(({ name }) => visible(name)) });
     const { reply, bid } = panel.shown();
     followSegment(reply, bid);
     showExamples(segments.segments.map(({ words }) => visible(words.join(" "))));
@@ -276,9 +268,7 @@
   /** Texts to try, in the words of the segments. */
   function showExamples(texts) {
     for (const text of texts.filter(Boolean).slice(0, MOST_EXAMPLES)) {
-      const button = element("button", { type: "button", class: "more" }, text);
-      button.addEventListener("click", () => ask({ ...state, text }));
-      find("examples").append(button, " ");
+      find("examples").append(button(text, () => ask({ ...state, text })), " ");
     }
   }
 
@@ -331,11 +321,10 @@
     if (leads) address.leave();
     const place = leads ? find("what-if") : document.querySelector(link.getAttribute("href"));
     if (!leads) event.preventDefault();
-    place?.scrollIntoView();
-    place?.focus({ preventScroll: true });
+    if (place) goTo(place);
   }
 
-  function goTo() {
+  function takeAddress() {
     const asked = address.taken();
     if (asked) busy(arrive(asked));
   }
@@ -354,29 +343,22 @@
     model = await calls.get("v1/model");
     const period = showModel();
     coterieNotices.warn(model.warnings);
-    const source = coterieForecastSource({ post: calls.post });
-    const { forecast, refine, bidFor, plan } = source;
-    const second = coterieForecastSource({ post: calls.post });
+    /** Answers whose requests mark the page as busy. */
+    const watched = () => {
+      const { at, zeroBids, ...asking } = coterieForecastSource({ post: calls.post });
+      const marking = Object.entries(asking).map(([name, ask]) => [name, (...given) => busy(ask(...given))]);
+      return { at, zeroBids, ...Object.fromEntries(marking) };
+    };
     panel = coterieWhatIf({
       ...{ symbol: model.symbol, currency: model.currency, interval: model.interval },
       grid: positive(model.grid),
       lastDay: model.last_day,
-      answers: {
-        ...source,
-        forecast: (question) => busy(forecast(question)),
-        refine: (reply, bids) => busy(refine(reply, bids)),
-        bidFor: (question) => busy(bidFor(question)),
-        plan: (question) => busy(plan(question)),
-      },
-      answersBeside: {
-        ...second,
-        forecast: (question) => busy(second.forecast(question)),
-        refine: (reply, bids) => busy(second.refine(reply, bids)),
-      },
+      answers: watched(),
+      answersBeside: watched(),
       onAsk: store,
       onShow,
     });
-    bidShares = coterieBidShares({ grid: positive(model.grid), symbol: model.symbol });
+    bidShares = coterieSegmentCharts.bidShares({ grid: positive(model.grid), symbol: model.symbol });
     document.querySelector(".controls").inert = false;
     searchBoxes();
     textBox();
@@ -384,8 +366,8 @@
     for (const kind of ["pointerdown", "click"]) document.addEventListener(kind, aim);
     document.addEventListener("click", follow);
     for (const kind of ["change", "pointerup", "focusout"]) find("what-if").addEventListener(kind, address.ended);
-    window.addEventListener("popstate", goTo);
-    window.addEventListener("hashchange", goTo);
+    window.addEventListener("popstate", takeAddress);
+    window.addEventListener("hashchange", takeAddress);
     window.addEventListener("beforeprint", () => {
       for (const part of document.querySelectorAll("#what-if details")) part.open = true;
     });

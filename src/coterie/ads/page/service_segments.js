@@ -8,8 +8,7 @@
  */
 const coterieSegments = (() => {
   const { percent, tally } = coterieNumbers;
-  const { element, visible } = coterieNodes;
-  const find = (id) => document.getElementById(id);
+  const { element, find, visible } = coterieNodes;
 
   async function segments({ calls, symbol, onList }) {
     const { grid, segments: all } = await calls.get("v1/segments");
@@ -23,7 +22,7 @@ const coterieSegments = (() => {
     more.hidden = all.length === 1;
     more.textContent = `Show all ${all.length} segments`;
     more.addEventListener("click", () => find("cards").classList.add("all"));
-    const charts = coterieSegmentCharts({
+    const charts = coterieSegmentCharts.cards({
       grid: bids,
       symbol,
       segments: all.map((one) => ({
@@ -49,7 +48,7 @@ const coterieSegments = (() => {
   }
 
   function member({ id, confidence }) {
-    return element("li", {}, coterieDetails.advertiserLink(id), element("small", {}, percent(confidence)));
+    return element("li", {}, coterieAdvertisers.advertiserLink(id), element("small", {}, percent(confidence)));
   }
 
   function aboutSegment({ name, size, price_level: level, observations }) {
@@ -71,14 +70,8 @@ const coterieSegments = (() => {
       charts.append(element("p", { class: "panel" }, element("span", {}, title), " ", reading));
       charts.append(element("div", { id: `segment-${index}-${name}` }));
     }
-    const list = element("ol", { class: "members" }, ...members.map(member));
-    const listed = element("div", { class: "listed" }, list);
-    if (members.length < size) {
-      const all = `List all ${size.toLocaleString("en")}`;
-      const button = element("button", { type: "button", class: "more" }, all);
-      button.addEventListener("click", onList);
-      listed.append(button);
-    }
+    const listed = element("div", { class: "listed" }, element("ol", { class: "members" }, ...members.map(member)));
+    if (members.length < size) listed.append(coterieTables.listButton(size, onList));
     const badge = element("small", { class: "mine" }, "segment of this advertiser");
     return element(
       "article",

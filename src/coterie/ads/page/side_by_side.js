@@ -3,7 +3,7 @@
  * A second advertiser beside the one of the panel: its curves in the same charts, and the figures of
  * both in two columns with their difference.
  *
- * coterieSideBySide({ answers, money, grid, onChange }) wires side_by_side.html; answers are those of
+ * panel({ answers, money, grid, onChange }) wires side_by_side.html; answers are those of
  * what_if.js, for this advertiser alone, and onChange is called when it has other figures.
  *   choose(one)         the second advertiser, as in what_if.js, or null
  *   follow({ day, bid }) asks for it what is asked of the first: the same period and bid
@@ -12,11 +12,10 @@
  */
 const coterieSideBySide = (() => {
   const { count, marginalCost, percent, signed, span } = coterieNumbers;
-  const { element, exact, idText, visible, whole } = coterieNodes;
-  const find = (id) => document.getElementById(id);
+  const { element, exact, find, idText, visible, whole } = coterieNodes;
   const LONGEST = 11; // characters of an id at the end of a line
 
-  function sideBySide({ answers, money, grid, onChange }) {
+  function panel({ answers, money, grid, onChange }) {
     const rows = [
       ["Auctions", (at) => ({ value: at.supply }), count],
       ["Auctions won", ({ win }) => ({ value: win.value }), percent],
@@ -111,8 +110,19 @@ const coterieSideBySide = (() => {
       return element("td", {}, exact(gap, text), ...share);
     }
 
-    return Object.freeze({ choose, fill, follow, line, chosen: () => other?.id });
+    return Object.freeze({ choose, fill, follow, line });
   }
 
-  return sideBySide;
+  /** The field that chooses the second advertiser; onChoose gets what was found, or null for none. */
+  function field(searching, onChoose) {
+    const box = coterieCombobox.combobox(find("beside"), find("beside-found"), { ...searching, onChoose });
+    find("beside-clear").addEventListener("click", () => {
+      box.show("");
+      onChoose(null);
+      find("beside").focus();
+    });
+    return box;
+  }
+
+  return Object.freeze({ field, panel });
 })();

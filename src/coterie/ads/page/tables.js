@@ -10,7 +10,7 @@
  * shows it again.
  */
 const coterieTables = (() => {
-  const { element } = coterieNodes;
+  const { button, element, find, goTo } = coterieNodes;
   const SIZES = { k: 1e3, M: 1e6, B: 1e9 };
   const TYPING = 150; // milliseconds after the last key
   const order = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
@@ -179,7 +179,7 @@ const coterieTables = (() => {
     if (groups.length > 1) filter.field.after(choice);
     const body = element("tbody");
     const turnPage = (step) => show({ page: state.page + step });
-    const [before, after] = [pageButton("Previous", () => turnPage(-1)), pageButton("Next", () => turnPage(1))];
+    const [before, after] = [button("Previous", () => turnPage(-1)), button("Next", () => turnPage(1))];
     const pages = element("div", { class: "pages on-screen" }, before, after);
     const headers = columns.map(({ title, text }) => element("th", { scope: "col", class: text ? "text" : "" }, title));
     const table = element("table", {}, element("thead", {}, element("tr", {}, ...headers)), body);
@@ -209,17 +209,29 @@ const coterieTables = (() => {
     return Object.freeze({ show });
   }
 
+  /** A button that lists all of a group in the table of advertisers; show puts them there. */
+  function listButton(number, show) {
+    return button(`List all ${number.toLocaleString("en")}`, () => {
+      show();
+      goTo(find("advertisers"));
+    });
+  }
+
+  /** Load for a long list that is in the page: items whose id has the query, and that fit the group. */
+  function loadFrom(items, { idOf, groupOf, pageSize }) {
+    return ({ query, group, key, rising, page }) => {
+      const wanted = query.trim().toLowerCase();
+      const isWanted = (one) => idOf(one).toLowerCase().includes(wanted) && (group === null || groupOf(one) === group);
+      const found = sorted(items.filter(isWanted), key, rising);
+      return { items: found.slice((page - 1) * pageSize, page * pageSize), total: found.length };
+    };
+  }
+
   function choiceOf(groups, onChoose) {
     const choice = element("select", { "aria-label": "Segment" }, new Option("All segments", ""));
     groups.forEach((group, i) => choice.append(new Option(group, i)));
     choice.addEventListener("change", () => onChoose(choice.value === "" ? null : Number(choice.value)));
     return choice;
-  }
-
-  function pageButton(name, press) {
-    const button = element("button", { type: "button", class: "more" }, name);
-    button.addEventListener("click", press);
-    return button;
   }
 
   function rowOf(item, columns) {
@@ -229,5 +241,5 @@ const coterieTables = (() => {
     return element("tr", {}, ...cells);
   }
 
-  return Object.freeze({ enhance, numberIn, paged, sorted });
+  return Object.freeze({ enhance, listButton, loadFrom, numberIn, paged });
 })();

@@ -25,8 +25,7 @@
 const coterieWhatIf = (() => {
   const { bidTicks, roundedBid } = coterieScales;
   const { marginalCost, tick } = coterieNumbers;
-  const { element } = coterieNodes;
-  const find = (id) => document.getElementById(id);
+  const { button, find } = coterieNodes;
   const lineName = { pooled: "pooled", segment: "segment", global: "all", text: "by text" };
   const MOST_KEPT = 4;
 
@@ -54,7 +53,8 @@ const coterieWhatIf = (() => {
       onChange: ask,
     });
     const decisions = coterieDecisions({ answers, money, fields });
-    const beside = coterieSideBySide({ answers: answersBeside, money, grid, onChange: () => shown.reply && show() });
+    const showAgain = () => shown.reply && show();
+    const beside = coterieSideBySide.panel({ answers: answersBeside, money, grid, onChange: showAgain });
     const panels = ["impressions", "spend"].map((target) => ({
       target,
       chart: coterieCharts.curveChart(find(`${target}-chart`), {
@@ -226,19 +226,13 @@ const coterieWhatIf = (() => {
       find("keep").textContent = kept.length >= MOST_KEPT ? `${MOST_KEPT} bids are kept` : "Keep to compare";
       for (const place of document.querySelectorAll(".of-clicks")) place.hidden = now.clicks === null;
       const rows = kept.flatMap((bid, i) => {
-        const use = button("Use", bid, () => fields.setBid(bid, bid));
-        const remove = button("Remove", bid, () => keep(kept.filter((other) => other !== bid)));
+        const acting = (name, press) => button(name, press, { "aria-label": `${name} ${money(bid)}` });
+        const use = acting("Use", () => fields.setBid(bid, bid));
+        const remove = acting("Remove", () => keep(kept.filter((other) => other !== bid)));
         return known[i] ? [words.scenario(known[i], known[0], String(i + 1), use, remove)] : [];
       });
       if (!kept.includes(now.bid)) rows.push(words.scenario(now, known[0] ?? now, ""));
       find("scenarios").replaceChildren(...rows);
-    }
-
-    function button(name, bid, press) {
-      const label = `${name} ${money(bid)}`;
-      const made = element("button", { type: "button", class: "more", "aria-label": label }, name);
-      made.addEventListener("click", press);
-      return made;
     }
 
     function keep(bids) {

@@ -13,7 +13,7 @@
 const coterieFields = (() => {
   const { bidScale, nextBid, roundedBid } = coterieScales;
   const { entered, enteredMoney, period } = coterieNumbers;
-  const find = (id) => document.getElementById(id);
+  const { find } = coterieNodes;
   const NEWCOMERS_SUPPLY = 10_000; // a day
   const DAY = 86_400_000;
   const longDate = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeZone: "UTC" });

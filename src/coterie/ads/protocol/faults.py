@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from coterie.ads.protocol.answers import Fault
+from coterie.ads.protocol import Fault
 from coterie.runtime.wording import in_words
 
 #: A step of a path: a member, an item of a list, or any value of a mapping.
@@ -36,14 +36,6 @@ def fault_of(error: msgspec.ValidationError, kind: Any, given: Any = msgspec.UNS
     """Return the place where a value does not fit a type, what is expected there, and what came.
 
     ``given`` is the whole value, in types of JSON; UNSET if it could not be read.
-
-    >>> from coterie.ads.protocol import Question
-    >>> given = {"advertiser": "a", "bid": [2, -1]}
-    >>> try:
-    ...     msgspec.convert(given, Question)
-    ... except msgspec.ValidationError as error:
-    ...     print(fault_of(error, Question, given))
-    Fault(at='bid[1]', what='it must be a number above 0 and up to 1,000,000,000, not -1')
     """
     try:
         at, what = _place_and_words(error, kind, given)
@@ -53,11 +45,7 @@ def fault_of(error: msgspec.ValidationError, kind: Any, given: Any = msgspec.UNS
 
 
 def printable(text: str, most: int = 300) -> str:
-    r"""Return a text on one line, without control characters, cut to a length.
-
-    >>> print(printable("a\nb\udcff"), printable("abcdef", 4))
-    a\nb\udcff abc…
-    """
+    """Return a text on one line, without control characters, cut to a length."""
     shown = "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode()
         for one in text[: most + 1]

@@ -107,38 +107,7 @@ class SegmentCard(CurvesOnGrid):
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that a report shows.
-
-    Attributes
-    ----------
-    interval : float or None
-        The level of all intervals.
-    grid : list of P floats
-        The bids of all curves, increasing.
-    advertisers : list of AdvertiserRow
-        Those of the log; of very many, the ones with the most bids.
-    left_out : int
-        The number of the others.
-    outliers, low_confidence : list of int
-        Advertisers unlike their segment, and those without a clear segment.
-    views : dict
-        Agreement of the V views: ``ari`` is (V, V), ``weights`` their weights in the consensus.
-    warnings : list of str
-        What should be known before the forecasts are trusted, without full stops.
-    prices_by_weekday : list of 7 floats
-        The level of prices on each weekday over that of an average day.
-    days : list of dict
-        Levels of prices and supply, observed and expected from the days before.
-    evaluation : dict or None
-        Errors and coverage on the held-out days, by source of curves, and ``points``, the
-        forecast and the actual value of each advertiser.
-    tables : list of dict
-        The tables of the paper: ``title``, ``columns``, ``rows`` and ``note``.
-    quality : list of dict
-        Findings about the log: ``severity``, ``what``, ``count`` and ``examples``.
-    how : list of dict
-        Steps of how the report was made: ``step`` and ``detail``.
-    """
+    """Everything that a report shows."""
 
     title: str
     made: str
@@ -153,21 +122,21 @@ class Report:
     rows: float
     wins: float
     spend: float
-    interval: float | None
-    grid: list[float]
+    interval: float | None  # the level of all intervals
+    grid: list[float]  # the P bids of all curves, increasing
     segments: list[SegmentCard]
-    advertisers: list[AdvertiserRow]
-    views: dict[str, Any]
-    outliers: list[int]
-    low_confidence: list[int]
-    warnings: list[str]
-    prices_by_weekday: list[float]
-    days: list[dict[str, Any]]
-    evaluation: dict[str, Any] | None
-    tables: list[dict[str, Any]]
-    quality: list[dict[str, Any]]
-    how: list[dict[str, str]]
-    left_out: int = 0
+    advertisers: list[AdvertiserRow]  # of very many, those with the most bids
+    views: dict[str, Any]  # agreement of the V views: ari is (V, V), weights their say
+    outliers: list[int]  # advertisers unlike their segment
+    low_confidence: list[int]  # those without a clear segment
+    warnings: list[str]  # to be known before the forecasts are trusted, without full stops
+    prices_by_weekday: list[float]  # the level of prices over that of an average day
+    days: list[dict[str, Any]]  # of day_points
+    evaluation: dict[str, Any] | None  # of evaluation_contents
+    tables: list[dict[str, Any]]  # of the paper: title, columns, rows and note
+    quality: list[dict[str, Any]]  # findings about the log: severity, what, count and examples
+    how: list[dict[str, str]]  # step and detail
+    left_out: int = 0  # advertisers that are not shown
 
     def as_dict(self) -> dict[str, Any]:
         """Return the contents as plain values, ready for JSON."""
@@ -268,17 +237,6 @@ def day_points(prices: DayLevels, supply: DayLevels, level: float) -> list[dict[
 
     A row has ``day``, and ``price`` and ``supply``, each with ``observed``, ``expected``, ``low``
     and ``high``: factors, 1 for the average of the days. What is expected of the first day is None.
-
-    Examples
-    --------
-    >>> from coterie.ads.curves.day_levels import fit_levels
-    >>> days = np.datetime64("2026-03-02") + np.arange(4)
-    >>> levels = fit_levels(days, [0.0, 0.0, 0.0, 0.3], [1e-4] * 4)
-    >>> rows = day_points(levels, levels, 0.9)
-    >>> rows[3]["day"], rows[3]["price"]["observed"] > rows[2]["price"]["observed"]
-    ('2026-03-05', True)
-    >>> rows[0]["price"]["expected"] is None
-    True
     """
     rows: list[dict[str, Any]] = [{"day": str(day)} for day in prices.days]
     for name, levels in (("price", prices), ("supply", supply)):

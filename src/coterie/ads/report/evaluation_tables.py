@@ -98,7 +98,6 @@ def shown_targets(evaluation: Mapping[str, Any]) -> list[str]:
 def errors_by_stratum(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return WAPE and bias of every source and target by number of bids before.
 
-    A row has ``name``, ``advertisers`` and ``sources``. Strata without advertisers are left out.
     Errors are None where a source forecasts nothing: most do not forecast new advertisers.
     """
     return [
@@ -116,11 +115,7 @@ def errors_by_stratum(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def coverage_by_level(evaluation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the levels, and for each target the coverage at them with both kinds of supply.
-
-    Keys are ``levels`` and ``rows``; a row has ``target``, ``given`` and ``forecast``. A target
-    that the log does not have has no row.
-    """
+    """Return the levels, and a row for each target of the log with the coverage at each level."""
     stated = [row for row in evaluation["intervals"] if row["stratum"] == _ALL]
     levels = sorted({row["level"] for row in stated})
     at = {(row["target"], row["supply"], row["level"]): row["coverage"] for row in stated}
@@ -133,10 +128,7 @@ def coverage_by_level(evaluation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def coverage_by_stratum(evaluation: Mapping[str, Any], level: float = 0.9) -> list[dict[str, Any]]:
-    """Return the coverage of impressions and spend by number of bids before, at one level.
-
-    A row has ``name``, ``advertisers``, and for each target ``given`` and ``forecast``.
-    """
+    """Return the coverage of impressions and spend by number of bids before, at one level."""
     at = {
         (row["stratum"], row["target"], row["supply"]): row["coverage"]
         for row in evaluation["intervals"]
@@ -164,11 +156,7 @@ def best_other(evaluation: Mapping[str, Any], target: str) -> str | None:
 
 
 def figure_in(value: Any, column: str) -> str:
-    """Return the text of a cell of the paper's tables; errors and shares of pairs in percent.
-
-    >>> figure_in(0.21, "MAPE, pooled"), figure_in(0.4, "adjusted Rand"), figure_in(None, "paper")
-    ('21.0%', '0.400', '–')
-    """
+    """Return the text of a cell of the paper's tables; errors and shares of pairs in percent."""
     if value is not None and column.startswith(_IN_PERCENT):
         return f"{value:.1%}"
     is_share = isinstance(value, float) and not value.is_integer()

@@ -7,26 +7,21 @@ be hostile: it is escaped here, and the scripts only ever set it as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from itertools import pairwise
 from os import PathLike
 from typing import Any, TypeVar
 
 from coterie.ads.curves.day_levels import WEEKDAYS
-from coterie.ads.page.parts import (
-    SHARED_SCRIPTS,
-    STYLE,
-    environment,
-    page_file,
-)
+from coterie.ads.page.parts import SHARED_SCRIPTS, STYLE, page_file
 from coterie.ads.report.contents import AdvertiserRow, Report, SegmentCard
 from coterie.ads.report.evaluation_tables import OWN, figure_in
 from coterie.runtime import wording as words
-from coterie.runtime.atomic_files import atomic_file
-from coterie.runtime.html_pages import content_policy, embedded_json
+from coterie.runtime.atomic_files import write_text
+from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
 
-SCRIPTS = (*SHARED_SCRIPTS, "scatter_chart.js", "evaluation_charts.js", "report.js")
+SCRIPTS = (*SHARED_SCRIPTS, "evaluation_charts.js", "report.js")
 
 _SOURCE_NAMES = {
     "dictionary": "market curves",
@@ -82,9 +77,7 @@ def write_report(payload: Report, path: str | PathLike[str]) -> None:
     OutputError
         If the file cannot be written.
     """
-    page = render_report(payload)
-    with atomic_file(path) as unfinished:
-        unfinished.write_text(page, encoding="utf-8", newline="\n")
+    write_text(path, render_report(payload))
 
 
 def render_report(payload: Report) -> str:
@@ -92,22 +85,6 @@ def render_report(payload: Report) -> str:
 
     The page loads nothing from the network: style, scripts and numbers are inside. Its
     Content-Security-Policy allows only these scripts, identified by their SHA-256.
-
-    Parameters
-    ----------
-    payload : Report
-        From :func:`~coterie.ads.report_payload`.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> render_report({"title": "Week 10"})
-    Traceback (most recent call last):
-        ...
-    TypeError: payload must be the Report that report_payload returns, got dict
     """
     if not isinstance(payload, Report):
         raise TypeError(
@@ -118,26 +95,28 @@ def render_report(payload: Report) -> str:
     errors = _errors(report.evaluation)
     scripts, style = [page_file(name) for name in SCRIPTS], page_file(STYLE)
     symbol = words.currency_symbol(report.currency)
-    templates = environment(
-        {
-            "money": lambda amount: words.money(amount, symbol),
-            "figure_in": figure_in,
-            "numeric_columns": _numeric_columns,
-            "source_label": _source_label,
-        }
-    )
-    return templates.get_template("report.html").render(
-        report=report,
-        policy=content_policy(scripts, style),
-        style=style,
-        scripts=scripts,
-        data=embedded_json(_page_data(report, symbol, errors)),
-        weekdays=WEEKDAYS,
-        period=words.period(report.first_day, report.last_day),
-        doubtful=_doubtful(report),
-        errors=errors,
-        headline=_headline(report.evaluation),
-        most_examples=_MOST_EXAMPLES,
+    filters: dict[str, Callable[..., Any]] = {
+        "money": lambda amount: words.money(amount, symbol),
+        "figure_in": figure_in,
+        "numeric_columns": _numeric_columns,
+        "source_label": _source_label,
+    }
+    return (
+        page_templates("coterie.ads", filters)
+        .get_template("report.html")
+        .render(
+            report=report,
+            policy=content_policy(scripts, style),
+            style=style,
+            scripts=scripts,
+            data=embedded_json(_page_data(report, symbol, errors)),
+            weekdays=WEEKDAYS,
+            period=words.period(report.first_day, report.last_day),
+            doubtful=_doubtful(report),
+            errors=errors,
+            headline=_headline(report.evaluation),
+            most_examples=_MOST_EXAMPLES,
+        )
     )
 
 
@@ -171,26 +150,20 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
     """
     curves: dict[tuple[float, ...], int] = {}
 
-    def curve_numbers(one: SegmentCard | AdvertiserRow) -> dict[str, int | None]:
-        numbers: dict[str, int | None] = {}
-        for name, unit in _CURVES.items():
-            curve = getattr(one, name, None)
-            numbers[name] = None
-            if curve is not None:
-                rounded = tuple(_rounded(unit * value, 4) for value in curve)
-                numbers[name] = curves.setdefault(rounded, len(curves))
-        for name in _RISING:
-            curve = getattr(one, name)
-            numbers[name] = None
-            if curve is not None:
-                # the rises from 0 add up to the curve
-                thousandths = [0, *(round(1000 * value) for value in curve)]
-                rises = tuple(high - low for low, high in pairwise(thousandths))
-                numbers[name] = curves.setdefault(rises, len(curves))
-        return numbers
-
     def row(one: SegmentCard | AdvertiserRow, names: Iterable[str]) -> dict[str, Any]:
-        return {name: getattr(one, name) for name in names} | curve_numbers(one)
+        numbered = {name: getattr(one, name) for name in names}
+        for name in (*_CURVES, *_RISING):
+            curve = getattr(one, name, None)
+            if curve is None:
+                numbered[name] = None
+                continue
+            if name in _RISING:  # the rises from 0 add up to the curve
+                thousandths = [0, *(round(1000 * value) for value in curve)]
+                stored = tuple(high - low for low, high in pairwise(thousandths))
+            else:
+                stored = tuple(_rounded(_CURVES[name] * value, 4) for value in curve)
+            numbered[name] = curves.setdefault(stored, len(curves))
+        return numbered
 
     segments = [row(one, _SEGMENT_FACTS) for one in report.segments]
     advertisers = [row(one, _ADVERTISER_FACTS) for one in report.advertisers]

@@ -49,36 +49,22 @@ class ServiceSettings:
 
 @dataclass
 class AccessPolicy:
-    """Who may ask: by which host names, and with which tokens.
-
-    ``tokens`` has the name of each token by its SHA-256; it is empty if none is needed. Looking up
-    a hash takes the same time for every wrong token. It may be replaced while the service runs.
-    """
+    """Who may ask: by which host names, and with which tokens."""
 
     names: frozenset[str] = frozenset(_LOOPBACK_NAMES)  # lower case, without ports or brackets
     any_address: bool = False  # whether each IP address is accepted as a host
+    # the name of each token by its SHA-256, which takes the same time to look up for every wrong
+    # token; empty if none is needed; may be replaced while the service runs
     tokens: Mapping[bytes, str] = field(default_factory=dict, repr=False)
 
     def accepts_host(self, host: str) -> bool:
-        """Whether a ``Host`` header names this service; its port does not matter.
-
-        >>> policy = AccessPolicy()
-        >>> policy.accepts_host("LOCALHOST:8400"), policy.accepts_host("evil.example:8400")
-        (True, False)
-        """
+        """Whether a ``Host`` header names this service; its port does not matter."""
         match = _HOST.fullmatch(host.lower())
         name = match[1].strip("[]").removesuffix(".") if match else ""
         return name in self.names or (self.any_address and _address(name) is not None)
 
     def token_name(self, authorization: str) -> str | None:
-        """Return the name of the token in an ``Authorization`` header; None if it is wrong.
-
-        If no token is needed, the name is empty.
-
-        >>> AccessPolicy(tokens=read_tokens({"COTERIE_TOKEN": "0123456789abcdef"})).token_name(
-        ...     "bearer 0123456789abcdef")
-        'COTERIE_TOKEN'
-        """
+        """Return the name of the token in a header: None if it is wrong, "" if none is needed."""
         if not self.tokens:
             return ""
         scheme, _, shown = authorization.partition(" ")

@@ -132,8 +132,8 @@ class Application:
 
         get = ("GET", "HEAD")
         routes = [
-            _Route("/", get, self.page),
-            _Route("/assets/{name}", get, self.asset),
+            _Route("/", get, self.page_file),
+            _Route("/assets/{name}", get, self.page_file),
             _Route("/problems/{name}", get, self.problem_kind),
             _Route("/openapi.json", get, openapi),
         ]
@@ -308,14 +308,24 @@ class Application:
             raise Problem("not-found", "there is no kind of problem of this name")
         return PlainTextResponse(f"{kind.title} (status {kind.status}). {kind.advice}\n")
 
-    async def page(self, request: Request) -> Response:
-        """Return the what-if page."""
-        return _page_file(request, "")
-
-    async def asset(self, request: Request) -> Response:
-        """Return a script or a style of the page."""
-        # without a name the file would be the page
-        return _page_file(request, request.scope["coterie.rest"] or "/")
+    async def page_file(self, request: Request) -> Response:
+        """Return the what-if page or one of its files, or that the browser has it already."""
+        # without a name the file is the page, which has one address only
+        name = "" if request.scope["path"] == "/" else request.scope["coterie.rest"] or "/"
+        file = served_files().get(name)
+        if file is None:
+            raise Problem("not-found", "the page has no file of this name")
+        current = name and request.query_params.get("v") == file.hash
+        headers = {
+            "ETag": f'"{file.hash}"',
+            "Cache-Control": _FOR_EVER if current else _ASK_AGAIN,
+            "Content-Type": file.media,
+            "Vary": "Accept-Encoding",
+            **_POLICIES,
+        }
+        if has_tag(request, headers["ETag"]):
+            return Response(status_code=304, headers=headers)
+        return _plain_or_zipped(request, file.body, file.zipped, headers)
 
     async def _read(
         self,
@@ -425,21 +435,3 @@ def _plain_or_zipped(
     if zipped is None or not accepts_gzip(request):
         return Response(body, headers=headers)
     return Response(zipped, headers=headers | _zipped(True))
-
-
-def _page_file(request: Request, name: str) -> Response:
-    """Return a file of the page, or that the browser has it already."""
-    file = served_files().get(name)
-    if file is None:
-        raise Problem("not-found", "the page has no file of this name")
-    current = name and request.query_params.get("v") == file.hash
-    headers = {
-        "ETag": f'"{file.hash}"',
-        "Cache-Control": _FOR_EVER if current else _ASK_AGAIN,
-        "Content-Type": file.media,
-        "Vary": "Accept-Encoding",
-        **_POLICIES,
-    }
-    if has_tag(request, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return _plain_or_zipped(request, file.body, file.zipped, headers)

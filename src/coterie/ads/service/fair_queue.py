@@ -62,11 +62,6 @@ class FairQueue:
 
     ``on_change`` is called with the total work that waits or runs, whenever it changes; from any
     thread.
-
-    >>> queue = FairQueue(Limits())
-    >>> asyncio.run(queue.run("a client", 1, in_one_slice(lambda: 6 * 7, 1)))
-    42
-    >>> queue.close()
     """
 
     def __init__(self, limits: Limits, on_change: Callable[[int], object] = lambda _: None) -> None:

@@ -34,7 +34,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from coterie.ads.protocol import printable
+from coterie.ads.protocol.faults import printable
 from coterie.runtime.imports import require_extra
 
 ASGI = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
@@ -115,14 +115,7 @@ def logging_to_stderr(log_format: Literal["text", "json"], quiet: bool) -> Itera
 
 
 def trace_of(error: BaseException) -> str:
-    """Return where an exception came from, and its type; not its message, which may quote data.
-
-    >>> try:
-    ...     {}["adv-00042"]
-    ... except KeyError as error:
-    ...     "adv-00042" in trace_of(error).splitlines()[-1]
-    False
-    """
+    """Return where an exception came from, and its type; not its message, which may quote data."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     parts = [trace_of(before), "which led to:"] if before is not None else []
     frames = traceback.extract_tb(error.__traceback__)
@@ -188,13 +181,7 @@ def _json_line(created: float, level: str, what: str | _Request) -> str:
 
 
 class Metrics:
-    """What one service counts; routes are templates, never the requested path.
-
-    >>> metrics = Metrics()
-    >>> metrics.answered("/v1/model", "GET", 200, 0.002)
-    >>> b'coterie_requests_total{method="GET",route="/v1/model",status="200"} 1.0' in metrics.text()
-    True
-    """
+    """What one service counts; routes are templates, never the requested path."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -308,32 +295,28 @@ def traced(app: ASGI, template: Callable[[str], str], provider: Any) -> ASGI:
         if scope["path"] in _UNTRACED:
             await app(scope, receive, send)
             return
-        # the instrumentation reads what it records from the scope; the routes get the true one
-        shown = _shown(scope, template(scope["path"]))
+        # a path that is not ours has a name instead of a template
+        path = f"/{template(scope['path']).removeprefix('/')}"
+        failures: list[Exception] = []
+        # the instrumentation reads what it records from a scope with nothing personal
+        shown = {
+            "type": "http",
+            "asgi": scope.get("asgi", {}),
+            "http_version": scope.get("http_version", "1.1"),
+            "scheme": scope.get("scheme", "http"),
+            "server": scope.get("server"),
+            # the conventions of OpenTelemetry call other methods so
+            "method": scope["method"] if scope["method"] in METHODS else "_OTHER",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            # with it a span continues the trace of the client; other headers may hold anything
+            "headers": [one for one in scope["headers"] if one[0] == b"traceparent"],
+            "coterie.scope": scope,
+            "coterie.failures": failures,
+        }
         await instrumented(shown, receive, send)
-        for failure in shown["coterie.failures"]:
+        for failure in failures:
             raise failure
 
     return outer
-
-
-def _shown(scope: MutableMapping[str, Any], route: str) -> dict[str, Any]:
-    """Return a scope with nothing personal, for the instrumentation."""
-    # a path that is not ours has a name instead of a template
-    path = route if route.startswith("/") else f"/{route}"
-    return {
-        "type": "http",
-        "asgi": scope.get("asgi", {}),
-        "http_version": scope.get("http_version", "1.1"),
-        "scheme": scope.get("scheme", "http"),
-        "server": scope.get("server"),
-        # the conventions of OpenTelemetry call other methods so
-        "method": scope["method"] if scope["method"] in METHODS else "_OTHER",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        # with it a span continues the trace of the client; other headers may hold anything
-        "headers": [one for one in scope["headers"] if one[0] == b"traceparent"],
-        "coterie.scope": scope,
-        "coterie.failures": [],
-    }

@@ -17,7 +17,7 @@ _QUESTION_ROUTE = (
     *("malformed-body", "slow-body", "body-too-large", "unsupported-media-type"),
     "invalid-question",
 )
-#: An entry of a docstring: names, then the lines of their description.
+#: An entry of the section "Attributes" of a docstring: names, then the lines that describe them.
 _ATTRIBUTE = re.compile(r"^ *([\w, ]+?) : [^\n]*\n((?: {8,}[^\n]*\n?)+)", re.MULTILINE)
 
 
@@ -37,11 +37,20 @@ def openapi_document() -> dict[str, Any]:
         if one.query is not None
     }
     for schema in components.values():
-        _describe_members(schema)
+        members, docstring = schema.get("properties", {}), schema.get("description", "")
+        for names, description in _ATTRIBUTE.findall(docstring):
+            for name in names.split(", "):
+                if name in members:
+                    members[name]["description"] = " ".join(description.split())
         # examples in docstrings are those of Python
-        schema["description"] = schema.get("description", "").partition("\n\n")[0]
-        for member in schema.get("properties", {}).values():
-            _describe_default(member)
+        schema["description"] = docstring.partition("\n\n")[0]
+        # defaults are in words: for generators, a member with a default is always there
+        for member in members.values():
+            default = member.pop("default", "")
+            if default != "":
+                member["description"] = (
+                    f"{member['description'].rstrip('.')}; by default {default}."
+                )
     # not an enumeration: a later version may have more
     problem_type = components["ProblemDocument"]["properties"]["type"]
     problem_type["examples"] = [f"/problems/{name}" for name in KINDS]
@@ -75,21 +84,6 @@ def _simplify(schema: Any) -> None:
         schema["items"] = schema.pop("prefixItems")[0]  # all are of one type
     if isinstance(schema, dict) and "enum" in schema:
         schema["type"] = "string"
-
-
-def _describe_members(schema: dict[str, Any]) -> None:
-    """Describe the members of a data class by the section "Attributes" of its docstring."""
-    for names, description in _ATTRIBUTE.findall(schema.get("description", "")):
-        for name in names.split(", "):
-            if name in schema.get("properties", {}):
-                schema["properties"][name]["description"] = " ".join(description.split())
-
-
-def _describe_default(member: dict[str, Any]) -> None:
-    """Write a default in words: for generators, a member with a default is always there."""
-    default = member.pop("default", "")
-    if default != "":
-        member["description"] = f"{member['description'].rstrip('.')}; by default {default}."
 
 
 def _operation(

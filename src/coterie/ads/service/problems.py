@@ -99,11 +99,7 @@ class Problem(Exception):  # noqa: N818 (the name of RFC 9457)
 
 
 def invalid(kind: str, faults: Sequence[Fault]) -> Problem:
-    """Return the problem of a request with at least one fault.
-
-    >>> invalid("invalid-question", [Fault("bid", "Expected `float`, got `str`")]).detail
-    'bid: Expected `float`, got `str`'
-    """
+    """Return the problem of a request with at least one fault."""
     first = faults[0]
     least = "at least " if len(faults) >= MOST_FAULTS else ""
     more = f" (and {least}{len(faults) - 1} more)" if len(faults) > 1 else ""

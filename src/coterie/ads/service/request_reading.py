@@ -12,7 +12,8 @@ import msgspec
 from msgspec import UNSET
 from starlette.requests import ClientDisconnect, Request
 
-from coterie.ads.protocol import JSON, Fault, Limits, fault_of
+from coterie.ads.protocol import JSON, Fault, Limits
+from coterie.ads.protocol.faults import fault_of
 from coterie.ads.service.problems import Problem, invalid
 
 T = TypeVar("T")

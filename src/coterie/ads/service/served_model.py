@@ -38,8 +38,8 @@ from coterie.ads.protocol import (
     ModelVersion,
     Refusal,
     Segments,
-    printable,
 )
+from coterie.ads.protocol.faults import printable
 from coterie.ads.service.monitoring import Metrics
 from coterie.errors import CoterieError, ModelFileError
 from coterie.models import content_checksum, opened_model
@@ -195,12 +195,6 @@ def file_version(path: Path, *, verified: bool = False) -> str:
     """Return the version of a model file, from the checksum of its content.
 
     A file that is no model file has a version, too. With ``verified``, damage is an error.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "market.coterie"
-    >>> _ = file.write_bytes(b"")
-    >>> file_version(file)
-    'e3b0c44298fc'
     """
     try:
         checksum = content_checksum(path)
@@ -345,13 +339,6 @@ class AdvertiserSearch:
     it elsewhere; within each kind those that spend most come first, and of equals the one that
     comes first in the model. An empty text finds all. ``labels`` has the segments, −1 for none,
     ``columns`` numbers to sort by in addition to "id" and "spend".
-
-    >>> search = AdvertiserSearch(["car hire", "Oscar", "cars", "CAR"], [1, 9, 5, 2], [0, 0, 1, 1])
-    >>> rows, total = search.page("car", page_size=3)
-    >>> rows.tolist(), total
-    ([3, 2, 0], 4)
-    >>> search.page("car", sort="-spend")[0].tolist()
-    [1, 2, 3, 0]
     """
 
     def __init__(

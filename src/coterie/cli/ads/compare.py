@@ -178,11 +178,7 @@ def _print_comparison(comparison: ModelComparison, source: str) -> None:
 
 
 def _periods(after: Path | None, *written: str | None) -> list[tuple[str, str]]:
-    """Return the periods as first and last days, two without a second model, otherwise none.
-
-    >>> _periods(None, "2026-03-02:2026-03-05", "2026-03-06")
-    [('2026-03-02', '2026-03-05'), ('2026-03-06', '2026-03-06')]
-    """
+    """Return the periods as first and last days, two without a second model, otherwise none."""
     given = [part for part in written if part is not None]
     if len(given) != (2 if after is None else 0):
         raise typer.BadParameter(

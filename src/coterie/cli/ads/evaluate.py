@@ -21,7 +21,7 @@ from coterie.cli.ads.inputs import reading
 from coterie.cli.ads.inputs.reading import LogOptions, with_log_options
 from coterie.cli.layout import counted
 from coterie.cli.progress import progress_unless, shown_notes
-from coterie.runtime.atomic_files import atomic_file
+from coterie.runtime.atomic_files import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 _COMPARED = ("impressions", "spend")
 
 HoldoutDays = Annotated[
-    int,
-    typer.Option(
-        "--holdout-days",
-        min=1,
-        metavar="N",
-        help="Number of days to hold out at the end of the log.",
-    ),
+    int, typer.Option(min=1, metavar="N", help="Number of days to hold out at the end of the log.")
 ]
 
 
@@ -91,14 +85,15 @@ def evaluate(
             "notes": notes,
         }
         if output is not None:
-            with atomic_file(output) as unfinished:
-                unfinished.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n")
+            write_text(output, json.dumps(facts, indent=2, allow_nan=False) + "\n")
     layout.print_answer(facts, lambda _: print_evaluation(facts, output), as_json, quiet)
 
 
 def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
     """Print an evaluation for people."""
     from rich.text import Text
+
+    from coterie.ads.evaluation.baselines import BASELINES
 
     console = layout.stdout_console()
     layout.print_heading(
@@ -110,7 +105,10 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
     )
     for sentence in verdicts(facts):
         console.print(sentence)
-    names = _forecast_sources(facts)
+    # the default, the simple sources, and those of the paper that are the best others
+    best = (best_other(facts, target) for target in _COMPARED)
+    shown = dict.fromkeys((facts["default"], OWN, "global", *BASELINES, *best))
+    names = [name for name in shown if name is not None and name in facts["sources"]]
     layout.print_indented(console, _error_table(facts, names))
     placed = ""
     if facts.get("placed"):
@@ -180,15 +178,6 @@ def _compared(facts: dict[str, Any], target: str, name: str, words: str) -> str:
     error = row["standard_error"]
     known = "" if error is None else f" ± {100 * error:.1f}"
     return f"{_percent(wape)} with {words} (difference {points}{known} percentage points)"
-
-
-def _forecast_sources(facts: dict[str, Any]) -> list[str]:
-    """Return the default, the simple sources, and those of the paper that are the best others."""
-    from coterie.ads.evaluation.baselines import BASELINES
-
-    best = (best_other(facts, target) for target in _COMPARED)
-    shown = dict.fromkeys((facts["default"], OWN, "global", *BASELINES, *best))
-    return [name for name in shown if name is not None and name in facts["sources"]]
 
 
 def _error_table(facts: dict[str, Any], names: list[str]) -> Table:

@@ -113,11 +113,7 @@ def export(
 
 
 def _numbers(written: str, kind: type[T], above: float, refusal: str) -> list[T]:
-    """Return the numbers in ``1,7,30``, each above a number.
-
-    >>> _numbers("1, 7", int, 0, "--days 1, 7: write numbers of days")
-    [1, 7]
-    """
+    """Return the numbers in ``1,7,30``, each above a number."""
     try:
         numbers = [kind(part) for part in written.split(",")]
     except ValueError:

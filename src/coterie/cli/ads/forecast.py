@@ -40,19 +40,16 @@ def forecast(
         ),
     ] = None,
     impressions: Annotated[
-        float | None,
-        typer.Option("--impressions", metavar="N", help="Find the bid for so many impressions."),
+        float | None, typer.Option(metavar="N", help="Find the bid for so many impressions.")
     ] = None,
     clicks: Annotated[
-        float | None, typer.Option("--clicks", metavar="N", help="Find the bid for so many clicks.")
+        float | None, typer.Option(metavar="N", help="Find the bid for so many clicks.")
     ] = None,
     conversions: Annotated[
-        float | None,
-        typer.Option("--conversions", metavar="N", help="Find the bid for so many conversions."),
+        float | None, typer.Option(metavar="N", help="Find the bid for so many conversions.")
     ] = None,
     spend: Annotated[
-        float | None,
-        typer.Option("--spend", metavar="AMOUNT", help="Find the bid that spends so much."),
+        float | None, typer.Option(metavar="AMOUNT", help="Find the bid that spends so much.")
     ] = None,
     advertiser: subjects.Advertiser = None,
     supply: subjects.Supply = None,
@@ -119,11 +116,7 @@ def forecast(
 
 
 def bids_in(text: str) -> list[float]:
-    """Return the bids in ``2.50``, ``2,2.5,3`` or ``1:5:0.5`` (from, to, step); all above 0.
-
-    >>> bids_in("1:2:0.5"), bids_in("2.50"), bids_in("2,3")
-    ([1.0, 1.5, 2.0], [2.5], [2.0, 3.0])
-    """
+    """Return the bids in ``2.50``, ``2,2.5,3`` or ``1:5:0.5`` (from, to, step); all above 0."""
     if _DECIMAL_COMMA.fullmatch(text):
         first, last = text.split(",")
         raise InvalidParameterError(
@@ -293,13 +286,12 @@ def _grounds(forecasts: list[Forecast]) -> list[str]:
         bids.setdefault(layout.sentence(one.why), []).append(one.bid)
     if len(bids) == 1:
         return list(bids)
-    return [f"{_from_to(of)}: {grounds}" for grounds, of in bids.items()]
-
-
-def _from_to(bids: list[float]) -> str:
-    if len(bids) == 1:
-        return f"A bid of {_bid(bids[0])}"
-    return f"Bids from {_bid(min(bids))} to {_bid(max(bids))}"
+    return [
+        f"A bid of {_bid(of[0])}: {grounds}"
+        if len(of) == 1
+        else f"Bids from {_bid(min(of))} to {_bid(max(of))}: {grounds}"
+        for grounds, of in bids.items()
+    ]
 
 
 def _bid(value: float) -> str:

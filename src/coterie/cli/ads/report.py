@@ -42,7 +42,7 @@ def report(
     ],
     holdout_days: HoldoutDays = 1,
     evaluation: Annotated[
-        bool, typer.Option(metavar="", help="Measure the forecast error on the last days.")
+        bool, options.flag("Measure the forecast error on the last days.")
     ] = True,
     model: Annotated[
         Path | None,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from coterie.cli import options
 from coterie.cli.ads.inputs import subjects
 
 
@@ -41,12 +42,7 @@ def serve(
             "again.",
         ),
     ] = None,
-    watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch/--no-watch", metavar="", help="Reload the model file when it is replaced."
-        ),
-    ] = True,
+    watch: Annotated[bool, options.flag("Reload the model file when it is replaced.")] = True,
     drain_seconds: Annotated[
         float,
         typer.Option(
@@ -60,14 +56,12 @@ def serve(
         Literal["text", "json"], typer.Option(help="Format of log lines.")
     ] = "text",
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", metavar="", help="Log only requests that failed (5xx).")
+        bool, options.flag("Log only requests that failed (5xx).", "--quiet", "-q")
     ] = False,
     traces: Annotated[
         bool,
-        typer.Option(
-            "--traces",
-            metavar="",
-            help="Send OpenTelemetry traces; OTEL_EXPORTER_OTLP_ENDPOINT says where.",
+        options.flag(
+            "Send OpenTelemetry traces; OTEL_EXPORTER_OTLP_ENDPOINT says where.", "--traces"
         ),
     ] = False,
 ) -> None:
