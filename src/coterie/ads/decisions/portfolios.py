@@ -174,11 +174,8 @@ def allocate(spend: Floats, amount: Floats, budget: float) -> Allocated:
     """Divide a budget between curves so that the largest amount is bought.
 
     ``spend`` and ``amount`` (A, P) are points of the curves, not decreasing; a curve begins at
-    (0, 0), which is not among them.
-
-    Examples
-    --------
-    The first curve buys 3 for the first unit of money; the second buys 2, then 1.
+    (0, 0), which is not among them. Here the first curve buys 3 for the first unit of
+    money; the second buys 2, then 1.
 
     >>> spend, amount = np.array([[1.0, 4.0], [1.0, 2.0]]), np.array([[3.0, 3.5], [2.0, 3.0]])
     >>> found = allocate(spend, amount, 2.5)

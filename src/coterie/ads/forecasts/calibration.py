@@ -3,7 +3,8 @@
 A forecast states a mean and a standard deviation of impressions, spend, clicks and conversions.
 The standardised errors r = (actual − mean) / sd of the backtest show what the deviations leave
 out. The factors z of the ends of an interval of level L are the quantiles of −r and r at
-(1 + L)/2, among forecasts of similar size. A small sample is completed by normal quantiles.
+(1 + L)/2, among forecasts of similar size, but at least the normal ones. A small sample is
+completed by normal quantiles.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TARGETS = ("impressions", "spend", "clicks", "conversions")
 _NORMAL_ERRORS = 30
 #: Width, in powers of ten of the mean, of the window of forecasts of similar size.
 _WINDOW = 1.0
-_LEAST_FACTOR, _MOST_FACTOR = 0.2, 12.0
+_MOST_FACTOR = 12.0
 #: Intervals that are so many times wider than stated deviations ask for a warning.
 _SUSPICIOUS = 2.0
 
@@ -59,15 +60,9 @@ class Calibration:
 def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
     """Return the factors for standardised errors.
 
-    Parameters
-    ----------
-    errors : sequence of (sizes, errors)
-        For each mode and target, mode by mode: (N,) means that decide the size of a forecast, and
-        (N,) standardised errors. An empty sequence gives normal factors.
-
-    Examples
-    --------
-    Errors three times as large as stated give three times the factors:
+    For each mode and target, mode by mode, ``errors`` has the (N,) means that decide the size of a
+    forecast, and the (N,) errors. Without any, the factors are normal. Errors three times
+    as large as stated give three times the factors:
 
     >>> wide = 3 * ndtri((np.arange(4000) + 0.5) / 4000)
     >>> found = calibrate([(np.full(4000, 30.0), wide)] * 8)
@@ -92,7 +87,9 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
                 ends = _by_variance(sample, level) if is_small else _by_quantiles(sample, level)
                 factors[i, mode, target, :, s] = ends
     n = max(len(error) for _, error in errors)
-    return Calibration(np.clip(factors, _LEAST_FACTOR, _MOST_FACTOR), n)
+    # chance alone needs normal factors, even where deviations of curves or supplies were too wide
+    normal = ndtri((1 + np.array(LEVELS)) / 2).reshape(-1, 1, 1, 1, 1)
+    return Calibration(np.clip(factors, normal, _MOST_FACTOR), n)
 
 
 def _by_variance(sample: Floats, level: float) -> tuple[float, float]:
@@ -100,15 +97,13 @@ def _by_variance(sample: Floats, level: float) -> tuple[float, float]:
     normal = float(-ndtri((1 - level) / 2))
     squares = np.sort(sample**2)[: int(0.98 * len(sample))]
     scale = np.sqrt((squares.sum() + _NORMAL_ERRORS) / (len(squares) + _NORMAL_ERRORS))
-    factor = float(normal * np.clip(scale, 0.8, 3.0))
+    factor = float(normal * min(scale, 3.0))
     return factor, factor
 
 
 def _by_quantiles(sample: Floats, level: float) -> tuple[float, float]:
-    """Return the quantiles of the errors and of some normal ones; normal ones without errors."""
+    """Return the quantiles of the errors and of some normal ones."""
     tail = (1 - level) / 2
-    if not len(sample):
-        return float(-ndtri(tail)), float(-ndtri(tail))
     normal = ndtri((np.arange(_NORMAL_ERRORS) + 0.5) / _NORMAL_ERRORS)
     low, high = np.quantile(np.concatenate([sample, normal]), [tail, 1 - tail])
     return float(-low), float(high)
