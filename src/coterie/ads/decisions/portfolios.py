@@ -26,6 +26,7 @@ from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.decisions.decision_answers import Allocation, BudgetSplit, Interval, PortfolioGoal
 from coterie.ads.decisions.goals import RAISE, checked_amount
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
+from coterie.ads.forecasts.calibration import TARGETS
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import checked_day
 from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, tables_of
@@ -35,8 +36,6 @@ from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import number_of
 
 _GOALS = get_args(PortfolioGoal)
-#: Where the factors of the interval of each goal are.
-_TARGETS = {"impressions": 0, "clicks": 2, "conversions": 3}
 _FINE = 48  # points of a stretch that is divided
 _ROUNDS = 2
 _HALVINGS = 45
@@ -304,7 +303,7 @@ def _rates(tables: ForecastTables, rows: Ints, goal: str) -> Floats:
         raise InvalidParameterError(f"goal={goal!r}: it must be one of {', '.join(_GOALS)}")
     if goal == "impressions":
         return np.column_stack([np.ones(len(rows)), np.zeros(len(rows))])
-    place = {"clicks": 0, "conversions": 2}[goal]
+    place = 0 if goal == "clicks" else 2
     rates = tables.events[rows][:, place : place + 2]
     if np.isnan(rates).any():
         raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
@@ -326,6 +325,6 @@ def _interval(market: _Market, sums: Floats, goal: str, level: float) -> Interva
     variance = float((luck + rate**2 * (curve**2 + own * won**2)).sum())
     variance += (market.days.level_sd * float((rate * by_level).sum())) ** 2
     variance += (market.days.factor_sd * float(mean.sum())) ** 2
-    low, high = market.tables.interval_factors(level)[0][1, _TARGETS[goal], :, -1].tolist()
+    low, high = market.tables.interval_factors(level)[0][1, TARGETS.index(goal), :, -1].tolist()
     total, deviation = float(mean.sum()), float(np.sqrt(variance))
     return max(total - low * deviation, 0.0), total + high * deviation

@@ -343,12 +343,6 @@ class _Origin:
             histograms.masses,
         )
 
-    def figures(self, strength: float) -> Floats:
-        return self.tables(strength).of_plans(self.trial.plans, _TINY_FACTORS, given=True)
-
-    def truth(self, target: str) -> Floats:
-        return np.asarray(getattr(self.trial.truth, target)[self.trial.plans.rows])
-
 
 def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) -> _Origin:
     # without views there are no segments
@@ -386,9 +380,10 @@ def _errors(origins: list[_Origin], strength: float) -> tuple[float, float, floa
     """Return mean WAPE, mean bias and its standard error, of impressions and spend."""
     sums = np.zeros((4, 2))
     for origin in origins:
-        figures = origin.figures(strength)
+        plans = origin.trial.plans
+        figures = origin.tables(strength).of_plans(plans, _TINY_FACTORS, given=True)
         for place, target in enumerate(("impressions", "spend")):
-            truth = origin.truth(target)
+            truth = getattr(origin.trial.truth, target)[plans.rows]
             gap = figures[:, COLUMNS[target]] - truth
             sums[:, place] += np.abs(gap).sum(), gap.sum(), (gap**2).sum(), truth.sum()
     total = np.maximum(sums[3], 1e-12)

@@ -71,6 +71,8 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
     """
     factors = np.empty((len(LEVELS), 2, len(TARGETS), 2, len(SIZES)))
     errors = errors or [(np.zeros(0), np.zeros(0))] * 8
+    upper = (1 + np.array(LEVELS)) / 2
+    normal, few = ndtri(upper), ndtri((np.arange(_NORMAL_ERRORS) + 0.5) / _NORMAL_ERRORS)
     for place, (means, error) in enumerate(errors):
         mode, target = divmod(place, len(TARGETS))
         size = np.log10(np.maximum(means, 1e-9))
@@ -81,29 +83,15 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
             if s > 0:
                 # a common error of a day moves all of them to one side; the next may move back
                 sample = np.concatenate([sample, -sample])
-            # quantiles of small counts are steps: their variance says how wide they are
-            is_small = s == 0 and TARGETS[target] != "spend"
-            for i, level in enumerate(LEVELS):
-                ends = _by_variance(sample, level) if is_small else _by_quantiles(sample, level)
-                factors[i, mode, target, :, s] = ends
+            if s == 0 and TARGETS[target] != "spend":
+                # quantiles of small counts are steps: the root mean square of all errors but the
+                # largest 2% says how wide they are
+                squares = np.sort(sample**2)[: int(0.98 * len(sample))]
+                mean = (squares.sum() + _NORMAL_ERRORS) / (len(squares) + _NORMAL_ERRORS)
+                ends = np.stack([normal * min(np.sqrt(mean), 3.0)] * 2)
+            else:
+                ends = np.quantile(np.concatenate([sample, few]), [1 - upper, upper]) * [[-1], [1]]
+            # chance alone needs normal factors, even if deviations of curves were too wide
+            factors[:, mode, target, :, s] = np.clip(ends, normal, _MOST_FACTOR).T
     n = max(len(error) for _, error in errors)
-    # chance alone needs normal factors, even where deviations of curves or supplies were too wide
-    normal = ndtri((1 + np.array(LEVELS)) / 2).reshape(-1, 1, 1, 1, 1)
-    return Calibration(np.clip(factors, normal, _MOST_FACTOR), n)
-
-
-def _by_variance(sample: Floats, level: float) -> tuple[float, float]:
-    """Return normal factors, scaled by the root mean square of errors without the largest 2%."""
-    normal = float(-ndtri((1 - level) / 2))
-    squares = np.sort(sample**2)[: int(0.98 * len(sample))]
-    scale = np.sqrt((squares.sum() + _NORMAL_ERRORS) / (len(squares) + _NORMAL_ERRORS))
-    factor = float(normal * min(scale, 3.0))
-    return factor, factor
-
-
-def _by_quantiles(sample: Floats, level: float) -> tuple[float, float]:
-    """Return the quantiles of the errors and of some normal ones."""
-    tail = (1 - level) / 2
-    normal = ndtri((np.arange(_NORMAL_ERRORS) + 0.5) / _NORMAL_ERRORS)
-    low, high = np.quantile(np.concatenate([sample, normal]), [tail, 1 - tail])
-    return float(-low), float(high)
+    return Calibration(factors, n)
