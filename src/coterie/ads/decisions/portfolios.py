@@ -222,10 +222,7 @@ class _Market(NamedTuple):
     rates: Floats  # (A, 2), of the goal for one impression, and its deviation
 
     def sums(self, bids: Floats) -> Steps[Floats]:
-        """Return the sums behind figures at one bid each, (A,), or at several, (A, P).
-
-        They are (A, 8) or (A, P, 8), and 0 at a bid of 0.
-        """
+        """Return the sums behind figures at bids (A,) or (A, P); 0 at a bid of 0."""
         number = 1 if bids.ndim == 1 else bids.shape[1]
         rows, each = np.repeat(self.rows, number), bids.ravel()
         found = np.empty((len(rows), 8))

@@ -190,8 +190,7 @@ def complete_all_curves(
     """Complete the curves of all advertisers by a dictionary that was fitted to some.
 
     Return W and its standard deviation, (A, G) each, and the distance of each advertiser's own
-    curve from that of its segment, (A,). ``segment_curves`` (K + 1, G) are by own auctions; ``bid``
-    (A,) are mean bids.
+    curve from that of its segment, (A,). ``segment_curves`` (K + 1, G) are by own auctions.
     """
     A, _, G = histograms.shape
     win, spread = np.empty((A, G), np.float32), np.empty((A, G), np.float32)

@@ -219,10 +219,7 @@ class MarketTables:
     """Figures of plans of A advertisers.
 
     Nothing changes after construction, and the loops let go of the interpreter's lock: any
-    number of threads may ask. ``edges`` and ``price`` (G,) are in micros, ``win`` and ``spread``
-    (A, G) are W and its deviation, ``levels`` are of prices; ``pays`` is as in
-    :class:`~coterie.ads.curves.landscapes.Evidence`, ``events`` (A, 4) as in the kernels;
-    ``masses`` (M,) are among the edges.
+    number of threads may ask. Arguments are as in the kernels, and attributes of a fitted market.
     """
 
     def __init__(
