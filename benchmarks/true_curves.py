@@ -128,6 +128,7 @@ def draw_outcomes(
     """
     # a day more, because newcomers and moves are those of the last day; the rise has its own days
     longer = replace(settings, days=days.stop + 1, price_rise=0.0)
+    traits = replace(traits, newcomer=np.zeros_like(traits.newcomer))
     A, B = bids.shape
     auctions, outcomes = np.zeros((A, len(days))), np.zeros((2, A, B, len(days)))
     for place, day in enumerate(days):

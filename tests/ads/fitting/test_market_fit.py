@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from benchmarks.true_curves import day_shifts, true_win_rates
 from coterie.ads.curves.auction_counts import count_auctions
 from coterie.ads.curves.day_levels import day_weights, fit_levels, weekday_of
-from coterie.ads.fitting.market_fit import Widening, fit_market, price_drift
+from coterie.ads.fitting.market_fit import _SHAPE, Widening, fit_market, price_drift
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from markets import EASY, FIRST_DAY, market
 
@@ -166,21 +167,35 @@ def test_small_changes_are_not_worth_a_warning():
     assert price_drift(levels_of(np.repeat([0.0, 0.12], 7))) is not None
 
 
-def test_deviations_grow_with_distance_and_with_the_slope():
-    """The variance of the curve by the distance from the mean bid, and that of an own level."""
-    edges = np.array([1_000_000, 2_000_000, 4_000_000])
+def grid_of(edges, masses=(), revealed="minimum"):
+    """What widened deviations read of histograms."""
+    return SimpleNamespace(edges=edges, masses=np.array(masses, np.int64), revealed=revealed)
+
+
+@pytest.mark.parametrize(
+    ("revealed", "sides"), [("none", [1, 0, 1]), ("paid", [0, 0, 1]), ("minimum", [0, 0, 0])]
+)
+def test_errors_of_the_shape_grow_with_distance(revealed, sides):
+    """By its square and the slope; not where prices are revealed."""
+    grid = grid_of(np.array([1_000_000, 2_000_000, 4_000_000]), revealed=revealed)
     win = np.array([[0.1, 0.4, 0.5], [0.2, 0.2, 0.2]], dtype=np.float32)
-    spread = np.full((2, 3), 0.02, dtype=np.float32)
-    bid = np.array([2e6, 0.0])
-    np.testing.assert_array_equal(Widening().of(win, spread, edges, bid), spread)
-    far = Widening(4.0, 1.0).of(win, spread, edges, bid)
-    expected = 0.02 * np.sqrt([4 + np.log(2), 4, 4 + np.log(2)])
-    np.testing.assert_allclose(far, [expected, [0.04] * 3], rtol=1e-6)
-    own = Widening(level=0.01).of(win, spread, edges, bid)
+    found = Widening(4.0).of(win, np.full((2, 3), 0.02, np.float32), grid, np.array([2e6, 0.0]))
+    slope = np.array([0.3, 0.2, 0.1]) / np.log(2)
+    moved = np.sqrt(_SHAPE) * np.log(2) ** 2 * np.array(sides) * slope
+    np.testing.assert_allclose(found, [np.hypot(0.04, moved), [0.04] * 3], rtol=1e-5)
+
+
+def test_deviations_grow_with_the_slope():
+    """Those of an own level; no deviation is above a half, and a grid of one edge has no slope."""
+    grid = grid_of(np.array([1_000_000, 2_000_000, 4_000_000]))
+    win = np.array([[0.1, 0.4, 0.5], [0.2, 0.2, 0.2]], dtype=np.float32)
+    spread, bid = np.full((2, 3), 0.02, dtype=np.float32), np.array([2e6, 0.0])
+    np.testing.assert_array_equal(Widening().of(win, spread, grid, bid), spread)
+    own = Widening(level=0.01).of(win, spread, grid, bid)
     slope = np.array([0.3, 0.2, 0.1]) / np.log(2)
     np.testing.assert_allclose(own, [np.hypot(0.02, 0.1 * slope), [0.02] * 3], rtol=1e-5)
-    assert Widening(1e9).of(win, spread, edges, bid).max() == 0.5
-    one = Widening(level=1.0).of(win[:, :1], spread[:, :1], edges[:1], bid)
+    assert Widening(1e9).of(win, spread, grid, bid).max() == 0.5
+    one = Widening(level=1.0).of(win[:, :1], spread[:, :1], grid_of(grid.edges[:1]), bid)
     np.testing.assert_array_equal(one, spread[:, :1])
 
 
@@ -189,10 +204,10 @@ def test_no_level_moves_a_mass():
     edges = np.array([1_000_000, 1_998_000, 2_000_000, 4_000_000])
     win = np.array([[0.1, 0.4, 0.7, 0.8]], dtype=np.float32)
     spread, bid = np.full((1, 4), 0.02, dtype=np.float32), np.array([2e6])
-    own = Widening(level=0.01).of(win, spread, edges, bid, np.array([2_000_000]))
+    own = Widening(level=0.01).of(win, spread, grid_of(edges, [2_000_000]), bid)
     kept = [0, 2, 3]
     smooth = Widening(level=0.01).of(
-        win[:, kept] - [0, 0.3, 0.3], spread[:, kept], edges[kept], bid
+        win[:, kept] - [0, 0.3, 0.3], spread[:, kept], grid_of(edges[kept]), bid
     )
     np.testing.assert_allclose(own[:, kept], smooth, rtol=1e-5)
     assert own[0, 1] == own[0, 2]

@@ -49,11 +49,19 @@ def test_normal_errors_give_normal_factors(mean):
     assert found.forecasts == 5000 and not found.is_suspicious
 
 
-@pytest.mark.parametrize(("scale", "size"), [(0.5, 0.5), (0.5, 1.5), (1.5, 0.5), (3.0, 2.5)])
+@pytest.mark.parametrize(("scale", "size"), [(1.2, 0.5), (1.2, 1.5), (1.5, 0.5), (3.0, 2.5)])
 def test_factors_grow_with_errors(scale, size):
     """In proportion, if there are many; at the size of the forecasts."""
     found = at_size(calibrated(scale * QUANTILES, 10**size), size)
     np.testing.assert_allclose(found, np.stack([scale * NORMAL] * 2, axis=1), rtol=0.1)
+
+
+@pytest.mark.parametrize("mean", [2.0, 30.0, 5000.0])
+def test_small_errors_do_not_narrow_intervals(mean):
+    """Chance has the deviation that is stated."""
+    found = calibrated(0.5 * QUANTILES, mean).factors
+    expected = np.broadcast_to(NORMAL[:, None, None, None, None], found.shape)
+    np.testing.assert_allclose(found, expected)
 
 
 def test_large_errors_are_suspicious():
@@ -101,9 +109,9 @@ def test_an_error_of_one_day_widens_both_sides():
 
 def test_targets_and_modes_have_factors_of_their_own():
     """In the order of modes, and targets within them."""
-    errors = [(np.full(5000, 3000.0), (1 + place) / 4 * QUANTILES) for place in range(8)]
+    errors = [(np.full(5000, 3000.0), (1 + place / 4) * QUANTILES) for place in range(8)]
     found = calibrate(errors).factors[LEVELS.index(0.9), :, :, 1, 2]
-    expected = ndtri(0.95) * (1 + np.arange(8).reshape(2, 4)) / 4
+    expected = ndtri(0.95) * (1 + np.arange(8).reshape(2, 4) / 4)
     np.testing.assert_allclose(found, expected, rtol=0.05)
 
 

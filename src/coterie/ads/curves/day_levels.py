@@ -150,16 +150,8 @@ def fit_levels(
 ) -> DayLevels:
     """Estimate which standard deviations of walk, weekdays and daily noise are likely.
 
-    Parameters
-    ----------
-    days, values, errors : (D,) array-like
-        Days in order, measured log levels, and their variances.
-    scales : (walk, week, day)
-        Scales of the half-Cauchy priors.
-
-    Examples
-    --------
-    Four weeks in which Sundays are lower:
+    Days (D,) are in order; ``scales`` are those of the half-Cauchy priors. In four weeks in which
+    Sundays are lower:
 
     >>> days = np.datetime64("2026-03-02") + np.arange(28, dtype="timedelta64[D]")
     >>> levels = fit_levels(days, np.where(weekday_of(days) == 6, -0.3, 0.05), np.full(28, 1e-6))

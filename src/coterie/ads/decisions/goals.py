@@ -7,12 +7,12 @@ the edges of the grid of the log, then within one bin by repeated division.
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from coterie.ads.curves.landscapes import marginal_costs
-from coterie.ads.decisions.decision_answers import GOALS, Goal, GoalBid
+from coterie.ads.decisions.decision_answers import GOALS, GoalBid
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
 from coterie.ads.forecasts.calibration import LEVELS, TARGETS
 from coterie.ads.forecasts.fitted_market import FittedMarket, PreparedForecast
@@ -57,13 +57,12 @@ def bid_for(
     -------
     GoalBid
     """
-    given = {"impressions": impressions, "clicks": clicks}
-    given |= {"conversions": conversions, "spend": spend}
-    requested = {goal: amount for goal, amount in given.items() if amount is not None}
+    given = zip(GOALS, (impressions, clicks, conversions, spend), strict=True)
+    requested = {name: amount for name, amount in given if amount is not None}
     if len(requested) != 1:
         raise InvalidParameterError(f"give one goal, and only one: {', '.join(GOALS)}")
-    [(name, amount)] = requested.items()
-    goal, amount, column = cast("Goal", name), checked_amount(amount, name), COLUMNS[name]
+    [(goal, amount)] = requested.items()
+    amount, column = checked_amount(amount, goal), COLUMNS[goal]
     prepared = model.prepare_forecast(advertiser, **details)
     yield 1
     highest = prepared.tables.highest
@@ -89,7 +88,7 @@ def bid_for(
             "ask for more days or auctions, or for less"
         )
     marginal = marginal_cost(prepared, at)
-    safe_why = "" if safe is None else _why_safe(model, prepared, name)
+    safe_why = "" if safe is None else _why_safe(model, prepared, goal)
     return GoalBid(goal, amount, bid is not None, bid, safe, marginal, forecast, why, safe_why)
 
 

@@ -26,6 +26,7 @@ from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.decisions.decision_answers import Allocation, BudgetSplit, Interval, PortfolioGoal
 from coterie.ads.decisions.goals import RAISE, checked_amount
 from coterie.ads.decisions.steps import Steps, blocks, stepwise
+from coterie.ads.forecasts.calibration import TARGETS
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import checked_day
 from coterie.ads.forecasts.forecast_tables import ForecastTables, PeriodLevels, tables_of
@@ -35,8 +36,6 @@ from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import number_of
 
 _GOALS = get_args(PortfolioGoal)
-#: Where the factors of the interval of each goal are.
-_TARGETS = {"impressions": 0, "clicks": 2, "conversions": 3}
 _FINE = 48  # points of a stretch that is divided
 _ROUNDS = 2
 _HALVINGS = 45
@@ -174,11 +173,8 @@ def allocate(spend: Floats, amount: Floats, budget: float) -> Allocated:
     """Divide a budget between curves so that the largest amount is bought.
 
     ``spend`` and ``amount`` (A, P) are points of the curves, not decreasing; a curve begins at
-    (0, 0), which is not among them.
-
-    Examples
-    --------
-    The first curve buys 3 for the first unit of money; the second buys 2, then 1.
+    (0, 0), which is not among them. Here the first curve buys 3 for the first unit of
+    money; the second buys 2, then 1.
 
     >>> spend, amount = np.array([[1.0, 4.0], [1.0, 2.0]]), np.array([[3.0, 3.5], [2.0, 3.0]])
     >>> found = allocate(spend, amount, 2.5)
@@ -226,10 +222,7 @@ class _Market(NamedTuple):
     rates: Floats  # (A, 2), of the goal for one impression, and its deviation
 
     def sums(self, bids: Floats) -> Steps[Floats]:
-        """Return the sums behind figures at one bid each, (A,), or at several, (A, P).
-
-        They are (A, 8) or (A, P, 8), and 0 at a bid of 0.
-        """
+        """Return the sums behind figures at bids (A,) or (A, P); 0 at a bid of 0."""
         number = 1 if bids.ndim == 1 else bids.shape[1]
         rows, each = np.repeat(self.rows, number), bids.ravel()
         found = np.empty((len(rows), 8))
@@ -307,7 +300,7 @@ def _rates(tables: ForecastTables, rows: Ints, goal: str) -> Floats:
         raise InvalidParameterError(f"goal={goal!r}: it must be one of {', '.join(_GOALS)}")
     if goal == "impressions":
         return np.column_stack([np.ones(len(rows)), np.zeros(len(rows))])
-    place = {"clicks": 0, "conversions": 2}[goal]
+    place = 0 if goal == "clicks" else 2
     rates = tables.events[rows][:, place : place + 2]
     if np.isnan(rates).any():
         raise InvalidParameterError(f"the log of this model has no {goal}; ask for another goal")
@@ -329,6 +322,6 @@ def _interval(market: _Market, sums: Floats, goal: str, level: float) -> Interva
     variance = float((luck + rate**2 * (curve**2 + own * won**2)).sum())
     variance += (market.days.level_sd * float((rate * by_level).sum())) ** 2
     variance += (market.days.factor_sd * float(mean.sum())) ** 2
-    low, high = market.tables.interval_factors(level)[0][1, _TARGETS[goal], :, -1].tolist()
+    low, high = market.tables.interval_factors(level)[0][1, TARGETS.index(goal), :, -1].tolist()
     total, deviation = float(mean.sum()), float(np.sqrt(variance))
     return max(total - low * deviation, 0.0), total + high * deviation

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -43,7 +43,6 @@ from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import (
     SOURCES,
     Candidate,
-    Memberships,
     candidates,
     hard_memberships,
 )
@@ -62,7 +61,7 @@ _TINY_FACTOR = 1e-6
 _TINY_FACTORS = np.full((2, 4, 2, 3), _TINY_FACTOR), 0.0, 1.0
 
 #: Means and deviations of the prior of :class:`Widening`.
-_WIDENING = (1.0, 0.3, 1e-4), (0.5, 0.3, 2e-4)
+_WIDENING = (1.0, 1e-4), (0.5, 2e-4)
 _LEAST_CURVE, _ROUNDS = 0.25, 4
 _ROOT_2 = np.sqrt(2.0)
 #: At most so many last days are forecast together.
@@ -119,11 +118,8 @@ class SourceChoice:
 def feasible_settings(
     histograms: BidHistograms, days: Sequence[int], settings: SegmentSettings
 ) -> SegmentSettings:
-    """Return the settings with numbers of segments that every span of days to train on allows.
-
-    The first span of the backtest has the fewest advertisers. If each span limited the numbers by
-    itself, a number chosen on one span might not exist on another.
-    """
+    """Return the settings with numbers of segments that every span of days to train on allows."""
+    # the first span has the fewest advertisers; a number chosen there exists on all
     first = min(_origins(days, settings.origins), default=np.inf)
     before = [day for day in days if day < first]
     present = histograms.daily("count")[:, before].sum(axis=1) > 0
@@ -148,10 +144,7 @@ def trials_on(
     settings: SegmentSettings,
     sources: Sequence[str] = SOURCES,
 ) -> list[SourceTrial]:
-    """Fit the candidates of every origin; ``days`` are indices into ``histograms.days``.
-
-    ``settings`` are those of :func:`feasible_settings`.
-    """
+    """Fit the candidates of every origin; ``settings`` are those of :func:`feasible_settings`."""
     trials = []
     for origin in _origins(days, settings.origins):
         _LOG.info("Forecasting %s from the days before it", histograms.days[origin])
@@ -184,15 +177,25 @@ def choose_sources(
 
     Keys are as in "robust" and "robust+pooled".
     """
-    errors: dict[_Key, list[Floats]] = defaultdict(list)
+    # Σ|error| and Σ truth of impressions and spend, by candidate and strength
+    sums: dict[_Key, Floats] = defaultdict(lambda: np.zeros((2, 2)))
     for trial in trials:
-        offered = [one for one in trial.candidates if one.source in sources]
-        for key, error in _errors_by_setting(trial, offered, settings.strengths):
-            errors[key].append(error)
-    wapes = {}
-    for key, of_trials in errors.items():
-        total = np.sum(of_trials, axis=0)
-        wapes[key] = float(np.mean(total[:, 0] / np.maximum(total[:, 1], 1e-12)))
+        rows = trial.plans.rows
+        truths = trial.truth.impressions[rows], trial.truth.spend[rows]
+        for candidate in trial.candidates:
+            if candidate.source not in sources:
+                continue
+            for strength in (_bare_strength(candidate.source), *settings.strengths):
+                win = pooled_curves(trial.evidence, candidate.memberships.prior, strength)
+                forecasts = forecast_by_curves(win, trial.evidence, trial.plans)
+                sums[(*candidate.key, strength)] += [
+                    (np.abs(forecast[rows] - truth).sum(), truth.sum())
+                    for forecast, truth in zip(forecasts, truths, strict=True)
+                ]
+    wapes = {
+        key: float(np.mean(total[:, 0] / np.maximum(total[:, 1], 1e-12)))
+        for key, total in sums.items()
+    }
     chosen: dict[str, SourceChoice] = {}
     for source in dict.fromkeys(key[0] for key in wapes):
         for name, is_pooled in ((source, False), (f"{source}+pooled", True)):
@@ -227,24 +230,6 @@ def _bare_strength(source: str) -> float:
     return 0.0 if source == "own" else np.inf
 
 
-def _errors_by_setting(
-    trial: SourceTrial, offered: Sequence[Candidate], strengths: Sequence[float]
-) -> Iterator[tuple[_Key, Floats]]:
-    """Yield Σ|error| and Σ truth of impressions and spend, (2, 2), by candidate and strength."""
-    rows = trial.plans.rows
-    truths = [getattr(trial.truth, target)[rows] for target in ("impressions", "spend")]
-    for candidate in offered:
-        prior = candidate.memberships.prior
-        for strength in (_bare_strength(candidate.source), *strengths):
-            win = pooled_curves(trial.evidence, prior, strength)
-            forecasts = forecast_by_curves(win, trial.evidence, trial.plans)
-            error = [
-                (np.abs(forecast[rows] - truth).sum(), truth.sum())
-                for forecast, truth in zip(forecasts, truths, strict=True)
-            ]
-            yield (*candidate.key, strength), np.array(error)
-
-
 # ---- The market model
 
 
@@ -263,8 +248,7 @@ def backtest_market(
 ) -> Backtest:
     """Choose the settings of the market model by forecasts of the last days.
 
-    ``trials`` have the candidates of the source "robust", and may have others. Without trials the
-    settings are the usual ones, and the intervals are those of normal errors.
+    Without trials the settings are the usual ones, and the intervals those of normal errors.
     """
     if not trials:
         numbers = settings.possible_numbers(len(histograms.advertisers))
@@ -326,10 +310,7 @@ def paid_by(
 def event_rates(
     events: Floats, wins: Floats, shares: Floats
 ) -> tuple[Floats, Floats] | tuple[None, None]:
-    """Return the rates of clicks or conversions per impression, and their worth, (A,) each.
-
-    ``events`` (A,) are their numbers; if all are 0, both results are None.
-    """
+    """Return rates of ``events`` (A,) per impression, and their worth; None if there are none."""
     return shrunk_shares(events, wins, shares) if events.any() else (None, None)
 
 
@@ -354,7 +335,7 @@ class _Origin:
             price,
             evidence.pays,
             win,
-            self.widening.of(win, spread, evidence.edges, self.bid, histograms.masses),
+            self.widening.of(win, spread, histograms, self.bid),
             self.events,
             self.fit.levels,
             self.supply,
@@ -362,15 +343,17 @@ class _Origin:
             histograms.masses,
         )
 
-    def figures(self, strength: float) -> Floats:
-        return self.tables(strength).of_plans(self.trial.plans, _TINY_FACTORS, given=True)
-
-    def truth(self, target: str) -> Floats:
-        return np.asarray(getattr(self.trial.truth, target)[self.trial.plans.rows])
-
 
 def _fit_before(histograms: BidHistograms, trial: SourceTrial, n_segments: int) -> _Origin:
-    memberships = _memberships(trial, n_segments)
+    # without views there are no segments
+    memberships = next(
+        (
+            candidate.memberships
+            for candidate in trial.candidates
+            if candidate.key == ("robust", (("k", n_segments),))
+        ),
+        hard_memberships(trial.evidence, np.full(len(trial.evidence.observations), -1)),
+    )
     shares, before = memberships.shares, outcome_of(histograms, trial.before)
     count, bid = (histograms.daily(name)[:, trial.before].sum(axis=1) for name in ("count", "bid"))
     rates = [
@@ -393,22 +376,14 @@ def _aged(origins: list[_Origin], half_life: float) -> list[_Origin]:
     return [replace(origin, fit=origin.fit.with_half_life(half_life)) for origin in origins]
 
 
-def _memberships(trial: SourceTrial, n_segments: int) -> Memberships:
-    """Return the memberships of the chosen number of segments; of no segment without views."""
-    for candidate in trial.candidates:
-        if candidate.key == ("robust", (("k", n_segments),)):
-            return candidate.memberships
-    unlabelled = np.full(len(trial.evidence.observations), -1, dtype=np.int64)
-    return hard_memberships(trial.evidence, unlabelled)
-
-
 def _errors(origins: list[_Origin], strength: float) -> tuple[float, float, float]:
     """Return mean WAPE, mean bias and its standard error, of impressions and spend."""
     sums = np.zeros((4, 2))
     for origin in origins:
-        figures = origin.figures(strength)
+        plans = origin.trial.plans
+        figures = origin.tables(strength).of_plans(plans, _TINY_FACTORS, given=True)
         for place, target in enumerate(("impressions", "spend")):
-            truth = origin.truth(target)
+            truth = getattr(origin.trial.truth, target)[plans.rows]
             gap = figures[:, COLUMNS[target]] - truth
             sums[:, place] += np.abs(gap).sum(), gap.sum(), (gap**2).sum(), truth.sum()
     total = np.maximum(sums[3], 1e-12)
@@ -425,51 +400,38 @@ def _best(errors: dict[float, tuple[float, float, float]], usual: float) -> floa
     return usual if is_close else best
 
 
-class _Divided(NamedTuple):
-    """Plans of an origin, divided by bid."""
-
-    plans: Plans
-    far: Floats  # (Q,), mean distance from the advertiser's mean bid, in logarithms
-    truth: dict[str, Floats]  # by target, (Q,)
-
-
-def _divided(origin: _Origin, step: float) -> _Divided:
-    """Divide the plans of an origin where bids are a step apart, in logarithms."""
-    histograms, dates, rows = (
-        origin.fit.histograms,
-        origin.trial.plans.dates,
-        origin.trial.plans.rows,
-    )
+def _divided(origin: _Origin, step: float) -> tuple[Plans, dict[str, Floats]]:
+    """Divide the plans of an origin where bids are a step apart, in logarithms; add the truth."""
+    histograms, whole = origin.fit.histograms, origin.trial.plans
+    dates, rows = whole.dates, whole.rows
     cells, days = histograms.bids, np.searchsorted(histograms.days, dates)
     chosen = np.flatnonzero(
         np.isin(cells.day, days) & np.isin(cells.advertiser, rows) & (cells.count > 0)
     )
     amount = cells.bid[chosen] / cells.count[chosen]
-    far = np.log(amount / origin.bid[cells.advertiser[chosen]])
-    group = np.rint(far / step)
+    group = np.rint(np.log(amount / origin.bid[cells.advertiser[chosen]]) / step)
     order = np.lexsort((group, cells.advertiser[chosen]))
-    chosen, amount, far, group = chosen[order], amount[order], far[order], group[order]
+    chosen, amount, group = chosen[order], amount[order], group[order]
     row, number = cells.advertiser[chosen].astype(np.int64), cells.count[chosen].astype(np.float64)
-    is_first = (np.diff(row, prepend=-1) != 0) | (np.diff(group, prepend=np.nan) != 0)
-    starts = np.flatnonzero(is_first)
+    starts = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(group, prepend=np.nan) != 0))
     day = np.searchsorted(days, cells.day[chosen]).astype(np.int64)
     plans = Plans(row[starts], np.append(starts, len(row)), amount / 1e6, number, day, dates)
     values = (getattr(cells, name)[chosen] for name in ("wins", "cost", "clicks", "conversions"))
-    sums = [np.add.reduceat(x * 1.0, starts) for x in (number * np.abs(far), *values)]
-    sums[2] /= PER_UNIT
-    return _Divided(plans, sums[0] / plans.supplies, dict(zip(TARGETS, sums[1:], strict=True)))
+    sums = [np.add.reduceat(x * 1.0, starts) for x in values]
+    sums[1] /= PER_UNIT
+    return plans, dict(zip(TARGETS, sums, strict=True))
 
 
 def _widening(origins: list[_Origin], strength: float) -> Widening:
     """Find by how much deviations of curves must be widened to explain the errors of forecasts.
 
-    What is left of a squared error after chance is a sum of three variances: of the curve, of the
-    curve by the distance of the bids, and of its own price level. Their sizes are found by least
-    squares, weighted by the variance of each square, which depends on them.
+    What is left of a squared error after chance is a sum of two variances: of the curve, and of its
+    own price level. Their sizes are found by least squares, weighted by the variance of each
+    square, which depends on them.
     """
     causes, errors = [], []
     for origin in origins:
-        plans, far, truth = _divided(origin, _BID_STEP)
+        plans, truth = _divided(origin, _BID_STEP)
         sums = origin.tables(strength).asked_plans(plans).sums(given=True)
         # squared errors of a few wins or losses are far from normal
         usable = sums[:, 1] > _LEAST_CHANCE
@@ -478,16 +440,16 @@ def _widening(origins: list[_Origin], strength: float) -> Widening:
             error, variance = truth[target][usable] - mean, chance + curve**2
             # the common error of the level is no error of curves
             error -= level * (level @ (error / variance)) / max(level @ (level / variance), 1e-300)
-            causes.append(np.stack([curve**2, curve**2 * far[usable], level**2, chance], axis=1))
+            causes.append(np.stack([curve**2, level**2, chance], axis=1))
             errors.append(error)
     cause, square = np.concatenate(causes), np.concatenate(errors) ** 2
     means, deviations = np.array(_WIDENING)
     found = means
     for _ in range(_ROUNDS):
         variance = cause @ np.append(found, 1.0)
-        left = np.minimum(square / variance, _MOST_SQUARE) - cause[:, 3] / variance
+        left = np.minimum(square / variance, _MOST_SQUARE) - cause[:, -1] / variance
         # a squared standard normal has the variance 2
-        design = np.vstack([cause[:, :3] / variance[:, None] / _ROOT_2, np.diag(1 / deviations)])
+        design = np.vstack([cause[:, :-1] / variance[:, None] / _ROOT_2, np.diag(1 / deviations)])
         found = nnls(design, np.append(left / _ROOT_2, means / deviations))[0]
     return Widening(max(float(found[0]), _LEAST_CURVE), *found[1:].tolist())
 
@@ -503,8 +465,8 @@ def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
         parts = [_divided(origin, step) for origin in origins]
         figures = np.concatenate(
             [
-                origin.tables(strength).of_plans(part.plans, _TINY_FACTORS, given=given)
-                for origin, part in zip(origins, parts, strict=True)
+                origin.tables(strength).of_plans(plans, _TINY_FACTORS, given=given)
+                for origin, (plans, _) in zip(origins, parts, strict=True)
             ]
         )
         # what hardly wins says nothing of the shape
@@ -514,7 +476,7 @@ def _calibrated(origins: list[_Origin], strength: float) -> Calibration:
             mean, high = figures[:, column], figures[:, column + 2]
             # clicks and conversions have sizes of their own
             size = figures[:, COLUMNS["impressions"] if place < 2 else column]
-            truth = np.concatenate([part.truth[target] for part in parts])
+            truth = np.concatenate([truth[target] for _, truth in parts])
             # intervals were requested with tiny factors, so that no limit cuts them
             deviation = (high - mean) / _TINY_FACTOR
             usable = is_large & (deviation > 0)  # NaN is not
@@ -535,7 +497,7 @@ def _shares_above(origins: list[_Origin], strength: float) -> Floats | None:
         others = _calibrated(origins[:place] + origins[place + 1 :], strength)
         tables = origin.tables(strength)
         for mode, (given, step) in enumerate(_MODES):
-            plans, _, truth = _divided(origin, step)
+            plans, truth = _divided(origin, step)
             for i, level in enumerate(LEVELS):
                 figures = tables.of_plans(plans, others.interval_factors(level), given=given)
                 for t, target in enumerate(TARGETS):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ Curves = NDArray[np.float32]
 
 #: Prices drift if their log level changes by more than this and this many standard errors.
 _LEAST_CHANGE, _LEAST_ERRORS = 0.1, 4.0
+#: Variance of ε, the error of shape: in simulated markets 0.01 to 0.025.
+_SHAPE = 0.015
 #: A share has no larger deviation.
 _MOST_SPREAD = 0.5
 
@@ -100,10 +102,7 @@ def fit_market(
     *,
     half_life: float = np.inf,
 ) -> MarketFit:
-    """Fit the dictionary to some days.
-
-    ``segments`` (A,) are the groups of its prior, −1 for none.
-    """
+    """Fit the dictionary to some days; ``segments`` (A,) are the groups of its prior, −1: none."""
     levels = price_levels(censored_at_masses(histograms), days)
     counts = _counts(histograms, days, levels, half_life)
     dictionary = fit_dictionary(counts, segments, n_segments)
@@ -119,27 +118,32 @@ def fit_market(
 class Widening:
     """By how much the deviations of curves are widened.
 
-    A variance becomes κ²(1 + r·d) times as large at a bid d away from the advertiser's mean bid, in
-    logarithms; added is that of an advertiser's own log price level.
+    The variance of a curve becomes κ² times as large. Added are those of an advertiser's own log
+    price level and of the shape of its curve, which moves it by ε·d² at a bid d away from the mean
+    bid, in logarithms. Bids around the mean pin level and slope there, so no backtest shows ε. A
+    price that is revealed pins the shape, too: those paid below the mean bid, all if it is the
+    minimum to win.
     """
 
     curve: float = 1.0  # κ²
-    distance: float = 0.0  # κ²·r
     level: float = 0.0
 
-    def of(self, win: Curves, spread: Curves, edges: Ints, bid: Floats, masses: Any = ()) -> Curves:
+    def of(self, win: Curves, spread: Curves, histograms: BidHistograms, bid: Floats) -> Curves:
         """Return the widened deviations of curves (A, G) of advertisers with mean bids (A,)."""
-        place = np.log(edges)
-        far = np.abs(place - np.log(np.where(bid > 0, bid, np.nan))[:, None])
-        variance = (self.curve + self.distance * np.nan_to_num(far)) * spread**2
+        edges, place = histograms.edges, np.log(histograms.edges)
+        far = np.nan_to_num(place - np.log(np.where(bid > 0, bid, np.nan))[:, None])
+        least = {"none": -np.inf, "paid": 0.0, "minimum": np.inf}[histograms.revealed]
+        shape = np.where(far > least, _SHAPE * far**4, 0.0)
+        variance = self.curve * spread**2
         # no level moves a mass: curves without their jumps, and without the bins of these
-        at, smooth = np.searchsorted(edges, masses), win.copy()
+        at, smooth = _mass_bins(histograms), win.copy()
         for g in at.tolist():
             smooth[:, g:] -= win[:, g : g + 1] - win[:, g - 1 : g]
         kept = np.delete(np.arange(len(edges)), at - 1)
         if len(kept) > 1:
             slope = np.gradient(smooth[:, kept], place[kept], axis=1)
-            variance += self.level * slope[:, np.searchsorted(kept, np.arange(len(edges)))] ** 2
+            slope = slope[:, np.searchsorted(kept, np.arange(len(edges)))]
+            variance += (self.level + shape) * slope**2
         return np.minimum(np.sqrt(variance), _MOST_SPREAD).astype(np.float32)
 
 
@@ -165,8 +169,6 @@ def price_drift(levels: DayLevels) -> PriceDrift | None:
     The days are divided where the difference of the mean levels before and after is largest in
     units of its standard error. Weekdays alone do not make a change of 10%.
 
-    Examples
-    --------
     >>> from coterie.ads.curves.day_levels import fit_levels
     >>> days = np.datetime64("2026-03-02") + np.arange(14)
     >>> change = price_drift(fit_levels(days, np.where(np.arange(14) < 10, 0, 0.26), [1e-5] * 14))

@@ -141,8 +141,7 @@ def place_all(
 ) -> KnownAdvertisers:
     """Place all advertisers in the segments, and count what each has.
 
-    ``price`` (G,) is the mean price in each bin. For each view that the rule knows, ``votes`` has
-    a function that gives the labels of some advertisers.
+    For each view that the rule knows, ``votes`` has a function that labels some advertisers.
     """
     A = len(histograms.advertisers)
     shares, observations = np.empty((A, len(rule.rates))), np.empty(A)
@@ -191,8 +190,7 @@ def complete_all_curves(
     """Complete the curves of all advertisers by a dictionary that was fitted to some.
 
     Return W and its standard deviation, (A, G) each, and the distance of each advertiser's own
-    curve from that of its segment, (A,). ``segment_curves`` (K + 1, G) are by own auctions; ``bid``
-    (A,) are mean bids.
+    curve from that of its segment, (A,). ``segment_curves`` (K + 1, G) are by own auctions.
     """
     A, _, G = histograms.shape
     win, spread = np.empty((A, G), np.float32), np.empty((A, G), np.float32)
@@ -205,22 +203,15 @@ def complete_all_curves(
         distances[rows] = distances_from_segments(evidence, of_batch, segment_curves)
         groups = np.where(evidence.observations > 0, of_batch.labels, -1)
         win[rows], own = fit.of_others(some, groups).curves(strength)
-        spread[rows] = widening.of(win[rows], own, evidence.edges, bid[rows], some.masses)
+        spread[rows] = widening.of(win[rows], own, some, bid[rows])
     return win, spread, distances
 
 
 def text_votes(vectors: Floats, representatives: Ints, partitions: Ints) -> Callable[[Ints], Ints]:
-    """Return a function that gives the text clusters of any advertisers, (n, V).
+    """Return a function that gives the text clusters of any advertisers, (n, V); −1 without a text.
 
-    A representative has the cluster it got, another the one with the nearest centre.
-
-    Parameters
-    ----------
-    vectors : (A, d) array
-        Of length 1, or zeros for a missing text.
-    representatives : (R,) int array
-    partitions : (R, V) int array
-        Clusters of the representatives; −1 without a text.
+    A representative has the cluster it got, another the one with the nearest centre. ``vectors``
+    (A, d) have length 1, or 0 for a missing text; ``partitions`` are (R, V).
     """
     known = np.full(len(vectors), -1, dtype=np.int64)
     known[representatives] = np.arange(len(representatives))

@@ -3,7 +3,8 @@
 A forecast states a mean and a standard deviation of impressions, spend, clicks and conversions.
 The standardised errors r = (actual − mean) / sd of the backtest show what the deviations leave
 out. The factors z of the ends of an interval of level L are the quantiles of −r and r at
-(1 + L)/2, among forecasts of similar size. A small sample is completed by normal quantiles.
+(1 + L)/2, among forecasts of similar size, but at least the normal ones. A small sample is
+completed by normal quantiles.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TARGETS = ("impressions", "spend", "clicks", "conversions")
 _NORMAL_ERRORS = 30
 #: Width, in powers of ten of the mean, of the window of forecasts of similar size.
 _WINDOW = 1.0
-_LEAST_FACTOR, _MOST_FACTOR = 0.2, 12.0
+_MOST_FACTOR = 12.0
 #: Intervals that are so many times wider than stated deviations ask for a warning.
 _SUSPICIOUS = 2.0
 
@@ -59,15 +60,9 @@ class Calibration:
 def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
     """Return the factors for standardised errors.
 
-    Parameters
-    ----------
-    errors : sequence of (sizes, errors)
-        For each mode and target, mode by mode: (N,) means that decide the size of a forecast, and
-        (N,) standardised errors. An empty sequence gives normal factors.
-
-    Examples
-    --------
-    Errors three times as large as stated give three times the factors:
+    For each mode and target, mode by mode, ``errors`` has the (N,) means that decide the size of a
+    forecast, and the (N,) errors. Without any, the factors are normal. Errors three times
+    as large as stated give three times the factors:
 
     >>> wide = 3 * ndtri((np.arange(4000) + 0.5) / 4000)
     >>> found = calibrate([(np.full(4000, 30.0), wide)] * 8)
@@ -76,6 +71,8 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
     """
     factors = np.empty((len(LEVELS), 2, len(TARGETS), 2, len(SIZES)))
     errors = errors or [(np.zeros(0), np.zeros(0))] * 8
+    upper = (1 + np.array(LEVELS)) / 2
+    normal, few = ndtri(upper), ndtri((np.arange(_NORMAL_ERRORS) + 0.5) / _NORMAL_ERRORS)
     for place, (means, error) in enumerate(errors):
         mode, target = divmod(place, len(TARGETS))
         size = np.log10(np.maximum(means, 1e-9))
@@ -86,29 +83,15 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
             if s > 0:
                 # a common error of a day moves all of them to one side; the next may move back
                 sample = np.concatenate([sample, -sample])
-            # quantiles of small counts are steps: their variance says how wide they are
-            is_small = s == 0 and TARGETS[target] != "spend"
-            for i, level in enumerate(LEVELS):
-                ends = _by_variance(sample, level) if is_small else _by_quantiles(sample, level)
-                factors[i, mode, target, :, s] = ends
+            if s == 0 and TARGETS[target] != "spend":
+                # quantiles of small counts are steps: the root mean square of all errors but the
+                # largest 2% says how wide they are
+                squares = np.sort(sample**2)[: int(0.98 * len(sample))]
+                mean = (squares.sum() + _NORMAL_ERRORS) / (len(squares) + _NORMAL_ERRORS)
+                ends = np.stack([normal * min(np.sqrt(mean), 3.0)] * 2)
+            else:
+                ends = np.quantile(np.concatenate([sample, few]), [1 - upper, upper]) * [[-1], [1]]
+            # chance alone needs normal factors, even if deviations of curves were too wide
+            factors[:, mode, target, :, s] = np.clip(ends, normal, _MOST_FACTOR).T
     n = max(len(error) for _, error in errors)
-    return Calibration(np.clip(factors, _LEAST_FACTOR, _MOST_FACTOR), n)
-
-
-def _by_variance(sample: Floats, level: float) -> tuple[float, float]:
-    """Return normal factors, scaled by the root mean square of errors without the largest 2%."""
-    normal = float(-ndtri((1 - level) / 2))
-    squares = np.sort(sample**2)[: int(0.98 * len(sample))]
-    scale = np.sqrt((squares.sum() + _NORMAL_ERRORS) / (len(squares) + _NORMAL_ERRORS))
-    factor = float(normal * np.clip(scale, 0.8, 3.0))
-    return factor, factor
-
-
-def _by_quantiles(sample: Floats, level: float) -> tuple[float, float]:
-    """Return the quantiles of the errors and of some normal ones; normal ones without errors."""
-    tail = (1 - level) / 2
-    if not len(sample):
-        return float(-ndtri(tail)), float(-ndtri(tail))
-    normal = ndtri((np.arange(_NORMAL_ERRORS) + 0.5) / _NORMAL_ERRORS)
-    low, high = np.quantile(np.concatenate([sample, normal]), [tail, 1 - tail])
-    return float(-low), float(high)
+    return Calibration(factors, n)

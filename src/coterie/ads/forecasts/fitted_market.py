@@ -336,11 +336,7 @@ class FittedMarket:
 
 @dataclass(frozen=True)
 class PreparedForecast:
-    """The advertiser of a question, its number of auctions and its days.
-
-    Every question about one advertiser is answered by these figures: at a bid, the bid for a goal,
-    a budget.
-    """
+    """The advertiser of a question, its number of auctions and its days."""
 
     tables: ForecastTables
     placement: Placement
@@ -478,10 +474,7 @@ class Target:
 def chosen_figures(
     asked: AskedPlans, factors: IntervalFactors, parts: list[DimensionForecasts], places: list[int]
 ) -> Floats:
-    """Return the figures of one value of each dimension, (B, 14).
-
-    Errors of shares and scores widen the intervals.
-    """
+    """Return the figures of one value of each dimension, (B, 14)."""
     rows, starts, bids, counts, shifts = asked.plans
     B = len(rows)
     of_values = list(zip(parts, places, strict=True))
@@ -500,6 +493,7 @@ def chosen_figures(
     won = np.interp(amounts, np.append(0.0, asked.market[0]), np.append(0.0, curves[0][0]))
     of_score = score_slope(won) ** 2 * sum(one.score[1, 0] ** 2 for one in chosen)
     of_share = sum(one.share[1, 0] ** 2 for one in chosen)
+    # errors of shares and scores widen the intervals
     uncertainty[:, 1] = np.sqrt(uncertainty[:, 1] ** 2 + of_share + of_score + chance)
     uncertainty[:, 2] = np.where(given, share, 0.0)
     events = np.empty((B, 4))
@@ -517,10 +511,7 @@ def chosen_figures(
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:
-    """Return the market in the model file of a forecaster, to forecast by and not to fit again.
-
-    A model that cannot be served is refused.
-    """
+    """Return the market in the model file of a forecaster; refuse one that cannot be served."""
     from coterie.ads.forecasts.model_checks import check_model
     from coterie.ads.segments.text_vectors import TextVectors
 

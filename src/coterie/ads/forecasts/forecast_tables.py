@@ -92,10 +92,7 @@ class Outcome:
 
 
 def plans_of(histograms: BidHistograms, days: list[int]) -> Plans:
-    """Return the bids made on some days as plans, one for each advertiser that bid.
-
-    A cell of the histograms is one item, at its mean bid.
-    """
+    """Return the bids made on some days as plans of advertisers; a cell is an item, at its mean."""
     cells = histograms.bids
     of_days = np.flatnonzero(np.isin(cells.day, days) & (cells.count > 0))
     rows, starts = np.unique(cells.advertiser[of_days], return_index=True)
@@ -222,10 +219,7 @@ class MarketTables:
     """Figures of plans of A advertisers.
 
     Nothing changes after construction, and the loops let go of the interpreter's lock: any
-    number of threads may ask. ``edges`` and ``price`` (G,) are in micros, ``win`` and ``spread``
-    (A, G) are W and its deviation, ``levels`` are of prices; ``pays`` is as in
-    :class:`~coterie.ads.curves.landscapes.Evidence`, ``events`` (A, 4) as in the kernels;
-    ``masses`` (M,) are among the edges.
+    number of threads may ask. Arguments are as in the kernels, and attributes of a fitted market.
     """
 
     def __init__(
@@ -304,14 +298,14 @@ class MarketTables:
         return np.sqrt(own + days.factor_sd**2)
 
     def of_plans(self, plans: Plans, factors: IntervalFactors, *, given: bool) -> Floats:
-        """Return the figures of plans, (Q, 14).
-
-        With ``given`` False the auctions of a plan only divide the expected supply of its days.
-        """
+        """Return the figures of plans, (Q, 14); see :meth:`asked_plans`."""
         return self.asked_plans(plans, given=given).figures(factors)
 
     def asked_plans(self, plans: Plans, *, given: bool = True) -> AskedPlans:
-        """Return questions about plans, as the kernels take them."""
+        """Return questions about plans, as the kernels take them.
+
+        With ``given`` False the auctions of a plan only divide the expected supply of its days.
+        """
         shifts, covariance = self._levels.ahead(plans.dates)
         shares = plans.day_shares
         level_sd = _root(np.einsum("qi,ij,qj->q", shares, covariance, shares))
@@ -513,10 +507,7 @@ class ForecastTables(MarketTables):
         return asked._replace(plans=items).sums()[:, [0, 2, 4, 5, 6]]
 
     def sums(self, rows: Ints, bids: Floats, days: PeriodLevels) -> Floats:
-        """Return the sums behind the figures of Q questions about expected supplies, (Q, 8).
-
-        See :func:`~coterie.ads.forecasts.kernels.sums_of_plans`.
-        """
+        """Return :meth:`AskedPlans.sums` of Q questions about expected supplies, (Q, 8)."""
         n, supplies = len(rows), self.auctions(rows, days)
         return self._of_rows(rows, bids, supplies, [days] * n, np.zeros(n, dtype=bool)).sums()
 

@@ -62,10 +62,7 @@ class Placer:
         self._has_campaigns = stored is not None and stored.unit == "campaign"
 
     def placed(self, advertiser: str | None = None, text: str | None = None) -> Placement:
-        """Return the place of one advertiser.
-
-        One that is not known is placed by ``text``, or else by all advertisers.
-        """
+        """Return the place of one advertiser; one that is not known is placed by its text."""
         if advertiser is not None:
             advertiser = str(advertiser)  # as the log's are, if they are numbers there
             # numpy's search would make every id as long as the one it looks for

@@ -116,10 +116,7 @@ class Profiles:
         }
 
     def neighbours(self, row: int, n: int = 8) -> list[tuple[int, float]]:
-        """Return rows and likenesses of at most n others, most alike first; of equals the first.
-
-        Advertisers that have nothing in common with it are left out.
-        """
+        """Return rows and likenesses of at most n others alike, most alike first."""
         rows, likeness = most_alike(row, n, self._shares32, self._wins, self._texts, self._has_text)
         return list(zip(rows.tolist(), likeness.tolist(), strict=True))
 
@@ -243,10 +240,7 @@ def own_on_grid(model: FittedMarket, row: int, grid: Ints) -> dict[str, list[flo
 
 
 def segments_on_grid(tables: ForecastTables, n_segments: int, grid: Ints) -> dict[str, Floats]:
-    """Return curves of a new advertiser of each segment and of any, (K + 1, P).
-
-    ``win``, ``win_low``, ``win_high``, ``cost``.
-    """
+    """Return curves of a new advertiser of each segment and of any, (K + 1, P) each."""
     bids = np.maximum(grid, 1) / _MICROS
     found = [tables.curves_at(tables.placer.in_segment(s), bids) for s in [*range(n_segments), -1]]
     names = {"win": "win", "win_low": "low", "win_high": "high", "cost": "cost"}
