@@ -81,7 +81,7 @@ links: $(TOOLS)           ## links of the documentation to other sites; needs th
 	$(BIN)/python -m sphinx -D plot_gallery=0 -b linkcheck docs docs/_build/links
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/gallery docs/reference/api/generated docs/reference/methods/generated demo-output
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated docs/api/methods/generated demo-output
 
 $(READY): requirements.txt pyproject.toml meson.build
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

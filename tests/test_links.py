@@ -24,7 +24,7 @@ WRITTEN = {
     DOCS / "gallery" / "index",
     *(DOCS / "gallery" / example.stem for example in (ROOT / "examples").glob("plot_*.py")),
     *(
-        DOCS / "reference" / "methods" / "generated" / key
+        DOCS / "api" / "methods" / "generated" / key
         for key in (*CONSENSUS_METHODS, *MULTIVIEW_METHODS)
     ),
 }

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from coterie.cli.program import app
 
-TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.ipynb"))
+TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "get_started").glob("*.ipynb"))
 
 # one after the other: each keeps the cores busy
 STRICT = """
