@@ -13,7 +13,7 @@ from coterie.ads.segments.segment_profiles import ViewAgreement, paper_table_of_
 if TYPE_CHECKING:
     from coterie.ads.evaluation.evaluation import Evaluation
 
-__all__ = ["error_table", "paper_tables"]
+__all__ = ["PRINTED_AGREEMENT", "PRINTED_CLUSTERS", "PRINTED_MAPE", "error_table", "paper_tables"]
 
 #: Titles of the sources, those of the paper first.
 FEATURE_TYPES = {
@@ -30,14 +30,14 @@ FEATURE_TYPES = {
 }
 
 #: Table 4: clusters by view and p.
-_PRINTED_CLUSTERS = {
+PRINTED_CLUSTERS = {
     "win": {0.01: 65, 0.05: 47, 0.1: 32},
     "cost": {0.01: 73, 0.05: 51, 0.1: 40},
 }
 #: Table 5: TPN and FPN of the win view and the cost view.
-_PRINTED_AGREEMENT = (0.7421, 0.2579)
+PRINTED_AGREEMENT = (0.7421, 0.2579)
 #: Tables 6 and 7: MAPE by target and source.
-_PRINTED_MAPE = {
+PRINTED_MAPE = {
     "impressions": {
         "text": 0.3098,
         "win": 0.1810,
@@ -75,7 +75,7 @@ def error_table(evaluation: Evaluation, target: str, number: str) -> dict[str, A
             continue
         mape, wape = _errors(evaluation, source, target)
         pooled_mape, pooled_wape = _errors(evaluation, f"{source}+pooled", target)
-        printed = _PRINTED_MAPE[target].get(source)
+        printed = PRINTED_MAPE[target].get(source)
         rows.append([title, mape, printed, pooled_mape, wape, pooled_wape])
     counted = evaluation.measures(next(iter(evaluation.forecasts)), target)
     return {
@@ -108,7 +108,7 @@ def _clusters(evaluation: Evaluation) -> dict[str, Any]:
                 alpha,
                 similar,
                 clusters,
-                _PRINTED_CLUSTERS.get(view, {}).get(alpha),
+                PRINTED_CLUSTERS.get(view, {}).get(alpha),
             ]
             for view, alpha, similar, clusters in paper_table_of_clusters(evaluation.training.views)
         ],
@@ -124,7 +124,7 @@ def _agreement(agreement: ViewAgreement) -> dict[str, Any]:
     rows = []
     for row in agreement.pairs:
         of_paper = {row["a"], row["b"]} == {"win", "cost"}
-        tpn, fpn = _PRINTED_AGREEMENT if of_paper else (None, None)
+        tpn, fpn = PRINTED_AGREEMENT if of_paper else (None, None)
         rows.append([row["a"], row["b"], row["tpn"], tpn, row["fpn"], fpn, row["ari"]])
     return {
         "title": "Table 5 of the paper: agreement between views",
