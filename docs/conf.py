@@ -87,7 +87,7 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
 toc_object_entries_show_parents = "hide"
-html_sidebars = {"index": [], "changelog": []}
+html_sidebars = {"index": [], "development/changelog": []}
 html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 5,

@@ -50,7 +50,7 @@ def links_of(page: Path) -> Iterator[str]:
 def exists(page: Path, link: str) -> bool:
     """Return whether the file of a link exists, and its heading."""
     name, _, anchor = link.partition("#")
-    # contributing/index.md and changelog.md include pages at the root
+    # development/index.md and changelog.md include pages at the root
     target = normal(page.parent / name) if name else page
     if target.with_suffix("") in WRITTEN:
         return True
