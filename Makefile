@@ -23,7 +23,7 @@ PYTEST = -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: $(TOOLS) $(PARTITIONERS)  ## the tests that are not marked slow: at most 8 minutes on two cores
 	$(BIN)/python $(PYTEST) -m "not slow"
 
-# whole benchmarks, tutorials, browsers, proxies and a Spark cluster, too
+# whole benchmarks, notebooks, browsers, proxies and a Spark cluster, too
 test-all: $(TOOLS) $(SPARK) $(PARTITIONERS)  ## all tests; .ci/run runs them
 	$(BIN)/python $(PYTEST)
 

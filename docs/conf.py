@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ version = release = coterie.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.viewcode",
     "numpydoc",
     "myst_nb",
@@ -36,12 +38,23 @@ exclude_patterns = ["_build", "_templates", "benchmarks/generated", "gallery/*.i
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-# Notebooks: the tutorials have no stored output, so every build runs them ----------------------
-nb_execution_mode = "force"
-nb_execution_in_temp = True
-nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+# Notebooks are stored with their output, which the tests compare with a new run -----------------
+nb_execution_mode = "off"
 nb_merge_streams = True
+
+# Names of other packages: without a network their names are not links ---------------------------
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "scipy": ("https://docs.scipy.org/doc/scipy", None),
+    "sklearn": ("https://scikit-learn.org/stable", None),
+    "pandas": ("https://pandas.pydata.org/docs", None),
+}
+intersphinx_timeout = 5
+logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(
+    lambda record: not str(record.msg).startswith("failed to reach any of the inventories")
+)
+intersphinx_disabled_reftypes = ["std:*"]  # labels and pages of this documentation only
 
 # API -----------------------------------------------------------------------------------------
 autosummary_generate = True

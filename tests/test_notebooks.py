@@ -1,4 +1,4 @@
-"""The tutorials run without warnings, and so do the commands in their text."""
+"""The notebooks run without warnings and print what is stored in them; so do their commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from coterie.cli.program import app
 
-TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "get_started").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "docs" / "get_started").glob("*.ipynb"))
 
 # one after the other: each keeps the cores busy
 STRICT = """
@@ -28,19 +28,22 @@ warnings.filterwarnings("ignore", "InlineBackend", DeprecationWarning)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda tutorial: tutorial.stem)
-def test_the_tutorial_runs(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every cell and every command runs; a warning is an error, and some pictures are drawn."""
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_notebook_prints_what_it_stores(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every cell and command runs; a warning is an error; texts are the stored ones."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    notebook = nbformat.read(tutorial, as_version=4)
-    commands = commands_of(notebook)
+    notebook = nbformat.read(path, as_version=4)
+    commands, stored = commands_of(notebook), outputs_of(notebook)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(STRICT))
     folder = tmp_path / "work"
     folder.mkdir()
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert not [one["text"] for one in outputs if one.get("name") == "stderr"]
-    assert any("image/png" in one.get("data", {}) for one in outputs)
+    del notebook.cells[0]
+    assert outputs_of(notebook) == stored
     monkeypatch.chdir(folder)
     for command in commands:
         program, *arguments = shlex.split(command)
@@ -50,11 +53,26 @@ def test_the_tutorial_runs(tutorial: Path, tmp_path: Path, monkeypatch: pytest.M
         assert done.exit_code == 0, f"$ {command}\n{done.output}"
 
 
-@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda tutorial: tutorial.stem)
-def test_no_output_is_stored(tutorial: Path) -> None:
-    """The documentation shows what its build computed, so stored output could only be outdated."""
-    for cell in nbformat.read(tutorial, as_version=4).cells:
-        assert not cell.get("outputs") and cell.get("execution_count") is None
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_code_cell_was_run_in_order(path: Path) -> None:
+    """The stored outputs are those of one run from top to bottom, with pictures."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert any("image/png" in one.get("data", {}) for one in outputs)
+
+
+def outputs_of(notebook: Any) -> list[list[str]]:
+    """Return what each cell prints or shows as text; a picture is only its kind."""
+    return [
+        [
+            "picture"
+            if "image/png" in one.get("data", {})
+            else one.get("text") or one.get("data", {}).get("text/plain", "")
+            for one in cell.get("outputs", [])
+        ]
+        for cell in notebook.cells
+    ]
 
 
 def commands_of(notebook: Any) -> list[str]:
