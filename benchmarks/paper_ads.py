@@ -4,7 +4,8 @@ The paper's logs are private, so its protocol is run on simulated markets as lar
 (1,268 advertisers, a week), and on markets with the real prices of iPinYou. The last day is held
 out; numbers of segments, levels of the test and strengths of pooling are chosen by forecasts of the
 two days before it. Every source of curves is used *alone*, as in the paper, and *pooled* with each
-advertiser's own auctions.
+advertiser's own auctions. A consensus is also used after its members *moved* to the segments that
+their own auctions and texts fit, as coterie does it.
 
 ============  =====================================================================================
 text          clusters of the texts
@@ -12,8 +13,7 @@ win, cost     the paper's graphs of Kolmogorov–Smirnov tests, clustered by nor
 l2            the least-squares consensus of the partitions of these three views
 rcc           the paper's consensus of them: ℓ1 by ADMM, equal weights
 own, global   the advertiser's own curve, and one curve for all; not in the paper
-robust        the source of that name in coterie: another consensus of four views, in which
-              advertisers then move to the segments that their own auctions and texts fit
+robust        the source of that name in coterie: another consensus, of four views, and moved
 dictionary    what coterie serves
 ============  =====================================================================================
 """
@@ -33,7 +33,16 @@ from numpy.typing import NDArray
 from benchmarks.ads import simulate
 from benchmarks.ads_real.ipinyou_markets import market_rows
 from benchmarks.harness import Context
-from benchmarks.results import Marks, Result, Table, dot_plot, figure_text, short_text
+from benchmarks.results import (
+    Marks,
+    Result,
+    Table,
+    add_legend,
+    dot_plot,
+    figure_text,
+    line_plot,
+    short_text,
+)
 from coterie.ads import (
     BidHistograms,
     MarketSettings,
@@ -43,6 +52,7 @@ from coterie.ads import (
     open_logs,
     read_histograms,
 )
+from coterie.ads.curves.landscapes import share_of_cost, share_of_wins
 from coterie.ads.curves.shrinkage import pooled_curves
 from coterie.ads.evaluation.evaluation import DEFAULT, measure
 from coterie.ads.evaluation.paper_tables import PRINTED_AGREEMENT, PRINTED_CLUSTERS, PRINTED_MAPE
@@ -59,7 +69,12 @@ from coterie.ads.forecasts.forecast_tables import (
     plans_of,
 )
 from coterie.ads.histograms.price_grid import on_price_grid
-from coterie.ads.segments.memberships import Candidate, consensus_labels, hard_memberships
+from coterie.ads.segments.memberships import (
+    Candidate,
+    consensus_labels,
+    hard_memberships,
+    robust_memberships,
+)
 from coterie.ads.segments.segment_profiles import compare_views, paper_table_of_clusters
 from coterie.ads.segments.text_view import description_vectors
 from coterie.consensus.registry import consensus_method
@@ -75,7 +90,8 @@ TARGETS = ("impressions", "spend")
 VIEWS = ("text", "win", "cost")
 CONSENSUS = ("l2", "rcc")
 #: Sources that are chosen and forecast here, and those of :func:`coterie.ads.evaluate`.
-OWN_PROTOCOL, OF_EVALUATE = ("own", "global", *VIEWS, *CONSENSUS), ("robust",)
+MOVED = tuple(f"{source} moved" for source in CONSENSUS)
+OWN_PROTOCOL, OF_EVALUATE = ("own", "global", *VIEWS, *CONSENSUS, *MOVED), ("robust",)
 #: Feature types as the tables name them.
 _TITLES = {
     "win": "win c.d.f.",
@@ -83,22 +99,28 @@ _TITLES = {
     "text": "text",
     "l2": "ℓ2 consensus",
     "rcc": "robust consensus (RCC)",
+    "l2 moved": "ℓ2 consensus, moved",
+    "rcc moved": "RCC, moved",
     "own": "own curve",
     "global": "one curve for all",
-    "robust": "segments of coterie",
+    "robust": "coterie's source “robust”",
     DEFAULT: "what coterie serves",
 }
 #: RCC has this name in coterie's own tables.
 _PRINTED_AS = {"rcc": "robust"}
-#: Label, source, colour, marker and settings of marks.
-_HOLLOW = {"mfc": "none"}
-_MARKS: tuple[tuple[str, str, str, str, dict[str, str]], ...] = (
-    ("ℓ2 consensus alone", "l2", "orange", "s", {}),
-    ("RCC alone", "rcc", "vermilion", "D", {}),
-    ("own curve alone", "own", "grey", "x", {}),
-    ("ℓ2 consensus, pooled", "l2+pooled", "orange", "s", _HOLLOW),
-    ("RCC, pooled", "rcc+pooled", "vermilion", "D", _HOLLOW),
-    ("what coterie serves", DEFAULT, "blue", "o", {}),
+#: How a source is used: the end of its name.
+_WAYS = {"alone": "", "moved": " moved", "pooled": "+pooled"}
+#: Label, source, colour, marker, height in a row and settings of marks.
+_HOLLOW, _SMALL = {"mfc": "none"}, {"markersize": 3}
+_MARKS: tuple[tuple[str, str, str, str, float, dict[str, Any]], ...] = (
+    ("ℓ2 alone", "l2", "orange", "s", -0.24, {}),
+    ("ℓ2, moved", "l2 moved", "orange", "s", 0.0, _HOLLOW),
+    ("ℓ2, pooled", "l2+pooled", "orange", "s", 0.24, _SMALL),
+    ("RCC alone", "rcc", "vermilion", "D", -0.24, {}),
+    ("RCC, moved", "rcc moved", "vermilion", "D", 0.0, _HOLLOW),
+    ("RCC, pooled", "rcc+pooled", "vermilion", "D", 0.24, _SMALL),
+    ("own curve alone", "own", "black", "x", -0.24, {}),
+    ("what coterie serves", DEFAULT, "blue", "o", 0.24, {}),
 )
 #: Without the limit of bids that count, which the paper lacks.
 SETTINGS = SegmentSettings(max_observations=None)
@@ -144,8 +166,8 @@ def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
             notes.append(f"{market.name} were not run: {' '.join(str(error).split())}")
             continue
         rows.append({"market": market.name, "auction": market.auction, "draws": found})
-    data = {"draws": n_draws, "markets": rows}
-    plots = {"": partial(_plot, data)}
+    data = {"draws": n_draws, "markets": rows, "curves": example_curves(size)}
+    plots = {"": partial(_plot, data), "curves": partial(_plot_curves, data["curves"])}
     return Result("paper_ads", tables_of(data) if rows else [], data, notes, plots)
 
 
@@ -199,10 +221,27 @@ def run_draw(market: Market, draw: int, advertisers: int, context: Context) -> d
                     forecasts[f"l2{end}"][target][seen],
                     actual[target],
                 )
-                for way, end in (("alone", ""), ("pooled", "+pooled"))
+                for way, end in _WAYS.items()
             }
             for target in TARGETS
         },
+    }
+
+
+def example_curves(advertisers: int) -> dict[str, Any]:
+    """Return the two c.d.f.s of the two busiest advertisers of three planted segments."""
+    settings = MarketSettings(seed=0, advertisers=advertisers)
+    histograms, _, traits, rows = simulate(settings)
+    counts = on_price_grid(histograms).dense()
+    wins = counts.wins.sum(axis=1)
+    busiest = np.argsort(-wins, kind="stable")
+    segment = traits.segment[rows]
+    shown = [row for s in range(3) for row in busiest[segment[busiest] == s][:2].tolist()]
+    curves = {"cost": share_of_cost(counts), "win": share_of_wins(counts)}
+    return {
+        "bids": (counts.edges / 1e6).tolist(),
+        "segments": segment[shown].tolist(),
+        **{name: np.round(both[shown], 4).tolist() for name, both in curves.items()},
     }
 
 
@@ -247,6 +286,8 @@ def _candidates(training: Training, settings: SegmentSettings) -> Iterator[Candi
             function = consensus_method(source).make(k, settings.random_state)
             labels, _ = consensus_labels(views, function)
             yield Candidate(source, (("k", k),), hard_memberships(evidence, labels))
+            moved = robust_memberships(views, evidence, labels, settings.max_observations)
+            yield Candidate(f"{source} moved", (("k", k),), moved)
 
 
 def _clusters(training: Training) -> list[dict[str, Any]]:
@@ -351,11 +392,11 @@ def _difference_table(data: Mapping[str, Any]) -> Table:
     rows = []
     for title, market in zip(_market_titles(data), data["markets"], strict=True):
         row = [title]
-        for target, way in product(TARGETS, ("alone", "pooled")):
+        for target, way in product(TARGETS, _WAYS):
             gap, error = (100 * figure for figure in difference_of(market, target, way))
             row.append(f"{gap:+.2f} ± {error:.2f}")
         rows.append(row)
-    ways = product(TARGETS, ("alone", "pooled"))
+    ways = product(TARGETS, _WAYS)
     headings = ("market", *(f"{target}, {way}" for target, way in ways))
     return Table("MAPE of RCC less MAPE of ℓ2, in percentage points", headings, rows)
 
@@ -379,13 +420,30 @@ def _plot(data: Mapping[str, Any]) -> Figure:
     panels = {}
     for target in TARGETS:
         marks = []
-        for label, source, colour, marker, settings in _MARKS:
+        for label, source, colour, marker, height, settings in _MARKS:
             printed = _printed(target, source)
             found = [
                 mean_of(market, "errors", target, source, "mape") for market in data["markets"]
             ]
             x = [None if share is None else 100 * share for share in (printed, *found)]
-            marks.append(Marks(label, colour, marker, x, settings=settings))
+            marks.append(Marks(label, colour, marker, x, height=height, settings=settings))
         panels[target] = marks
-    size = {"width": 10, "row_height": 0.42}
-    return dot_plot(names, panels, "MAPE, %", **size, ncols=3)
+    size = {"width": 10, "row_height": 0.6}
+    return dot_plot(names, panels, "MAPE, %", **size, ncols=4)
+
+
+def _plot_curves(curves: Mapping[str, Any]) -> Figure:
+    """Draw what the paper's figure 1 draws: the two c.d.f.s of some advertisers."""
+    panels = {}
+    for name, title in (("cost", "eCPM cost c.d.f."), ("win", "win rate c.d.f.")):
+        panels[title] = [
+            Marks(f"segment {s + 1}", ("blue", "vermilion", "green")[s], "", curves["bids"], curve)
+            for s, curve in zip(curves["segments"], curves[name], strict=True)
+        ]
+    drawn = np.array([*curves["cost"], *curves["win"]])
+    rising = np.flatnonzero(((drawn > 0.001) & (drawn < 0.999)).any(axis=0))
+    limits = curves["bids"][rising[0]], curves["bids"][rising[-1]]
+    shared: dict[str, Any] = {"sharey": True, "ylim": (0, 1.02), "xlim": limits}
+    figure, _ = line_plot(panels, (9, 3.2), xlabel="eCPM bid", **shared)
+    add_legend(figure)
+    return figure
