@@ -20,6 +20,7 @@ dictionary    what coterie serves
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial, reduce
 from itertools import product
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.ads import simulate
 from benchmarks.ads_real.ipinyou_markets import market_rows
@@ -284,7 +286,10 @@ def _candidates(training: Training, settings: SegmentSettings) -> Iterator[Candi
     for source in CONSENSUS:
         for k in settings.possible_numbers(int((evidence.observations > 0).sum())):
             function = consensus_method(source).make(k, settings.random_state)
-            labels, _ = consensus_labels(views, function)
+            with warnings.catch_warnings():
+                # the best iterate of ADMM is used, converged or not
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                labels, _ = consensus_labels(views, function)
             yield Candidate(source, (("k", k),), hard_memberships(evidence, labels))
             moved = robust_memberships(views, evidence, labels, settings.max_observations)
             yield Candidate(f"{source} moved", (("k", k),), moved)

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.paper_ads import TARGETS, difference_of, mean_of, tables_of
 from benchmarks.paper_table2 import RECIPES, TABLE2
 from benchmarks.paper_table3 import TABLE3
 from benchmarks.paper_tables import PaperTable
 from benchmarks.results import Table, short_text
-from coterie.ads.evaluation.evaluation import DEFAULT
 from coterie.consensus.registry import DEFAULT_METHOD
 from coterie.datasets import dataset_info
 
@@ -214,26 +214,27 @@ def figures_of_ads(data: Data) -> dict[str, str]:
     for way in ("alone", "moved", "pooled"):
         found = [difference_of(market, target, way) for market in markets for target in TARGETS]
         gaps = [-100 * gap for gap, _ in found]
-        figures[f"gain-{way}"] = f"{min(gaps):.1f} to {max(gaps):.1f}"
+        figures[f"gain-{way}"] = f"{_signed(min(gaps))} and {_signed(max(gaps))}"
         figures[f"clear-{way}"] = str(sum(gap < -2 * error for gap, error in found))
+        figures[f"worse-{way}"] = str(sum(gap > 2 * error for gap, error in found))
     figures["comparisons"] = str(len(markets) * len(TARGETS))
-    for target in TARGETS:
-        for name in ("own", "l2", "rcc", "rcc+pooled", "l2+pooled", DEFAULT):
-            shares = [100 * (mean_of(m, "errors", target, name, "mape") or np.nan) for m in markets]
-            key = name.replace("+", "-")
-            figures[f"{target}-{key}"] = f"{min(shares):.0f} to {max(shares):.0f}"
-    pairs = [
-        (mean_of(m, "errors", t, "rcc", "mape"), mean_of(m, "errors", t, "own", "mape"))
-        for m in markets
-        for t in TARGETS
-    ]
-    figures["own-beats-rcc"] = str(sum((own or 0) < (rcc or 0) for rcc, own in pairs))
-    for key in ("tpn", "ari"):
-        shares = [mean_of(market, "agreement", key) or np.nan for market in markets]
-        figures[key] = (
-            f"{100 * min(shares):.0f} to {100 * max(shares):.0f}" if key == "tpn" else _span(shares)
-        )
+
+    def shares(source: str) -> NDArray[np.float64]:
+        return np.array([mean_of(m, "errors", t, source, "mape") for m in markets for t in TARGETS])
+
+    gained = 100 * (shares("rcc") - shares("rcc moved"))
+    figures["moving"] = f"{gained.min():.0f} to {gained.max():.0f}"
+    figures["own-beats-rcc"] = str(int((shares("own") < shares("rcc")).sum()))
     return figures
+
+
+def _signed(points: float) -> str:
+    """Return percentage points with a sign.
+
+    >>> _signed(-0.42), _signed(0.0)
+    ('−0.4', '0.0')
+    """
+    return f"{points:z.1f}".replace("-", "−")
 
 
 def _span(figures: Sequence[float]) -> str:
