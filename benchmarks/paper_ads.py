@@ -145,7 +145,7 @@ MARKETS = (
 )
 
 
-def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
+def run(context: Context, *, draws: int = 3, advertisers: int = 1268) -> Result:
     """Run the protocol in every market; a quick run has one draw of one, with 300 advertisers.
 
     Draw d is seeded with d.
