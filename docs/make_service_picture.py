@@ -1,6 +1,7 @@
 """Take docs/images/what_if.png, a picture of the service page. Needs playwright and Chromium.
 
-Start the service as docs/user_guide/service.md does, then run ``python docs/make_service_picture.py``.
+Start the service as docs/user_guide/service.md does, then run
+``python docs/make_service_picture.py``.
 """
 
 from __future__ import annotations
