@@ -84,8 +84,8 @@ def error_table(evaluation: Evaluation, target: str, number: str) -> dict[str, A
         "rows": rows,
         "note": (
             f"MAPE, as in the paper, over the {counted.mape_advertisers:,} advertisers with "
-            f"{target} above 0 on the days held out; WAPE over all. Pooling and WAPE are not in the "
-            "paper. In the robust row, unlike there, advertisers also move to the segment that "
+            f"{target} above 0 on the days held out; WAPE over all. Pooling and WAPE are not in "
+            "the paper. In the robust row, unlike there, advertisers also move to the segment that "
             "their own auctions and texts fit. "
             f"{_PRIVATE}"
         ),
