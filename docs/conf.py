@@ -27,6 +27,7 @@ extensions = [
     "formula_docstrings",
     "method_pages",
     "folded_figures",
+    "linked_names",
     "native_mathml",
 ]
 templates_path = ["_templates"]
@@ -103,7 +104,7 @@ toc_object_entries_show_parents = "hide"
 html_sidebars = {"index": [], "development/changelog": []}
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 7,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "show_prev_next": True,
