@@ -79,8 +79,8 @@ def filled(page: str, results: Mapping[str, Data]) -> str:
 def tables_of_page(results: Mapping[str, Data]) -> Iterator[tuple[str, Table]]:
     """Yield every table of the page with the name of its place."""
     yield "table 1", _sizes()
-    yield "table 2", _accuracies(TABLE2, results["table2"], [f"{one}, fixed" for one in RECIPES])
-    yield "table 3", _accuracies(TABLE3, results["table3"], [""], "`MultiViewClusterer`")
+    yield "table 2", _table2(results["table2"])
+    yield "table 3", _table3(results["table3"])
     numbers = ("table 4", "table 5", "table 6", "table 7", "table 6 and 7, differences")
     yield from zip(numbers, tables_of(results["paper_ads"]), strict=True)
 
@@ -99,46 +99,59 @@ def _sizes() -> Table:
     return Table("Table 1", headings, rows)
 
 
-def _accuracies(
-    paper: PaperTable, data: Data, conditions: Sequence[str], ours_as: str = "`RobustConsensus`"
-) -> Table:
-    """Return a table in the paper's form: below each printed row one of ours per condition.
+def _table2(data: Data) -> Table:
+    """Return table 2: of each method the printed row, and one of ours for every recipe.
 
-    Ours are bold where they are within NEAR of the printed accuracy; ``ours_as`` heads the last
-    column.
+    Ours are bold where they are within NEAR of the printed accuracy.
     """
     found = cells_by_condition(data)
     rows: list[tuple[str, ...]] = []
     bold = set()
-    means: dict[str, list[Sequence[float | None]]] = {name: [] for name in ("", *conditions)}
-    for dataset, title in paper.titles.items():
-        printed = [paper.printed(column, [dataset])[0] for column in paper.figures]
-        means[""].append([*printed, None])
-        rows.append((title, "printed", *_texts([*printed, None], paper.digits)))
-        for condition in conditions:
-            methods = found.get((condition, dataset), {})
-            keys = [paper.columns.get(column, "") for column in paper.figures]
-            ours = [methods.get(key, {}).get("mean") for key in [*keys, DEFAULT_METHOD]]
+
+    def add(method: str, name: str, figures: Sequence[float | None], digits: int) -> None:
+        mean = None if None in figures else float(np.mean(np.array(figures, dtype=np.float64)))
+        texts = [short_text(figure, digits) for figure in figures]
+        rows.append((method, name, *texts, short_text(mean)))
+
+    for column, key in _methods(TABLE2):
+        if column in TABLE2.figures:
+            add(column, "printed", TABLE2.figures[column], TABLE2.digits)
+        for recipe in RECIPES:
+            cells = [found[f"{recipe}, fixed", dataset] for dataset in TABLE2.titles]
+            ours = [cell.get(key, {}).get("mean") for cell in cells]
+            printed = TABLE2.figures.get(column, ())
             bold |= {
                 (len(rows), 2 + c)
-                for c, (own, of_paper) in enumerate(zip(ours, printed, strict=False))
-                if is_near(own, of_paper)
+                for c, pair in enumerate(zip(ours, printed, strict=False))
+                if is_near(*pair)
             }
-            rows.append(("", condition.partition(",")[0] or "ours", *_texts(ours, 3)))
-            means[condition].append(ours)
-    for condition, of_sets in means.items():
-        averages = [
-            None if None in column else float(np.mean(column))
-            for column in zip(*of_sets, strict=True)
-        ]
-        name = condition.partition(",")[0] or "ours"
-        rows.append(
-            ("mean", "printed", *_texts(averages, 3))
-            if of_sets is means[""]
-            else ("", name, *_texts(averages, 3))
-        )
-    headings = ("dataset", "", *paper.figures, ours_as)
-    return Table(paper.name, headings, rows, 2, bold)
+            is_first = column not in TABLE2.figures and recipe == RECIPES[0]
+            add(column if is_first else "", recipe, ours, 3)
+    return Table("Table 2", ("method", "", *TABLE2.titles.values(), "mean"), rows, 2, bold)
+
+
+def _table3(data: Data) -> Table:
+    """Return table 3: a row for each method, printed and ours on every dataset."""
+    found = cells_by_condition(data)
+    rows, bold = [], set()
+    for column, key in _methods(TABLE3):
+        row = [column]
+        for place, dataset in enumerate(TABLE3.titles):
+            printed = TABLE3.figures[column][place] if column in TABLE3.figures else None
+            own = found["", dataset].get(key, {}).get("mean")
+            if printed is not None and is_near(own, printed):
+                bold.add((len(rows), len(row) + 1))
+            row += [short_text(printed, TABLE3.digits), short_text(own)]
+        rows.append(row)
+    headings = [text for title in TABLE3.titles.values() for text in (f"{title}, printed", "ours")]
+    return Table("Table 3", ("method", *headings), rows, bold=bold)
+
+
+def _methods(paper: PaperTable) -> Iterator[tuple[str, str]]:
+    """Yield the columns of a table of the paper with the keys of their methods, then ours."""
+    for column in paper.figures:
+        yield column, paper.columns.get(column, "")
+    yield ("`RobustConsensus`" if paper is TABLE2 else "`MultiViewClusterer`"), DEFAULT_METHOD
 
 
 def cells_by_condition(data: Data) -> dict[tuple[str, str], dict[str, Any]]:
@@ -153,10 +166,6 @@ def is_near(own: float | None, printed: float) -> bool:
     (True, False, False)
     """
     return own is not None and abs(own - printed) <= NEAR + 1e-9
-
-
-def _texts(figures: Sequence[float | None], digits: int) -> list[str]:
-    return [short_text(figure, digits) for figure in figures]
 
 
 # ---- Figures in sentences
