@@ -19,9 +19,10 @@ def linked_names(monkeypatch):
 
 
 def test_public_names_are_found_and_common_words_are_not(linked_names):
-    """Names of the package and of coterie.ads have targets; words such as summary have none."""
+    """Names of coterie, coterie.ads and coterie.errors have targets; common words have none."""
     assert linked_names.target_of("RobustConsensus()") == "coterie.RobustConsensus"
     assert linked_names.target_of("ads.evaluate") == "coterie.ads.evaluate"
+    assert linked_names.target_of("DissentWarning") == "coterie.errors.DissentWarning"
     assert linked_names.target_of("AdForecaster") == "coterie.ads.AdForecaster"
     assert [linked_names.target_of(word) for word in ("summary", "evaluate", "KMeans")] == [
         None

@@ -1,8 +1,8 @@
 """Link public names in the text of Markdown pages to their pages in the API.
 
 Pages write names as code, ``RobustConsensus``, which reads well everywhere. In the build such a
-name, or a call of it without arguments, becomes a link if :mod:`coterie` or :mod:`coterie.ads` has
-it. Headings and links stay as they are.
+name, or a call of it without arguments, becomes a link if :mod:`coterie`, :mod:`coterie.ads` or
+:mod:`coterie.errors` has it. Headings and links stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 
 import coterie
-from coterie import ads
+from coterie import ads, errors
 
 __all__ = ["link_names", "setup", "target_of"]
 
@@ -41,6 +41,11 @@ def target_of(text: str) -> str | None:
         return f"coterie.{last}"
     if module in ("", "ads", "coterie.ads") and last in ads.__all__:
         return f"coterie.ads.{last}"
+    if (
+        module in ("", "coterie.errors")
+        and getattr(getattr(errors, last, None), "__module__", "") == "coterie.errors"
+    ):
+        return f"coterie.errors.{last}"
     return None
 
 
