@@ -239,11 +239,13 @@ def example_curves(advertisers: int) -> dict[str, Any]:
     busiest = np.argsort(-wins, kind="stable")
     segment = traits.segment[rows]
     shown = [row for s in range(3) for row in busiest[segment[busiest] == s][:2].tolist()]
-    curves = {"cost": share_of_cost(counts), "win": share_of_wins(counts)}
+    curves = {"cost": share_of_cost(counts)[shown], "win": share_of_wins(counts)[shown]}
+    drawn = np.vstack(list(curves.values()))
+    rising = ((drawn > 0.001) & (drawn < 0.999)).any(axis=0)
     return {
-        "bids": (counts.edges / 1e6).tolist(),
+        "bids": (counts.edges[rising] / 1e6).tolist(),
         "segments": segment[shown].tolist(),
-        **{name: np.round(both[shown], 4).tolist() for name, both in curves.items()},
+        **{name: np.round(both[:, rising], 3).tolist() for name, both in curves.items()},
     }
 
 
@@ -353,13 +355,13 @@ def error_table(data: Mapping[str, Any], target: str) -> Table:
     number = 6 + TARGETS.index(target)
     rows = []
     for source, title in _TITLES.items():
-        row = [title, _percent(_printed(target, source), 2)]
+        row = [title, _hundredths(_printed(target, source), 2)]
         for market in data["markets"]:
             names = [source] if source == DEFAULT else [source, f"{source}+pooled"]
             shares = [mean_of(market, "errors", target, name, "mape") for name in names]
-            row.append(" / ".join(_percent(share) for share in shares))
+            row.append(" / ".join(_hundredths(share) for share in shares))
         rows.append(row)
-    title = f"Table {number}: MAPE of {target}, alone / pooled"
+    title = f"Table {number}: MAPE of {target} in %, alone / pooled"
     return Table(title, ("feature type", "printed", *_market_titles(data)), rows)
 
 
@@ -415,6 +417,10 @@ def _market_titles(data: Mapping[str, Any]) -> list[str]:
     return [f"{market['market']}, {market['auction']} price" for market in data["markets"]]
 
 
+def _hundredths(share: float | None, digits: int = 1) -> str:
+    return figure_text(None if share is None else 100 * share, f".{digits}f")
+
+
 def _percent(share: float | None, digits: int = 1) -> str:
     return figure_text(share, f".{digits}%")
 
@@ -445,9 +451,7 @@ def _plot_curves(curves: Mapping[str, Any]) -> Figure:
             Marks(f"segment {s + 1}", ("blue", "vermilion", "green")[s], "", curves["bids"], curve)
             for s, curve in zip(curves["segments"], curves[name], strict=True)
         ]
-    drawn = np.array([*curves["cost"], *curves["win"]])
-    rising = np.flatnonzero(((drawn > 0.001) & (drawn < 0.999)).any(axis=0))
-    limits = curves["bids"][rising[0]], curves["bids"][rising[-1]]
+    limits = curves["bids"][0], curves["bids"][-1]
     shared: dict[str, Any] = {"sharey": True, "ylim": (0, 1.02), "xlim": limits}
     figure, _ = line_plot(panels, (9, 3.2), xlabel="eCPM bid", **shared)
     add_legend(figure)

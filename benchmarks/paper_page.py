@@ -108,26 +108,26 @@ def _table2(data: Data) -> Table:
     rows: list[tuple[str, ...]] = []
     bold = set()
 
-    def add(method: str, name: str, figures: Sequence[float | None], digits: int) -> None:
+    def add(name: str, figures: Sequence[float | None], digits: int) -> None:
         mean = None if None in figures else float(np.mean(np.array(figures, dtype=np.float64)))
         texts = [short_text(figure, digits) for figure in figures]
-        rows.append((method, name, *texts, short_text(mean)))
+        rows.append((name, *texts, short_text(mean)))
 
     for column, key in _methods(TABLE2):
-        if column in TABLE2.figures:
-            add(column, "printed", TABLE2.figures[column], TABLE2.digits)
+        printed = TABLE2.figures.get(column, ())
+        if printed:
+            add(f"{column}, printed", printed, TABLE2.digits)
         for recipe in RECIPES:
             cells = [found[f"{recipe}, fixed", dataset] for dataset in TABLE2.titles]
             ours = [cell.get(key, {}).get("mean") for cell in cells]
-            printed = TABLE2.figures.get(column, ())
             bold |= {
-                (len(rows), 2 + c)
+                (len(rows), 1 + c)
                 for c, pair in enumerate(zip(ours, printed, strict=False))
                 if is_near(*pair)
             }
-            is_first = column not in TABLE2.figures and recipe == RECIPES[0]
-            add(column if is_first else "", recipe, ours, 3)
-    return Table("Table 2", ("method", "", *TABLE2.titles.values(), "mean"), rows, 2, bold)
+            is_first = not printed and recipe == RECIPES[0]
+            add(f"{column}, {recipe}" if is_first else recipe, ours, 3)
+    return Table("Table 2", ("method", *TABLE2.titles.values(), "mean"), rows, bold=bold)
 
 
 def _table3(data: Data) -> Table:
@@ -151,7 +151,7 @@ def _methods(paper: PaperTable) -> Iterator[tuple[str, str]]:
     """Yield the columns of a table of the paper with the keys of their methods, then ours."""
     for column in paper.figures:
         yield column, paper.columns.get(column, "")
-    yield ("`RobustConsensus`" if paper is TABLE2 else "`MultiViewClusterer`"), DEFAULT_METHOD
+    yield "coterie", DEFAULT_METHOD
 
 
 def cells_by_condition(data: Data) -> dict[tuple[str, str], dict[str, Any]]:
